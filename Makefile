@@ -1,0 +1,84 @@
+# Everything runs in this checkout's own virtual environment (.venv); nothing is installed globally.
+VENV  := .venv
+BIN   := $(VENV)/bin
+PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-warn-conflicts
+RUN   := $(VENV)/.installed
+DEV   := $(VENV)/.installed-dev
+PYTEST := $(BIN)/python -m pytest -q -n 2 --strict-skips
+
+# small matrices: one BLAS thread per process
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+.PHONY: help demo test test-all lint docs faults bench \
+	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale clean
+
+help:
+	@echo "make demo      cluster recorded speech, write runs/demo/report.html"
+	@echo "make test      lint, types, import contracts, fast tests"
+	@echo "make test-all  every test, the built wheel in a clean environment too"
+	@echo "make bench-lds measured speed against naive loops (make bench: every benchmark there is)"
+	@echo "make clean     remove the virtual environment and caches"
+
+# the first Python >= 3.11 that runs and can make environments (PYTHON=... chooses another)
+$(VENV)/.created:
+	@for p in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+	  if "$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "Creating $(VENV) with $$p ($$($$p --version))"; \
+	    "$$p" -m venv $(VENV) && touch $@; exit $$?; \
+	  fi; \
+	done; \
+	echo "manifoldseq needs Python 3.11 or newer with the venv module (on Debian: python3-venv);" \
+	     "none was found. Install one, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1
+
+# aeon only for the recordings in its wheel: its dependencies would hold numpy back, so --no-deps
+$(RUN): pyproject.toml $(VENV)/.created
+	@echo "Installing manifoldseq (once; a minute or two)"
+	@$(PIP) --editable . && $(PIP) --no-deps aeon && touch $@
+
+$(DEV): $(RUN)
+	@echo "Installing the tools for tests (once)"
+	@$(PIP) --editable '.[test,dev]' && touch $@
+
+demo: $(RUN)
+	@rm -rf runs/demo
+	@$(BIN)/manifoldseq fit lds-kmeans japanese-vowels \
+	  --set n_clusters=9 --set n_states=3 --set center=False --seed 0 -o runs/demo
+	@echo "Report: $(CURDIR)/runs/demo/report.html"
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache --no-logo
+
+test: lint
+	$(PYTEST) -m "not slow"
+
+test-all: $(DEV)
+	$(PYTEST)
+
+bench-lds: $(RUN)
+	$(BIN)/python -m benchmarks.lds
+
+bench: bench-lds
+	@echo "bench-engine, bench-hope, bench-mpcca, bench-hierarchical and bench-scale are planned: see README.md."
+
+bench-engine:
+	@echo "make $@ is planned: it arrives with the engine milestone (all manifolds and solvers)." >&2; exit 1
+bench-hope:
+	@echo "make $@ is planned: it arrives with the HOPE plugin." >&2; exit 1
+bench-mpcca:
+	@echo "make $@ is planned: it arrives with the M-PCCA plugin." >&2; exit 1
+bench-hierarchical:
+	@echo "make $@ is planned: it arrives with the hierarchical-encoding plugin." >&2; exit 1
+bench-scale:
+	@echo "make $@ is planned: it arrives with sharded sums and distributed execution." >&2; exit 1
+docs:
+	@echo "make $@ is planned: the HTML documentation arrives with the workbench milestone; read docs/*.md until then." >&2; exit 1
+faults:
+	@echo "make $@ is planned: the fault-injection suite arrives with distributed execution." >&2; exit 1
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,128 @@
+"""A plugin-based manifold-optimization engine for sequences and multi-view data.
+
+``minimize`` solves a problem over a manifold; ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` find
+what plugins registered by name; the rooms ``linalg, manifolds, objectives, solvers, estimators, hooks, testing,
+execution, storage, report`` hold the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import estimators, execution, hooks, linalg, manifolds, objectives, report, solvers, storage, testing
+    from ._iterate import iterate
+    from ._minimize import minimize
+    from ._observers import Event, Progress, Recorder
+    from ._problem import Problem
+    from ._result import Evaluations, Measures, NotConverged, Result, Run, Status
+    from ._stopping import CostChange, GradientNorm, MaxEvaluations, MaxIterations, MaxTime, StepSize, StoppingRule
+    from .hooks import get_estimator, get_kernel, get_model, get_solver, hookimpl, register
+    from .objectives import Objective, finite_sum, kernel, objective
+
+__version__ = "0.1.0"
+
+_ROOMS = (
+    "estimators",
+    "execution",
+    "hooks",
+    "linalg",
+    "manifolds",
+    "objectives",
+    "report",
+    "solvers",
+    "storage",
+    "testing",
+)
+_NAMES = {
+    "Event": "_observers",
+    "Progress": "_observers",
+    "Recorder": "_observers",
+    "Problem": "_problem",
+    "Evaluations": "_result",
+    "Measures": "_result",
+    "NotConverged": "_result",
+    "Result": "_result",
+    "Run": "_result",
+    "Status": "_result",
+    "CostChange": "_stopping",
+    "GradientNorm": "_stopping",
+    "MaxEvaluations": "_stopping",
+    "MaxIterations": "_stopping",
+    "MaxTime": "_stopping",
+    "StepSize": "_stopping",
+    "StoppingRule": "_stopping",
+    "get_estimator": "hooks",
+    "get_kernel": "hooks",
+    "get_model": "hooks",
+    "get_solver": "hooks",
+    "hookimpl": "hooks",
+    "register": "hooks",
+    "iterate": "_iterate",
+    "minimize": "_minimize",
+    "Objective": "objectives",
+    "finite_sum": "objectives",
+    "kernel": "objectives",
+    "objective": "objectives",
+}
+
+__all__ = [
+    "CostChange",
+    "Evaluations",
+    "Event",
+    "GradientNorm",
+    "MaxEvaluations",
+    "MaxIterations",
+    "MaxTime",
+    "Measures",
+    "NotConverged",
+    "Objective",
+    "Problem",
+    "Progress",
+    "Recorder",
+    "Result",
+    "Run",
+    "Status",
+    "StepSize",
+    "StoppingRule",
+    "__version__",
+    "estimators",
+    "execution",
+    "finite_sum",
+    "get_estimator",
+    "get_kernel",
+    "get_model",
+    "get_solver",
+    "hookimpl",
+    "hooks",
+    "iterate",
+    "kernel",
+    "linalg",
+    "manifolds",
+    "minimize",
+    "objective",
+    "objectives",
+    "register",
+    "report",
+    "solvers",
+    "storage",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        value = getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+import_module(f"{__name__}.catalogue")  # hands the core's own records to the hooks

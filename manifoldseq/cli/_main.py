@@ -1,0 +1,87 @@
+"""The group of commands; a command's file is imported when it is asked for."""
+
+import difflib
+from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
+
+import click
+
+from .. import hooks
+
+_COMMANDS = {
+    "plugins": "_plugins:plugins",
+    **{name: f"_listings:{name}" for name in hooks.KINDS if name != "domains"},
+    "fit": "_fit:fit",
+    "report": "_report:report",
+    "check": "_check:check",
+}
+
+
+class _Commands(click.Group):
+    """The core's commands, and those of `manifoldseq_commands`."""
+
+    _added: dict[str, click.Command] | None = None
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_COMMANDS, *self._of_plugins()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS:
+            module, _, name = _COMMANDS[cmd_name].partition(":")
+            return cast(click.Command, getattr(import_module(f".{module}", __package__), name))
+        return self._of_plugins().get(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)
+            close = difflib.get_close_matches(args[0], known, 1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise click.UsageError(f"unknown command {args[0]!r}: {hint}There are {', '.join(known)}.")
+        return super().resolve_command(ctx, args)
+
+    def _of_plugins(self) -> dict[str, click.Command]:
+        if self._added is None:
+            self._added = {}
+            for plugin in hooks.plugins():
+                group = click.Group()
+                fault = plugin.commands(group)
+                if fault:
+                    click.echo(f"Warning: plugin {plugin.name!r}: {fault.message}", err=True)
+                for name, command in group.commands.items():
+                    if name in _COMMANDS or name in self._added:
+                        click.echo(f"Warning: plugin {plugin.name!r}: command {name!r} is already taken", err=True)
+                    else:
+                        self._added[name] = command
+        return self._added
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Manifold optimization for sequences and multi-view data."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process.
+
+    Returns
+    -------
+    int
+        The exit status: 0, 1 for a failure, 2 for bad input, 130 for an interrupt.
+    """
+    try:
+        status = cli.main(arguments, "manifoldseq", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("Interrupted.", err=True)
+        return 130
+    return status if isinstance(status, int) else 0

@@ -1,0 +1,25 @@
+"""``manifoldseq report``: the HTML page of one run, or of several side by side."""
+
+from pathlib import Path
+
+import click
+
+from ..report import read_run, render_html
+from ._shared import BadInput
+
+
+@click.command()
+@click.argument("run_dirs", metavar="RUN_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: report.html in RUN_DIR, or here."
+)
+def report(run_dirs: tuple[Path, ...], output: Path | None) -> None:
+    """Write one HTML page about one or more runs."""
+    try:
+        page = render_html([read_run(directory) for directory in run_dirs])
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    if output is None:
+        output = run_dirs[0] / "report.html" if len(run_dirs) == 1 else Path("report.html")
+    output.write_text(page, encoding="utf-8")
+    click.echo(f"Report: {output}")

@@ -1,0 +1,161 @@
+"""Validation of sequences, lists of `(T_i, d)` arrays, and the channel statistics that serve as a baseline."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+
+def check_sequences(X: Any, *, min_length: int = 1, name: str = "X", needed_by: str = "") -> list[Float]:
+    """Validate sequences and return them as C-contiguous float64 arrays.
+
+    The input is never written to; an array that already is C-contiguous float64 is returned as it is, not copied.
+
+    Parameters
+    ----------
+    X : list of array-like of shape (T_i, d), or array of shape (N, T, d)
+        Real, finite sequences, time first; lengths may differ, the number of channels may not.
+    min_length : int
+        The least number of time steps that is accepted.
+    name : str
+        What messages call the whole input.
+    needed_by : str
+        The setting that asks for `min_length`, for the message, such as ``"n_states=5"``.
+
+    Returns
+    -------
+    list of ndarray of shape (T_i, d), float64
+
+    Raises
+    ------
+    ValueError
+        One sentence that says which sequence is wrong, where, and what to do.
+
+    Examples
+    --------
+    >>> [x.shape for x in check_sequences([[[1, 2]], [[3, 4], [5, 6]]])]
+    [(1, 2), (2, 2)]
+    >>> check_sequences([[[1.0], [float("nan")]]])
+    Traceback (most recent call last):
+    ...
+    ValueError: sequence 0 has NaN at t=1, channel 0: remove or fill it
+    """
+    items = _as_list(X, name)
+    if not items:
+        raise ValueError(f"{name} holds no sequences: pass at least one (T, d) array")
+    sequences = [_as_sequence(item, i) for i, item in enumerate(items)]
+    channels = sequences[0].shape[1]
+    for i, sequence in enumerate(sequences):
+        steps, d = sequence.shape
+        if d != channels:
+            raise ValueError(
+                f"sequence {i} has {d} channels but sequence 0 has {channels}: all sequences need the same channels"
+            )
+        if steps < min_length:
+            need = f"but {needed_by} needs at least {min_length}" if needed_by else f"but at least {min_length} are needed"
+            raise ValueError(f"sequence {i} has {steps} time steps {need}: remove it or lower the demand")
+        if not np.isfinite(sequence).all():
+            t, channel = np.argwhere(~np.isfinite(sequence))[0]
+            what, remedy = ("NaN", "fill") if np.isnan(sequence[t, channel]) else ("infinity", "clip")
+            raise ValueError(f"sequence {i} has {what} at t={t}, channel {channel}: remove or {remedy} it")
+    return sequences
+
+
+def validate_sequences(
+    estimator: Any, X: Any, *, reset: bool, min_length: int = 1, needed_by: str = ""
+) -> list[Float]:
+    """Validate sequences on behalf of an estimator; the counterpart of `sklearn.utils.validation.validate_data`.
+
+    Parameters
+    ----------
+    estimator : object
+        Gets `n_features_in_`, the number of channels, when `reset`; otherwise X is compared with it.
+    X, min_length, needed_by
+        As in `check_sequences`.
+    reset : bool
+        True in `fit`, False in `predict` and `transform`.
+
+    Returns
+    -------
+    list of ndarray of shape (T_i, d), float64
+
+    Raises
+    ------
+    ValueError
+        As `check_sequences`, and if the number of channels differs from that seen in `fit`.
+    """
+    sequences = check_sequences(X, min_length=min_length, needed_by=needed_by)
+    channels = sequences[0].shape[1]
+    if reset:
+        estimator.n_features_in_ = channels
+    elif channels != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {channels} channels but this {type(estimator).__name__} was fitted on {estimator.n_features_in_}: "
+            f"pass the same channels as in fit"
+        )
+    return sequences
+
+
+def channel_statistics(sequences: Sequence[Float]) -> Float:
+    """Describe each sequence by the means and standard deviations of its channels, without any dynamics.
+
+    A baseline: what a clustering or a classifier reaches on these features needs no model of time.
+
+    Parameters
+    ----------
+    sequences : list of ndarray of shape (T_i, d)
+
+    Returns
+    -------
+    ndarray of shape (N, 2 d)
+        Means in the first d columns, population standard deviations in the last d.
+
+    Examples
+    --------
+    >>> channel_statistics([[[0.0, 1.0], [2.0, 1.0]]])
+    array([[1., 1., 1., 0.]])
+    """
+    checked = check_sequences(sequences)
+    return np.stack([np.concatenate([x.mean(axis=0), x.std(axis=0)]) for x in checked])
+
+
+def _as_list(X: Any, name: str) -> list[Any]:
+    ask = "pass a list of (T, d) arrays"
+    if isinstance(X, np.ndarray):
+        if X.dtype == object:
+            raise ValueError(f"{name} is an object array: {ask}, such as list({name})")
+        if X.ndim == 3:
+            return list(X)
+        hint = f"[{name}] if it is one sequence" if X.ndim == 2 else "each with time first"
+        raise ValueError(f"{name} is an array with {X.ndim} dimensions: {ask}, {hint}")
+    if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable) or _is_sparse(X):
+        raise ValueError(f"{name} is of type {type(X).__name__}: {ask}")
+    return list(X)
+
+
+def _as_sequence(item: Any, i: int) -> Float:
+    if _is_sparse(item):
+        raise ValueError(f"sequence {i} is a sparse matrix: convert it with .toarray()")
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        raise ValueError(f"sequence {i} has rows of different lengths: pass a (T, d) array of numbers") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"sequence {i} has dtype {array.dtype}: pass a (T, d) array of real numbers")
+    if array.ndim != 2:
+        raise ValueError(
+            f"sequence {i} has {array.ndim} dimension{'s' * (array.ndim != 1)}, not 2: pass a (T, d) array, "
+            f"time first; one channel is x[:, None]"
+        )
+    if array.shape[1] == 0:
+        raise ValueError(f"sequence {i} has no channels: pass a (T, d) array with d >= 1")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _is_sparse(X: Any) -> bool:
+    from scipy.sparse import issparse
+
+    return issparse(X)

@@ -1,0 +1,6 @@
+"""Ordered, reproducible maps and sums over independent tasks; knows no objective."""
+
+from ._blas import blas_threads, one_blas_thread
+from ._executors import Executor, current, map_ordered, sum_ordered, using
+
+__all__ = ["Executor", "blas_threads", "current", "map_ordered", "one_blas_thread", "sum_ordered", "using"]

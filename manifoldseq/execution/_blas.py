@@ -1,0 +1,57 @@
+"""How many threads the linear algebra library uses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_depth = 0
+_limiter = None
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    import numpy.linalg  # noqa: F401  the libraries must be loaded before they can be found
+    import scipy.linalg  # noqa: F401
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def blas_threads() -> int:
+    """Return the largest number of threads that a loaded BLAS library uses now.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> with ms.execution.one_blas_thread():
+    ...     ms.execution.blas_threads()
+    1
+    """
+    return max((library["num_threads"] for library in _controller().info()), default=1)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside the block, in the whole process.
+
+    Two BLAS threads on small matrices can be a hundred times slower than one. Nested and concurrent blocks are counted:
+    the first sets the limit, the last to end restores it, so nesting costs next to nothing.
+    """
+    global _depth, _limiter
+    with _lock:
+        if _depth == 0:
+            _limiter = _controller().limit(limits=1)
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0 and _limiter is not None:
+                _limiter.restore_original_limits()
+                _limiter = None

@@ -1,0 +1,312 @@
+"""Every hook of manifoldseq; a plugin implements the ones it needs.
+
+A plugin is a module (or object) named by an entry point of the group ``manifoldseq``. Every hook but
+`manifoldseq_commands` is a generator of the frozen records of `manifoldseq.hooks`. Records hold strings
+(``"package.module:attribute"``), so a plugin module need not import the code that it registers.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from . import _records as records
+
+if TYPE_CHECKING:
+    import click
+
+PROJECT = "manifoldseq"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def manifoldseq_models() -> Iterable[records.Model]:  # pyright: ignore[reportReturnType]
+    """Register models: what builds a `manifoldseq.Problem` from data.
+
+    Yields
+    ------
+    manifoldseq.hooks.Model
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_models():
+            yield ms.hooks.Model(
+                name="procrustes",
+                build="my_package.model:build",      # build(data, **params) -> ms.Problem
+                example="my_package.model:example",  # example(rng) -> data
+                summary="Orthogonal matrix that best maps one point set onto another",
+                reference="Schönemann 1966",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_estimators() -> Iterable[records.Estimator]:  # pyright: ignore[reportReturnType]
+    """Register estimators: classes that follow scikit-learn's conventions.
+
+    Yields
+    ------
+    manifoldseq.hooks.Estimator
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_estimators():
+            yield ms.hooks.Estimator(
+                name="mean-classifier",
+                factory="my_package.estimator:MeanClassifier",
+                input="sequences",  # or "samples", "views"
+                summary="Nearest mean of the channels",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_kernels() -> Iterable[records.Kernel]:  # pyright: ignore[reportReturnType]
+    """Register kernels: similarities of the items of a domain.
+
+    Yields
+    ------
+    manifoldseq.hooks.Kernel
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_kernels():
+            yield ms.hooks.Kernel(
+                name="first-gain",
+                factory="my_package.kernel:FirstGain",  # FirstGain(**params) -> kernel object
+                domain="lds",
+                invariances={"state-basis": "my_package.kernel:rotate"},  # rotate(item) -> item
+                constant_diagonal=False,
+                summary="Inner product of the first two Markov parameters",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_domains() -> Iterable[records.Domain]:  # pyright: ignore[reportReturnType]
+    """Register domains: what the items of a kernel are.
+
+    Yields
+    ------
+    manifoldseq.hooks.Domain
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_domains():
+            yield ms.hooks.Domain(
+                name="subspaces",
+                manifold="my_package.domain:manifold",  # manifold(m, n, bound) -> ms.manifolds.Manifold
+                to_item="my_package.domain:to_item",    # to_item(point) -> item, a tuple of arrays
+                example="my_package.domain:example",    # example(rng) -> items
+                summary="Orthonormal bases up to rotation",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_manifolds() -> Iterable[records.Manifold]:  # pyright: ignore[reportReturnType]
+    """Register manifolds.
+
+    Yields
+    ------
+    manifoldseq.hooks.Manifold
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_manifolds():
+            yield ms.hooks.Manifold(
+                name="torus",
+                factory="my_package.torus:Torus",
+                example="my_package.torus:example",  # example(rng) -> a small Torus
+                summary="Product of circles",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_solvers() -> Iterable[records.Solver]:  # pyright: ignore[reportReturnType]
+    """Register solvers: frozen options with ``init(problem, point)`` and ``step(problem, state)``.
+
+    Yields
+    ------
+    manifoldseq.hooks.Solver
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_solvers():
+            yield ms.hooks.Solver(
+                name="fixed-step",
+                factory="my_package.solver:FixedStep",  # FixedStep(**options) -> solver
+                needs=("value_and_gradient",),
+                summary="Steepest descent with a fixed step size",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_readers() -> Iterable[records.Reader]:  # pyright: ignore[reportReturnType]
+    """Register readers: from a file to sequences.
+
+    Yields
+    ------
+    manifoldseq.hooks.Reader
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_readers():
+            yield ms.hooks.Reader(
+                name="edf",
+                patterns=("*.edf", "*.edf.gz"),
+                factory="my_package.edf:read",  # read(path) -> ms.storage.SequenceData
+                summary="European Data Format",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_datasets() -> Iterable[records.Dataset]:  # pyright: ignore[reportReturnType]
+    """Register data sets that are asked for by name.
+
+    Yields
+    ------
+    manifoldseq.hooks.Dataset
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_datasets():
+            yield ms.hooks.Dataset(
+                name="two-tones",
+                loader="my_package.data:two_tones",  # two_tones() -> ms.storage.SequenceData
+                licence="CC0-1.0",
+                checksum="",  # SHA-256 of the file that is read, if there is one
+                summary="Noisy sine waves of two frequencies",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_plots() -> Iterable[records.Plot]:  # pyright: ignore[reportReturnType]
+    """Register plots of results.
+
+    Yields
+    ------
+    manifoldseq.hooks.Plot
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_plots():
+            yield ms.hooks.Plot(
+                name="step-sizes",
+                accepts="my_package.plot:accepts",  # accepts(result) -> bool
+                draw="my_package.plot:draw",        # draw(ax, result) -> None
+                summary="Step size against iteration",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_reproductions() -> Iterable[records.Reproduction]:  # pyright: ignore[reportReturnType]
+    """Register reproductions: a table or figure of a paper.
+
+    Yields
+    ------
+    manifoldseq.hooks.Reproduction
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_reproductions():
+            yield ms.hooks.Reproduction(
+                name="author2016-table2",
+                run="my_package.reproduction:table2",  # table2(**settings) -> rows with the paper's figures
+                paper="Author 2016, Table 2",
+                summary="Error rates on the two data sets of the paper",
+            )
+    """
+
+
+@hookspec
+def manifoldseq_commands(cli: "click.Group") -> None:
+    """Add commands to ``manifoldseq`` on the command line.
+
+    Parameters
+    ----------
+    cli : click.Group
+        The group to add to. A name that the core or another plugin already has is refused and listed as a clash.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import click
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_commands(cli):
+            @cli.command("greet")
+            @click.argument("name")
+            def greet(name):
+                "Say hello to NAME."
+                click.echo(f"Hello, {name}!")
+    """

@@ -1,0 +1,139 @@
+"""The one registry of the process, asked by name."""
+
+from typing import Any, TypeVar, cast
+
+from ._plugin import Plugin
+from ._records import Dataset, Domain, Estimator, Kernel, Manifold, Model, Plot, Reader, Record, Reproduction, Solver
+from ._registry import Registry
+
+_registry = Registry()
+add_core = _registry.add_core
+
+R = TypeVar("R", bound=Record)
+
+
+def register(item: Any) -> None:
+    """Register a record, or a module with hook implementations, for this session.
+
+    Does what an entry point does, without packaging. Registering a record of the same name again replaces it.
+
+    Parameters
+    ----------
+    item : manifoldseq.hooks record, module or object
+        A record such as `manifoldseq.hooks.Kernel`, or something with functions decorated with
+        ``@manifoldseq.hookimpl``.
+
+    Raises
+    ------
+    ValueError
+        If it registers nothing, something wrong, or a name of the core.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.register(ms.hooks.Dataset("constants", lambda: [[1.0], [2.0]], summary="Two constants"))
+    >>> ms.hooks.get_dataset("constants").loader()
+    [[1.0], [2.0]]
+    """
+    _registry.register(item)
+
+
+def plugins() -> list[Plugin]:
+    """Return every plugin found, broken and disabled ones too; see `Plugin.as_dict`."""
+    return _registry.plugins()
+
+
+def records(kind: str) -> list[tuple[Plugin, Record]]:
+    """Return all records of a kind (``"models"``, ``"kernels"``, …), unresolved, each with the plugin that gives it."""
+    return _registry.entries(kind)
+
+
+def get_record(cls: type[R], name: str) -> R:
+    """Return the record of a class and name with its callables imported; raises as `get_model` does.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.hooks.get_record(ms.hooks.Solver, "lbfgs").needs
+    ('value_and_gradient',)
+    """
+    return cast(R, _registry.find(cls.kind, name).resolved())
+
+
+def get_model(name: str) -> Model:
+    """Return a model's record with its callables imported.
+
+    Parameters
+    ----------
+    name : str
+        A registered name, or ``"plugin:name"``.
+
+    Returns
+    -------
+    manifoldseq.hooks.Model
+        ``build(data, **params)`` makes the `manifoldseq.Problem`, ``example(rng)`` makes data to try it on.
+
+    Raises
+    ------
+    ValueError
+        If nothing has the name (what exists is listed), or more than one plugin has it (all are named).
+    ImportError
+        If the record names something that cannot be imported.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> problem = ms.get_model("lds.mean").build(systems)  # doctest: +SKIP
+    """
+    return get_record(Model, name)
+
+
+def get_estimator(name: str) -> type[Any]:
+    """Return an estimator class by name, such as ``get_estimator("lds-kmeans")``; raises as `get_model` does."""
+    return cast(type[Any], get_record(Estimator, name).factory)
+
+
+def get_kernel(name: str, **params: Any) -> Any:
+    """Return a kernel object by name, made with `params`; raises as `get_model` does."""
+    return cast(Any, get_record(Kernel, name).factory)(**params)
+
+
+def get_solver(name: str, **options: Any) -> Any:
+    """Return a solver by name, made with `options`; raises as `get_model` does.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.get_solver("lbfgs", memory=5)  # doctest: +SKIP
+    """
+    return cast(Any, get_record(Solver, name).factory)(**options)
+
+
+def get_domain(name: str) -> Domain:
+    """Return a domain's record with its callables imported; raises as `get_model` does."""
+    return get_record(Domain, name)
+
+
+def get_manifold(name: str) -> Manifold:
+    """Return a manifold's record with its callables imported; raises as `get_model` does."""
+    return get_record(Manifold, name)
+
+
+def get_dataset(name: str) -> Dataset:
+    """Return a data set's record with its callables imported; raises as `get_model` does."""
+    return get_record(Dataset, name)
+
+
+def get_reader(name: str) -> Reader:
+    """Return a reader's record with its callables imported; raises as `get_model` does."""
+    return get_record(Reader, name)
+
+
+def get_plot(name: str) -> Plot:
+    """Return a plot's record with its callables imported; raises as `get_model` does."""
+    return get_record(Plot, name)
+
+
+def get_reproduction(name: str) -> Reproduction:
+    """Return a reproduction's record with its callables imported; raises as `get_model` does."""
+    return get_record(Reproduction, name)

@@ -1,0 +1,176 @@
+"""One plugin: loaded behind its own pluggy manager, so that it can harm nobody but itself."""
+
+import contextlib
+import difflib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pluggy
+
+from . import _hookspecs
+from ._hookspecs import PROJECT
+from ._records import KINDS, Record
+
+_PREFIX = f"{PROJECT}_"
+_SPECS = [name for name in vars(_hookspecs) if name.startswith(_PREFIX)]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What went wrong with a plugin: one sentence, and the traceback if there was an exception."""
+
+    message: str
+    traceback: str = ""
+
+    @classmethod
+    def of(cls, what: str, error: BaseException) -> "Fault":
+        return cls(f"{what}: {type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+
+
+@dataclass
+class Plugin:
+    """A plugin, what it registers and what is wrong with it."""
+
+    name: str
+    module: str = ""
+    distribution: str = ""
+    version: str = ""
+    records: tuple[Record, ...] = ()
+    failure: Fault | None = None
+    warnings: tuple[Fault, ...] = ()
+    clashes: tuple[str, ...] = ()
+    disabled: bool = False
+    manager: pluggy.PluginManager | None = None
+
+    @property
+    def status(self) -> str:
+        """``"ok"``, ``"failed"``, ``"warnings"``, ``"clashes"`` or ``"disabled"``: the worst that applies."""
+        if self.disabled:
+            return "disabled"
+        if self.failure:
+            return "failed"
+        return "warnings" if self.warnings else "clashes" if self.clashes else "ok"
+
+    @property
+    def package(self) -> str:
+        """The import package that the plugin's module is in."""
+        return self.module.partition(":")[0].partition(".")[0]
+
+    def commands(self, group: Any) -> Fault | None:
+        """Let the plugin add its commands to a click group, and return what went wrong."""
+        if self.manager is None:
+            return None
+        with _guarded() as caught:
+            self.manager.hook.manifoldseq_commands(cli=group)
+        return Fault.of("manifoldseq_commands raised", caught[0]) if caught else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what ``manifoldseq plugins --json`` prints."""
+        registers: dict[str, list[str]] = {}
+        for record in self.records:
+            registers.setdefault(record.kind, []).append(record.name)
+        return {
+            "name": self.name,
+            "distribution": self.distribution,
+            "version": self.version,
+            "module": self.module,
+            "status": self.status,
+            "cause": self.failure.message if self.failure else "",
+            "traceback": self.failure.traceback if self.failure else "",
+            "warnings": [{"message": fault.message, "traceback": fault.traceback} for fault in self.warnings],
+            "clashes": list(self.clashes),
+            "registers": registers,
+        }
+
+
+def load(entry_point: EntryPoint) -> Plugin:
+    """Import what an entry point names and collect its records; a broken one is returned with its failure."""
+    distribution = entry_point.dist
+    plugin = Plugin(
+        entry_point.name,
+        entry_point.value,
+        distribution.name if distribution else "",
+        distribution.version if distribution else "",
+    )
+    with _guarded() as caught:
+        collect(plugin, entry_point.load())
+    if caught:
+        plugin.failure = Fault.of(f"{entry_point.value!r} cannot be imported", caught[0])
+    return plugin
+
+
+def collect(plugin: Plugin, module: Any) -> None:
+    """Register a module or object with a manager of its own and keep the valid records that its hooks yield."""
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(_hookspecs)
+    try:
+        manager.register(module, plugin.name)
+    except pluggy.PluginValidationError as error:
+        plugin.failure = Fault(" ".join(str(error).split()))
+        return
+    plugin.manager = manager
+    faults = [*_misnamed(manager), *_unmarked(module)]
+    records: dict[tuple[str, str], Record] = {}
+    for kind, cls in KINDS.items():
+        for found in _yielded(f"{_PREFIX}{kind}", getattr(manager.hook, f"{_PREFIX}{kind}")):
+            if isinstance(found, Fault):
+                faults.append(found)
+            elif not isinstance(found, cls):
+                faults.append(
+                    Fault(f"{_PREFIX}{kind} yielded {found!r}; yield manifoldseq.hooks.{cls.__name__} records")
+                )
+            elif (kind, found.name) in records:
+                faults.append(Fault(f"{_PREFIX}{kind} yielded {found.name!r} twice; the first one counts"))
+            else:
+                records[kind, found.name] = found
+    plugin.records, plugin.warnings = tuple(records.values()), tuple(faults)
+
+
+def _yielded(name: str, hook: Callable[[], list[Any]]) -> list[Any]:
+    found: list[Any] = []
+    with _guarded() as caught:
+        for result in hook():
+            if isinstance(result, Iterable):
+                for record in result:  # one by one: those before an exception are kept
+                    found.append(record)
+            else:
+                found.append(Fault(f"{name} returned {result!r}; make it a generator of records"))
+    return [*found, Fault.of(f"{name} raised", caught[0])] if caught else found
+
+
+def _misnamed(manager: pluggy.PluginManager) -> Iterator[Fault]:
+    for name, hook in vars(manager.hook).items():
+        if isinstance(hook, pluggy.HookCaller) and not hook.has_spec():
+            yield Fault(f"{name} is not a hook of manifoldseq; {_suggestion(name)}")
+
+
+def _unmarked(module: Any) -> Iterator[Fault]:
+    owner = module.__name__ if inspect.ismodule(module) else type(module).__module__
+    for name in dir(module):
+        if not name.startswith(_PREFIX):
+            continue
+        value = inspect.getattr_static(module, name)
+        if inspect.isfunction(value) and value.__module__ == owner and not hasattr(value, f"{PROJECT}_impl"):
+            hint = "decorate it with @manifoldseq.hookimpl" if name in _SPECS else _suggestion(name)
+            yield Fault(f"{name} is a function without @manifoldseq.hookimpl and is never called; {hint}")
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name, _SPECS, 1)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(_SPECS)}"
+
+
+@contextlib.contextmanager
+def _guarded() -> Iterator[list[BaseException]]:
+    """Keep the exception of a plugin's code, a `SystemExit` too, and what it prints away from standard output."""
+    caught: list[BaseException] = []
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            yield caught
+        except (Exception, SystemExit) as error:
+            caught.append(error)

@@ -1,0 +1,268 @@
+"""The frozen records that plugins yield: plain descriptions, validated when they are made."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from importlib import import_module
+from typing import Any, ClassVar, Self
+
+Target = str | Callable[..., Any]
+"""What a record points to: a callable, or ``"package.module:attribute"`` which is imported when it is needed."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+
+
+def _is_target(value: object) -> bool:
+    return callable(value) or (isinstance(value, str) and _PATH.match(value) is not None)
+
+
+def _is_targets(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(k, str) and _is_target(v) for k, v in value.items())
+
+
+_A_TARGET = "a callable or a string 'package.module:attribute'"
+_RULES: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda value: isinstance(value, str), "a string"),
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+    Target: (_is_target, _A_TARGET),
+    Target | None: (lambda value: value is None or _is_target(value), f"{_A_TARGET}, or None"),
+    tuple[str, ...]: (
+        lambda value: isinstance(value, tuple) and all(isinstance(item, str) for item in value),
+        "a tuple of strings",
+    ),
+    Mapping[str, Target]: (_is_targets, f"a mapping from a name to {_A_TARGET}"),
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What every record has: a name, validation and resolution. Abstract."""
+
+    kind: ClassVar[str]
+    """The hook that yields it, without the prefix: ``"models"``, ``"kernels"``, …"""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.match(self.name):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: name must start with a letter or digit and hold only letters, "
+                "digits, '.', '_' and '-'"
+            )
+        for one in fields(self):
+            value = getattr(self, one.name)
+            accepts, wanted = _RULES[one.type]
+            if not accepts(value):
+                raise ValueError(f"{type(self).__name__} {self.name!r}: {one.name} must be {wanted}, not {value!r}")
+
+    def resolved(self) -> Self:
+        """Return the same record with every target imported."""
+        changes: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type in (Target, Target | None) and isinstance(value, str):
+                changes[one.name] = self._import(one.name, value)
+            elif one.type == Mapping[str, Target]:
+                changes[one.name] = {key: self._import(one.name, target) for key, target in value.items()}
+        return replace(self, **changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for a listing: strings, booleans and lists only."""
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+
+    def _import(self, where: str, target: Target) -> Callable[..., Any]:
+        try:
+            found = resolve(target)
+        except Exception as error:
+            raise ImportError(
+                f"{type(self).__name__} {self.name!r}: {where} names {target!r}, which cannot be imported "
+                f"({type(error).__name__}: {error})"
+            ) from error
+        if not callable(found):
+            raise ImportError(f"{type(self).__name__} {self.name!r}: {where} names {target!r}, which is not callable")
+        return found
+
+
+def resolve(target: Target) -> Any:
+    """Import what a target names.
+
+    Parameters
+    ----------
+    target : str or callable
+        ``"package.module:attribute"`` (dots in the attribute are followed); anything else is returned as it is.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    ValueError
+        If a string has not the form ``"package.module:attribute"``.
+    ImportError, AttributeError
+        If there is no such module or attribute.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.hooks.resolve("math:sqrt")(4.0)
+    2.0
+    """
+    if not isinstance(target, str):
+        return target
+    if not _PATH.match(target):
+        raise ValueError(f"{target!r} is not of the form 'package.module:attribute'")
+    module, _, path = target.partition(":")
+    found: Any = import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return list(value)
+    if callable(value):
+        return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
+    return value
+
+
+@dataclass(frozen=True)
+class Model(Record):
+    """A model: ``build(data, **params) -> Problem`` and ``example(rng) -> data`` to try it on.
+
+    ``params`` is a dataclass of the parameters of `build`, if there is one.
+    """
+
+    kind = "models"
+    build: Target
+    _: KW_ONLY
+    example: Target | None = None
+    params: Target | None = None
+    summary: str = ""
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Estimator(Record):
+    """An estimator class; ``input`` is ``"sequences"``, ``"samples"`` or ``"views"``, ``plots`` its default plots."""
+
+    kind = "estimators"
+    factory: Target
+    _: KW_ONLY
+    input: str = "sequences"
+    plots: tuple[str, ...] = ()
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.input not in ("sequences", "samples", "views"):
+            raise ValueError(
+                f"Estimator {self.name!r}: input must be 'sequences', 'samples' or 'views', not {self.input!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Kernel(Record):
+    """A kernel on the items of a domain: ``factory(**params) -> kernel object``.
+
+    ``example(rng) -> items`` (default: the domain's); ``invariances`` maps a name to ``transform(item) -> item``
+    that leaves the kernel unchanged. ``constant_diagonal`` says that k(S, S) is the same for every item S.
+    """
+
+    kind = "kernels"
+    factory: Target
+    domain: str
+    _: KW_ONLY
+    example: Target | None = None
+    invariances: Mapping[str, Target] = field(default_factory=dict)
+    positive_definite: bool = True
+    constant_diagonal: bool = True
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Domain(Record):
+    """The items of a kernel: ``manifold(m, n, bound)``, ``to_item(point) -> item``, ``example(rng) -> items``."""
+
+    kind = "domains"
+    manifold: Target
+    to_item: Target
+    example: Target
+    _: KW_ONLY
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Manifold(Record):
+    """A manifold class, and ``example(rng) -> manifold``: a small one to check."""
+
+    kind = "manifolds"
+    factory: Target
+    example: Target
+    _: KW_ONLY
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Solver(Record):
+    """A solver: ``factory(**options) -> solver``; ``needs`` names the abilities it asks of an objective."""
+
+    kind = "solvers"
+    factory: Target
+    _: KW_ONLY
+    needs: tuple[str, ...] = ("value_and_gradient",)
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Reader(Record):
+    """A reader of files whose name matches one of ``patterns``: ``factory(path) -> SequenceData``."""
+
+    kind = "readers"
+    patterns: tuple[str, ...]
+    factory: Target
+    _: KW_ONLY
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Dataset(Record):
+    """A data set: ``loader() -> SequenceData``, its licence and the SHA-256 of its file."""
+
+    kind = "datasets"
+    loader: Target
+    _: KW_ONLY
+    licence: str = ""
+    checksum: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Plot(Record):
+    """A plot: ``accepts(result) -> bool`` and ``draw(ax, result)``."""
+
+    kind = "plots"
+    accepts: Target
+    draw: Target
+    _: KW_ONLY
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Reproduction(Record):
+    """A table or figure of a paper: ``run(**settings) -> rows``, each row with the paper's own figure."""
+
+    kind = "reproductions"
+    run: Target
+    _: KW_ONLY
+    paper: str = ""
+    summary: str = ""
+
+
+KINDS: dict[str, type[Record]] = {
+    cls.kind: cls for cls in (Model, Estimator, Kernel, Domain, Manifold, Solver, Reader, Dataset, Plot, Reproduction)
+}

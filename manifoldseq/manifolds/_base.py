@@ -1,0 +1,140 @@
+"""What a manifold is: where a point lives, and how to move on it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ..linalg._tree import leaves, tree_map
+
+
+class Manifold(ABC):
+    """A set of points with tangent spaces, an inner product and retractions.
+
+    Points are arrays, or tuples of arrays in factor order; tangent vectors have the same structure, in ambient
+    coordinates. Every operation broadcasts over leading axes. The methods with a body are right for a manifold that
+    carries the metric of the surrounding space (``metric = "embedded"``); the others are abstract.
+
+    Attributes
+    ----------
+    dim : int
+        Dimension.
+    shape : tuple
+        Shape of a point, or a tuple of the shapes of its factors.
+    names : tuple of str or None
+        Names of the factors of a product.
+    metric : str
+        ``"embedded"`` promises that ``inner`` is the dot product of flat vectors.
+    bounded : bool
+        Whether some coordinates have bounds that can be active.
+    components : int
+        Number of connected components.
+    retractions : tuple of str
+        The kinds that ``retract`` knows, the default first.
+    """
+
+    names: tuple[str, ...] | None = None
+    metric: str = "embedded"
+    bounded: bool = False
+    components: int = 1
+    retractions: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Dimension of the manifold."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[Any, ...]:
+        """Shape of a point, or the tuple of the shapes of its factors."""
+
+    @abstractmethod
+    def project(self, x: Point, u: Point) -> Point:
+        """Return the tangent vector at `x` nearest to the ambient vector `u`."""
+
+    @abstractmethod
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        """Return the Riemannian Hessian along `u` from the Euclidean gradient and Hessian product."""
+
+    @abstractmethod
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        """Return the point reached from `x` along the tangent vector `u`; `kind` is one of ``retractions``."""
+
+    @abstractmethod
+    def nearest(self, x: Point) -> Point:
+        """Return the point of the manifold nearest to the ambient point `x`."""
+
+    @abstractmethod
+    def feasibility(self, x: Point) -> Any:
+        """Return the largest violation of the constraints: a float, or an array over the leading axes."""
+
+    @abstractmethod
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        """Return a random point."""
+
+    def inner(self, x: Point, u: Point, v: Point) -> Any:
+        """Return the inner product of two tangent vectors at `x`: a float, or an array over the leading axes."""
+        total: Any = 0.0
+        for a, b, shape in zip(leaves(u), leaves(v), _leaf_shapes(self.shape), strict=True):
+            product = np.multiply(a, b, dtype=np.float64)
+            total = total + (product.sum(axis=tuple(range(-len(shape), 0))) if shape else product)
+        return float(total) if np.ndim(total) == 0 else total
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        """Return the Riemannian gradient from the Euclidean gradient."""
+        return self.project(x, egrad)
+
+    def transport(self, x: Point, y: Point, u: Point) -> Point:
+        """Return the tangent vector at `y` that corresponds to `u` at `x`: here its projection."""
+        return self.project(y, u)
+
+    def free(self, x: Point, egrad: Point) -> Any:
+        """Return None, or a tree of booleans that are False where a bound is active and the gradient pushes outward."""
+        return None
+
+    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+        """Return a random tangent vector at `x` of about unit entries."""
+        return self.project(x, tree_map(lambda leaf: rng.standard_normal(leaf.shape).astype(leaf.dtype), x))
+
+    def to_component(self, x: Point, i: int) -> Point:
+        """Return a point near `x` in the connected component number `i`."""
+        if i != 0:
+            raise ValueError(f"{self!r} is connected: component {i} does not exist")
+        return x
+
+    def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
+        """Return ``step -> point``, a curve from `x` along which a function with this gradient decreases at first.
+
+        On orthonormal columns the Cayley curve (16), (17), on bounds the clipped line (18) of the LDS paper; elsewhere
+        the retraction of the negative gradient. On a product `step` may be a sequence of one step per factor.
+        """
+        gradient = self.gradient(x, egrad)
+        return lambda step: self.retract(x, tree_map(lambda leaf: -leaf.dtype.type(step) * leaf, gradient))
+
+    def _kind(self, kind: str | None) -> str | None:
+        """Return the retraction to use: `kind`, or the default."""
+        if kind is None:
+            return self.retractions[0] if self.retractions else None
+        if kind not in self.retractions:
+            raise ValueError(
+                f"{self!r} has no retraction {kind!r}: choose one of {', '.join(map(repr, self.retractions)) or 'none'}"
+            )
+        return kind
+
+
+def _leaf_shapes(shape: Any) -> list[tuple[int, ...]]:
+    if shape and isinstance(shape[0], tuple):
+        return [leaf for part in shape for leaf in _leaf_shapes(part)]
+    return [shape]
+
+
+def size(name: str, **sizes: int) -> None:
+    """Raise a sentence unless every size is an integer of at least one."""
+    for key, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"{name}({key}={value!r}): {key} must be an integer ≥ 1")

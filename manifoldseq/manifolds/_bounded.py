@@ -1,0 +1,83 @@
+"""Diagonal matrices with bounded entries, kept as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ._base import Manifold, size
+
+
+@dataclass(frozen=True)
+class BoundedDiagonal(Manifold):
+    """Diagonals whose entries lie in [−bound, bound]; a point is the vector of length n.
+
+    Parameters
+    ----------
+    n : int
+    bound : float
+        Greater than zero; below one it makes ``diag(x) @ V`` a stable transition matrix for every orthogonal V.
+
+    Notes
+    -----
+    ``project`` is the identity; ``gradient`` drops components that push outward at an active bound, so its norm
+    measures stationarity; ``retract`` and ``nearest`` clip, which is the bound normalization (18) of the LDS paper.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.BoundedDiagonal(2, bound=0.5)
+    >>> M.retract(np.array([0.4, 0.0]), np.array([0.3, 0.1])).tolist()
+    [0.5, 0.1]
+    """
+
+    n: int
+    bound: float = 0.99
+    bounded: ClassVar[bool] = True  # type: ignore[misc]
+    retractions: ClassVar[tuple[str, ...]] = ("clip",)
+
+    def __post_init__(self) -> None:
+        size("BoundedDiagonal", n=self.n)
+        if not 0 < self.bound < np.inf:
+            raise ValueError(f"BoundedDiagonal(bound={self.bound!r}): bound must be a positive number")
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.n,)
+
+    @property
+    def dim(self) -> int:
+        return self.n
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        return np.where(self.free(x, egrad), egrad, egrad.dtype.type(0))
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return np.where(self.free(x, egrad), ehess, ehess.dtype.type(0))
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        self._kind(kind)
+        return self.nearest(x + u)
+
+    def nearest(self, x: Point) -> Point:
+        return np.clip(x, -self.bound, self.bound)
+
+    def feasibility(self, x: Point) -> Any:
+        violation = np.maximum(np.abs(x).max(axis=-1) - x.dtype.type(self.bound), 0)
+        return float(violation) if violation.ndim == 0 else violation
+
+    def free(self, x: Point, egrad: Point) -> Any:
+        return ~((np.abs(x) >= x.dtype.type(self.bound)) & (x * egrad < 0))
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return rng.uniform(-self.bound, self.bound, self.n).astype(dtype)
+
+    def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
+        return lambda step: self.nearest(x - x.dtype.type(step) * egrad)

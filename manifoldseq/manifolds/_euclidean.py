@@ -1,0 +1,69 @@
+"""Unconstrained arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ._base import Manifold, size
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Euclidean(Manifold):
+    """Arrays of a given shape without constraints.
+
+    Parameters
+    ----------
+    *shape : int
+        ``Euclidean(3)`` are vectors of length 3, ``Euclidean(3, 2)`` matrices.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.manifolds.Euclidean(3, 2).dim
+    6
+    """
+
+    sizes: tuple[int, ...]
+    retractions: ClassVar[tuple[str, ...]] = ("exp",)
+
+    def __init__(self, *shape: int) -> None:
+        if not shape:
+            raise ValueError("Euclidean() needs at least one size, such as Euclidean(3)")
+        size("Euclidean", **{f"shape[{k}]": n for k, n in enumerate(shape)})
+        object.__setattr__(self, "sizes", tuple(int(n) for n in shape))
+
+    def __repr__(self) -> str:
+        return f"Euclidean({', '.join(map(str, self.shape))})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sizes
+
+    @property
+    def dim(self) -> int:
+        return math.prod(self.shape)
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return ehess
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        self._kind(kind)
+        return x + u
+
+    def nearest(self, x: Point) -> Point:
+        return x
+
+    def feasibility(self, x: Point) -> Any:
+        batch = x.shape[: x.ndim - len(self.shape)]
+        return np.zeros(batch) if batch else 0.0
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return rng.standard_normal(self.shape).astype(dtype)

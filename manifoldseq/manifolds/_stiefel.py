@@ -1,0 +1,147 @@
+"""Matrices with orthonormal columns: the Stiefel manifold and the orthogonal group."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ..linalg._cayley import cayley_curve, cayley_retraction
+from ..linalg._polar import orthonormality, polar, qr_retraction, symmetric
+from ._base import Manifold, size
+
+_RETRACTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "polar": lambda x, u: polar(x + u),
+    "qr": lambda x, u: qr_retraction(x + u),
+    "cayley": cayley_retraction,
+}
+
+
+class _OrthonormalColumns(Manifold):
+    """n×p matrices with ``XᵀX = I``, with the embedded metric."""
+
+    retractions: ClassVar[tuple[str, ...]] = tuple(_RETRACTIONS)
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def dim(self) -> int:
+        n, p = self.shape
+        return n * p - p * (p + 1) // 2
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u - x @ symmetric(x.swapaxes(-1, -2) @ u)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return self.project(x, ehess - u @ symmetric(x.swapaxes(-1, -2) @ egrad))
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        return _RETRACTIONS[self._kind(kind) or "polar"](x, u)
+
+    def nearest(self, x: Point) -> Point:
+        return polar(x)
+
+    def feasibility(self, x: Point) -> Any:
+        violation = orthonormality(x)
+        return float(violation) if violation.ndim == 0 else violation
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return qr_retraction(rng.standard_normal(self.shape)).astype(dtype)
+
+    def to_component(self, x: Point, i: int) -> Point:
+        if not 0 <= i < self.components:
+            raise ValueError(f"{self!r} has {self.components} connected component(s): component {i} does not exist")
+        if self.components == 1:
+            return x
+        wrong = (np.linalg.det(x) > 0) == (i == 1)
+        y = x.copy()
+        y[..., -1] *= np.where(wrong, -1, 1).astype(x.dtype)[..., None]
+        return y
+
+    def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
+        return cayley_curve(x, egrad)
+
+
+@dataclass(frozen=True)
+class Stiefel(_OrthonormalColumns):
+    """n×p matrices with orthonormal columns.
+
+    Parameters
+    ----------
+    n, p : int
+        With n ≥ p. For n = p this is the orthogonal group, which has two components.
+
+    Raises
+    ------
+    ValueError
+        If n < p.
+
+    Notes
+    -----
+    Retractions ``"polar"`` (default; by ``eigh`` of the Gram matrix), ``"qr"``, ``"cayley"``. ``descent_curve`` is
+    equation (17) of the LDS paper.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Stiefel(5, 2)
+    >>> X = M.random_point(np.random.default_rng(0))
+    >>> M.dim, bool(M.feasibility(X) < 1e-14)
+    (7, True)
+    """
+
+    n: int
+    p: int
+
+    def __post_init__(self) -> None:
+        size("Stiefel", n=self.n, p=self.p)
+        if self.n < self.p:
+            raise ValueError(
+                f"Stiefel(n={self.n}, p={self.p}): {self.p} columns need at least {self.p} rows; swap n and p"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.p
+
+    @property
+    def components(self) -> int:  # type: ignore[override]
+        return 2 if self.n == self.p else 1
+
+
+@dataclass(frozen=True)
+class Orthogonal(_OrthonormalColumns):
+    """Orthogonal n×n matrices, of either determinant.
+
+    Parameters
+    ----------
+    n : int
+
+    Notes
+    -----
+    Two connected components: number 0 has determinant +1, number 1 has −1. No continuous path leads from one to the
+    other; ``minimize(…, components="all")`` searches both.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Orthogonal(3)
+    >>> float(np.linalg.det(M.to_component(np.eye(3), 1)))
+    -1.0
+    """
+
+    n: int
+    components: ClassVar[int] = 2  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        size("Orthogonal", n=self.n)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.n

@@ -1,0 +1,71 @@
+"""The boundary of an objective: every call counted, every answer checked."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from .._result import Evaluations, Point
+from ..linalg._tree import freeze
+from ._objective import FiniteTerms, Objective, number
+
+
+class Counter:
+    """Counts what a wrapped objective is asked; :meth:`take` returns the counts since the last take."""
+
+    def __init__(self) -> None:
+        self.nfev = self.njev = self.nhev = 0.0
+
+    def take(self) -> Evaluations:
+        """Return the counts since the last call."""
+        counts = Evaluations(self.nfev, self.njev, self.nhev)
+        self.nfev = self.njev = self.nhev = 0.0
+        return counts
+
+    def wrap(self, objective: Objective, share: float = 1.0) -> Objective:
+        """Return the objective with counted, checked calls; `share` is what one of them counts."""
+
+        def value(x: Point) -> float:
+            self.nfev += share
+            return number(objective.value(freeze(x)))
+
+        def value_and_gradient(x: Point) -> tuple[float, Point]:
+            self.nfev += share
+            self.njev += share
+            fun, egrad = objective.value_and_gradient(freeze(x))  # type: ignore[misc]
+            return number(fun), _like(egrad, x, "gradient")
+
+        def hessian_product(x: Point, u: Point) -> Point:
+            self.nhev += share
+            return _like(objective.hessian_product(freeze(x), u), x, "Hessian product")  # type: ignore[misc]
+
+        terms = objective.terms
+        return dataclasses.replace(
+            objective,
+            value=value,
+            value_and_gradient=value_and_gradient if objective.value_and_gradient else None,
+            hessian_product=hessian_product if objective.hessian_product else None,
+            terms=FiniteTerms(terms.n, lambda i: self.wrap(terms.batch(i), share * len(i) / terms.n))
+            if terms
+            else None,
+        )
+
+
+def _like(gradient: Point, x: Point, what: str, where: str = "") -> Point:
+    """Return the gradient in the structure and dtype of the point, or raise a sentence that says where it differs."""
+    if isinstance(x, tuple):
+        if not isinstance(gradient, tuple | list) or len(gradient) != len(x):
+            got = f"{len(gradient)} parts" if isinstance(gradient, tuple | list) else type(gradient).__name__
+            raise TypeError(f"the {what}{where} must be a tuple of {len(x)} parts like the point, got {got}")
+        return tuple(
+            [_like(g, part, what, f"{where}, factor {k}") for k, (g, part) in enumerate(zip(gradient, x, strict=True))]
+        )
+    leaf = (
+        np.asarray(gradient, dtype=x.dtype)
+        if not isinstance(gradient, np.ndarray) or gradient.dtype != x.dtype
+        else gradient
+    )
+    if leaf.shape != x.shape:
+        raise ValueError(f"the {what}{where} has shape {leaf.shape}, the point has {x.shape}")
+    return leaf

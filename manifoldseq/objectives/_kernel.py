@@ -1,0 +1,169 @@
+"""A complete kernel from a function of two items: slow, right, and ten lines for its author."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._result import Point
+from ..execution import map_ordered
+from ._autodiff import value_and_gradient
+
+Item = tuple[Any, ...]
+PairFunction = Callable[[Item, Item], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PackedItems:
+    """Items as a kernel made by :func:`kernel` keeps them; indexed by rows like an array."""
+
+    items: tuple[Item, ...]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, rows: Any) -> PackedItems:
+        return PackedItems(tuple(self.items[i] for i in np.atleast_1d(np.arange(len(self.items))[rows])))
+
+
+@dataclass(frozen=True, eq=False)
+class PairKernel:
+    """A kernel object derived from ``pair_function`` by loops and automatic differentiation; made by :func:`kernel`."""
+
+    pair_function: PairFunction
+    domain: str = "lds"
+    constant_diagonal: bool = False
+    positive_definite: bool = True
+    name: str = "kernel"
+
+    def __call__(self, first: Item, second: Item) -> Any:
+        """Return k(first, second)."""
+        return self.pair_function(first, second)
+
+    def pack(self, items: Iterable[Item]) -> PackedItems:
+        """Prepare a set of items; each is a tuple of arrays."""
+        packed = PackedItems(tuple(tuple(item) for item in items))
+        if not packed.items:
+            raise ValueError(f"the kernel {self.name} got no items to pack: pass at least one")
+        return packed
+
+    def cross(self, P: PackedItems, Q: PackedItems) -> NDArray[np.float64]:
+        """Return the matrix k(P_i, Q_j), of shape (len(P), len(Q))."""
+
+        def row(first: Item) -> list[float]:
+            return [float(self.pair_function(first, second)) for second in Q.items]
+
+        return np.array(map_ordered(row, P.items)).reshape(len(P), len(Q))
+
+    def diag(self, P: PackedItems) -> NDArray[np.float64]:
+        """Return the vector k(P_i, P_i)."""
+        return np.array([float(self.pair_function(item, item)) for item in P.items])
+
+    def weighted(self, point: Point, P: PackedItems, beta: ArrayLike) -> tuple[float, Point]:
+        """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
+        weights, to_item = np.asarray(beta), self._record().to_item
+
+        def cost(x: Point) -> Any:
+            item = to_item(x)
+            return sum(b * self.pair_function(item, other) for b, other in zip(weights, P.items, strict=True))
+
+        return value_and_gradient(cost)(point)
+
+    def self_term(self, point: Point) -> tuple[float, Point]:
+        """Return the value and the Euclidean gradient of ``k(S(point), S(point))``."""
+        to_item = self._record().to_item
+
+        def cost(x: Point) -> Any:
+            item = to_item(x)
+            return self.pair_function(item, item)
+
+        return value_and_gradient(cost)(point)
+
+    def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
+        """Return the manifold on which means and atoms live."""
+        return self._record().manifold(m, n, bound)
+
+    def _record(self) -> Any:
+        from ..hooks import get_domain
+
+        return get_domain(self.domain)
+
+
+@overload
+def kernel(
+    pair_function: PairFunction,
+    *,
+    domain: str = ...,
+    constant_diagonal: bool = ...,
+    positive_definite: bool = ...,
+    name: str | None = ...,
+) -> PairKernel: ...
+
+
+@overload
+def kernel(
+    pair_function: Literal[None] = None,
+    *,
+    domain: str = ...,
+    constant_diagonal: bool = ...,
+    positive_definite: bool = ...,
+    name: str | None = ...,
+) -> Callable[[PairFunction], PairKernel]: ...
+
+
+def kernel(
+    pair_function: PairFunction | None = None,
+    *,
+    domain: str = "lds",
+    constant_diagonal: bool = False,
+    positive_definite: bool = True,
+    name: str | None = None,
+) -> PairKernel | Callable[[PairFunction], PairKernel]:
+    """Build a kernel object from a function of two items.
+
+    Everything that means, dictionaries and clustering ask of a kernel (``pack, cross, diag, weighted, self_term,
+    manifold``) follows from `pair_function` by loops and autograd. It works as a decorator too. For speed, write a
+    class with these methods yourself later: nothing that uses the kernel changes.
+
+    Parameters
+    ----------
+    pair_function : callable
+        ``pair_function(item1, item2) -> scalar``, symmetric. Items of the domain ``"lds"`` are tuples of arrays
+        ``(A, C)``, A of shape (n, n) and C of shape (m, n). Use ``autograd.numpy`` and `manifoldseq.linalg`.
+    domain : str, default "lds"
+        What the items are: a registered `manifoldseq.hooks.Domain`; looked up when a gradient is first needed.
+    constant_diagonal : bool, default False
+        That ``k(S, S)`` is the same for every S, so that means and codes need no self term.
+    positive_definite : bool, default True
+        That every Gram matrix is positive semidefinite.
+    name : str, optional
+        Used in messages; by default the function's name.
+
+    Returns
+    -------
+    PairKernel
+        Or, without `pair_function`, a decorator that returns one.
+
+    Examples
+    --------
+    The trace kernel of two systems that start in the first state:
+
+    >>> import autograd.numpy as np, manifoldseq as ms
+    >>> @ms.kernel(domain="lds")
+    ... def overlap(first, second):
+    ...     (A1, C1), (A2, C2) = first, second
+    ...     return ms.linalg.stein(A1, A2, np.matmul(C1.T, C2))[0, 0]
+    >>> packed = overlap.pack([(np.array([[0.5]]), np.eye(2, 1)), (np.array([[0.0]]), np.eye(2, 1))])
+    >>> overlap.cross(packed, packed).round(3).tolist()
+    [[1.333, 1.0], [1.0, 1.0]]
+    """
+
+    def make(function: PairFunction) -> PairKernel:
+        label = name or getattr(function, "__name__", "kernel")
+        return PairKernel(function, domain, constant_diagonal, positive_definite, label)
+
+    return make if pair_function is None else make(pair_function)

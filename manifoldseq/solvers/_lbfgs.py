@@ -1,0 +1,148 @@
+"""Riemannian limited-memory BFGS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Measures, Point, Status
+from ..linalg._tree import flatten, unflattener
+from ._base import Iterate, Solver, State, evaluate, inner
+from ._search import armijo
+
+
+@dataclass(frozen=True)
+class LBFGS(Solver):
+    """Limited-memory BFGS on a manifold: the default solver.
+
+    Gradient, direction and pairs are flat ambient vectors; the stored pairs are not transported, the direction is
+    projected onto the current tangent space (measured: the same iterations, 20–35 % less time). One fused evaluation
+    per iteration, but for rejected trial steps. Where the manifold is bounded the step works on the free coordinates
+    and the search follows the projected arc (Bertsekas 1982).
+
+    Parameters
+    ----------
+    memory : int
+        Number of stored pairs.
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+    max_trials : int
+        Trial steps per line search.
+
+    References
+    ----------
+    Huang, Gallivan, Absil, "A Broyden class of quasi-Newton methods for Riemannian optimization", 2015.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: ((x - 1) ** 2).sum()))
+    >>> ms.minimize(problem, np.zeros(2), solver="lbfgs", options={"memory": 5}).x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    memory: int = 10
+    retraction: str | None = None
+    max_trials: int = 30
+
+    def __post_init__(self) -> None:
+        if self.memory < 1 or self.max_trials < 1:
+            raise ValueError(f"LBFGS(memory={self.memory}, max_trials={self.max_trials}): both must be at least 1")
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        """Return the state without pairs."""
+        at = evaluate(problem, point)
+        return _state(at, (), 0.0), at.measures()
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Search along the quasi-Newton direction, and along the negative gradient if that fails."""
+        manifold = problem.manifold
+        at = Iterate(state["x"], state["fun"], state["egrad"], state["grad"], state["grad_norm"])
+        tree = unflattener(at.x)
+        dot = inner(problem, at.x)
+        mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
+        free = None if mask is None else flatten(mask)
+        pairs = state["pairs"]
+        while True:
+            direction = -_two_loop(at.grad, pairs, dot, free)
+            if pairs:
+                direction = flatten(manifold.project(at.x, tree(direction)))
+            slope = dot(at.grad, direction)
+            if pairs and not slope < -1e-10 * at.grad_norm * dot(direction, direction) ** 0.5:
+                pairs = ()
+                continue
+            first = 1.0 if pairs else min(1.0, state["first"] or 1.0 / max(at.grad_norm, 1e-300))
+            found = armijo(
+                problem,
+                at,
+                tree(direction),
+                direction,
+                slope,
+                first,
+                retraction=self.retraction,
+                max_trials=self.max_trials,
+                expand=not pairs,
+            )
+            if found is not None:
+                break
+            if not pairs:
+                return state, at.measures(status=Status.NO_DECREASE)
+            pairs = ()
+        new, t = found
+        s = flatten(new.x) - flatten(at.x)
+        if manifold.metric != "embedded":
+            s = flatten(manifold.transport(at.x, new.x, tree(np.asarray(t * direction))))
+            y = new.grad - flatten(manifold.transport(at.x, new.x, tree(at.grad)))
+        else:
+            y = new.grad - at.grad
+        if free is not None:
+            y = np.where(free, y, y.dtype.type(0))
+        sy = float(dot(s, y))
+        length = float(dot(s, s)) ** 0.5
+        if sy > 1e-12 * length * float(dot(y, y)) ** 0.5:
+            pairs = (*pairs[-(self.memory - 1) :], (s, y, sy)) if self.memory > 1 else ((s, y, sy),)
+        return _state(new, pairs, t), new.measures(step_size=length)
+
+
+def _state(at: Iterate, pairs: tuple[Any, ...], first: float) -> State:
+    return {
+        "x": at.x,
+        "fun": at.fun,
+        "egrad": at.egrad,
+        "grad": at.grad,
+        "grad_norm": at.grad_norm,
+        "pairs": pairs,
+        "first": first,
+    }
+
+
+def _two_loop(grad: np.ndarray, pairs: tuple[Any, ...], dot: Any, free: np.ndarray | None) -> np.ndarray:
+    """Return H·grad by the two-loop recursion, on the free coordinates."""
+    if not pairs:
+        return grad
+    if free is not None and not free.all():
+        held = np.flatnonzero(~free)
+        restricted = [(_without(s, held), _without(y, held)) for s, y, _ in pairs]
+        pairs = tuple([(s, y, sy) for s, y in restricted if (sy := dot(s, y)) > 1e-12 * (dot(s, s) * dot(y, y)) ** 0.5])
+        if not pairs:
+            return grad
+    q = grad.copy()
+    alphas = []
+    for s, y, sy in reversed(pairs):
+        alpha = dot(s, q) / sy
+        alphas.append(alpha)
+        q -= alpha * y
+    _, y, sy = pairs[-1]
+    q *= sy / dot(y, y)
+    for (s, y, sy), alpha in zip(pairs, reversed(alphas), strict=True):
+        q += (alpha - dot(y, q) / sy) * s
+    return q
+
+
+def _without(vector: np.ndarray, held: np.ndarray) -> np.ndarray:
+    vector = vector.copy()
+    vector[held] = 0
+    return vector

@@ -1,0 +1,124 @@
+"""Checkpoints: one atomic file each, the last two kept, nothing executed on loading."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._state import State, decode, encode
+
+FORMAT = 1
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; the sentence says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a run saves itself.
+
+    Parameters
+    ----------
+    directory : str or Path
+        Created when the first checkpoint is written.
+    every_seconds : float
+        Time between checkpoints; one more is written when the run ends, is interrupted or fails.
+    fingerprint : str, optional
+        Of the data and settings; a checkpoint with another fingerprint is refused.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.storage.Checkpoint("runs/mean", every_seconds=10).every_seconds
+    10
+    """
+
+    directory: str | Path
+    every_seconds: float = 60.0
+    fingerprint: str | None = None
+
+    def save(self, nit: int, state: State, record: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> Path:
+        """Write a checkpoint: temporary file, fsync, rename, fsync of the directory; older ones but one are removed."""
+        directory = Path(self.directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, np.ndarray] = {}
+        text = json.dumps(
+            {
+                "format": FORMAT,
+                "fingerprint": self.fingerprint,
+                "state": encode(state, arrays),
+                "record": dict(record),
+                "columns": list(columns),
+            }
+        )
+        arrays |= {f"column {name}": column for name, column in columns.items()}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays, document=np.frombuffer(text.encode(), np.uint8))  # type: ignore[arg-type]
+        path = directory / f"checkpoint-{nit:010d}.npz"
+        temporary = directory / f".{path.name}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(buffer.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        for old in self._files()[2:]:
+            with contextlib.suppress(FileNotFoundError):
+                old.unlink()
+        return path
+
+    def load(self) -> tuple[State, dict[str, Any], dict[str, np.ndarray]] | None:
+        """Return ``(state, record, columns)`` of the newest readable checkpoint, or None if there is none.
+
+        Raises
+        ------
+        CheckpointError
+            If checkpoints exist but none can be read, or the newest belongs to other data.
+        """
+        failure: Exception | None = None
+        for path in self._files():
+            try:
+                with np.load(path, allow_pickle=False) as archive:
+                    document = json.loads(archive["document"].tobytes())
+                    arrays = {key: archive[key] for key in archive.files if key != "document"}
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                failure = error
+                continue
+            if document.get("format") != FORMAT:
+                raise CheckpointError(
+                    f"{path} has format {document.get('format')!r}, this version reads {FORMAT}: start without resume"
+                )
+            if document["fingerprint"] != self.fingerprint:
+                raise CheckpointError(
+                    f"{path} belongs to other data or settings: choose another directory, or start without resume"
+                )
+            for array in arrays.values():
+                array.flags.writeable = False
+            columns = {name: arrays[f"column {name}"] for name in document["columns"]}
+            return decode(document["state"], arrays), document["record"], columns
+        if failure is not None:
+            raise CheckpointError(
+                f"no checkpoint in {self.directory} can be read ({failure}): start without resume"
+            ) from failure
+        return None
+
+    def child(self, name: str) -> Checkpoint:
+        """Return the checkpoint of a part of this run, in a folder below."""
+        return Checkpoint(Path(self.directory) / name, self.every_seconds, self.fingerprint)
+
+    def _files(self) -> list[Path]:
+        return sorted(Path(self.directory).glob("checkpoint-*.npz"), reverse=True)

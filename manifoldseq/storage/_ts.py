@@ -1,0 +1,187 @@
+"""A reader of the `.ts` text format of aeon and sktime."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._data import SequenceData
+
+
+def read_ts(path: str | PathLike[str]) -> SequenceData:
+    """Read sequences from a `.ts` file.
+
+    The header consists of lines ``@key value``, comments start with ``#``, and after ``@data`` each line is one case:
+    channels separated by ``:``, values by ``,``, the class label (``@classLabel true …``) or the target
+    (``@targetLabel true``) last. Cases may differ in length; ``?`` is a missing value and becomes NaN.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, UTF-8 text.
+
+    Returns
+    -------
+    SequenceData
+        Sequences of shape (T_i, d), float64; labels as strings, targets as floats, None where the file has neither.
+
+    Raises
+    ------
+    ValueError
+        One sentence naming the file, the line and what to do: not UTF-8, empty, no ``@data``, time stamps, a value that
+        is no number, or a case that does not fit the header.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "two.ts"
+    ...     _ = path.write_text("@classLabel true a b\\n@data\\n1,2,3:4,5,?:a\\n6,7:8,9:b\\n")
+    ...     data = read_ts(path)
+    >>> [x.shape for x in data.sequences], data.labels.tolist()
+    ([(3, 2), (2, 2)], ['a', 'b'])
+    """
+    reader = _Reader(fspath(path))
+    for number, line in _lines(reader.path):
+        if reader.in_data:
+            reader.case(number, line)
+        elif line.startswith("@"):
+            reader.header(number, line)
+        else:
+            _refuse(reader.path, number, "data before the @data line: add the header, or use a reader of another format")
+    return reader.result()
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbers, from 1, and texts of the lines that are neither blank nor comments."""
+    number = 0
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                text = line.strip()
+                if text and not text.startswith("#"):
+                    yield number, text
+    except UnicodeDecodeError:
+        _refuse(path, number + 1, "the text is not UTF-8 here or soon after: save the file as UTF-8")
+    if number == 0:
+        raise ValueError(f"{path} is empty: expected a .ts file with a header and an @data section")
+
+
+@dataclass
+class _Reader:
+    path: str
+    in_data: bool = False
+    name: str = ""
+    classes: list[str] | None = None
+    target: bool = False
+    channels: int | None = None
+    length: int | None = None
+    equal_length: bool = False
+    sequences: list[NDArray[np.float64]] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    def header(self, number: int, line: str) -> None:
+        key, *values = line[1:].split()
+        value = values[0] if values else ""
+        match key.lower():
+            case "data":
+                self.in_data = True
+            case "problemname":
+                self.name = " ".join(values)
+            case "timestamps":
+                if self.flag(number, key, value):
+                    self.refuse_timestamps(number)
+            case "classlabel":
+                self.classes = values[1:] if self.flag(number, key, value) else None
+            case "targetlabel":
+                self.target = self.flag(number, key, value)
+            case "univariate":
+                if self.flag(number, key, value):
+                    self.channels = 1
+            case "dimension" | "dimensions":
+                self.channels = self.count(number, key, value)
+            case "equallength":
+                self.equal_length = self.flag(number, key, value)
+            case "serieslength":
+                self.length = self.count(number, key, value)
+            case _:
+                pass  # "missing" and unknown keys say nothing that the data does not
+
+    def flag(self, number: int, key: str, value: str) -> bool:
+        if value.lower() not in ("true", "false"):
+            _refuse(self.path, number, f"@{key} is {value!r}: write true or false")
+        return value.lower() == "true"
+
+    def count(self, number: int, key: str, value: str) -> int:
+        if not value.isdecimal() or int(value) == 0:
+            _refuse(self.path, number, f"@{key} is {value!r}: write a positive whole number")
+        return int(value)
+
+    def refuse_timestamps(self, number: int) -> NoReturn:
+        _refuse(self.path, number, "time stamps are not supported: resample and write values only (@timeStamps false)")
+
+    def case(self, number: int, line: str) -> None:
+        if "(" in line:
+            self.refuse_timestamps(number)
+        texts = line.split(":")
+        if self.classes is not None or self.target:
+            self.labels.append(self.label(number, texts.pop().strip()))
+        if self.channels is None:
+            self.channels = len(texts)
+        if len(texts) != self.channels:
+            wanted = f"{self.channels} channels" + " and a label" * bool(self.labels)
+            _refuse(self.path, number, f"the case has {len(texts)} channels, not {wanted}: complete or remove this line")
+        channels = [self.values(number, channel, text) for channel, text in enumerate(texts)]
+        lengths = {len(values) for values in channels}
+        if len(lengths) > 1:
+            _refuse(self.path, number, f"channels differ in length ({min(lengths)} to {max(lengths)}): mark gaps with ?")
+        if self.equal_length and self.length not in (None, len(channels[0])):
+            found = len(channels[0])
+            _refuse(self.path, number, f"the case has {found} time steps, not @seriesLength {self.length}: correct either")
+        self.sequences.append(np.stack(channels, axis=1))
+
+    def label(self, number: int, text: str) -> str:
+        if self.classes and text not in self.classes:
+            shown = text if len(text) <= 20 else text[:20] + "…"
+            known = ", ".join(self.classes[:10])
+            _refuse(self.path, number, f"the last field {shown!r} is no class of the header ({known}): correct this line")
+        return text
+
+    def values(self, number: int, channel: int, text: str) -> NDArray[np.float64]:
+        texts = [value.strip() for value in text.split(",")]
+        try:
+            return np.array(["nan" if value == "?" else value for value in texts], dtype=np.float64)
+        except ValueError:
+            t = next(t for t, value in enumerate(texts) if value != "?" and not _is_number(value))
+            _refuse(self.path, number, f"channel {channel}, t={t} is {texts[t]!r}, no number: write a number or ?")
+
+    def result(self) -> SequenceData:
+        if not self.sequences:
+            what = "no cases after @data" if self.in_data else "no @data line"
+            raise ValueError(f"{self.path} has {what}: the file is cut off or not in the .ts format")
+        labels = None
+        if self.target:
+            if bad := [text for text in self.labels if not _is_number(text)]:
+                raise ValueError(f"{self.path} has the target {bad[0]!r}, no number: write numbers, or use @classLabel")
+            labels = np.array(self.labels, dtype=np.float64)
+        elif self.classes is not None:
+            labels = np.array(self.labels)
+        return SequenceData(self.sequences, labels, name=self.name)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse(path: str, number: int, sentence: str) -> NoReturn:
+    raise ValueError(f"{path}, line {number}: {sentence}")

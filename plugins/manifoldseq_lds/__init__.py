@@ -1,0 +1,26 @@
+"""Linear dynamical systems: identification, kernels, means and clustering of sequences.
+
+Names load when they are first used, so that importing the package imports no model code.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._identification import LDSIdentifier
+    from ._kmeans import LDSKMeans
+    from ._systems import Systems
+
+_HOMES = {"LDSIdentifier": "_identification", "LDSKMeans": "_kmeans", "Systems": "_systems"}
+
+__all__ = ["LDSIdentifier", "LDSKMeans", "Systems"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

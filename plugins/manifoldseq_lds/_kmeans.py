@@ -1,0 +1,312 @@
+"""k-means of linear dynamical systems in the feature space of a kernel."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Self
+
+import manifoldseq as ms
+import numpy as np
+from manifoldseq.estimators import random_generator
+from manifoldseq.execution import map_ordered, one_blas_thread
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ._clustering import Clustering, as_systems, distances
+from ._identification import LDSIdentifier
+from ._systems import Systems
+
+Array = NDArray[np.float64]
+
+MEANS = ("exact", "toolbox", "medoid")
+INITS = ("k-means++", "medoid")
+
+
+class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Cluster sequences by k-means of their linear dynamical systems.
+
+    Each sequence is identified as a system; k-means runs in the feature space of a kernel on systems, with the squared
+    distance ``k(x, x) + k(c, c) - 2 k(x, c)``. The centre of a cluster is the system that minimizes the mean squared
+    distance to its members: (7), (8) of Huang et al., solved on the canonical manifold.
+
+    Parameters
+    ----------
+    n_clusters : int
+    n_states, center, delay, stabilizer, bound
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. `bound` also bounds the
+        singular values of the centres' transition matrices.
+    kernel : str or kernel object
+        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    mean : {"exact", "toolbox", "medoid"}
+        ``"exact"``: descent by `solver`, continued from the last centre; never raises the objective. ``"toolbox"``: the
+        rule of the authors' toolbox, five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on
+        -(1/N) sum k, all of Lambda rescaled to at most .999; may raise the objective, and asks for a kernel
+        on (A, C). ``"medoid"``: the member nearest to the others.
+    solver : str or solver
+        Solver of the exact mean.
+    inner_iter : int
+        Its iterations per centre and epoch; they double each time the assignment has settled.
+    init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems
+        ``"k-means++"`` chooses spread systems greedily, ``"medoid"`` the medoids of a random assignment (the authors'
+        start). An assignment starts from its medoids, K systems from themselves; then `n_init` is one.
+    n_init : int
+        Number of starts; the best by the objective is kept.
+    max_iter : int
+        Epochs per start.
+    tol : float
+        A start ends when the mean squared distance changes by at most ``tol * max(1, itself)`` in an epoch.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (N,), int
+    systems_ : Systems
+        The K centres.
+    objective_ : float
+        Mean kernel value of the systems and their centres.
+    inertia_ : float
+        Sum of the squared distances of the systems to their centres.
+    n_iter_ : int
+        Epochs of the best start.
+    history_ : dict of str to ndarray
+        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (mean squared distance),
+        ``nfev``, ``objective``, ``moved`` (systems that changed cluster) and further ones.
+    status_ : manifoldseq.Status
+        Why the best start ended.
+    n_features_in_ : int
+        Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
+
+    Notes
+    -----
+    Ctrl-C during `fit` ends it; the estimator is then fitted with the best state reached so far.
+
+    References
+    ----------
+    Huang, Harandi, Zhang, Fan, Sun, Huang: Efficient optimization for linear dynamical systems with applications to
+    clustering and sparse coding, NIPS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> labels = LDSKMeans(n_clusters=2, n_states=2, random_state=0).fit_predict(X)
+    >>> np.ptp(labels.reshape(2, 5), axis=1).tolist()
+    [0, 0]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_states: int = 5,
+        kernel: Any = "projection",
+        center: bool = True,
+        delay: int = 1,
+        stabilizer: str | None = "SN",
+        mean: str = "exact",
+        solver: Any = "lbfgs",
+        inner_iter: int = 5,
+        init: Any = "k-means++",
+        n_init: int = 4,
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        bound: float = 0.99,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.mean = mean
+        self.solver = solver
+        self.inner_iter = inner_iter
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.bound = bound
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Cluster sequences or systems.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the centres as stacked points), ``labels``
+            and ``start``, its number. Each start has its own folder in the checkpoint.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or input; one sentence says which, where, and what to do.
+        """
+        self._check_parameters()
+        systems = self._systems(X, reset=True)
+        init = self._checked_init(systems)
+        generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
+        with one_blas_thread():
+            clustering = self._clustering(systems)
+            store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+            interrupted: list[int] = []
+
+            def run(number: int) -> ms.Run | None:
+                if interrupted:
+                    return None
+                try:
+                    made = ms.iterate(
+                        clustering.step,
+                        lambda: clustering.start(init, generators[number], number),
+                        stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
+                        observers=observers,
+                        checkpoint=store and store.child(f"start-{number}"),
+                        resume=resume,
+                    )
+                except KeyboardInterrupt:  # before the first state of this start
+                    interrupted.append(number)
+                    return None
+                if made.status is ms.Status.INTERRUPTED:
+                    interrupted.append(number)
+                return made
+
+            runs = [made for made in map_ordered(run, range(len(generators))) if made is not None]
+        if not runs:
+            raise KeyboardInterrupt
+        best = min(runs, key=lambda made: made.measures.fun)
+        self.labels_ = np.array(best.state["labels"])
+        self.systems_ = as_systems(best.state["x"])
+        self.objective_ = best.measures.extra["objective"]
+        self.inertia_ = best.measures.fun * len(systems)
+        self.n_iter_ = best.nit
+        self.history_ = best.history
+        self.status_ = best.status
+        return self
+
+    def fit_predict(self, X: Any, y: object = None, **options: Any) -> NDArray[np.int64]:  # pyright: ignore
+        """Equivalent to ``fit(X).labels_``."""
+        return self.fit(X, **options).labels_
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Assign sequences or systems to the nearest centre.
+
+        Returns
+        -------
+        ndarray of shape (N,), int
+        """
+        return self._squared_distances(X).argmin(axis=1)
+
+    def transform(self, X: Any) -> Array:
+        """Return the distances in feature space from sequences or systems to the centres.
+
+        Returns
+        -------
+        ndarray of shape (N, K)
+            ``sqrt(k(x, x) + k(c, c) - 2 k(x, c))``, at most ``sqrt(2 n_states)`` for the projection kernel.
+        """
+        return np.sqrt(self._squared_distances(X))
+
+    def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
+        """Equivalent to ``fit(X).transform(X)``, with one identification."""
+        self.fit(X, **options)
+        return self.transform(X)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return minus the sum of squared distances from sequences or systems to their nearest centres."""
+        return -float(self._squared_distances(X).min(axis=1).sum())
+
+    def _squared_distances(self, X: Any) -> Array:
+        check_is_fitted(self, "systems_")
+        systems = self._systems(X, reset=False)
+        with one_blas_thread():
+            kernel = self._kernel()
+            packed = kernel.pack(_with_fields_of(self.systems_, systems))
+            return distances(kernel, self.systems_, packed, kernel.diag(packed))[1].T
+
+    def _systems(self, X: Any, *, reset: bool) -> Systems:
+        if not isinstance(X, Systems):
+            identifier = LDSIdentifier(
+                self.n_states, center=self.center, delay=self.delay, stabilizer=self.stabilizer, bound=self.bound
+            )
+            if not reset:
+                identifier.n_features_in_ = self.n_features_in_
+            systems = identifier.fit_transform(X) if reset else identifier.transform(X)
+            self.n_features_in_ = identifier.n_features_in_
+            return systems
+        if reset:
+            self.n_features_in_ = X.n_outputs
+        elif (X.n_outputs, X.n_states) != (self.systems_.n_outputs, self.systems_.n_states):
+            raise ValueError(
+                f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {type(self).__name__} was "
+                f"fitted on {self.systems_.n_outputs} and {self.systems_.n_states}: pass systems of the same size"
+            )
+        return X
+
+    def _kernel(self) -> Any:
+        return ms.get_kernel(self.kernel) if isinstance(self.kernel, str) else self.kernel
+
+    def _clustering(self, systems: Systems) -> Clustering:
+        kernel = self._kernel()
+        manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
+        with_state = len(manifold.shape) > 3
+        if with_state and systems.x1 is None:
+            raise ValueError(f"the kernel {self.kernel!r} needs first states: pass Systems with x1, or sequences")
+        if with_state and self.mean == "toolbox":
+            raise ValueError(f"mean='toolbox' is not defined for the kernel {self.kernel!r}: choose 'exact' or 'medoid'")
+        used = Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
+        packed = kernel.pack(used)
+        return Clustering(
+            kernel, manifold, used, self.n_clusters, self.mean, self.solver, self.inner_iter, packed, kernel.diag(packed)
+        )
+
+    def _check_parameters(self) -> None:
+        for name in ("n_clusters", "n_init", "max_iter", "inner_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 1")
+        if self.mean not in MEANS:
+            raise ValueError(f"mean={self.mean!r} is not known: choose {', '.join(map(repr, MEANS))}")
+        if isinstance(self.init, str) and self.init not in INITS:
+            raise ValueError(
+                f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))}, labels, or Systems to start from"
+            )
+        if not isinstance(self.tol, Real) or not self.tol >= 0:
+            raise ValueError(f"tol={self.tol!r} is not valid: pass a number of at least 0")
+        if not 0 < self.bound < 1:
+            raise ValueError(f"bound={self.bound!r} is not valid: pass a number between 0 and 1, such as 0.99")
+
+    def _checked_init(self, systems: Systems) -> Any:
+        N, K = len(systems), self.n_clusters
+        if N < K:
+            raise ValueError(f"X has {N} sequences for n_clusters={K}: pass more sequences or lower n_clusters")
+        if isinstance(self.init, str):
+            return self.init
+        if isinstance(self.init, Systems):
+            size = (K, systems.n_outputs, systems.n_states)
+            if self.init.C.shape != size:
+                raise ValueError(f"init has C of shape {self.init.C.shape}: pass {K} systems, C of shape {size}")
+            return self.init
+        labels = np.asarray(self.init)
+        if labels.shape != (N,) or labels.dtype.kind not in "iu":
+            raise ValueError(f"init must be {INITS[0]!r}, {INITS[1]!r}, {K} Systems, or one whole number per sequence")
+        if set(np.unique(labels)) != set(range(K)):
+            raise ValueError(f"init must assign at least one sequence to each of the clusters 0 to {K - 1}, and to no other")
+        return labels.astype(np.int64)
+
+
+def _with_fields_of(centres: Systems, systems: Systems) -> Systems:
+    """Return systems with the fields that the centres have: the kernel's items."""
+    return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if centres.x1 is not None else None})

@@ -1,0 +1,81 @@
+"""What this package registers; targets are strings, so that listing imports no model code."""
+
+from collections.abc import Iterator
+
+import manifoldseq as ms
+from manifoldseq import hooks
+
+_PAPER = "Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017"
+
+
+@ms.hookimpl
+def manifoldseq_domains() -> Iterator[hooks.Domain]:
+    """Linear dynamical systems as tuples (A, C), canonical points (lam, V, U)."""
+    yield hooks.Domain(
+        "lds",
+        manifold="manifoldseq.manifolds:CanonicalLDS",
+        to_item="manifoldseq_lds._systems:to_item",
+        example="manifoldseq_lds._systems:example",
+        summary="Linear dynamical systems (A, C) with stable A and orthonormal C",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
+    """The kernels on linear dynamical systems."""
+    yield hooks.Kernel(
+        "projection",
+        factory="manifoldseq_lds._projection:ProjectionKernel",
+        domain="lds",
+        example="manifoldseq_lds._systems:example",
+        invariances={
+            "state basis (P-equivalence)": "manifoldseq_lds._systems:change_state_basis",
+            "signs of the states": "manifoldseq_lds._systems:flip_state_signs",
+            "order of the states": "manifoldseq_lds._systems:permute_states",
+        },
+        summary="Sum of squared cosines of the angles between extended observability subspaces (5)",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_models() -> Iterator[hooks.Model]:
+    """The mean of systems under a kernel."""
+    yield hooks.Model(
+        "lds.mean",
+        build="manifoldseq_lds._mean:build",
+        example="manifoldseq_lds._systems:example",
+        summary="The kernel mean of linear dynamical systems (7), (8), on the canonical manifold (12)",
+        reference=_PAPER,
+    )
+
+
+@ms.hookimpl
+def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+    """Identification and clustering of sequences."""
+    yield hooks.Estimator(
+        "lds-identifier",
+        factory="manifoldseq_lds._identification:LDSIdentifier",
+        summary="One linear dynamical system per sequence: SVD, least squares, stabilization",
+    )
+    yield hooks.Estimator(
+        "lds-kmeans",
+        factory="manifoldseq_lds._kmeans:LDSKMeans",
+        summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+    """Recorded sequences from the wheel of aeon."""
+    yield hooks.Dataset(
+        "japanese-vowels",
+        loader="manifoldseq_lds._datasets:japanese_vowels",
+        licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with aeon",
+        summary="640 utterances of nine speakers, 12 channels, 7 to 29 time steps",
+    )
+    yield hooks.Dataset(
+        "basic-motions",
+        loader="manifoldseq_lds._datasets:basic_motions",
+        licence="as shipped with aeon (BSD-3-Clause)",
+        summary="80 smart-watch recordings of four motions, 6 channels, 100 time steps",
+    )

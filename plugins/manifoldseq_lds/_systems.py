@@ -1,0 +1,286 @@
+"""The record of many linear dynamical systems, and what the domain `lds` says about one of them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import manifoldseq as ms
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Item = tuple[Any, ...]
+
+_ORTHONORMALITY = 1e-6
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Systems:
+    """N linear dynamical systems of equal size, as arrays.
+
+    System i is the model (1) of Huang et al.: ``y(t) = mean + C x(t) + w(t)``, ``x(t+1) = A x(t) + B v(t)``, with the
+    feasible set (2): ``C.T @ C = I`` and a spectral radius of A below one. Arrays are copied and read-only.
+
+    Parameters
+    ----------
+    A : array-like of shape (N, n, n)
+        Transition matrices.
+    C : array-like of shape (N, m, n)
+        Output matrices with orthonormal columns.
+    x1 : array-like of shape (N, n), optional
+        First states.
+    B : array-like of shape (N, n, n), optional
+        Noise factors: ``B @ B.T`` is the covariance of the state noise.
+    mean : array-like of shape (N, m), optional
+        Output means.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a value is not finite, C is not orthonormal within 1e-6, or a system is unstable; the
+        sentence names the system.
+
+    Notes
+    -----
+    An integer index gives one item, the tuple of arrays ``(A, C, x1, B, mean)`` of one system without the trailing
+    fields that are None; slices, integer arrays and boolean masks give `Systems`.
+
+    Examples
+    --------
+    >>> systems = Systems(A=[[[0.5]], [[-0.9]]], C=[[[1.0], [0.0]], [[0.0], [1.0]]])
+    >>> systems
+    Systems(N=2, m=2, n=1)
+    >>> A, C = systems[1]
+    >>> A, len(systems[systems.A[:, 0, 0] > 0])
+    (array([[-0.9]]), 1)
+    """
+
+    A: Array
+    C: Array
+    x1: Array | None = None
+    B: Array | None = None
+    mean: Array | None = None
+
+    def __init__(
+        self,
+        A: ArrayLike,
+        C: ArrayLike,
+        x1: ArrayLike | None = None,
+        B: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
+    ) -> None:
+        given = {"A": A, "C": C, "x1": x1, "B": B, "mean": mean}
+        self._set({name: None if value is None else _array(name, value) for name, value in given.items()})
+        self._check_shapes()
+        for name in given:
+            _check_finite(name, getattr(self, name))
+        _check_orthonormal(self.C)
+        _check_stable(self.A)
+
+    def __len__(self) -> int:
+        return len(self.A)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of systems, as the shape that scikit-learn's splitters ask for."""
+        return (len(self),)
+
+    @property
+    def n_states(self) -> int:
+        """The state dimension n."""
+        return self.A.shape[2]
+
+    @property
+    def n_outputs(self) -> int:
+        """The output dimension m: channels times delay."""
+        return self.C.shape[1]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, tuple):  # how scikit-learn takes rows: (rows, ...)
+            if len(index) != 2 or index[1] is not Ellipsis:
+                raise IndexError("systems are indexed along one axis: systems[rows]")
+            index = index[0]
+        if isinstance(index, (int, np.integer)):
+            item = [None if value is None else value[index] for value in self._values()]
+            while item[-1] is None:
+                item.pop()
+            return tuple(item)
+        rows = index if isinstance(index, slice) else np.asarray(index)
+        if isinstance(rows, np.ndarray) and rows.size == 0:
+            rows = rows.astype(np.intp)
+        return self.trusted({one.name: _rows(getattr(self, one.name), rows) for one in fields(self)})
+
+    def __iter__(self) -> Iterator[Item]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        more = "".join(f", {one.name}" for one in fields(self)[2:] if getattr(self, one.name) is not None)
+        return f"Systems(N={len(self)}, m={self.n_outputs}, n={self.n_states}{more})"
+
+    @classmethod
+    def from_items(cls, items: Iterable[Sequence[ArrayLike | None]]) -> Self:
+        """Stack items, tuples ``(A, C)`` up to ``(A, C, x1, B, mean)``, into one record.
+
+        Raises
+        ------
+        ValueError
+            If there are no items, they do not have the same fields and shapes, or a system is not valid.
+
+        Examples
+        --------
+        >>> Systems.from_items([([[0.5]], [[1.0], [0.0]])])
+        Systems(N=1, m=2, n=1)
+        """
+        rows = [tuple(item) for item in items]
+        if not rows:
+            raise ValueError("no systems: pass at least one item (A, C)")
+        for i, row in enumerate(rows):
+            if not 2 <= len(row) <= 5 or row[0] is None or row[1] is None:
+                raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, B, mean)")
+            shapes, first = _shapes(row), _shapes(rows[0])
+            if shapes != first:
+                raise ValueError(f"item {i} has parts of shapes {shapes} but item 0 has {first}: pass equal items")
+        return cls(*(None if column[0] is None else np.stack(column) for column in zip(*rows, strict=True)))
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Self]) -> Self:
+        """Join records along the first axis; all need the same fields and sizes.
+
+        Examples
+        --------
+        >>> one = Systems(A=[[[0.5]]], C=[[[1.0], [0.0]]])
+        >>> Systems.concatenate([one, one])
+        Systems(N=2, m=2, n=1)
+        """
+        records = list(parts)
+        if not records:
+            raise ValueError("no systems: pass at least one Systems record")
+        joined: dict[str, Array | None] = {}
+        for one in fields(cls):
+            values = [getattr(record, one.name) for record in records]
+            present = [value for value in values if value is not None]
+            if present and len(present) < len(values):
+                raise ValueError(f"some records have {one.name} and some have not: give it to all or to none")
+            if len({value.shape[1:] for value in present}) > 1:
+                raise ValueError(f"records differ in the shape of {one.name}: {[value.shape[1:] for value in present]}")
+            joined[one.name] = np.concatenate(present) if present else None
+        return cls.trusted(joined)
+
+    @classmethod
+    def trusted(cls, values: dict[str, Array | None]) -> Self:
+        """Return a record of float64 arrays that are known to be valid; they are not copied, and become read-only."""
+        made = object.__new__(cls)
+        made._set(values)
+        return made
+
+    def _set(self, values: dict[str, Array | None]) -> None:
+        for name, value in values.items():
+            if value is not None:
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    def _values(self) -> list[Array | None]:
+        return [getattr(self, one.name) for one in fields(self)]
+
+    def _check_shapes(self) -> None:
+        if self.A.ndim != 3 or self.A.shape[1] != self.A.shape[2] or 0 in self.A.shape:
+            raise ValueError(f"A has shape {self.A.shape}: pass (N, n, n) with at least one system")
+        if self.C.ndim != 3 or self.C.shape[2] != self.A.shape[2] or len(self.C) != len(self.A):
+            raise ValueError(f"C has shape {self.C.shape}: pass (N, m, n) with N, n = {len(self.A)}, {self.n_states}")
+        N, m, n = self.C.shape
+        if m < n:
+            raise ValueError(f"C has {m} outputs for {n} states: orthonormal columns need at least as many outputs as states")
+        for name, shape in (("x1", (N, n)), ("B", (N, n, n)), ("mean", (N, m))):
+            value = getattr(self, name)
+            if value is not None and value.shape != shape:
+                raise ValueError(f"{name} has shape {value.shape}: pass {shape}, as A and C demand")
+
+
+def to_item(point: Any) -> Item:
+    """Map a point ``(lam, V, U)`` of the canonical manifold to the item ``(A, C) = (diag(lam) V, U)``.
+
+    Broadcasts over leading axes and can be differentiated by autograd. Further factors of the point follow as they are:
+    a first state becomes the third part. Theorem 1 of Huang et al.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> to_item((np.array([0.5]), np.eye(1), np.eye(2, 1)))[0]
+    array([[0.5]])
+    """
+    lam, V, U, *rest = point
+    return (lam[..., :, None] * V, U, *rest)
+
+
+def example(rng: np.random.Generator) -> Systems:
+    """Return five random stable systems with three states and six outputs, to check kernels and models on."""
+    A = rng.standard_normal((5, 3, 3))
+    A *= (rng.uniform(0.3, 0.95, 5) / np.abs(np.linalg.eigvals(A)).max(axis=-1))[:, None, None]
+    return Systems(A, np.linalg.qr(rng.standard_normal((5, 6, 3)))[0], x1=rng.standard_normal((5, 3)))
+
+
+def change_state_basis(item: Item) -> Item:
+    """Return a P-equivalent item (3), ``(P.T A P, C P)`` with ``P.T x1``, for a fixed random orthogonal P."""
+    n = len(item[0])
+    return _in_basis(item, ms.linalg.polar(np.random.default_rng(n).standard_normal((n, n))))
+
+
+def flip_state_signs(item: Item) -> Item:
+    """Return a P-equivalent item (3) where P flips the sign of every other state."""
+    return _in_basis(item, np.diag((-1.0) ** np.arange(len(item[0]))))
+
+
+def permute_states(item: Item) -> Item:
+    """Return a P-equivalent item (3) where P reverses the order of the states."""
+    return _in_basis(item, np.eye(len(item[0]))[::-1])
+
+
+def _in_basis(item: Item, P: Array) -> Item:
+    A, C, *rest = item
+    return (P.T @ A @ P, C @ P, *(P.T @ part if i < 2 and part is not None else part for i, part in enumerate(rest)))
+
+
+def _array(name: str, value: ArrayLike) -> Array:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} has parts of different shapes: all systems need the same size") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {array.dtype}: pass real numbers")
+    return np.array(array, dtype=np.float64, order="C")
+
+
+def _rows(value: Array | None, rows: Any) -> Array | None:
+    return None if value is None else np.array(value[rows], order="C")
+
+
+def _shapes(row: tuple[Any, ...]) -> list[tuple[int, ...] | None]:
+    return [None if part is None else np.shape(part) for part in row]
+
+
+def _check_finite(name: str, value: Array | None) -> None:
+    if value is not None and not np.isfinite(value).all():
+        i = int(np.argwhere(~np.isfinite(value))[0, 0])
+        raise ValueError(f"system {i} has a value in {name} that is not finite: remove the system or repair it")
+
+
+def _check_orthonormal(C: Array) -> None:
+    error = np.abs(C.swapaxes(1, 2) @ C - np.eye(C.shape[2])).max(axis=(1, 2))
+    if error.max() > _ORTHONORMALITY:
+        i = int(np.argmax(error > _ORTHONORMALITY))
+        raise ValueError(
+            f"system {i} has a C whose columns are not orthonormal (C'C differs from I by {error[i]:.1g}): "
+            f"identify it with LDSIdentifier, or move R of C = QR into A and keep Q"
+        )
+
+
+def _check_stable(A: Array) -> None:
+    suspects = np.flatnonzero(np.linalg.norm(A, axis=(1, 2)) >= 1)  # the spectral radius is at most the Frobenius norm
+    if len(suspects):
+        radius = np.abs(np.linalg.eigvals(A[suspects])).max(axis=1)
+        if radius.max() >= 1:
+            worst = int(np.argmax(radius >= 1))
+            raise ValueError(
+                f"system {suspects[worst]} is unstable: A has spectral radius {radius[worst]:.4g}, and it must be below 1; "
+                f"stabilize it, as LDSIdentifier(stabilizer='SN') does"
+            )

@@ -1,0 +1,53 @@
+"""Shared settings: a skip that nobody listed is a failure, and hypothesis repeats the same cases everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+collect_ignore = ["strangers/packages"]
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--strict-skips``, which ``make test`` passes."""
+    parser.addoption("--strict-skips", action="store_true", help="a skip not in tests/allowed_skips.txt fails")
+
+
+@cache
+def _allowed() -> tuple[str, ...]:
+    lines = (Path(__file__).parent / "allowed_skips.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(line.split(" # ")[0].strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def _refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail") and not report.nodeid.startswith(_allowed()):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid}: {reason}; not listed in tests/allowed_skips.txt"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn an unlisted skip of a test into a failure."""
+    report = yield
+    if item.config.getoption("strict_skips"):
+        _refuse_unlisted_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turn an unlisted skip of a whole file into a failure."""
+    report = yield
+    if collector.config.getoption("strict_skips"):
+        _refuse_unlisted_skip(report)
+    return report

@@ -1,0 +1,111 @@
+"""Records validate themselves and import what they name only when asked."""
+
+import dataclasses
+import math
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import manifoldseq as ms
+from manifoldseq import hooks
+from manifoldseq.hooks import Registry, resolve
+
+WRONG = [
+    (lambda: hooks.Model("", "a:b"), "Model '': name must start with a letter or digit"),
+    (lambda: hooks.Model("p:x", "a:b"), "Model 'p:x': name must start with a letter or digit"),
+    (lambda: hooks.Model(None, "a:b"), "Model None: name must start"),  # type: ignore[arg-type]
+    (lambda: hooks.Model("x", "a.b"), "build must be a callable or a string 'package.module:attribute', not 'a.b'"),
+    (lambda: hooks.Model("x", "a:b", example=3), "Model 'x': example must be a callable"),  # type: ignore[arg-type]
+    (lambda: hooks.Kernel("x", "a:b", domain=None), "Kernel 'x': domain must be a string"),  # type: ignore[arg-type]
+    (lambda: hooks.Kernel("x", "a:b", "lds", invariances={"r": 1}), "Kernel 'x': invariances must be a mapping"),  # type: ignore[dict-item]
+    (lambda: hooks.Kernel("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),  # type: ignore[arg-type]
+    (lambda: hooks.Reader("x", "*.edf", "a:b"), "Reader 'x': patterns must be a tuple of strings"),  # type: ignore[arg-type]
+    (lambda: hooks.Estimator("x", "a:b", input="tables"), "input must be 'sequences', 'samples' or 'views'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "sentence"), WRONG)
+def test_wrong_field_is_named(make: Any, sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        make()
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_records_are_frozen_and_picklable() -> None:
+    record = hooks.Kernel("x", "math:hypot", "lds", invariances={"swap": "math:fabs"})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record.name = "y"  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(record)) == record
+
+
+def test_resolve() -> None:
+    assert resolve("math:hypot") is math.hypot
+    assert resolve("pathlib:Path.home") == resolve("pathlib:Path").home
+    assert resolve(math.hypot) is math.hypot
+    with pytest.raises(ValueError, match="not of the form"):
+        resolve("math.hypot")
+
+
+def test_resolved_record_holds_callables() -> None:
+    record = hooks.Kernel("x", "math:hypot", "lds", invariances={"sign": "math:fabs"}).resolved()
+    assert record.factory is math.hypot and record.invariances["sign"] is math.fabs
+    assert record.example is None
+
+
+@pytest.mark.parametrize(
+    ("target", "cause"),
+    [
+        ("no_such_package:x", "No module named 'no_such_package'"),
+        ("math:no_such", "no attribute 'no_such'"),
+        ("math:pi", "is not callable"),
+    ],
+)
+def test_target_that_cannot_be_imported_names_the_record(target: str, cause: str) -> None:
+    with pytest.raises(ImportError, match="Model 'x': build names") as caught:
+        hooks.Model("x", target).resolved()
+    assert cause in str(caught.value)
+
+
+def test_registering_a_record_again_replaces_it() -> None:
+    registry = Registry(list)
+    for summary in ("first", "second"):
+        registry.register(hooks.Plot("mine", "math:hypot", "math:hypot", summary=summary))
+    assert [record.as_dict()["summary"] for _, record in registry.entries("plots")] == ["second"]
+    assert registry.find("plots", "session:mine").name == "mine"
+
+
+def test_registering_tells_the_author_what_is_wrong() -> None:
+    registry = Registry(list)
+    registry.add_core([hooks.Solver("lbfgs", "math:hypot")])
+    with pytest.raises(ValueError, match="is a name of the core"):
+        registry.register(hooks.Solver("lbfgs", "math:hypot"))
+    with pytest.raises(ValueError, match="registers nothing"):
+        registry.register(SimpleNamespace())
+    assert registry.plugins() == []
+
+
+def test_public_lookups_raise_one_sentence() -> None:
+    with pytest.raises(ValueError, match=r"unknown solver 'lbgfs': did you mean 'lbfgs'\? There are "):
+        ms.get_solver("lbgfs")
+    for get in (ms.get_model, ms.get_estimator, ms.get_kernel, hooks.get_domain, hooks.get_dataset, hooks.get_reader):
+        with pytest.raises(hooks.UnknownName, match="'no-such'"):
+            get("no-such")
+
+
+def test_registered_names_are_found_by_every_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks.register.__globals__["_registry"], "_registered", {})
+    ms.register(hooks.Kernel("test-kernel", lambda **params: params, "lds"))
+    ms.register(hooks.Estimator("test-estimator", "fractions:Fraction"))
+    ms.register(hooks.Model("test-model", "math:hypot"))
+    assert ms.get_kernel("test-kernel", order=2) == {"order": 2}
+    assert ms.get_estimator("test-estimator").__name__ == "Fraction"
+    assert ms.get_model("test-model").build is math.hypot
+
+
+def test_catalogue_resolves() -> None:
+    core = [record.resolved() for _, record in (*hooks.records("manifolds"), *hooks.records("solvers"))]
+    assert {"euclidean", "stiefel", "orthogonal", "bounded-diagonal", "product", "canonical-lds", "lbfgs", "pgd"} <= {
+        record.name for record in core
+    }

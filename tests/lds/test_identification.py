@@ -1,0 +1,163 @@
+"""Identification: systems with known answers, conventions and refusals."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from manifoldseq_lds import LDSIdentifier
+
+
+def rotation(angle, radius):
+    return radius * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+def simulate(A, C, x, steps, mean=0.0):
+    Y = []
+    for _ in range(steps):
+        Y.append(C @ x + mean)
+        x = A @ x
+    return np.array(Y)
+
+
+def random_sequences(count=6, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((t, d)).cumsum(axis=0) for t in rng.integers(12, 15, count)]
+
+
+def naive(Y, n, center=True):
+    """The definition, one sequence at a time: thin SVD, least squares over consecutive states."""
+    Y = Y.T - Y.T.mean(axis=1, keepdims=True) * center
+    U, s, Vt = np.linalg.svd(Y, full_matrices=False)
+    X = np.diag(s[:n]) @ Vt[:n]
+    A = np.linalg.lstsq(X[:, :-1].T, X[:, 1:].T, rcond=None)[0].T
+    return A, U[:, :n], X
+
+
+def test_a_noise_free_system_is_found_again():
+    rng = np.random.default_rng(0)
+    A = rotation(0.7, 0.95)
+    C = np.linalg.qr(rng.standard_normal((5, 2)))[0]
+    Y = simulate(A, C, np.array([1.0, 2.0]), 30)
+    found = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit_transform([Y])
+    np.testing.assert_allclose(np.sort_complex(np.linalg.eigvals(found.A[0])), np.sort_complex(np.linalg.eigvals(A)), atol=1e-12)
+    np.testing.assert_allclose(found.C[0] @ found.C[0].T, C @ C.T, atol=1e-12)
+    np.testing.assert_allclose(simulate(found.A[0], found.C[0], found.x1[0], 30), Y, atol=1e-12)
+    np.testing.assert_allclose(found.B[0], 0, atol=1e-7)
+    assert found.mean is None
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_batches_of_lengths_agree_with_the_definition(center):
+    X = random_sequences()
+    systems = LDSIdentifier(n_states=3, center=center, stabilizer="clip", bound=0.9999999).fit_transform(X)
+    for i, Y in enumerate(X):
+        A, C, states = naive(Y, 3, center)
+        signs = np.sign(np.sum(C * systems.C[i], axis=0))
+        np.testing.assert_allclose(systems.C[i], C * signs, atol=1e-10)
+        np.testing.assert_allclose(systems.x1[i], states[:, 0] * signs, atol=1e-9)
+        U, s, Vt = np.linalg.svd(A * np.outer(signs, signs))
+        np.testing.assert_allclose(systems.A[i], U @ np.diag(np.minimum(s, 0.9999999)) @ Vt, atol=1e-9)
+        residual = states[:, 1:] - A @ states[:, :-1]
+        covariance = np.outer(signs, signs) * (residual @ residual.T) / residual.shape[1]
+        np.testing.assert_allclose(systems.B[i] @ systems.B[i].T, covariance, atol=1e-8)
+        if center:
+            np.testing.assert_allclose(systems.mean[i], Y.mean(axis=0))
+
+
+def test_soft_normalization_of_known_singular_values():
+    """Section 5 of the notes: 1 becomes .848 and .5 becomes .555."""
+    X = [simulate(np.diag([1.0, 0.5]), np.eye(3, 2), np.array([1.0, 1.0]), 8)]
+    A = LDSIdentifier(n_states=2, center=False, stabilizer="SN").fit_transform(X).A[0]
+    plain = np.linalg.svd(naive(X[0], 2, center=False)[0])
+    U, s, Vt = plain
+    np.testing.assert_allclose(np.linalg.svd(A)[1], np.tanh(1.25 * s), rtol=1e-10)
+    np.testing.assert_allclose(np.tanh(1.25 * np.array([1.0, 0.5])), [0.848, 0.555], atol=5e-4)
+
+
+def test_stabilizers_bound_the_singular_values():
+    X = [np.exp(0.2 * np.arange(12))[:, None] * np.random.default_rng(i).standard_normal((12, 4)) for i in range(5)]
+    clipped = LDSIdentifier(n_states=4, stabilizer="clip", bound=0.8).fit_transform(X)
+    assert np.linalg.norm(clipped.A, 2, axis=(1, 2)).max() <= 0.8 + 1e-12
+    assert np.linalg.norm(LDSIdentifier(n_states=4).fit_transform(X).A, 2, axis=(1, 2)).max() < 1
+
+
+def test_an_unstable_least_squares_system_is_refused():
+    t = np.arange(20)
+    X = [1.1 ** t[:, None] * np.ones(2) * (1 + 0.1 * np.sin(t))[:, None]]
+    with pytest.raises(ValueError, match="system 0 is unstable: A has spectral radius 1.1.*stabilizer='SN'"):
+        LDSIdentifier(n_states=1, center=False, stabilizer=None).fit_transform(X)
+
+
+def test_delay_stacks_consecutive_steps():
+    X = random_sequences(d=2)
+    stacked = [np.hstack([Y[:-2], Y[1:-1], Y[2:]]) for Y in X]
+    delayed = LDSIdentifier(n_states=4, delay=3).fit(X)
+    plain = LDSIdentifier(n_states=4).fit_transform(stacked)
+    found = delayed.transform(X)
+    for name in ("A", "C", "x1", "B", "mean"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
+    assert delayed.n_features_in_ == 2 and found.n_outputs == 6
+
+
+def test_signs_are_canonical_and_rows_independent():
+    X = random_sequences()
+    systems = LDSIdentifier(n_states=3).fit_transform(X)
+    largest = np.take_along_axis(systems.C, np.abs(systems.C).argmax(axis=1, keepdims=True), axis=1)
+    assert (largest > 0).all()
+    alone = LDSIdentifier(n_states=3).fit_transform(X[2:3])
+    np.testing.assert_allclose(alone.A[0], systems.A[2], atol=1e-10)
+    negated = LDSIdentifier(n_states=3).fit_transform([-Y for Y in X])
+    np.testing.assert_allclose(negated.C, systems.C, atol=1e-10)
+    np.testing.assert_allclose(negated.x1, -systems.x1, atol=1e-9)
+
+
+def test_a_constant_sequence_is_a_system_at_rest():
+    found = LDSIdentifier(n_states=2).fit_transform([np.full((9, 3), 4.0)])
+    np.testing.assert_array_equal(found.A, 0)
+    np.testing.assert_array_equal(found.x1, 0)
+    np.testing.assert_allclose(found.C[0].T @ found.C[0], np.eye(2), atol=1e-12)
+
+
+def test_missing_directions_are_zero_states():
+    line = np.outer(0.9 ** np.arange(10), [1.0, 2.0, 2.0])
+    found = LDSIdentifier(n_states=3, center=False, stabilizer=None).fit_transform([line])
+    np.testing.assert_allclose(found.A[0], np.diag([0.9, 0, 0]), atol=1e-12)
+
+
+def test_conventions():
+    X = random_sequences()
+    before = [Y.copy() for Y in X]
+    identifier = LDSIdentifier(n_states=3, delay=2, stabilizer="clip")
+    assert clone(identifier).get_params() == identifier.get_params()
+    with pytest.raises(NotFittedError):
+        identifier.transform(X)
+    assert identifier.fit(X) is identifier and identifier.n_features_in_ == 6
+    np.testing.assert_array_equal(identifier.transform(X).A, clone(identifier).fit_transform(X).A)
+    for Y, original in zip(X, before, strict=True):
+        np.testing.assert_array_equal(Y, original)
+    with pytest.raises(ValueError, match="X has 5 channels but this LDSIdentifier was fitted on 6"):
+        identifier.transform([Y[:, :5] for Y in X])
+
+
+BAD = {
+    "short": ({"n_states": 5}, [np.ones((20, 6)), np.ones((4, 6))], "sequence 1 has 4 time steps but n_states=5 needs at least 6"),
+    "short with delay": ({"n_states": 2, "delay": 4}, [np.ones((5, 3))], "n_states=2 with delay=4 needs at least 6"),
+    "too many states": ({"n_states": 5}, [np.ones((9, 4))], "n_states=5 exceeds channels × delay = 4: lower n_states or raise delay"),
+    "no states": ({"n_states": 0}, [np.ones((9, 4))], "n_states=0 is not valid"),
+    "half a state": ({"n_states": 1.5}, [np.ones((9, 4))], "n_states=1.5 is not valid"),
+    "delay": ({"delay": 0}, [np.ones((9, 4))], "delay=0 is not valid"),
+    "stabilizer": ({"stabilizer": "sn"}, [np.ones((9, 4))], "stabilizer='sn' is not known: choose 'SN', 'clip' or None"),
+    "bound": ({"bound": 1.0}, [np.ones((9, 4))], "bound=1.0 is not valid"),
+    "NaN": ({}, [np.full((9, 6), np.nan)], "sequence 0 has NaN at t=0, channel 0"),
+    "empty": ({}, [], "X holds no sequences"),
+    "objects": ({}, [np.full((9, 6), None)], "sequence 0 has dtype object"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_sentence(case):
+    params, X, sentence = BAD[case]
+    with pytest.raises(ValueError) as caught:
+        LDSIdentifier(**params).fit(X)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)

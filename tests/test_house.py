@@ -1,0 +1,114 @@
+"""The repository keeps its promises: make targets, shipped files, one version, a wheel that works anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import manifoldseq as ms
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = """
+    demo test test-all docs faults bench bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale
+""".split()
+
+
+def test_makefile_has_every_target() -> None:
+    missing = [target for target in TARGETS if not re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)]
+    assert not missing
+
+
+@pytest.mark.parametrize("target", ["bench-hope", "bench-mpcca", "faults"])
+def test_planned_target_says_so_and_fails(target: str) -> None:
+    done = subprocess.run(["make", "-s", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "is planned" in done.stderr
+
+
+def test_one_version_everywhere() -> None:
+    version = PROJECT["version"]
+    assert metadata.version("manifoldseq") == ms.__version__ == version
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_readme_names_only_make_targets_that_exist() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`?make ([a-z-]+)", readme))
+    assert {"demo", "test", "test-all"} <= named
+    assert not [target for target in named if not re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)]
+
+
+def test_torch_is_in_no_collective_extra() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert not [extra for extra in set(extras) - {"torch"} if any("torch" in name for name in extras[extra])]
+
+
+def test_continuous_integration_runs_both_test_targets() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("make ")] == ["make test", "make test-all"]
+
+
+FIT = """
+import numpy as np, manifoldseq as ms
+from manifoldseq_lds import LDSKMeans
+rng = np.random.default_rng(0)
+sequences = [np.cumsum(rng.standard_normal((20, 4)), axis=0) for _ in range(6)]
+model = LDSKMeans(n_clusters=2, n_states=2, n_init=1, random_state=0).fit(sequences)
+assert model.labels_.shape == (6,)
+print(ms.__file__)
+"""
+
+
+@pytest.mark.slow
+def test_built_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
+    """Build, install into a second clean environment, and use it from another directory."""
+
+    def run(*command: str | Path) -> str:
+        done = subprocess.run([str(part) for part in command], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path / "dist", ROOT)
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
+    assert str(tmp_path / "venv") in run(python, "-I", "-W", "error", "-c", FIT)
+    listed = json.loads(run(tmp_path / "venv" / "bin" / "manifoldseq", "plugins", "--json"))
+    assert "lds" in json.dumps(listed)
+    package = Path(run(python, "-I", "-c", "import manifoldseq; print(manifoldseq.__path__[0])").strip())
+    assert (package / "py.typed").is_file()
+
+
+def test_every_private_module_is_forbidden_to_plugins() -> None:
+    contracts = {contract["name"]: contract for contract in SETTINGS["tool"]["importlinter"]["contracts"]}
+    forbidden = contracts["Plugins use only public names: manifoldseq and its rooms"]["forbidden_modules"]
+    private = {f"manifoldseq.{file.stem}" for file in (ROOT / "manifoldseq").glob("_[a-z]*.py")}
+    assert private <= set(forbidden)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_only_a_listed_skip_passes(tmp_path: Path, listed: bool) -> None:
+    """A skipped test and a skipped file both fail under --strict-skips unless they are listed."""
+    allowed = "# id # reason\ntest_one.py::test_skipped # later\ntest_two.py # no package\n" if listed else ""
+    (tmp_path / "allowed_skips.txt").write_text(allowed)
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\ndef test_skipped(): pytest.skip('later')\ndef test_ok(): pass\n"
+    )
+    (tmp_path / "test_two.py").write_text("import pytest\npytest.importorskip('no_such_package')\n")
+    command = [sys.executable, "-m", "pytest", "-q", "--strict-skips", "--continue-on-collection-errors"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ("1 passed, 2 skipped" if listed else "1 failed, 1 passed, 1 error") in done.stdout
+    assert (done.returncode == 0) is listed

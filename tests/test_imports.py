@@ -1,0 +1,47 @@
+"""`import manifoldseq` is light: heavy packages and plugin models are loaded when they are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"pymanopt", "jax", "torch", "sklearn", "matplotlib", "autograd", "click", "tqdm", "jinja2", "pandas", "aeon"}
+
+LISTING = """
+import manifoldseq as ms
+assert all([list(ms.hooks.entries(kind)) is not None for kind in ms.hooks.KINDS]) and ms.hooks.plugins()
+assert "lds-kmeans" in [record.name for plugin, record in ms.hooks.entries("estimators")]
+"""
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the names of the modules that a fresh interpreter holds after `code`."""
+    script = code + "\nimport sys\nprint('MODULES', *sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+def of_bundled_plugins(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.startswith("manifoldseq_")}
+
+
+def test_import_loads_no_heavy_package_and_no_plugin() -> None:
+    loaded = loaded_by("import manifoldseq")
+    assert not loaded & HEAVY
+    assert not of_bundled_plugins(loaded)
+
+
+@pytest.mark.parametrize("room", ["linalg", "manifolds", "objectives", "solvers", "hooks", "execution", "storage"])
+def test_rooms_of_the_engine_load_no_heavy_package(room: str) -> None:
+    loaded = loaded_by(f"import manifoldseq.{room}")
+    assert not loaded & HEAVY
+    assert not of_bundled_plugins(loaded)
+
+
+def test_listing_what_plugins_offer_loads_no_model_code() -> None:
+    loaded = loaded_by(LISTING)
+    assert not loaded & HEAVY
+    assert of_bundled_plugins(loaded) <= {"manifoldseq_lds", "manifoldseq_lds._plugin"}

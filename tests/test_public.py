@@ -1,0 +1,81 @@
+"""The public surface: names resolve, stay what they are, and explain themselves."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import manifoldseq as ms
+
+ROOMS = "linalg manifolds objectives solvers estimators hooks testing execution storage report".split()
+FIXED = """
+    minimize iterate Problem Objective objective finite_sum kernel Result Run Measures Status hookimpl register
+    GradientNorm MaxIterations MaxEvaluations MaxTime CostChange StepSize
+    get_model get_estimator get_kernel get_solver
+""".split()
+LINALG = "polar cayley stein stein_adjoint gramians".split()
+TESTING = """
+    check_manifold check_gradient check_hessian check_objective check_kernel check_model check_solver
+    check_sequence_estimator
+""".split()
+
+
+def public_names() -> list[tuple[str, str]]:
+    """Return (module, name) for every name of `manifoldseq` and its rooms."""
+    found = [("manifoldseq", name) for name in ms.__all__ if name not in ROOMS and not name.startswith("__")]
+    for room in ROOMS:
+        module = importlib.import_module(f"manifoldseq.{room}")
+        found += [(module.__name__, name) for name in module.__all__]
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_are_reached_as_attributes(room: str) -> None:
+    assert isinstance(getattr(ms, room), ModuleType)
+    assert room in dir(ms)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_names_are_public(name: str) -> None:
+    assert name in ms.__all__
+
+
+@pytest.mark.parametrize(("room", "name"), [*(("linalg", n) for n in LINALG), *(("testing", n) for n in TESTING)])
+def test_fixed_names_of_rooms_are_public(room: str, name: str) -> None:
+    assert name in getattr(ms, room).__all__
+
+
+@pytest.mark.parametrize(("module", "name"), public_names())
+def test_public_name_is_no_module_and_has_a_docstring(module: str, name: str) -> None:
+    value = getattr(importlib.import_module(module), name)
+    assert not isinstance(value, ModuleType)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        assert inspect.getdoc(value), f"{module}.{name} has no docstring"
+
+
+def test_every_public_name_resolves_twice_to_the_same_thing() -> None:
+    """A submodule of the same name would replace the function once it is imported."""
+    script = f"""
+import importlib, types, warnings
+for module, name in {public_names()!r}:
+    room = importlib.import_module(module)
+    first = getattr(room, name)
+    assert not isinstance(first, types.ModuleType), (module, name)
+for module, name in {public_names()!r}:
+    assert not isinstance(getattr(importlib.import_module(module), name), types.ModuleType), (module, name)
+import manifoldseq as ms
+problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: (x * x).sum(), lambda x: 2 * x))
+ms.minimize(problem, seed=0), ms.minimize(problem, seed=0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = ms.no_such_name  # type: ignore[attr-defined]
