@@ -45,7 +45,6 @@ demo: $(RUN)
 	@rm -rf runs/demo
 	@$(BIN)/manifoldseq fit lds-kmeans japanese-vowels \
 	  --set n_clusters=9 --set n_states=3 --set center=False --seed 0 -o runs/demo
-	@echo "Report: $(CURDIR)/runs/demo/report.html"
 
 lint: $(DEV)
 	$(BIN)/ruff check .

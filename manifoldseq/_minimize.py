@@ -92,6 +92,8 @@ def minimize(
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"minimize needs a Problem(manifold, objective), got {type(problem).__name__}")
+    if stop is not None and not isinstance(stop, StoppingRule):
+        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
     if n_starts < 1:
         raise ValueError(f"n_starts={n_starts}: use at least one start")
     algorithm = _solver(problem, solver, options)
@@ -101,12 +103,19 @@ def minimize(
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     starts = _starts(problem, x0, n_starts, components, rng)
 
-    def run(k: int) -> Result:
+    interrupted = False
+
+    def run(k: int) -> Result | None:
+        nonlocal interrupted
+        if interrupted:
+            return None
         point, component = starts[k]
         part = store.child(f"start-{k}") if store is not None and len(starts) > 1 else store
-        return _single(problem, point, algorithm, rule, observers, part, resume, component)
+        result = _single(problem, point, algorithm, rule, observers, part, resume, component)
+        interrupted = result.status is Status.INTERRUPTED
+        return result
 
-    results = map_ordered(run, range(len(starts)))
+    results = [result for result in map_ordered(run, range(len(starts))) if result is not None]
     best = min(results, key=lambda r: (r.status is Status.NON_FINITE, r.fun))
     if len(results) > 1:
         total = {name: sum(getattr(r, name) for r in results) for name in ("nfev", "njev", "nhev", "time")}
@@ -183,7 +192,7 @@ def _start(problem: Problem, x0: Point | Result | str | None, rng: np.random.Gen
     off = float(np.max(manifold.feasibility(point)))
     if off > max(OFF_MANIFOLD, 100 * float(np.finfo(dtype_of(point)).eps)):
         raise ValueError(f"x0 is off {manifold!r} by {off:.2g}: start from manifold.nearest(x0)")
-    return manifold.nearest(point) if off > 0 else point
+    return manifold.nearest(point) if off > 1e-14 else point
 
 
 def _as_point(x0: Any) -> Point:

@@ -33,21 +33,25 @@ def _refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> N
         report.longrepr = f"{report.nodeid}: {reason}; not listed in tests/allowed_skips.txt"
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn an unlisted skip of a test into a failure."""
-    report = yield
-    if item.config.getoption("strict_skips"):
+class StrictSkips:
+    """Turns skips into failures, for doctests outside this directory too."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Look at a test."""
+        report = yield
         _refuse_unlisted_skip(report)
-    return report
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Look at a whole file."""
+        report = yield
+        _refuse_unlisted_skip(report)
+        return report
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Turn an unlisted skip of a whole file into a failure."""
-    report = yield
-    if collector.config.getoption("strict_skips"):
-        _refuse_unlisted_skip(report)
-    return report
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the strict mode when it is asked for."""
+    if config.getoption("strict_skips"):
+        config.pluginmanager.register(StrictSkips())

@@ -54,6 +54,12 @@ def test_torch_is_in_no_collective_extra() -> None:
     assert not [extra for extra in set(extras) - {"torch"} if any("torch" in name for name in extras[extra])]
 
 
+def test_every_package_is_marked_as_typed() -> None:
+    packages = [ROOT / path for path in SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
+    assert ROOT / "manifoldseq" in packages
+    assert all((package / "py.typed").is_file() for package in packages)
+
+
 def test_continuous_integration_runs_both_test_targets() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line.startswith("make ")] == ["make test", "make test-all"]
@@ -87,8 +93,8 @@ def test_built_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     assert str(tmp_path / "venv") in run(python, "-I", "-W", "error", "-c", FIT)
     listed = json.loads(run(tmp_path / "venv" / "bin" / "manifoldseq", "plugins", "--json"))
     assert "lds" in json.dumps(listed)
-    package = Path(run(python, "-I", "-c", "import manifoldseq; print(manifoldseq.__path__[0])").strip())
-    assert (package / "py.typed").is_file()
+    packages = (tmp_path / "venv").glob("lib/python3*/site-packages/manifoldseq*/py.typed")
+    assert {path.parent.name for path in packages} == {"manifoldseq", "manifoldseq_lds"}
 
 
 def test_every_private_module_is_forbidden_to_plugins() -> None:

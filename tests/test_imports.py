@@ -11,8 +11,8 @@ HEAVY = {"pymanopt", "jax", "torch", "sklearn", "matplotlib", "autograd", "click
 
 LISTING = """
 import manifoldseq as ms
-assert all([list(ms.hooks.entries(kind)) is not None for kind in ms.hooks.KINDS]) and ms.hooks.plugins()
-assert "lds-kmeans" in [record.name for plugin, record in ms.hooks.entries("estimators")]
+names = {record.name for kind in ms.hooks.KINDS for _, record in ms.hooks.records(kind)}
+assert {"lds-kmeans", "projection", "lds.mean", "lbfgs"} <= names and ms.hooks.plugins()
 """
 
 

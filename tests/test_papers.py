@@ -62,15 +62,18 @@ def functions_of(path: str) -> frozenset[str]:
 
 
 def exists(name: str) -> bool:
-    """Say whether a dotted public name resolves (`ms.` is `manifoldseq.`); private parts never do."""
-    parts = re.sub(r"^ms\.", "manifoldseq.", name).split(".")
+    """Say whether a public name resolves (`ms.` is `manifoldseq.`; private parts never do), `get_x("…")` included."""
+    name, _, asked = re.sub(r"^ms\.", "manifoldseq.", name).partition("(")
+    parts = name.split(".")
     if not parts[0].startswith("manifoldseq") or any(part.startswith("_") for part in parts):
         return False
     try:
         value = importlib.import_module(parts[0])
         for part in parts[1:]:
             value = getattr(value, part)
-    except (ImportError, AttributeError):
+        if asked:
+            value(asked.strip('")'))
+    except (ImportError, AttributeError, ValueError):
         return False
     return True
 
@@ -107,6 +110,11 @@ def test_what_counts_as_backed() -> None:
     here = "`tests/test_papers.py::test_what_counts_as_backed`"
     assert why_not_backed(("(1)", "says", "`ms.minimize`", here, "")) is None
     assert why_not_backed(("(1)", "says", "", "", "planned")) is None
-    for names, tests in [("`ms.no_such`", here), ("`ms.minimize`", "`tests/test_papers.py::test_no`"), ("", here)]:
+    for names, tests in [
+        ("`ms.no_such`", here),
+        ('`ms.get_kernel("no-such")`', here),
+        ("`ms.minimize`", "`tests/test_papers.py::test_no`"),
+        ("", here),
+    ]:
         assert why_not_backed(("(1)", "says", names, tests, "")) is not None
     assert why_not_backed(("(1)", "says", "`ms._minimize`", here, "")) is not None

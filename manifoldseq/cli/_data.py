@@ -2,7 +2,6 @@
 
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +15,7 @@ def load_data(data: str) -> SequenceData:
     """Load a file if there is one of that name and a reader for it, else the data set of that name."""
     path = Path(data)
     try:
-        loaded = _read(path) if path.exists() else cast(Any, hooks.get_dataset(data).loader)()
+        loaded = _read(path) if path.is_file() else hooks.get_dataset(data).loader()
         check_sequences(loaded.sequences)
     except hooks.UnknownName as error:
         raise BadInput(f"{data!r} is neither a file nor a data set: {error}") from error
@@ -28,7 +27,11 @@ def load_data(data: str) -> SequenceData:
 def load_labels(path: Path, n_sequences: int) -> np.ndarray:
     """Read one label per line, or a ``.npy`` array, and compare the number with that of the sequences."""
     try:
-        labels = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.array(path.read_text().split())
+        labels = (
+            np.load(path, allow_pickle=False)
+            if path.suffix == ".npy"
+            else np.array(path.read_text("utf-8").splitlines())
+        )
     except (ValueError, OSError) as error:
         raise BadInput(f"{path} holds no labels: {error}") from error
     if labels.shape != (n_sequences,):
@@ -37,9 +40,10 @@ def load_labels(path: Path, n_sequences: int) -> np.ndarray:
 
 
 def _read(path: Path) -> SequenceData:
-    for _, record in hooks.records("readers"):
-        if isinstance(record, hooks.Reader) and any(fnmatch(path.name, pattern) for pattern in record.patterns):
-            return cast(Any, record.resolved().factory)(path)
-    patterns = sorted({p for _, record in hooks.records("readers") for p in cast(hooks.Reader, record).patterns})
+    readers = [record for _, record in hooks.records("readers") if isinstance(record, hooks.Reader)]
+    for reader in readers:
+        if any(fnmatch(path.name, pattern) for pattern in reader.patterns):
+            return reader.resolved().factory(path)
+    patterns = sorted({pattern for reader in readers for pattern in reader.patterns})
     known = f"readers exist for {', '.join(patterns)}" if patterns else "no reader is registered"
     raise ValueError(f"no reader accepts this file: {known}")

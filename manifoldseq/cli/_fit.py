@@ -2,10 +2,9 @@
 
 import time
 import traceback
-from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import numpy as np
@@ -69,7 +68,7 @@ def _configure(name: str, settings: tuple[str, ...], seed: int) -> tuple[Any, di
         raise click.ClickException(str(error)) from error
     if record.input != "sequences":
         raise BadInput(f"estimator {name!r} takes {record.input}: only those for sequences can be fitted from here")
-    model = cast(Callable[[], Any], record.factory)()
+    model = record.factory()
     known = model.get_params(deep=False)
     values = parse_settings(settings, known, f"estimator {name!r}")
     if "random_state" in known:

@@ -10,7 +10,7 @@ def random_generator(
 ) -> np.random.Generator:
     """Return the numpy Generator that a `random_state` parameter stands for.
 
-    The counterpart of `sklearn.utils.check_random_state` for the Generator interface; no global state is read or written.
+    The counterpart of `sklearn.utils.check_random_state` for the Generator interface; no global state is touched.
 
     Parameters
     ----------
@@ -41,5 +41,6 @@ def random_generator(
     if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
         return np.random.default_rng(int(random_state))
     raise ValueError(
-        f"random_state={random_state!r} is not a seed: pass a non-negative int, a numpy Generator or RandomState, or None"
+        f"random_state={random_state!r} is not a seed: "
+        "pass a non-negative int, a numpy Generator or RandomState, or None"
     )

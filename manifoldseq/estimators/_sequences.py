@@ -55,8 +55,8 @@ def check_sequences(X: Any, *, min_length: int = 1, name: str = "X", needed_by: 
                 f"sequence {i} has {d} channels but sequence 0 has {channels}: all sequences need the same channels"
             )
         if steps < min_length:
-            need = f"but {needed_by} needs at least {min_length}" if needed_by else f"but at least {min_length} are needed"
-            raise ValueError(f"sequence {i} has {steps} time steps {need}: remove it or lower the demand")
+            need = f"{needed_by} needs at least {min_length}" if needed_by else f"at least {min_length} are needed"
+            raise ValueError(f"sequence {i} has {steps} time steps but {need}: remove it or lower the demand")
         if not np.isfinite(sequence).all():
             t, channel = np.argwhere(~np.isfinite(sequence))[0]
             what, remedy = ("NaN", "fill") if np.isnan(sequence[t, channel]) else ("infinity", "clip")
@@ -64,9 +64,7 @@ def check_sequences(X: Any, *, min_length: int = 1, name: str = "X", needed_by: 
     return sequences
 
 
-def validate_sequences(
-    estimator: Any, X: Any, *, reset: bool, min_length: int = 1, needed_by: str = ""
-) -> list[Float]:
+def validate_sequences(estimator: Any, X: Any, *, reset: bool, min_length: int = 1, needed_by: str = "") -> list[Float]:
     """Validate sequences on behalf of an estimator; the counterpart of `sklearn.utils.validation.validate_data`.
 
     Parameters

@@ -1,5 +1,8 @@
 """The one registry of the process, asked by name."""
 
+import difflib
+from collections.abc import Mapping
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 from ._plugin import Plugin
@@ -90,12 +93,12 @@ def get_model(name: str) -> Model:
 
 def get_estimator(name: str) -> type[Any]:
     """Return an estimator class by name, such as ``get_estimator("lds-kmeans")``; raises as `get_model` does."""
-    return cast(type[Any], get_record(Estimator, name).factory)
+    return get_record(Estimator, name).factory
 
 
 def get_kernel(name: str, **params: Any) -> Any:
     """Return a kernel object by name, made with `params`; raises as `get_model` does."""
-    return cast(Any, get_record(Kernel, name).factory)(**params)
+    return _made(get_record(Kernel, name), params)
 
 
 def get_solver(name: str, **options: Any) -> Any:
@@ -106,7 +109,7 @@ def get_solver(name: str, **options: Any) -> Any:
     >>> import manifoldseq as ms
     >>> ms.get_solver("lbfgs", memory=5)  # doctest: +SKIP
     """
-    return cast(Any, get_record(Solver, name).factory)(**options)
+    return _made(get_record(Solver, name), options)
 
 
 def get_domain(name: str) -> Domain:
@@ -137,3 +140,18 @@ def get_plot(name: str) -> Plot:
 def get_reproduction(name: str) -> Reproduction:
     """Return a reproduction's record with its callables imported; raises as `get_model` does."""
     return get_record(Reproduction, name)
+
+
+def _made(record: Kernel | Solver, options: Mapping[str, Any]) -> Any:
+    """Call the factory of a resolved record; an option that it does not take is a sentence."""
+    known = signature(record.factory).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        for name in options:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = f"did you mean {close[0]!r}? " if close else ""
+                raise ValueError(
+                    f"{type(record).__name__.lower()} {record.name!r} has no option {name!r}: {hint}"
+                    f"It has {', '.join(known) or 'none'}"
+                )
+    return record.factory(**options)

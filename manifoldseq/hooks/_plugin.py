@@ -90,14 +90,10 @@ class Plugin:
 
 def load(entry_point: EntryPoint) -> Plugin:
     """Import what an entry point names and collect its records; a broken one is returned with its failure."""
-    distribution = entry_point.dist
-    plugin = Plugin(
-        entry_point.name,
-        entry_point.value,
-        distribution.name if distribution else "",
-        distribution.version if distribution else "",
-    )
+    plugin = Plugin(entry_point.name, entry_point.value)
     with _guarded() as caught:
+        if entry_point.dist:
+            plugin.distribution, plugin.version = entry_point.dist.name, entry_point.dist.version
         collect(plugin, entry_point.load())
     if caught:
         plugin.failure = Fault.of(f"{entry_point.value!r} cannot be imported", caught[0])

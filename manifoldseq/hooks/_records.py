@@ -4,10 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-Target = str | Callable[..., Any]
-"""What a record points to: a callable, or ``"package.module:attribute"`` which is imported when it is needed."""
+if TYPE_CHECKING:
+    Target = Any  # a resolved record holds callables, and is called without a cast
+else:
+    Target = str | Callable[..., Any]
+    """What a record points to: a callable, or ``"package.module:attribute"`` which is imported when it is needed."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")

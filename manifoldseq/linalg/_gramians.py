@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from ._stein import _boxed, stein
 
@@ -42,16 +45,9 @@ def gramians(A: Any, C: Any = None) -> Any:
     array([[1.333333, 0.      ],
            [0.      , 1.      ]])
     """
-    if _boxed(A, C):
-        from autograd import numpy as np
-    else:
-        import numpy as np
-
+    xp: Any = import_module("autograd.numpy") if _boxed(A, C) else np
+    if xp is np:
         A = np.asarray(A)  # one array, so that stein sees A1 is A2 and shares its powers
-
-    if C is None:
-        Q = np.eye(np.shape(A)[-1], dtype=np.result_type(getattr(A, "dtype", float), np.float32))
-    else:
-        Q = np.matmul(np.swapaxes(C, -1, -2), C)
+    Q = np.eye(A.shape[-1], dtype=np.float32) if C is None else xp.matmul(xp.swapaxes(C, -1, -2), C)
     G = stein(A, A, Q)
-    return (G + np.swapaxes(G, -1, -2)) / 2
+    return (G + xp.swapaxes(G, -1, -2)) / 2

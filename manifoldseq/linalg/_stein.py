@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -109,9 +110,9 @@ def _boxed(*arrays: Any) -> bool:
 @cache
 def _primitive() -> Any:
     """Register the solver with autograd; the adjoint uses autograd's operations, so it can be differentiated again."""
-    from autograd import numpy as anp
     from autograd.extend import defvjp_argnums, primitive
 
+    anp: Any = import_module("autograd.numpy")
     solver = primitive(_stein)
 
     def vjp_maker(argnums: tuple[int, ...], X: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -151,35 +152,32 @@ def _doubling(A1: Array, A2: Array, Q: Array) -> Array:
     X, L, R = Q, A1, A2
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         for _ in range(_MAX_STEPS):
-            rest = _square_norm(R) * (_square_norm(R) if L is R else _square_norm(L))
-            if np.all(rest <= _TOLERANCE**2):
+            right = _square_norm(R)
+            if np.all(right * (right if L is R else _square_norm(L)) <= _TOLERANCE**2):
                 break
             X = X + _t(L) @ X @ R
             L, R = (both := R @ R, both) if L is R else (L @ L, R @ R)
         else:
-            raise _Diverged(A1, A2, Q)
+            raise _divergence(A1, A2, Q)
     if not np.isfinite(X).all():
-        raise _Diverged(A1, A2, Q)
+        raise _divergence(A1, A2, Q)
     shape = np.broadcast_shapes(A1.shape[:-2], A2.shape[:-2], Q.shape[:-2]) + Q.shape[-2:]
     return X if X is not Q and X.shape == shape else np.broadcast_to(X, shape).copy()
 
 
-class _Diverged(ValueError):
-    """The sum does not converge: says where, and by which spectral radii."""
-
-    def __init__(self, A1: Array, A2: Array, Q: Array) -> None:
-        for name, array in (("A1", A1), ("A2", A2), ("Q", Q)):
-            bad = np.argwhere(~np.isfinite(array))
-            if len(bad):
-                super().__init__(f"{name} has a value that is not finite at index {tuple(bad[0].tolist())}")
-                return
-        r1, r2 = np.broadcast_arrays(*(np.abs(np.linalg.eigvals(A)).max(-1) for A in (A1, A2)))
-        place = np.unravel_index(np.argmax(r1 * r2), r1.shape)
-        where = f" at batch index {tuple(int(i) for i in place)}" if place else ""
-        radii = f"A has spectral radius {r1[place]:.6g}, which must be below 1"
-        if A1 is not A2:
-            radii = f"A1 and A2 have spectral radii {r1[place]:.6g} and {r2[place]:.6g}, their product must be below 1"
-        super().__init__(f"the Stein equation has no convergent sum{where}: {radii}")
+def _divergence(A1: Array, A2: Array, Q: Array) -> ValueError:
+    """Say where the sum does not converge, and by which spectral radii."""
+    for name, array in (("A1", A1), ("A2", A2), ("Q", Q)):
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            return ValueError(f"{name} has a value that is not finite at index {tuple(bad[0].tolist())}")
+    r1, r2 = np.broadcast_arrays(*(np.abs(np.linalg.eigvals(A)).max(-1) for A in (A1, A2)))
+    place = np.unravel_index(np.argmax(r1 * r2), r1.shape)
+    where = f" at batch index {tuple(int(i) for i in place)}" if place else ""
+    radii = f"A has spectral radius {r1[place]:.6g}, which must be below 1"
+    if A1 is not A2:
+        radii = f"A1 and A2 have spectral radii {r1[place]:.6g} and {r2[place]:.6g}, their product must be below 1"
+    return ValueError(f"the Stein equation has no convergent sum{where}: {radii}")
 
 
 def _square_norm(A: Array) -> Array:

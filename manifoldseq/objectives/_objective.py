@@ -203,7 +203,8 @@ def number(value: Any) -> float:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu" or array.size != 1:
         shape = f" of shape {array.shape}" if array.size != 1 else ""
-        raise TypeError(f"the objective returned {type(value).__name__} {value!r}{shape}: return one real number")
+        got = f"{type(value).__name__} {value!r}{shape}"
+        raise TypeError(f"the objective returned {got}: it must return one real number")
     return float(array.reshape(()))
 
 

@@ -13,7 +13,7 @@ from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten
 from ._base import Iterate, Solver, State, evaluate
-from ._search import FLOOR, SUFFICIENT
+from ._search import sufficient
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,16 @@ class PGD(Solver):
         start, egrad = flatten(at.x), flatten(at.egrad)
         halvings = 0 if self.halve_every is None else state["count"] // self.halve_every
         scale: float = state["scale"]
-        for _ in range(self.max_trials):
+        for trial in range(self.max_trials):
             new = evaluate(problem, curve(self._rates(scale * 0.5**halvings)))
             moved = flatten(new.x) - start
             finite = math.isfinite(new.fun) and math.isfinite(new.grad_norm)
             predicted = min(0.0, float(np.dot(egrad, moved)))
-            if not self.backtracking or (finite and new.fun <= at.fun + SUFFICIENT * predicted + FLOOR * abs(at.fun)):
+            enough = finite and sufficient(at, new.fun, predicted, scale / state["scale"])
+            if enough or not self.backtracking:
                 length = float(np.dot(moved, moved)) ** 0.5
-                return _state(new, min(1.0, 2.0 * scale), state["count"] + 1), new.measures(step_size=length)
+                grown = min(1.0, 2.0 * scale) if trial == 0 else scale
+                return _state(new, grown, state["count"] + 1), new.measures(step_size=length)
             scale *= 0.5
         return state, at.measures(status=Status.NO_DECREASE)
 

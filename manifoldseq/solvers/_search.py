@@ -12,8 +12,6 @@ from ..linalg._tree import flatten, tree_map
 from ._base import Iterate, evaluate
 
 SUFFICIENT = 1e-4
-FLOOR = 1e-14
-"""A step that raises the objective by less than this share of it counts as equal; else the last digits stall."""
 
 
 def armijo(
@@ -49,7 +47,7 @@ def armijo(
             t *= 0.1
             continue
         predicted = t * slope if start is None else min(0.0, float(np.dot(egrad, flatten(x) - start)))  # type: ignore[arg-type]
-        if new.fun <= at.fun + SUFFICIENT * predicted + FLOOR * abs(at.fun):
+        if sufficient(at, new.fun, predicted, t / first):
             if best is not None and new.fun >= best[0].fun:
                 return best
             ahead = float(np.dot(new.grad, flat)) if manifold.metric == "embedded" else 0.0
@@ -63,6 +61,17 @@ def armijo(
             curvature = new.fun - at.fun - t * slope
             t = min(0.5 * t, max(0.1 * t, -0.5 * slope * t * t / curvature)) if curvature > 0 else 0.5 * t
     return best
+
+
+def sufficient(at: Iterate, fun: float, predicted: float, shortening: float) -> bool:
+    """Return whether `fun` decreases the objective enough for a step with this predicted change (Armijo).
+
+    A rise at rounding level counts as none, else the last digits stall; but not for a step shortened a million times,
+    which rounds to no step at all.
+    """
+    if shortening > 1e-6:
+        return fun <= at.fun + SUFFICIENT * predicted + 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)
+    return fun < at.fun and fun <= at.fun + SUFFICIENT * predicted
 
 
 def _scaled(tree: Point, t: float) -> Point:

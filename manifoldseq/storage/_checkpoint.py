@@ -48,7 +48,7 @@ class Checkpoint:
     fingerprint: str | None = None
 
     def save(self, nit: int, state: State, record: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> Path:
-        """Write a checkpoint: temporary file, fsync, rename, fsync of the directory; older ones but one are removed."""
+        """Write a checkpoint durably under its final name, and remove all others but the one before."""
         directory = Path(self.directory)
         directory.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, np.ndarray] = {}
@@ -76,7 +76,9 @@ class Checkpoint:
             os.fsync(handle)
         finally:
             os.close(handle)
-        for old in self._files()[2:]:
+        files = self._files()
+        now = files.index(path)  # files after this one are of an abandoned run
+        for old in files[:now] + files[now + 2 :]:
             with contextlib.suppress(FileNotFoundError):
                 old.unlink()
         return path
@@ -92,7 +94,7 @@ class Checkpoint:
         failure: Exception | None = None
         for path in self._files():
             try:
-                with np.load(path, allow_pickle=False) as archive:
+                with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                     document = json.loads(archive["document"].tobytes())
                     arrays = {key: archive[key] for key in archive.files if key != "document"}
             except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

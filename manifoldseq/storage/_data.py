@@ -55,10 +55,12 @@ class SequenceData:
             if x.ndim != 2:
                 raise ValueError(f"sequence {i} has shape {x.shape}: pass a (T, d) array, time first")
             if channel_names is not None and x.shape[1] != len(channel_names):
-                raise ValueError(f"sequence {i} has {x.shape[1]} channels but {len(channel_names)} channel_names are given")
+                raise ValueError(
+                    f"sequence {i} has {x.shape[1]} channels but {len(channel_names)} channel_names: give one each"
+                )
         labels = None if labels is None else np.asarray(labels)
         if labels is not None and labels.shape != (len(arrays),):
-            raise ValueError(f"labels have shape {labels.shape} but there are {len(arrays)} sequences: pass one label each")
+            raise ValueError(f"labels have shape {labels.shape} but there are {len(arrays)} sequences: pass one each")
         object.__setattr__(self, "sequences", arrays)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "name", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,18 @@ State = Any
 """A nested dict (string keys) or tuple of arrays, numbers, strings, booleans and None."""
 
 
-def normalize(state: State, *, copy: bool = False, where: str = "state") -> State:
+_PLAIN = frozenset({float, int, str, bool, type(None)})
+
+
+class _Outside(TypeError):
+    """A part outside the grammar; its place is filled in while the recursion unwinds."""
+
+    def __init__(self, sentence: str, place: str = "") -> None:
+        super().__init__(f"state{place} {sentence}")
+        self.sentence, self.place = sentence, place
+
+
+def normalize(state: State, *, copy: bool = False) -> State:
     """Return the state with C-contiguous read-only arrays and plain Python scalars.
 
     Parts that already conform keep their identity. With ``copy`` writeable arrays are copied instead of being made
@@ -21,29 +33,42 @@ def normalize(state: State, *, copy: bool = False, where: str = "state") -> Stat
     TypeError
         If a part is not in the grammar; the sentence names it.
     """
-    if state is None or isinstance(state, bool | int | float | str):
-        return state.item() if isinstance(state, np.generic) else state
-    if isinstance(state, np.ndarray):
+    kind = type(state)
+    if kind in _PLAIN:
+        return state
+    if kind is np.ndarray:
+        flags = state.flags
+        if flags.c_contiguous and not flags.writeable:
+            return state
         if state.dtype.hasobject:
-            raise TypeError(f"{where} is an array of Python objects: a state holds numeric arrays")
-        if not state.flags.c_contiguous or (copy and state.flags.writeable):
+            raise _Outside("is an array of Python objects: a state holds numeric arrays")
+        if copy or not flags.c_contiguous:
             state = np.array(state, order="C")
         state.flags.writeable = False
         return state
+    if kind is tuple:
+        parts = tuple([_within(part, key, copy) for key, part in enumerate(state)])
+        return state if all(map(operator.is_, parts, state)) else parts
+    if kind is dict:
+        for key in state:
+            if type(key) is not str:
+                raise _Outside(f"has the key {key!r}: the keys of a state are strings")
+        return {key: _within(part, key, copy) for key, part in state.items()}
     if isinstance(state, np.generic):
         return state.item()
-    if type(state) is tuple:
-        parts = tuple([normalize(part, copy=copy, where=f"{where}[{k}]") for k, part in enumerate(state)])
-        return state if all(a is b for a, b in zip(parts, state, strict=True)) else parts
-    if isinstance(state, dict):
-        for key in state:
-            if not isinstance(key, str):
-                raise TypeError(f"{where} has the key {key!r}: the keys of a state are strings")
-        return {key: normalize(part, copy=copy, where=f"{where}[{key!r}]") for key, part in state.items()}
-    raise TypeError(
-        f"{where} is a {type(state).__name__}: a state holds arrays, numbers, strings, None, tuples and dicts "
+    raise _Outside(
+        f"is a {kind.__name__}: a state holds arrays, numbers, strings, None, tuples and dicts "
         "(of a generator keep rng.bit_generator.state)"
     )
+
+
+def _within(part: State, key: str | int, copy: bool) -> State:
+    if type(part) in _PLAIN:
+        return part
+    try:
+        return normalize(part, copy=copy)
+    except _Outside as error:
+        raise _Outside(error.sentence, f"[{key!r}]{error.place}") from None
 
 
 def encode(state: State, arrays: dict[str, np.ndarray]) -> Any:

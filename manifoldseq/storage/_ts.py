@@ -54,7 +54,7 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
         elif line.startswith("@"):
             reader.header(number, line)
         else:
-            _refuse(reader.path, number, "data before the @data line: add the header, or use a reader of another format")
+            _refuse(reader.path, number, "data before the @data line: add the header, or use another reader")
     return reader.result()
 
 
@@ -136,21 +136,25 @@ class _Reader:
             self.channels = len(texts)
         if len(texts) != self.channels:
             wanted = f"{self.channels} channels" + " and a label" * bool(self.labels)
-            _refuse(self.path, number, f"the case has {len(texts)} channels, not {wanted}: complete or remove this line")
+            _refuse(self.path, number, f"the case has {len(texts)} channels, not {wanted}: complete or remove it")
         channels = [self.values(number, channel, text) for channel, text in enumerate(texts)]
         lengths = {len(values) for values in channels}
         if len(lengths) > 1:
-            _refuse(self.path, number, f"channels differ in length ({min(lengths)} to {max(lengths)}): mark gaps with ?")
+            _refuse(
+                self.path, number, f"channels differ in length ({min(lengths)} to {max(lengths)}): fill gaps with ?"
+            )
         if self.equal_length and self.length not in (None, len(channels[0])):
             found = len(channels[0])
-            _refuse(self.path, number, f"the case has {found} time steps, not @seriesLength {self.length}: correct either")
+            _refuse(
+                self.path, number, f"the case has {found} time steps, not {self.length} (@seriesLength): correct one"
+            )
         self.sequences.append(np.stack(channels, axis=1))
 
     def label(self, number: int, text: str) -> str:
         if self.classes and text not in self.classes:
             shown = text if len(text) <= 20 else text[:20] + "…"
             known = ", ".join(self.classes[:10])
-            _refuse(self.path, number, f"the last field {shown!r} is no class of the header ({known}): correct this line")
+            _refuse(self.path, number, f"the last field {shown!r} is no class of the header ({known}): correct it")
         return text
 
     def values(self, number: int, channel: int, text: str) -> NDArray[np.float64]:

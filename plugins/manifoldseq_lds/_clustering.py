@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import manifoldseq as ms
 import numpy as np
-from manifoldseq.execution import map_ordered
 from numpy.typing import NDArray
 
-from ._mean import canonical_form
+import manifoldseq as ms
+from manifoldseq.execution import map_ordered
+
+from ._mean import canonical_form, mean_objective
 from ._systems import Systems, to_item
 
 Array = NDArray[np.float64]
@@ -19,7 +20,9 @@ State = dict[str, Any]
 
 _SETTLED = 0.01
 """The assignment settles when at most this fraction of the systems has moved; the inner iterations then double."""
-_MOST_INNER = 40
+_MOST_INNER = 20
+_EQUAL = 1e-12
+"""Squared distances that differ by less than this share of k(x, x) count as equal."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,14 @@ class Clustering:
         """Return the state that k-means begins with, and its measures."""
         labels, rows = None, None
         if isinstance(init, Systems):
-            centres = points(init, self.manifold)
+            centres = self._canonical(init)
         else:
             if isinstance(init, str) and init == "k-means++":
                 rows = self._spread_rows(rng)
             else:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
                 rows = np.array([self._medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
-            centres = points(self.systems[rows], self.manifold)
+            centres = self._points(rows)
         return self._assigned(centres, {"start": number, "inner": self.inner_iter, "labels": None}, labels)
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
@@ -72,7 +75,12 @@ class Clustering:
         members = [np.flatnonzero(state["labels"] == k) for k in range(self.n_clusters)]
         old = state["x"]
         rule = self._rule(state["inner"])
-        updated = map_ordered(lambda k: rule(tuple(leaf[k] for leaf in old), members[k]), range(self.n_clusters))
+
+        def update(k: int) -> tuple[Point, float]:
+            centre = tuple(leaf[k] for leaf in old)
+            return rule(centre, members[k]) if len(members[k]) else (centre, 0.0)
+
+        updated = map_ordered(update, range(self.n_clusters))
         centres = tuple(np.stack([point[i] for point, _ in updated]) for i in range(len(old)))
         spent = sum(calls * len(rows) for (_, calls), rows in zip(updated, members, strict=True)) / len(self.systems)
         return self._assigned(centres, state, None, spent)
@@ -80,11 +88,11 @@ class Clustering:
     def _assigned(
         self, centres: Point, state: State, labels: Labels | None, spent: float = 0.0
     ) -> tuple[State, ms.Measures]:
+        """Return the state with these centres and labels, by default those of the nearest centres, and its measures."""
         values, squared = distances(self.kernel, as_systems(centres), self.packed, self.self_values)
         everyone = np.arange(len(self.systems))
         if labels is None:
-            labels = squared.argmin(axis=0)
-            centres, values, squared = self._repaired(centres, labels, values, squared)
+            centres, labels, values, squared = self._repaired(centres, squared.argmin(axis=0), values, squared)
         moved = len(everyone) if state["labels"] is None else int(np.count_nonzero(labels != state["labels"]))
         inner = state["inner"] * 2 if moved <= _SETTLED * len(everyone) else state["inner"]
         state = {"start": state["start"], "x": centres, "labels": labels, "inner": min(inner, _MOST_INNER)}
@@ -96,21 +104,33 @@ class Clustering:
 
     def _repaired(
         self, centres: Point, labels: Labels, values: Array, squared: Array
-    ) -> tuple[Point, Array, Array]:
-        """Give every empty cluster the worst represented system of a cluster that can spare one; writes into `labels`."""
-        for k in np.flatnonzero(np.bincount(labels, minlength=self.n_clusters) == 0):
+    ) -> tuple[Point, Labels, Array, Array]:
+        """Move the centre of an empty cluster to the worst represented system that its own cluster can spare."""
+        for _ in range(self.n_clusters):
+            sizes = np.bincount(labels, minlength=self.n_clusters)
+            if sizes.all():
+                break
+            k = int(sizes.argmin())
             own = squared[labels, np.arange(len(labels))]
-            spare = np.bincount(labels, minlength=self.n_clusters)[labels] > 1
-            i = int(np.where(spare, own, -1.0).argmax())
-            centre = points(self.systems[[i]], self.manifold)
+            i = int(np.where(sizes[labels] > 1, own, -1.0).argmax())
+            centre = self._points([i])
+            row_values, row = distances(self.kernel, as_systems(centre), self.packed, self.self_values)
             centres = tuple(_with_row(leaf, k, new[0]) for leaf, new in zip(centres, centre, strict=True))
-            row, row_squared = distances(self.kernel, as_systems(centre), self.packed, self.self_values)
-            values, squared = _with_row(values, k, row[0]), _with_row(squared, k, row_squared[0])
+            values, squared = _with_row(values, k, row_values[0]), _with_row(squared, k, row[0])
+            labels = np.where(row[0] < own - _EQUAL * self.self_values, k, labels)
             labels[i] = k
-        return centres, values, squared
+        return centres, labels, values, squared
+
+    def _points(self, rows: Any) -> Point:
+        return self._canonical(self.systems[np.asarray(rows)])
+
+    def _canonical(self, systems: Systems) -> Point:
+        """Return systems as stacked points (lam, V, U) or (lam, V, U, x1), within the bound for the exact mean."""
+        form = canonical_form(systems.A, systems.C, systems.x1)
+        return self.manifold.nearest(form) if self.mean == "exact" else form
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
-        """Choose the rows of K spread systems: greedy k-means++ with the squared distance k(x, x) + k(c, c) - 2 k(x, c)."""
+        """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
         trials = 2 + int(np.log(self.n_clusters))
         rows = [int(rng.integers(len(self.systems)))]
         closest = self._squared_to(rows)[0]
@@ -142,11 +162,11 @@ class Clustering:
             return lambda centre, rows: self._solved(centre, rows, inner)
         if self.mean == "toolbox":
             return self._toolbox_steps
-        return lambda centre, rows: (point_at(points(self.systems[[self._medoid(rows)]], self.manifold), 0), 0.0)
+        return lambda centre, rows: (tuple(leaf[0] for leaf in self._points([self._medoid(rows)])), 0.0)
 
     def _solved(self, centre: Point, rows: Labels, inner: int) -> tuple[Point, float]:
         """Descend on the mean problem (7), (8) of the members from the present centre."""
-        problem = ms.Problem(self.manifold, mean_objective(self.kernel, self.packed[rows], len(rows)))
+        problem = ms.Problem(self.manifold, mean_objective(self.kernel, self.packed[rows]))
         result = ms.minimize(problem, centre, solver=self.solver, stop=ms.MaxIterations(inner))
         if result.status is ms.Status.INTERRUPTED:
             raise KeyboardInterrupt  # the outer loop ends with its last complete state
@@ -171,38 +191,9 @@ def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) ->
     return cross, np.maximum(self_values + kernel.diag(of_centres)[:, None] - 2 * cross, 0.0)
 
 
-def mean_objective(kernel: Any, packed: Any, count: int) -> ms.Objective:
-    """Return the objective of the mean problem: (8), with k(S, S) where it is not constant, as (7) demands."""
-    beta = np.full(count, -2 / count)
-
-    def value_and_gradient(point: Point) -> tuple[float, Point]:
-        value, gradient = kernel.weighted(point, packed, beta)
-        if kernel.constant_diagonal:
-            return value, gradient
-        own, own_gradient = kernel.self_term(point)
-        return value + own, tuple(g + h for g, h in zip(gradient, own_gradient, strict=True))
-
-    return ms.objective(value_and_gradient=value_and_gradient)
-
-
-def points(systems: Systems, manifold: Any) -> Point:
-    """Return systems as points of the canonical manifold, (lam, V, U) and a first state where there is a fourth factor."""
-    lam, V, U = canonical_form(systems.A, systems.C)
-    point = (lam, V, U)
-    if systems.x1 is not None:
-        basis = systems.C.swapaxes(-1, -2) @ U
-        point = (*point, (basis.swapaxes(-1, -2) @ systems.x1[..., None])[..., 0])
-    return manifold.nearest(point)
-
-
 def as_systems(point: Point) -> Systems:
     """Return a stack of points of the canonical manifold as systems."""
     return Systems.trusted(dict(zip(("A", "C", "x1"), to_item(point), strict=False)))
-
-
-def point_at(point: Point, k: int) -> Point:
-    """Return row k of a stack of points."""
-    return tuple(leaf[k] for leaf in point)
 
 
 def _with_row(array: Array, k: int, row: Array) -> Array:

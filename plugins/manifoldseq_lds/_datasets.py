@@ -4,14 +4,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+
 from manifoldseq.storage import SequenceData, read_ts
 
 
 def japanese_vowels() -> SequenceData:
     """Return 640 utterances of two vowels by nine speakers: 12 cepstrum coefficients, 7 to 29 time steps.
 
-    Training and test part in this order (270 and 370); the labels are the speakers, ``"1"`` to ``"9"``. Kudo, Toyama and
-    Shimbo 1999.
+    Training and test part in this order (270 and 370); the labels are the speakers, ``"1"`` to ``"9"``.
+    Kudo, Toyama and Shimbo 1999.
 
     Raises
     ------
@@ -22,9 +23,9 @@ def japanese_vowels() -> SequenceData:
 
 
 def basic_motions() -> SequenceData:
-    """Return 80 recordings of four motions by a smart watch: accelerometer and gyroscope, 6 channels, 100 steps at 10 Hz.
+    """Return 80 recordings of four motions by a smart watch: 6 channels, 100 time steps at 10 Hz.
 
-    Training and test part in this order (40 each).
+    Accelerometer and gyroscope. Training and test part in this order (40 each).
 
     Raises
     ------

@@ -4,9 +4,10 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from manifoldseq.estimators import validate_sequences
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+
+from manifoldseq.estimators import validate_sequences
 
 from ._systems import Systems
 
@@ -18,16 +19,19 @@ STABILIZERS = ("SN", "clip", None)
 class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Identify one linear dynamical system per sequence.
 
-    For each sequence, with ``Y`` its (m, T) outputs: thin SVD ``Y = U S V'``, then ``C = U_n``, states ``X = S_n V_n'``,
-    ``A`` by least squares from one state to the next, and a stabilizer on the singular values of A.
+    For each sequence, with ``Y`` its (m, T) outputs: thin SVD ``Y = U S V'``, then ``C = U_n``, states
+    ``X = S_n V_n'``, ``A`` by least squares from one state to the next, and a stabilizer on the singular values of A.
 
     Parameters
     ----------
     n_states : int
         State dimension n, at most channels × delay.
     center : bool
-        Remove the mean of each output, and keep it in `Systems.mean`. Set it to False where the mean tells the
-        sequences apart.
+        Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
+        tells the sequences apart.
+    scale : bool
+        Divide each channel by its standard deviation over all time steps seen in `fit`, so that channels in different
+        units count alike; the systems then describe the scaled sequences.
     delay : int
         Stack this many consecutive time steps into one output of channels × delay values.
     stabilizer : {"SN", "clip", None}
@@ -40,6 +44,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ----------
     n_features_in_ : int
         Channels seen in `fit`.
+    scale_ : ndarray of shape (n_features_in_,)
+        What each channel is divided by; ones if not `scale`, and for a constant channel.
 
     Raises
     ------
@@ -69,31 +75,34 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     """
 
     n_features_in_: int
+    scale_: Array
 
     def __init__(
         self,
         n_states: int = 5,
         *,
         center: bool = True,
+        scale: bool = True,
         delay: int = 1,
         stabilizer: str | None = "SN",
         bound: float = 0.99,
     ) -> None:
         self.n_states = n_states
         self.center = center
+        self.scale = scale
         self.delay = delay
         self.stabilizer = stabilizer
         self.bound = bound
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the sequences and record the number of channels; nothing is learned.
+        """Check the sequences and learn the scale of each channel.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         y : ignored
         """
-        self._check(X, reset=True)
+        self._fit(X)
         return self
 
     def transform(self, X: Any) -> Systems:
@@ -110,12 +119,20 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         from sklearn.utils.validation import check_is_fitted
 
-        check_is_fitted(self, "n_features_in_")
+        check_is_fitted(self, "scale_")
         return self._identify(self._check(X, reset=False))
 
     def fit_transform(self, X: Any, y: object = None) -> Systems:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Equivalent to ``fit(X).transform(X)``."""
-        return self._identify(self._check(X, reset=True))
+        return self._identify(self._fit(X))
+
+    def _fit(self, X: Any) -> list[Array]:
+        sequences = self._check(X, reset=True)
+        self.scale_ = np.ones(self.n_features_in_)
+        if self.scale:
+            deviation = np.concatenate(sequences).std(axis=0)
+            self.scale_[deviation > 0] = deviation[deviation > 0]
+        return sequences
 
     def _check(self, X: Any, *, reset: bool) -> list[Array]:
         for name in ("n_states", "delay"):
@@ -141,11 +158,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         parts, order = [], []
         for length in np.unique(lengths):
             rows = np.flatnonzero(lengths == length)
-            parts.append(self._identify_batch(np.stack([sequences[i] for i in rows])))
+            parts.append(self._identify_batch(np.stack([sequences[i] for i in rows]) / self.scale_))
             order.append(rows)
-        columns = [None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)]
         back = np.argsort(np.concatenate(order))
-        return Systems(*(None if column is None else column[back] for column in columns))
+        A, C, x1, B, mean = (
+            None if column[0] is None else np.concatenate(column)[back] for column in zip(*parts, strict=True)
+        )
+        return Systems(A, C, x1, B, mean)  # pyright: ignore[reportArgumentType]  only the mean can be None
 
     def _identify_batch(self, Y: Array) -> tuple[Array, Array, Array, Array, Array | None]:
         """Identify systems from a batch (N, T, d) of sequences of one length."""

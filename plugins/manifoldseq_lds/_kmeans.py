@@ -1,17 +1,20 @@
 """k-means of linear dynamical systems in the feature space of a kernel."""
 
+import dataclasses
 from collections.abc import Sequence
+from hashlib import sha256
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
-import manifoldseq as ms
 import numpy as np
-from manifoldseq.estimators import random_generator
-from manifoldseq.execution import map_ordered, one_blas_thread
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+
+import manifoldseq as ms
+from manifoldseq.estimators import random_generator, validate_sequences
+from manifoldseq.execution import map_ordered, one_blas_thread
 
 from ._clustering import Clustering, as_systems, distances
 from ._identification import LDSIdentifier
@@ -33,7 +36,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     Parameters
     ----------
     n_clusters : int
-    n_states, center, delay, stabilizer, bound
+    n_states, center, scale, delay, stabilizer, bound
         How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. `bound` also bounds the
         singular values of the centres' transition matrices.
     kernel : str or kernel object
@@ -76,6 +79,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         Why the best start ended.
     n_features_in_ : int
         Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
+    scale_ : ndarray of shape (n_features_in_,)
+        What each channel of sequences is divided by.
 
     Notes
     -----
@@ -103,11 +108,12 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         n_states: int = 5,
         kernel: Any = "projection",
         center: bool = True,
+        scale: bool = True,
         delay: int = 1,
         stabilizer: str | None = "SN",
         mean: str = "exact",
         solver: Any = "lbfgs",
-        inner_iter: int = 5,
+        inner_iter: int = 3,
         init: Any = "k-means++",
         n_init: int = 4,
         max_iter: int = 50,
@@ -119,6 +125,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         self.n_states = n_states
         self.kernel = kernel
         self.center = center
+        self.scale = scale
         self.delay = delay
         self.stabilizer = stabilizer
         self.mean = mean
@@ -147,8 +154,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         X : list of array-like of shape (T_i, d), or Systems
         y : ignored
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the centres as stacked points), ``labels``
-            and ``start``, its number. Each start has its own folder in the checkpoint.
+            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the centres as stacked points),
+            ``labels`` and ``start``, its number. Each start has its own folder in the checkpoint.
 
         Raises
         ------
@@ -161,32 +168,29 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
         with one_blas_thread():
             clustering = self._clustering(systems)
-            store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-            interrupted: list[int] = []
+            if isinstance(init, Systems):
+                init = _used(init, clustering.systems.x1 is not None)
+            store = self._store(checkpoint, clustering.systems, init)
+            runs: dict[int, ms.Run] = {}
 
-            def run(number: int) -> ms.Run | None:
-                if interrupted:
-                    return None
-                try:
-                    made = ms.iterate(
-                        clustering.step,
-                        lambda: clustering.start(init, generators[number], number),
-                        stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                        observers=observers,
-                        checkpoint=store and store.child(f"start-{number}"),
-                        resume=resume,
-                    )
-                except KeyboardInterrupt:  # before the first state of this start
-                    interrupted.append(number)
-                    return None
-                if made.status is ms.Status.INTERRUPTED:
-                    interrupted.append(number)
-                return made
+            def run(number: int) -> None:
+                runs[number] = ms.iterate(
+                    clustering.step,
+                    lambda: clustering.start(init, generators[number], number),
+                    stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
+                    observers=observers,
+                    checkpoint=store and store.child(f"start-{number}"),
+                    resume=resume,
+                )
+                if runs[number].status is ms.Status.INTERRUPTED:
+                    raise KeyboardInterrupt  # also ends the other starts
 
-            runs = [made for made in map_ordered(run, range(len(generators))) if made is not None]
-        if not runs:
-            raise KeyboardInterrupt
-        best = min(runs, key=lambda made: made.measures.fun)
+            try:
+                map_ordered(run, range(len(generators)))
+            except KeyboardInterrupt:
+                if not runs:
+                    raise
+        best = min((runs[number] for number in sorted(runs)), key=lambda made: made.measures.fun)
         self.labels_ = np.array(best.state["labels"])
         self.systems_ = as_systems(best.state["x"])
         self.objective_ = best.measures.extra["objective"]
@@ -233,19 +237,26 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         systems = self._systems(X, reset=False)
         with one_blas_thread():
             kernel = self._kernel()
-            packed = kernel.pack(_with_fields_of(self.systems_, systems))
+            packed = kernel.pack(_used(systems, self.systems_.x1 is not None))
             return distances(kernel, self.systems_, packed, kernel.diag(packed))[1].T
 
     def _systems(self, X: Any, *, reset: bool) -> Systems:
         if not isinstance(X, Systems):
             identifier = LDSIdentifier(
-                self.n_states, center=self.center, delay=self.delay, stabilizer=self.stabilizer, bound=self.bound
+                self.n_states,
+                center=self.center,
+                scale=self.scale,
+                delay=self.delay,
+                stabilizer=self.stabilizer,
+                bound=self.bound,
             )
-            if not reset:
-                identifier.n_features_in_ = self.n_features_in_
-            systems = identifier.fit_transform(X) if reset else identifier.transform(X)
-            self.n_features_in_ = identifier.n_features_in_
-            return systems
+            if reset:
+                systems = identifier.fit_transform(X)
+                self.n_features_in_, self.scale_ = identifier.n_features_in_, identifier.scale_
+                return systems
+            validate_sequences(self, X, reset=False)
+            identifier.n_features_in_, identifier.scale_ = self.n_features_in_, self.scale_
+            return identifier.transform(X)
         if reset:
             self.n_features_in_ = X.n_outputs
         elif (X.n_outputs, X.n_states) != (self.systems_.n_outputs, self.systems_.n_states):
@@ -255,6 +266,24 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             )
         return X
 
+    def _store(self, checkpoint: Any, systems: Systems, init: Any) -> ms.storage.Checkpoint | None:
+        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
+        if checkpoint is None:
+            return None
+        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+        if store.fingerprint is not None:
+            return store
+        digest = sha256()
+        for record in (systems, init) if isinstance(init, Systems) else (systems,):
+            for value in (record.A, record.C, record.x1):
+                digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())
+        settings = [self.n_clusters, self.mean, self.solver, self.inner_iter, self.bound]
+        settings += [self.kernel if isinstance(self.kernel, str) else type(self.kernel).__name__]
+        settings += [self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__]
+        settings += [init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()]
+        digest.update(repr(settings).encode())
+        return dataclasses.replace(store, fingerprint=digest.hexdigest())
+
     def _kernel(self) -> Any:
         return ms.get_kernel(self.kernel) if isinstance(self.kernel, str) else self.kernel
 
@@ -262,14 +291,20 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         kernel = self._kernel()
         manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
         with_state = len(manifold.shape) > 3
-        if with_state and systems.x1 is None:
-            raise ValueError(f"the kernel {self.kernel!r} needs first states: pass Systems with x1, or sequences")
         if with_state and self.mean == "toolbox":
-            raise ValueError(f"mean='toolbox' is not defined for the kernel {self.kernel!r}: choose 'exact' or 'medoid'")
-        used = Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
+            raise ValueError(f"mean='toolbox' is not defined for the kernel {self.kernel!r}: choose 'exact'")
+        used = _used(systems, with_state)
         packed = kernel.pack(used)
         return Clustering(
-            kernel, manifold, used, self.n_clusters, self.mean, self.solver, self.inner_iter, packed, kernel.diag(packed)
+            kernel,
+            manifold,
+            used,
+            self.n_clusters,
+            self.mean,
+            self.solver,
+            self.inner_iter,
+            packed,
+            kernel.diag(packed),
         )
 
     def _check_parameters(self) -> None:
@@ -281,7 +316,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             raise ValueError(f"mean={self.mean!r} is not known: choose {', '.join(map(repr, MEANS))}")
         if isinstance(self.init, str) and self.init not in INITS:
             raise ValueError(
-                f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))}, labels, or Systems to start from"
+                f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))}, labels or Systems"
             )
         if not isinstance(self.tol, Real) or not self.tol >= 0:
             raise ValueError(f"tol={self.tol!r} is not valid: pass a number of at least 0")
@@ -303,10 +338,12 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         if labels.shape != (N,) or labels.dtype.kind not in "iu":
             raise ValueError(f"init must be {INITS[0]!r}, {INITS[1]!r}, {K} Systems, or one whole number per sequence")
         if set(np.unique(labels)) != set(range(K)):
-            raise ValueError(f"init must assign at least one sequence to each of the clusters 0 to {K - 1}, and to no other")
+            raise ValueError(f"init must assign a sequence to each of the clusters 0 to {K - 1}, and to no other")
         return labels.astype(np.int64)
 
 
-def _with_fields_of(centres: Systems, systems: Systems) -> Systems:
-    """Return systems with the fields that the centres have: the kernel's items."""
-    return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if centres.x1 is not None else None})
+def _used(systems: Systems, with_state: bool) -> Systems:
+    """Return systems with the fields of the kernel's items: A, C, and the first state if it has one."""
+    if with_state and systems.x1 is None:
+        raise ValueError("the kernel needs first states: pass Systems with x1, or sequences")
+    return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})

@@ -86,7 +86,7 @@ def build(
 
 
 def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
-    """Return the objective of the mean of packed systems: (8), with k(S, S) where it is not constant, as (7) demands."""
+    """Return the objective of the mean of packed systems: (8), and k(S, S) where it is not constant, as in (7)."""
     N = len(packed)
     beta = np.full(N, -2 / N)
 

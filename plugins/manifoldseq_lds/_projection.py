@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.execution import map_ordered, one_blas_thread
 
+from ._systems import Systems
+
 Array = NDArray[np.float64]
 
 _TOLERANCE = 1e-15  # doubling stops when the norms of the powers bound what is left, relative to the sum
@@ -117,7 +119,7 @@ class ProjectionKernel:
         """Return k(P_i, P_i) = n, of shape (len(P),)."""
         return np.full(len(P), float(P.Ct.shape[1]))
 
-    def weighted(self, point: Any, P: PackedSystems, beta: ArrayLike) -> tuple[float, tuple[Array, Array, Array]]:
+    def weighted(self, point: Any, P: PackedSystems, beta: ArrayLike) -> tuple[float, tuple[Array, ...]]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S, P_i)`` at ``S = (diag(lam) V, U)``.
 
         Parameters
@@ -130,8 +132,8 @@ class ProjectionKernel:
         Returns
         -------
         float, tuple of arrays like the point
-            Theorem 4 with (13)-(15). The function is the one that takes the Gramian of the point as
-            ``A' G A - G + I = 0``; on the Stiefel manifold its gradient in U differs from that of (5) by a normal vector.
+            Theorem 4 with (13)-(15). The Gramian of the point is taken as ``A' G A - G + I = 0``: on the Stiefel
+            manifold the gradient in U differs from that of (5) by a normal vector.
         """
         with one_blas_thread():
             return _weighted(point, P, np.asarray(beta, dtype=float))
@@ -179,14 +181,15 @@ def _columns(X: Array, c: int, n: int) -> Array:
     return X.reshape(len(X), c, n).transpose(1, 0, 2)
 
 
-def _weighted(point: Any, P: PackedSystems, beta: Array) -> tuple[float, tuple[Array, Array, Array]]:
+def _weighted(point: Any, P: PackedSystems, beta: Array) -> tuple[float, tuple[Array, ...]]:
     lam, V, U = point
     n = len(lam)
-    A = lam[:, None] * V
+    A = (lam[:, None] * V).astype(float, copy=False)
     G0, powers, norms = _gramian(A)
     inverse = np.linalg.inv(G0)
     M, gA, gU = np.zeros((n, n)), np.zeros((n, n)), np.zeros(U.shape)
     rows = max(16, _CHUNK_BYTES // (8 * n * (len(U) + 4 * n)))  # C is read twice: the second time from the cache
+    rows = max(1, -(-len(P) // max(1, len(P) // rows)))  # equal chunks
     for start in range(0, len(P), rows):
         part, b = (P, beta) if rows >= len(P) else (P[start : start + rows], beta[start : start + rows])
         c = len(part)
@@ -214,34 +217,39 @@ def _weighted(point: Any, P: PackedSystems, beta: Array) -> tuple[float, tuple[A
     value = float(M.trace())
     R0 = M @ inverse
     for L in powers:
-        R0 = R0 + L @ R0 @ L.T
-    gA -= 2 * G0 @ A @ R0
+        R0 += L.dot(R0).dot(L.T)
+    gA -= 2 * G0.dot(A).dot(R0)
     gradient = np.einsum("ij,ij->i", gA, V), lam[:, None] * gA, gU
-    return value, gradient
+    return value, tuple(g.astype(x.dtype, copy=False) for g, x in zip(gradient, point, strict=True))
 
 
 def _steps(norms: list[float], P: PackedSystems) -> int:
     """Return how many doublings the pairs of one system, given by the norms of its powers, and P need."""
-    for k, (own, others) in enumerate(zip(norms, P.norms, strict=False)):
-        if own * others.max() <= _TOLERANCE:
-            return k
-    return min(len(norms), len(P.norms))
+    largest = P.norms.max(axis=1).tolist()
+    pairs = zip(norms, largest, strict=False)
+    return next((k for k, (a, b) in enumerate(pairs) if a * b <= _TOLERANCE), min(len(norms), len(largest)))
 
 
 def _gramian(A: Array) -> tuple[Array, list[Array], list[float]]:
-    """Return the Gramian ``A' G A - G + I = 0`` of one system, the powers ``A**(2**k)`` and their norms."""
-    G, powers, norms = np.eye(len(A)), [A], [math.sqrt(np.vdot(A, A))]
-    while norms[-1] ** 2 > _TOLERANCE and len(powers) < _MAX_STEPS:
-        L = powers[-1]
-        G = G + L.T @ G @ L
-        powers.append(L @ L)
-        norms.append(math.sqrt(np.vdot(powers[-1], powers[-1])))
-    return G + powers[-1].T @ G @ powers[-1], powers, norms
+    """Return the Gramian ``A' G A - G + I = 0`` of one system, the powers ``A**(2**k)`` and their norms.
+
+    ``dot`` is the faster product of two small matrices.
+    """
+    G, L = np.eye(len(A)), A
+    powers, norms = [], []
+    for _ in range(_MAX_STEPS):
+        G += L.T.dot(G).dot(L)
+        powers.append(L)
+        norms.append(math.sqrt(np.vdot(L, L)))
+        if norms[-1] ** 2 <= _TOLERANCE:
+            return G, powers, norms
+        L = L.dot(L)
+    raise ValueError(f"the point is unstable (norm of A: {norms[0]:.6g}): move it with manifold.nearest(point)")
 
 
 def _arrays(items: Any) -> tuple[Array, Array]:
     """Return A (N, n, n) and C (N, m, n) of a `Systems` record or a sequence of items."""
-    if hasattr(items, "A"):
+    if isinstance(items, Systems):
         return items.A, items.C
     rows = [item[:2] for item in items]
     if not rows:

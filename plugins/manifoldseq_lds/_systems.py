@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-import manifoldseq as ms
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+import manifoldseq as ms
 
 Array = NDArray[np.float64]
 Item = tuple[Any, ...]
@@ -140,7 +141,8 @@ class Systems:
             shapes, first = _shapes(row), _shapes(rows[0])
             if shapes != first:
                 raise ValueError(f"item {i} has parts of shapes {shapes} but item 0 has {first}: pass equal items")
-        return cls(*(None if column[0] is None else np.stack(column) for column in zip(*rows, strict=True)))
+        A, C, *rest = (None if column[0] is None else np.stack(column) for column in zip(*rows, strict=True))
+        return cls(A, C, *rest)  # pyright: ignore[reportArgumentType]  neither A nor C is None
 
     @classmethod
     def concatenate(cls, parts: Iterable[Self]) -> Self:
@@ -189,7 +191,7 @@ class Systems:
             raise ValueError(f"C has shape {self.C.shape}: pass (N, m, n) with N, n = {len(self.A)}, {self.n_states}")
         N, m, n = self.C.shape
         if m < n:
-            raise ValueError(f"C has {m} outputs for {n} states: orthonormal columns need at least as many outputs as states")
+            raise ValueError(f"C has {m} outputs for {n} states: orthonormal columns need m >= n")
         for name, shape in (("x1", (N, n)), ("B", (N, n, n)), ("mean", (N, m))):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
@@ -235,7 +237,7 @@ def permute_states(item: Item) -> Item:
     return _in_basis(item, np.eye(len(item[0]))[::-1])
 
 
-def _in_basis(item: Item, P: Array) -> Item:
+def _in_basis(item: Item, P: NDArray) -> Item:
     A, C, *rest = item
     return (P.T @ A @ P, C @ P, *(P.T @ part if i < 2 and part is not None else part for i, part in enumerate(rest)))
 
@@ -281,6 +283,6 @@ def _check_stable(A: Array) -> None:
         if radius.max() >= 1:
             worst = int(np.argmax(radius >= 1))
             raise ValueError(
-                f"system {suspects[worst]} is unstable: A has spectral radius {radius[worst]:.4g}, and it must be below 1; "
-                f"stabilize it, as LDSIdentifier(stabilizer='SN') does"
+                f"system {suspects[worst]} is unstable: A has spectral radius {radius[worst]:.4g}, and it must "
+                f"be below 1; stabilize it, as LDSIdentifier(stabilizer='SN') does"
             )

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from manifoldseq.estimators import channel_statistics, check_sequences, random_generator, validate_sequences
 from scipy.sparse import csr_array
+
+from manifoldseq.estimators import channel_statistics, check_sequences, random_generator, validate_sequences
 
 
 def two():

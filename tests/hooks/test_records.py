@@ -15,13 +15,13 @@ from manifoldseq.hooks import Registry, resolve
 WRONG = [
     (lambda: hooks.Model("", "a:b"), "Model '': name must start with a letter or digit"),
     (lambda: hooks.Model("p:x", "a:b"), "Model 'p:x': name must start with a letter or digit"),
-    (lambda: hooks.Model(None, "a:b"), "Model None: name must start"),  # type: ignore[arg-type]
+    (lambda: hooks.Model(None, "a:b"), "Model None: name must start"),
     (lambda: hooks.Model("x", "a.b"), "build must be a callable or a string 'package.module:attribute', not 'a.b'"),
-    (lambda: hooks.Model("x", "a:b", example=3), "Model 'x': example must be a callable"),  # type: ignore[arg-type]
-    (lambda: hooks.Kernel("x", "a:b", domain=None), "Kernel 'x': domain must be a string"),  # type: ignore[arg-type]
-    (lambda: hooks.Kernel("x", "a:b", "lds", invariances={"r": 1}), "Kernel 'x': invariances must be a mapping"),  # type: ignore[dict-item]
-    (lambda: hooks.Kernel("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),  # type: ignore[arg-type]
-    (lambda: hooks.Reader("x", "*.edf", "a:b"), "Reader 'x': patterns must be a tuple of strings"),  # type: ignore[arg-type]
+    (lambda: hooks.Model("x", "a:b", example=3), "Model 'x': example must be a callable"),
+    (lambda: hooks.Kernel("x", "a:b", domain=None), "Kernel 'x': domain must be a string"),
+    (lambda: hooks.Kernel("x", "a:b", "lds", invariances={"r": 1}), "Kernel 'x': invariances must be a mapping"),
+    (lambda: hooks.Kernel("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),
+    (lambda: hooks.Reader("x", "*.edf", "a:b"), "Reader 'x': patterns must be a tuple of strings"),
     (lambda: hooks.Estimator("x", "a:b", input="tables"), "input must be 'sequences', 'samples' or 'views'"),
 ]  # fmt: skip
 

@@ -39,8 +39,9 @@ def test_a_noise_free_system_is_found_again():
     A = rotation(0.7, 0.95)
     C = np.linalg.qr(rng.standard_normal((5, 2)))[0]
     Y = simulate(A, C, np.array([1.0, 2.0]), 30)
-    found = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit_transform([Y])
-    np.testing.assert_allclose(np.sort_complex(np.linalg.eigvals(found.A[0])), np.sort_complex(np.linalg.eigvals(A)), atol=1e-12)
+    found = LDSIdentifier(n_states=2, center=False, scale=False, stabilizer=None).fit_transform([Y])
+    poles = [np.sort_complex(np.linalg.eigvals(a)) for a in (found.A[0], A)]
+    np.testing.assert_allclose(*poles, atol=1e-12)
     np.testing.assert_allclose(found.C[0] @ found.C[0].T, C @ C.T, atol=1e-12)
     np.testing.assert_allclose(simulate(found.A[0], found.C[0], found.x1[0], 30), Y, atol=1e-12)
     np.testing.assert_allclose(found.B[0], 0, atol=1e-7)
@@ -50,7 +51,7 @@ def test_a_noise_free_system_is_found_again():
 @pytest.mark.parametrize("center", [True, False])
 def test_batches_of_lengths_agree_with_the_definition(center):
     X = random_sequences()
-    systems = LDSIdentifier(n_states=3, center=center, stabilizer="clip", bound=0.9999999).fit_transform(X)
+    systems = LDSIdentifier(n_states=3, center=center, scale=False, stabilizer="clip", bound=0.9999999).fit_transform(X)
     for i, Y in enumerate(X):
         A, C, states = naive(Y, 3, center)
         signs = np.sign(np.sum(C * systems.C[i], axis=0))
@@ -68,9 +69,8 @@ def test_batches_of_lengths_agree_with_the_definition(center):
 def test_soft_normalization_of_known_singular_values():
     """Section 5 of the notes: 1 becomes .848 and .5 becomes .555."""
     X = [simulate(np.diag([1.0, 0.5]), np.eye(3, 2), np.array([1.0, 1.0]), 8)]
-    A = LDSIdentifier(n_states=2, center=False, stabilizer="SN").fit_transform(X).A[0]
-    plain = np.linalg.svd(naive(X[0], 2, center=False)[0])
-    U, s, Vt = plain
+    A = LDSIdentifier(n_states=2, center=False, scale=False, stabilizer="SN").fit_transform(X).A[0]
+    s = np.linalg.svd(naive(X[0], 2, center=False)[0])[1]
     np.testing.assert_allclose(np.linalg.svd(A)[1], np.tanh(1.25 * s), rtol=1e-10)
     np.testing.assert_allclose(np.tanh(1.25 * np.array([1.0, 0.5])), [0.848, 0.555], atol=5e-4)
 
@@ -85,15 +85,15 @@ def test_stabilizers_bound_the_singular_values():
 def test_an_unstable_least_squares_system_is_refused():
     t = np.arange(20)
     X = [1.1 ** t[:, None] * np.ones(2) * (1 + 0.1 * np.sin(t))[:, None]]
-    with pytest.raises(ValueError, match="system 0 is unstable: A has spectral radius 1.1.*stabilizer='SN'"):
+    with pytest.raises(ValueError, match=r"system 0 is unstable: A has spectral radius 1.1.*stabilizer='SN'"):
         LDSIdentifier(n_states=1, center=False, stabilizer=None).fit_transform(X)
 
 
 def test_delay_stacks_consecutive_steps():
     X = random_sequences(d=2)
     stacked = [np.hstack([Y[:-2], Y[1:-1], Y[2:]]) for Y in X]
-    delayed = LDSIdentifier(n_states=4, delay=3).fit(X)
-    plain = LDSIdentifier(n_states=4).fit_transform(stacked)
+    delayed = LDSIdentifier(n_states=4, scale=False, delay=3).fit(X)
+    plain = LDSIdentifier(n_states=4, scale=False).fit_transform(stacked)
     found = delayed.transform(X)
     for name in ("A", "C", "x1", "B", "mean"):
         np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
@@ -102,12 +102,13 @@ def test_delay_stacks_consecutive_steps():
 
 def test_signs_are_canonical_and_rows_independent():
     X = random_sequences()
-    systems = LDSIdentifier(n_states=3).fit_transform(X)
+    identifier = LDSIdentifier(n_states=3).fit(X)
+    systems = identifier.transform(X)
     largest = np.take_along_axis(systems.C, np.abs(systems.C).argmax(axis=1, keepdims=True), axis=1)
     assert (largest > 0).all()
-    alone = LDSIdentifier(n_states=3).fit_transform(X[2:3])
+    alone = identifier.transform(X[2:3])
     np.testing.assert_allclose(alone.A[0], systems.A[2], atol=1e-10)
-    negated = LDSIdentifier(n_states=3).fit_transform([-Y for Y in X])
+    negated = identifier.transform([-Y for Y in X])
     np.testing.assert_allclose(negated.C, systems.C, atol=1e-10)
     np.testing.assert_allclose(negated.x1, -systems.x1, atol=1e-9)
 
@@ -123,6 +124,18 @@ def test_missing_directions_are_zero_states():
     line = np.outer(0.9 ** np.arange(10), [1.0, 2.0, 2.0])
     found = LDSIdentifier(n_states=3, center=False, stabilizer=None).fit_transform([line])
     np.testing.assert_allclose(found.A[0], np.diag([0.9, 0, 0]), atol=1e-12)
+
+
+def test_scale_is_that_of_the_channels_seen_in_fit():
+    X = random_sequences()
+    units = np.array([1e-3, 1.0, 1e4, 1.0, 1.0, 50.0])
+    identifier = LDSIdentifier(n_states=3).fit([Y * units for Y in X])
+    np.testing.assert_allclose(identifier.scale_, units * np.concatenate(X).std(axis=0))
+    plain = LDSIdentifier(n_states=3).fit(X).transform(X[:1])
+    np.testing.assert_allclose(identifier.transform([X[0] * units]).A, plain.A)
+    constant = [np.hstack([Y, np.ones((len(Y), 1))]) for Y in X]
+    assert LDSIdentifier(n_states=3).fit(constant).scale_[-1] == 1
+    assert (LDSIdentifier(n_states=3, scale=False).fit(X).scale_ == 1).all()
 
 
 def test_conventions():
@@ -141,13 +154,13 @@ def test_conventions():
 
 
 BAD = {
-    "short": ({"n_states": 5}, [np.ones((20, 6)), np.ones((4, 6))], "sequence 1 has 4 time steps but n_states=5 needs at least 6"),
+    "short": ({"n_states": 5}, [np.ones((20, 6)), np.ones((4, 6))], "sequence 1 has 4 time steps but n_states=5 needs"),
     "short with delay": ({"n_states": 2, "delay": 4}, [np.ones((5, 3))], "n_states=2 with delay=4 needs at least 6"),
-    "too many states": ({"n_states": 5}, [np.ones((9, 4))], "n_states=5 exceeds channels × delay = 4: lower n_states or raise delay"),
+    "too many states": ({"n_states": 5}, [np.ones((9, 4))], "n_states=5 exceeds channels × delay = 4: lower n_states"),
     "no states": ({"n_states": 0}, [np.ones((9, 4))], "n_states=0 is not valid"),
     "half a state": ({"n_states": 1.5}, [np.ones((9, 4))], "n_states=1.5 is not valid"),
     "delay": ({"delay": 0}, [np.ones((9, 4))], "delay=0 is not valid"),
-    "stabilizer": ({"stabilizer": "sn"}, [np.ones((9, 4))], "stabilizer='sn' is not known: choose 'SN', 'clip' or None"),
+    "stabilizer": ({"stabilizer": "sn"}, [np.ones((9, 4))], "stabilizer='sn' is not known: choose 'SN', 'clip'"),
     "bound": ({"bound": 1.0}, [np.ones((9, 4))], "bound=1.0 is not valid"),
     "NaN": ({}, [np.full((9, 6), np.nan)], "sequence 0 has NaN at t=0, channel 0"),
     "empty": ({}, [], "X holds no sequences"),

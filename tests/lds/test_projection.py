@@ -222,3 +222,27 @@ def test_gradient_is_that_of_the_kernel_up_to_a_normal_vector():
     U = point[2]
     np.testing.assert_allclose(gradient[2] @ U.T - U @ gradient[2].T, full[2] @ U.T - U @ full[2].T, rtol=0, atol=1e-12)
     assert np.abs(gradient[2] - full[2]).max() > 1e-3
+
+
+def test_gradient_follows_the_dtype_of_the_point():
+    point, data, beta, _ = problem()
+    P = KERNEL.pack(data)
+    single = tuple(p.astype(np.float32) for p in point)
+    value, gradient = KERNEL.weighted(single, P, beta)
+    expected, exact = KERNEL.weighted(tuple(p.astype(float) for p in single), P, beta)
+    assert isinstance(value, float) and value == pytest.approx(expected, rel=1e-6)
+    for a, b in zip(gradient, exact, strict=True):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_no_systems_weigh_nothing():
+    point, data, *_ = problem()
+    value, gradient = KERNEL.weighted(point, KERNEL.pack(data)[[]], [])
+    assert value == 0 and all(not g.any() for g in gradient)
+
+
+def test_a_point_off_the_manifold_is_refused():
+    point, data, beta, _ = problem()
+    with pytest.raises(ValueError, match="the point is unstable"):
+        KERNEL.weighted((point[0] * 0 + 1.0, *point[1:]), KERNEL.pack(data), beta)

@@ -35,7 +35,9 @@ def test_sizes_and_text():
     assert repr(systems) == "Systems(N=4, m=5, n=3, x1, mean)"
 
 
-@pytest.mark.parametrize("index", [slice(1, 3), [2, 0], np.array([True, False, True, False]), np.array([-1]), slice(None, None, -1), []])
+@pytest.mark.parametrize(
+    "index", [slice(1, 3), [2, 0], np.arange(4) % 2 == 0, np.array([-1]), slice(None, None, -1), []]
+)
 def test_rows(index):
     systems = make(x1=True)
     rows = systems[index]
@@ -110,8 +112,8 @@ def unstable(rho):
 
 I3 = np.broadcast_to(np.eye(4, 2), (3, 4, 2))
 BAD = {
-    "unstable": ((unstable(1.0), I3), "system 1 is unstable: A has spectral radius 1, and it must be below 1; stabilize"),
-    "not orthonormal": ((unstable(0.0), I3 * np.array([1, 1, 1.1])[:, None, None]), "system 2 has a C whose columns are not"),
+    "unstable": ((unstable(1.0), I3), "system 1 is unstable: A has spectral radius 1, and it must be below 1"),
+    "not orthonormal": ((unstable(0.0), I3 * np.array([1, 1, 1.1])[:, None, None]), "system 2 has a C whose columns"),
     "NaN": ((np.full((1, 1, 1), np.nan), np.ones((1, 1, 1))), "system 0 has a value in A that is not finite"),
     "infinite C": ((np.zeros((1, 1, 1)), np.full((1, 1, 1), np.inf)), "system 0 has a value in C that is not finite"),
     "A not square": ((np.zeros((3, 2, 3)), I3), "A has shape (3, 2, 3): pass (N, n, n)"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from manifoldseq.storage import SequenceData, read_ts
 
 HEADER = "@problemName Two words\n@timeStamps false\n@univariate false\n@dimensions 2\n@classLabel true a b\n@data\n"
@@ -61,9 +62,9 @@ BAD = {
     "cut in a channel": (HEADER + "1,2:3,4:a\n1,2:3", "line 8: the last field '3' is no class of the header (a, b)"),
     "cut before the label": (HEADER + "1,2:a\n", "line 7: the case has 1 channels, not 2 channels and a label"),
     "unknown class": (HEADER + "1,2:3,4:c\n", "line 7: the last field 'c' is no class of the header (a, b)"),
-    "uneven channels": (HEADER + "1,2:3:a\n", "line 7: channels differ in length (1 to 2): mark gaps with ?"),
+    "uneven channels": (HEADER + "1,2:3:a\n", "line 7: channels differ in length (1 to 2): fill gaps with ?"),
     "channels change": ("@data\n1:2\n1:2:3\n", "line 3: the case has 3 channels, not 2 channels"),
-    "length": ("@equalLength true\n@seriesLength 3\n@data\n1,2\n", "line 4: the case has 2 time steps, not @seriesLength 3"),
+    "length": ("@equalLength true\n@seriesLength 3\n@data\n1,2\n", "the case has 2 time steps, not 3 (@series"),
     "flag": ("@univariate maybe\n@data\n1\n", "line 1: @univariate is 'maybe': write true or false"),
     "count": ("@dimensions two\n@data\n1\n", "line 1: @dimensions is 'two': write a positive whole number"),
     "target": ("@targetLabel true\n@data\n1,2:high\n", "has the target 'high', no number"),

@@ -94,6 +94,7 @@ def command(
     """Run ``manifoldseq`` in a fresh interpreter that sees the distributions in `site`."""
     root = Path(ms.__file__).parents[1]
     path = [str(part) for part in (site, root, root / "plugins") if part is not None]
+    path += [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", MAIN, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **env},

@@ -131,3 +131,23 @@ def test_checking_a_broken_plugin_fails_with_its_cause(tmp_path: Path) -> None:
     done = command(tmp_path, "check", "stranger_import_error")
     assert done.returncode == 1
     assert "no_such_module_anywhere" in done.stdout + done.stderr
+
+
+def test_checking_a_model_with_a_wrong_gradient_fails(tmp_path: Path) -> None:
+    code = """
+    import manifoldseq as ms
+
+    def build(data):
+        objective = ms.objective(lambda x: float(x @ x), lambda x: 2.02 * x)
+        return ms.Problem(ms.manifolds.Euclidean(3), objective)
+
+    @ms.hookimpl
+    def manifoldseq_models():
+        yield ms.hooks.Model("wrong-gradient", build, example=lambda rng: None)
+        yield ms.hooks.Model("nowhere", "no_such_module:build")
+    """
+    write_one(tmp_path, "wrong", code)
+    done = command(tmp_path, "check", "stranger-wrong")
+    assert done.returncode == 1
+    assert "FAILED  objective: gradient" in done.stdout and "No module named 'no_such_module'" in done.stdout
+    assert "2 records checked: 2 failures." in done.stdout

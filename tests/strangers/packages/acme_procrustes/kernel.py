@@ -10,12 +10,12 @@ def Gain():
 
 
 def gain(one, two):
-    (A1, C1), (A2, C2) = one, two
+    (A1, C1), (A2, C2) = one[:2], two[:2]
     return np.sum((C1 @ A1 @ C1.T) * (C2 @ A2 @ C2.T))
 
 
 def rotated(item):
     """Return the item in another orthonormal basis of the state."""
-    A, C = item
+    A, C = item[:2]
     P = np.linalg.qr(np.random.default_rng(0).standard_normal(A.shape))[0]
     return P.T @ A @ P, C @ P

@@ -1,0 +1,209 @@
+"""What every estimator of this project owes its user, whatever its data look like."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from ._points import same
+from ._report import Examination, Verdict, unless
+
+_METHODS = ("predict", "transform", "predict_proba", "decision_function", "score_samples", "score")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator, the data, and how ``fit`` and the other methods take them."""
+
+    estimator: Any
+    data: list[np.ndarray]
+    y: Any
+    arguments: Callable[[Any], tuple[Any, ...]]
+    seed: int
+
+    def new(self) -> Any:
+        """Return an unfitted copy with a fixed seed and, as scikit-learn's checks do it, few iterations."""
+        from sklearn.base import clone
+
+        made = cast(Any, clone(self.estimator))
+        params = made.get_params(deep=False)
+        quick = {"random_state": self.seed, "n_init": 1, "max_iter": 5}
+        return made.set_params(**{name: value for name, value in quick.items() if name in params})
+
+    @cached_property
+    def once(self) -> Any:
+        """The estimator fitted to the data; laws that only ask it share it."""
+        return self.fit(self.new(), self.copies())
+
+    def copies(self) -> list[np.ndarray]:
+        """Return the data for an estimator that may write into them."""
+        return [array.copy() for array in self.data]
+
+    def fit(self, estimator: Any, data: Any) -> Any:
+        """Fit; few iterations may well be too few, so warnings are not heard."""
+        labels = self._labels(data) if "y" in inspect.signature(estimator.fit).parameters else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return estimator.fit(*self.arguments(data), **({} if labels is None else {"y": labels}))
+
+    def _labels(self, data: Any) -> Any:
+        return None if self.y is None else self.y[: len(data)]
+
+    def methods(self) -> list[str]:
+        return [name for name in _METHODS if callable(getattr(self.estimator, name, None))]
+
+    def ask(self, fitted: Any, name: str, data: Any = None) -> Any:
+        data = self.copies() if data is None else data
+        labels = self._labels(data) if name == "score" and _needs_labels(fitted) else None
+        return getattr(fitted, name)(*self.arguments(data), *(() if labels is None else (labels,)))
+
+    def answers(self, fitted: Any) -> dict[str, Any]:
+        return {name: self.ask(fitted, name) for name in self.methods()}
+
+
+def instance(estimator: Any) -> Any:
+    """Return an estimator from one or from its class."""
+    made = estimator() if isinstance(estimator, type) else estimator
+    if not (callable(getattr(made, "fit", None)) and callable(getattr(made, "get_params", None))):
+        raise TypeError(
+            f"{made!r} is no estimator: it needs fit, get_params and set_params, as sklearn.base.BaseEstimator has"
+        )
+    return made
+
+
+def _needs_labels(estimator: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    return get_tags(estimator).target_tags.required
+
+
+def common_laws(exam: Examination, case: Case) -> bool:
+    """Judge what every estimator owes; False if it cannot be fitted."""
+    exam.law("parameters are stored untouched and survive clone", lambda: _parameters(case))
+    exam.law("unfitted, it says so", lambda: _unfitted(case))
+    if not exam.law("fit returns the estimator", lambda: _fits(case)):
+        return False
+    exam.law("only fitted attributes end in an underscore", lambda: _attributes(case))
+    exam.law("fit leaves its input and its parameters alone", lambda: _untouched(case))
+    exam.law("fit twice is fit once, for one random_state", lambda: _reproducible(case))
+    exam.law("the same answers again, and after pickling", lambda: _answers_again(case))
+    return True
+
+
+def _parameters(case: Case) -> Verdict:
+    from sklearn.base import clone
+
+    copied = cast(Callable[[Any], Any], clone)
+    signature = inspect.signature(type(case.estimator).__init__).parameters
+    names = [name for name in signature if name != "self"]
+    params = case.estimator.get_params(deep=False)
+    if sorted(names) != sorted(params):
+        return False, f"__init__ takes {sorted(names)}, get_params gives {sorted(params)}"
+    copy = copied(case.estimator)  # raises if a parameter was changed by __init__
+    if not alike(copy.get_params(deep=False), params):
+        return False, "a clone has other parameters"
+    marker = object()
+    for name in names:
+        if getattr(copied(case.estimator).set_params(**{name: marker}), name, None) is not marker:
+            return False, f"set_params({name}=value) does not store the value"
+    return True, f"{len(names)} parameters"
+
+
+def _unfitted(case: Case) -> Verdict:
+    from sklearn.exceptions import NotFittedError
+
+    for name in case.methods():
+        try:
+            case.ask(case.new(), name)
+        except NotFittedError:
+            continue
+        except Exception as error:
+            return False, f"{name} raised {type(error).__name__} in place of sklearn.exceptions.NotFittedError"
+        return False, f"{name} answered"
+    return True, ", ".join(case.methods())
+
+
+def _fits(case: Case) -> Verdict:
+    fitted = case.once
+    return (True, "") if type(fitted) is type(case.estimator) else (False, f"it returned {fitted!r}")
+
+
+def _attributes(case: Case) -> Verdict:
+    before, after = vars(case.new()), vars(case.once)
+    early = [name for name in before if name.endswith("_") and not name.startswith("_")]
+    if early:
+        return False, f"set before fit: {early}"
+    late = [name for name in after if name not in before and not name.endswith("_") and not name.startswith("_")]
+    return unless(f"set by fit without an underscore: {late}" if late else None)
+
+
+def _untouched(case: Case) -> Verdict:
+    data, estimator = case.copies(), case.new()
+    params = dict(estimator.get_params(deep=False))
+    fitted = case.fit(estimator, data)
+    if not same(data, case.data):
+        return False, "fit wrote into its input"
+    changed = [name for name, value in fitted.get_params(deep=False).items() if value is not params[name]]
+    if changed:
+        return False, f"fit replaced the parameters {changed}"
+    for name in case.methods():
+        case.ask(fitted, name, data)
+        if not same(data, case.data):
+            return False, f"{name} wrote into its input"
+    return (True, "") if fitted is estimator else (False, "fit returned another object than self")
+
+
+def _reproducible(case: Case) -> Verdict:
+    other = case.fit(case.new(), case.copies())
+    if not alike(learned(case.once), learned(other)):
+        return False, "two fits from one random_state learned different things"
+    case.fit(other, case.copies())
+    return unless(None if alike(learned(case.once), learned(other)) else "a second fit depends on the first")
+
+
+def _answers_again(case: Case) -> Verdict:
+    fitted = case.once
+    first = case.answers(fitted)
+    if not alike(first, case.answers(fitted)):
+        return False, "the second answers differ"
+    return unless(
+        None if alike(first, case.answers(pickle.loads(pickle.dumps(fitted)))) else "after pickling they differ"
+    )
+
+
+def refused(action: Callable[[], Any], words: str) -> Verdict:
+    """Return whether an action raises a ValueError that says certain words."""
+    try:
+        action()
+    except ValueError as error:
+        return words in str(error), str(error) if words in str(error) else f"the message has no {words!r}: {error}"
+    except Exception as error:
+        return False, f"raised {type(error).__name__} in place of ValueError: {error}"
+    return False, "accepted it"
+
+
+def learned(fitted: Any) -> dict[str, Any]:
+    """Return the public fitted attributes, but for measured times."""
+    attributes = {
+        name: value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("_")
+    }
+    for name, value in attributes.items():
+        if isinstance(value, Mapping):
+            attributes[name] = {key: column for key, column in value.items() if "time" not in str(key)}
+    return {name: value for name, value in attributes.items() if "time" not in name}
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Return whether two answers agree bit by bit, objects that cannot be compared by their public attributes."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
+    if type(a) is type(b) and type(a).__eq__ is object.__eq__ and hasattr(a, "__dict__"):
+        return a is b or alike(vars(a), vars(b))
+    return same(a, b)

@@ -1,0 +1,216 @@
+"""Gradients and Hessian products against the values, by the order of the Taylor error along retractions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Point
+from ..linalg._tree import dtype_of, norm, tree_map
+from ..manifolds import Manifold
+from ..objectives import Objective
+from ._points import as_problem, at_boundary, direction, distance, leaf_names, magnitude, reaches, scaled, start
+from ._report import Examination, Report, Verdict, within
+from ._slope import slope_law
+
+GRADIENT_SLOPE = 1.9
+HESSIAN_SLOPE = 2.9
+
+
+def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
+    """Check a gradient against its values.
+
+    Along random curves ``R(x, t u)`` the error ``|f(R(x, t u)) − f(x) − t <grad f(x), u>|`` must vanish like t²: its
+    slope on logarithmic axes exceeds 1.9. A gradient that is wrong by one per cent reads about 1.0. An error at
+    rounding level at all t, as of a linear function, counts as exact. On a product every factor is judged alone too.
+
+    Parameters
+    ----------
+    problem : Problem or (Manifold, Objective)
+    x : point or str, optional
+        Where, or the name of an initializer; a random point by default, away from bounds. Coordinates at an active
+        bound are left out.
+    seed : int
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no gradient to check, or `x` is no point of the manifold.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> S = np.diag([3.0, 2.0, 1.0])
+    >>> manifold = ms.manifolds.Stiefel(3, 1)
+    >>> right = ms.objective(lambda X: (X * (S @ X)).sum(), lambda X: 2 * S @ X)
+    >>> print(ms.testing.check_gradient((manifold, right)))
+    gradient on Stiefel(n=3, p=1): every law holds
+      ok      gradient is finite, in the structure of the point
+      ok      value is that of the fused evaluation: 0.0e+00
+      ok      gradient: slope 1.99
+    >>> wrong = ms.objective(lambda X: (X * (S @ X)).sum(), lambda X: 2.02 * S @ X)
+    >>> ms.testing.check_gradient((manifold, wrong)).ok
+    False
+    """
+    problem = as_problem(problem)
+    rng = np.random.default_rng(seed)
+    if problem.objective.value_and_gradient is None:
+        raise ValueError("check_gradient: the objective has no value_and_gradient; give it with ms.objective(…)")
+    exam = Examination(f"gradient on {problem.manifold!r}")
+    gradient_laws(exam, problem, start(problem, x, rng), rng)
+    return exam.report()
+
+
+def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
+    """Check a Hessian product against gradient and values.
+
+    As :func:`check_gradient` with the second-order term: the slope must exceed 2.9. The Riemannian Hessian must be
+    tangent, linear and symmetric.
+
+    Parameters
+    ----------
+    problem : Problem or (Manifold, Objective)
+        The default retraction of the manifold must be of second order, as the polar one is.
+    x : point or str, optional
+        As in :func:`check_gradient`.
+    seed : int
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no Hessian product or no gradient to check, or `x` is no point of the manifold.
+
+    Examples
+    --------
+    >>> import autograd.numpy as np, manifoldseq as ms
+    >>> f = ms.objective(lambda x: np.sum(np.cos(x)))
+    >>> ms.testing.check_hessian((ms.manifolds.Euclidean(3), f)).ok
+    True
+    """
+    problem = as_problem(problem)
+    rng = np.random.default_rng(seed)
+    for ability in ("value_and_gradient", "hessian_product"):
+        if getattr(problem.objective, ability) is None:
+            raise ValueError(f"check_hessian: the objective has no {ability}; give it with ms.objective(…)")
+    exam = Examination(f"Hessian on {problem.manifold!r}")
+    hessian_laws(exam, problem, start(problem, x, rng), rng)
+    return exam.report()
+
+
+def gradient_laws(exam: Examination, problem: Problem, x: Point, rng: np.random.Generator) -> None:
+    """Judge value and gradient at `x`."""
+    manifold, f = problem.manifold, at_boundary(problem.objective)
+
+    def well_formed() -> Verdict:
+        fun, egrad = f.value_and_gradient(x)  # type: ignore[misc]
+        finite = np.isfinite(fun) and np.isfinite(norm(egrad))
+        return finite, "" if finite else f"value {fun}, gradient norm {norm(egrad)}"
+
+    if not exam.law("gradient is finite, in the structure of the point", well_formed):
+        return
+    fun, egrad = f.value_and_gradient(x)  # type: ignore[misc]
+    eps = float(np.finfo(dtype_of(x)).eps)
+    scale = abs(fun) + norm(egrad) * norm(x)
+    exam.law(
+        "value is that of the fused evaluation", lambda: within(abs(f.value(x) - fun), 1e4 * eps * max(scale, 1e-300))
+    )
+    gradient = manifold.gradient(x, egrad)
+
+    def first_order(u: Point) -> Verdict:
+        return _taylor_law(manifold, f, x, u, float(manifold.inner(x, gradient, u)), None, scale)
+
+    _along_curves(exam, "gradient", manifold, x, rng, first_order)
+
+
+def hessian_laws(exam: Examination, problem: Problem, x: Point, rng: np.random.Generator) -> None:
+    """Judge the Hessian product at `x`."""
+    manifold, f = problem.manifold, at_boundary(problem.objective)
+
+    def riemannian(u: Point) -> Point:
+        return manifold.hessian(x, egrad, f.hessian_product(x, u), u)  # type: ignore[misc]
+
+    fun, egrad = f.value_and_gradient(x)  # type: ignore[misc]
+    u, v = direction(manifold, x, rng), direction(manifold, x, rng)
+    if u is None or v is None:
+        exam.law("Hessian", lambda: (True, "no direction to move in"))
+        return
+    if not exam.law(
+        "Hessian is finite, in the structure of the point", lambda: (bool(np.isfinite(norm(riemannian(u)))), "")
+    ):
+        return
+    Hu, Hv = riemannian(u), riemannian(v)
+    limit = 1e5 * float(np.finfo(dtype_of(x)).eps) * max(norm(Hu), norm(Hv), norm(egrad), 1e-300)
+    both = tree_map(lambda a, b: a + a.dtype.type(2) * b, u, v)
+    exam.law("Hessian is tangent", lambda: within(distance(manifold.project(x, Hu), Hu), limit))
+    exam.law(
+        "Hessian is linear",
+        lambda: within(distance(riemannian(both), tree_map(lambda a, b: a + 2 * b, Hu, Hv)), limit),
+    )
+    exam.law(
+        "Hessian is symmetric",
+        lambda: within(abs(float(manifold.inner(x, Hu, v)) - float(manifold.inner(x, u, Hv))), limit),
+    )
+    gradient = manifold.gradient(x, egrad)
+    scale = abs(fun) + norm(egrad) * max(norm(x), magnitude(u))
+
+    def second_order(w: Point) -> Verdict:
+        curvature = float(manifold.inner(x, riemannian(w), w))
+        return _taylor_law(manifold, f, x, w, float(manifold.inner(x, gradient, w)), curvature, scale)
+
+    _along_curves(exam, "Hessian", manifold, x, rng, second_order)
+
+
+def _along_curves(
+    exam: Examination,
+    what: str,
+    manifold: Manifold,
+    x: Point,
+    rng: np.random.Generator,
+    law: Callable[[Point], Verdict],
+) -> None:
+    """Judge a law along a random direction, and along one in each factor of a product.
+
+    It fails if it fails along three such directions: a short plot in single precision may mislead once, and a wrong
+    derivative is wrong along almost all.
+    """
+
+    def judged(only: int | None) -> Verdict:
+        verdict = (True, "no direction to move in")
+        for _ in range(3):
+            u = direction(manifold, x, rng, only)
+            if u is None or (verdict := law(u))[0]:
+                break
+        return verdict
+
+    exam.law(what, lambda: judged(None))
+    if isinstance(x, tuple):
+        for k, name in enumerate(leaf_names(manifold, x)):
+            exam.law(f"{what}, factor {name!r}", lambda k=k: judged(k))
+
+
+def _taylor_law(
+    manifold: Manifold, f: Objective, x: Point, u: Point, slope: float, curvature: float | None, scale: float
+) -> Verdict:
+    eps = float(np.finfo(dtype_of(x)).eps)
+    fun = f.value(x)
+
+    def error(t: float) -> tuple[float, float]:
+        if not reaches(manifold, x, u, t):
+            return np.nan, np.nan
+        value = f.value(manifold.retract(x, scaled(t, u)))
+        predicted = fun + t * slope + 0.5 * t * t * (curvature or 0.0)
+        return abs(value - predicted), eps * (scale + abs(value))
+
+    with np.errstate(all="ignore"):
+        return slope_law(error, GRADIENT_SLOPE if curvature is None else HESSIAN_SLOPE)

@@ -1,0 +1,229 @@
+"""The laws that every kernel object obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from .. import hooks
+from .._problem import Problem
+from .._result import Point
+from ..linalg._tree import freeze, tree_map
+from ..manifolds import Manifold
+from ..objectives import Objective
+from ._derivatives import gradient_laws
+from ._points import distance, interior_point, magnitude, same
+from ._report import Examination, Report, Verdict, unless, within
+
+_CLOSE = 1e-10
+
+Item = tuple[Any, ...]
+
+
+def check_kernel(
+    kernel: Any,
+    items: Iterable[Item] | None = None,
+    *,
+    point: Point | None = None,
+    domain: str | hooks.Domain | None = None,
+    positive_definite: bool | None = None,
+    constant_diagonal: bool | None = None,
+    invariances: Mapping[str, Callable[[Item], Item]] | None = None,
+    seed: int = 0,
+) -> Report:
+    """Check a kernel object: what it claims, that its abilities agree with each other, and its gradients.
+
+    Parameters
+    ----------
+    kernel : kernel object, manifoldseq.hooks.Kernel or str
+        A record or a registered name brings items, domain, claims and invariances with it.
+    items : iterable of items, optional
+        For a kernel object; by default the example of its domain.
+    point : point, optional
+        Where gradients are checked; a random point of ``kernel.manifold(m, n, bound)`` for the sizes of the first item
+        by default.
+    domain : str or manifoldseq.hooks.Domain, optional
+        What the items are; by default ``kernel.domain``.
+    positive_definite, constant_diagonal : bool, optional
+        Claims; by default those of the record, or the attributes of the kernel object.
+    invariances : mapping of str to callable, optional
+        ``transform(item) -> item`` that leave the kernel unchanged.
+    seed : int
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the items or the domain are unknown.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> print(ms.testing.check_kernel("projection").ok)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    if isinstance(kernel, str):
+        kernel = hooks.get_record(hooks.Kernel, kernel)
+    subject = type(kernel).__name__
+    example = None
+    if isinstance(kernel, hooks.Kernel):
+        record = kernel.resolved()
+        subject, example = record.name, record.example
+        domain = record.domain if domain is None else domain
+        positive_definite = record.positive_definite if positive_definite is None else positive_definite
+        constant_diagonal = record.constant_diagonal if constant_diagonal is None else constant_diagonal
+        invariances = {**cast(Mapping[str, Any], record.invariances), **(invariances or {})}
+        kernel = cast(Callable[[], Any], record.factory)()
+    named = getattr(kernel, "domain", None) if domain is None else domain
+    if named is None:
+        raise ValueError("check_kernel: pass domain=…, the kernel object does not say what its items are")
+    home = hooks.get_domain(named) if isinstance(named, str) else named.resolved()
+    if items is None:
+        items = cast(Callable[[Any], Iterable[Item]], example or home.example)(rng)
+    rows = [tuple(item) for item in items]
+    if len(rows) < 2:
+        raise ValueError(f"check_kernel: {len(rows)} item(s) are too few to check on, pass at least two")
+    exam = Examination(f"kernel {subject}")
+    case = _Case(kernel, rows, home, rng)
+    if not exam.law("packs its items", lambda: _packs(case)):
+        return exam.report()
+    _gram_laws(exam, case, _claim(kernel, "positive_definite", positive_definite, True))
+    for name, transform in (invariances or {}).items():
+        exam.law(f"invariant: {name}", lambda transform=transform: _invariant(case, transform))
+    constant = _claim(kernel, "constant_diagonal", constant_diagonal, False)
+    if constant:
+        exam.law("constant diagonal", lambda: within(float(np.ptp(case.diag())), 1e-8 * case.scale()))
+    if exam.law("manifold(m, n, bound) gives its points", lambda: _manifold(case)):
+        x = interior_point(case.manifold(), rng) if point is None else point
+        _point_laws(exam, case, freeze(x), constant)
+    return exam.report()
+
+
+@dataclass
+class _Case:
+    kernel: Any
+    items: list[Item]
+    domain: hooks.Domain
+    rng: np.random.Generator
+
+    def pack(self, items: list[Item] | None = None) -> Any:
+        return self.kernel.pack(self.items if items is None else items)
+
+    def gram(self) -> np.ndarray:
+        P = self.pack()
+        return np.asarray(self.kernel.cross(P, P))
+
+    def diag(self) -> np.ndarray:
+        return np.asarray(self.kernel.diag(self.pack()))
+
+    def scale(self) -> float:
+        return max(float(np.abs(self.diag()).max()), 1e-300)
+
+    def manifold(self) -> Any:
+        """Return the manifold for the sizes of the first item: its tallest matrix is m×n."""
+        matrices = [np.shape(part) for part in self.items[0] if np.ndim(part) == 2]
+        m, n = max(matrices, key=lambda shape: shape[0] / shape[1])
+        return self.kernel.manifold(m, n, 0.99)
+
+    def item(self, x: Point) -> Item:
+        return tuple(cast(Callable[[Any], Any], self.domain.to_item)(x))
+
+
+def _claim(kernel: Any, name: str, given: bool | None, default: bool) -> bool:
+    return bool(getattr(kernel, name, default)) if given is None else given
+
+
+def _manifold(case: _Case) -> Verdict:
+    manifold = case.manifold()
+    return isinstance(manifold, Manifold), repr(manifold)
+
+
+def _packs(case: _Case) -> Verdict:
+    before = [tree_map(np.array, item) for item in case.items]
+    P = case.pack()
+    if len(P) != len(case.items):
+        return False, f"{len(case.items)} items, len(pack(items)) = {len(P)}"
+    K = case.gram()
+    if K.shape != (len(P), len(P)) or K.dtype.kind != "f" or not np.all(np.isfinite(K)):
+        return False, f"cross(P, P) is not a finite real matrix of shape {(len(P), len(P))}: {K.dtype}, {K.shape}"
+    if not same(before, [tree_map(np.asarray, item) for item in case.items]):
+        return False, "it writes into the items"
+    return True, f"{len(P)} items"
+
+
+def _gram_laws(exam: Examination, case: _Case, positive_definite: bool) -> None:
+    limit = _CLOSE * case.scale()
+    K = case.gram()
+    exam.law("symmetric", lambda: within(np.abs(K - K.T).max(), limit))
+    exam.law("the same answer twice", lambda: unless(None if same(K, case.gram()) else "cross(P, P) differs"))
+    exam.law("diag is the diagonal of cross", lambda: within(distance(case.diag(), np.diagonal(K)), limit))
+    exam.law("packed items are indexed by rows", lambda: _rows(case, K, limit))
+    exam.law("items are packed one by one", lambda: _order(case, K, limit))
+    if positive_definite:
+        exam.law("positive semidefinite", lambda: within(-np.linalg.eigvalsh((K + K.T) / 2)[0], 1e-8 * case.scale()))
+
+
+def _rows(case: _Case, K: np.ndarray, limit: float) -> Verdict:
+    P, n = case.pack(), len(case.items)
+    for rows in (np.array([n - 1, 0]), slice(1, None), np.arange(n) % 2 == 0):
+        try:
+            off = distance(case.kernel.cross(P[rows], P), K[rows])
+        except Exception as error:
+            return False, f"P[{rows!r}] raised {type(error).__name__}: {error}"
+        if not off <= limit:
+            return False, f"cross(P[{rows!r}], P) differs by {off:.2g} from those rows of cross(P, P)"
+    return True, ""
+
+
+def _order(case: _Case, K: np.ndarray, limit: float) -> Verdict:
+    other = case.pack(case.items[::-1])
+    return within(distance(case.kernel.cross(other, other), K[::-1, ::-1]), limit)
+
+
+def _invariant(case: _Case, transform: Callable[[Item], Item]) -> Verdict:
+    moved = case.pack([tuple(transform(item)) for item in case.items])
+    return within(distance(case.kernel.cross(moved, case.pack()), case.gram()), 1e-8 * case.scale())
+
+
+def _point_laws(exam: Examination, case: _Case, x: Point, constant_diagonal: bool) -> None:
+    kernel, P = case.kernel, case.pack()
+    beta = case.rng.standard_normal(len(P))
+    manifold = case.manifold()
+
+    def weighted(y: Point) -> tuple[float, Point]:
+        return kernel.weighted(y, P, beta)
+
+    def value() -> Verdict:
+        one = case.pack([case.item(x)])
+        expected = float(kernel.cross(one, P)[0] @ beta)
+        return within(abs(weighted(x)[0] - expected), 1e-8 * case.scale() * max(1.0, float(np.abs(beta).sum())))
+
+    def linear() -> Verdict:
+        half = kernel.weighted(x, P, 0.5 * beta)[1]
+        return within(
+            distance(tree_map(lambda leaf: 2 * leaf, half), weighted(x)[1]),
+            1e-9 * max(magnitude(weighted(x)[1]), 1e-300),
+        )
+
+    exam.law("weighted: value is sum beta k", value)
+    exam.law("weighted: linear in beta", linear)
+    exam.part("weighted", lambda part: gradient_laws(part, _problem(manifold, weighted), x, case.rng))
+    if not constant_diagonal:
+
+        def at_itself() -> Verdict:
+            one = case.pack([case.item(x)])
+            return within(abs(kernel.self_term(x)[0] - float(kernel.diag(one)[0])), 1e-8 * case.scale())
+
+        if exam.law("self_term: value is k(S, S)", at_itself):
+            exam.part("self_term", lambda part: gradient_laws(part, _problem(manifold, kernel.self_term), x, case.rng))
+
+
+def _problem(manifold: Any, fused: Callable[[Point], tuple[float, Point]]) -> Problem:
+    return Problem(manifold, Objective(lambda x: fused(x)[0], fused))

@@ -1,0 +1,170 @@
+"""``manifoldseq fit``: the run directory, the table, and refusals of bad input."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import manifoldseq as ms
+from manifoldseq.cli._measures import clustering_measures
+from manifoldseq.cli._run import toml
+from manifoldseq.storage import SequenceData
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_run_directory_holds_everything(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "run"
+    status, _, err = run("fit", "sign", "two-levels", "--set", "offset=0.5", "--seed", "7", "-o", folder)
+    assert (status, err) == (0, "")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "assignments.csv", "history.csv", "metrics.json", "report.html", "run.json", "run.toml",
+    ]  # fmt: skip
+    about = json.loads((folder / "run.json").read_text())
+    assert about["state"] == "done" and about["parameters"]["random_state"] == 7
+    settings = tomllib.loads((folder / "run.toml").read_text())
+    assert settings["set"] == {"offset": 0.5, "name": "sign", "random_state": 7}
+    assert settings["estimator"] == "sign" and settings["data"] == "two-levels"
+    assert (folder / "history.csv").read_text().splitlines() == ["nit,fun", "0,3.0", "1,2.0", "2,1.5"]
+    assert (folder / "assignments.csv").read_text().splitlines()[:2] == ["label,cluster", "down,0"]
+
+
+def test_metrics_are_flat_and_beside_the_baseline(run: Run, tmp_path: Path) -> None:
+    _, out, _ = run("fit", "sign", "two-levels", "-o", tmp_path / "run")
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    names = ("purity", "nmi", "ari", "seconds")
+    assert set(metrics) == {*names, *(f"baseline_{name}" for name in names)}
+    assert all(metrics[name] == 1.0 for name in ("purity", "nmi", "ari", "baseline_purity"))
+    lines = out.splitlines()
+    assert lines[0] == "two-levels: 20 sequences of 8 steps, 2 channels, 2 classes"
+    assert lines[1].split() == ["purity", "NMI", "ARI", "seconds"]
+    assert lines[2].split()[:4] == ["sign", "1.000", "1.000", "1.000"]
+    assert lines[3].startswith("k-means on channel means and deviations")
+
+
+def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\nb\n" * 10)
+    assert run("fit", "sign", "two-levels", "--labels", labels, "-o", tmp_path / "run")[0] == 0
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["purity"] == 0.5
+    np.save(tmp_path / "labels.npy", np.arange(3))
+    status, _, err = run("fit", "sign", "two-levels", "--labels", tmp_path / "labels.npy", "-o", tmp_path / "other")
+    assert status == 2 and "shape (3,) for 20 sequences" in err
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("sgin", "two-levels"), "unknown estimator 'sgin': did you mean 'sign'?"),
+        (
+            ("sign", "two-level"),
+            "'two-level' is neither a file nor a data set: unknown dataset 'two-level': did you mean",
+        ),
+        (("sign", "two-levels", "--set", "ofset=1"), "has no parameter 'ofset': did you mean 'offset'?"),
+        (("sign", "two-levels", "--set", "offset"), "--set 'offset' has no '='"),
+        (("sign", "two-levels", "--seed", "-1"), "Invalid value for '--seed'"),
+        (("sign", "two-levels", "--set", "trouble=value"), "offset=nan is not valid: pass a number"),
+        (("sign", __file__), "no reader accepts this file: no reader is registered"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    status, out, err = run("fit", *arguments, "-o", tmp_path / "run")
+    assert status == 2 and out == ""
+    assert sentence in err and "Traceback" not in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_file_goes_through_the_reader_of_its_pattern(run: Run, tmp_path: Path) -> None:
+    def read(path: Path) -> SequenceData:
+        values = np.array([float(line) for line in path.read_text().splitlines()])
+        return SequenceData([np.full((3, 1), value) for value in values])
+
+    ms.register(ms.hooks.Reader("levels", ("*.levels",), read))
+    (tmp_path / "my.levels").write_text("-1\n2\n3\n")
+    status, out, err = run("fit", "sign", tmp_path / "my.levels", "--set", "random_state=5", "-o", tmp_path / "run")
+    assert (status, err) == (0, "") and "3 sequences of 3 steps, 1 channels" in out
+    assert (tmp_path / "run" / "assignments.csv").read_text().split() == ["cluster", "0", "1", "1"]
+    assert set(json.loads((tmp_path / "run" / "metrics.json").read_text())) == {"seconds"}
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["random_state"] == 5
+
+
+def test_finished_run_is_not_overwritten(run: Run, tmp_path: Path) -> None:
+    assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    status, _, err = run("fit", "sign", "two-levels", "-o", tmp_path / "run")
+    assert status == 2 and "holds a finished run" in err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("important")
+    status, _, err = run("fit", "sign", "two-levels", "-o", tmp_path)
+    assert status == 2 and "is no run directory" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_failure_and_interrupt_are_recorded_and_can_be_repeated(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    status, _, err = run("fit", "sign", "two-levels", "--set", "trouble=bug", "-o", folder)
+    assert status == 1 and "RuntimeError: a bug" in err
+    about = json.loads((folder / "run.json").read_text())
+    assert about["state"] == "failed" and "conftest.py" in about["traceback"]
+    assert run("fit", "sign", "two-levels", "--set", "trouble=interrupt", "-o", folder)[0] == 130
+    assert json.loads((folder / "run.json").read_text())["state"] == "interrupted"
+    assert run("fit", "sign", "two-levels", "-o", folder)[0] == 0
+    assert json.loads((folder / "run.json").read_text())["state"] == "done"
+
+
+def test_default_directories_are_numbered(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert run("fit", "sign", "two-levels")[0] == 0
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["sign-two-levels", "sign-two-levels-2"]
+
+
+def test_run_is_running_until_it_is_done(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = []
+
+    def record(labels: object, clusters: object) -> dict[str, float]:
+        states.append(json.loads((tmp_path / "run" / "run.json").read_text())["state"])
+        return clustering_measures(labels, clusters)
+
+    monkeypatch.setattr("manifoldseq.cli._fit.clustering_measures", record)
+    assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
+    assert states == ["running"]
+
+
+def test_clustering_measures_by_hand() -> None:
+    measures = clustering_measures(["a", "a", "a", "b", "b", "c"], [0, 0, 1, 1, 1, 1])
+    assert measures["purity"] == pytest.approx((2 + 2) / 6)
+    assert clustering_measures(["a", "b"], [5, 3]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
+
+
+def test_toml_is_read_back() -> None:
+    kept = {"text": 'a "b"\n\\ é\x7f', "whole": 3, "flag": True, "list": [1.5, "x"], "far": float("-inf")}
+    back = tomllib.loads(toml({**kept, "none": None, "set": {"e": 1e-30, "none": None}}))
+    assert back == {**kept, "set": {"e": 1e-30}}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("1e-3", 1e-3),
+        ("false", False),
+        ("None", None),
+        ("[1, 2]", [1, 2]),
+        ("SN", "SN"),
+        ("'3'", "3"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_values_are_literals_or_strings(run: Run, tmp_path: Path, text: str, value: object) -> None:
+    assert run("fit", "sign", "two-levels", "--set", f"name={text}", "-o", tmp_path / "run")[0] == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["name"] == value

@@ -1,0 +1,86 @@
+"""The listings, unknown commands, and what starting the command line imports."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+from strangers.distributions import command
+
+from manifoldseq import hooks
+from manifoldseq.cli._main import _COMMANDS, cli
+
+Run = Callable[..., tuple[int, str, str]]
+LISTINGS = [name for name in _COMMANDS if name not in ("fit", "report", "check")]
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_listing_as_table_and_as_json(run: Run, listing: str) -> None:
+    status, out, err = run(listing)
+    assert (status, err) == (0, "") and out
+    status, out, err = run(listing, "--json")
+    assert (status, err) == (0, "")
+    for record in json.loads(out):
+        assert record["name"]
+
+
+def test_core_records_come_from_the_core(run: Run) -> None:
+    records = json.loads(run("solvers", "--json")[1])
+    assert {"plugin": "manifoldseq", "name": "lbfgs"}.items() <= records[0].items()
+    lines = run("manifolds")[1].splitlines()
+    assert lines[0].split() == ["name", "from", "summary"]
+    assert len({line.index("manifoldseq") for line in lines[1:]}) == 1
+
+
+def test_unknown_command_is_a_sentence(run: Run) -> None:
+    status, _, err = run("plugin")
+    assert status == 2 and "unknown command 'plugin': did you mean 'plugins'?" in err
+
+
+def test_check_of_an_unknown_package_is_a_sentence(run: Run) -> None:
+    status, _, err = run("check", "no_such_package")
+    assert status == 2 and "no plugin is registered by package 'no_such_package'" in err
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    found = cli.get_command(click.Context(cli), name)
+    assert found is not None and found.name == name and found.help
+
+
+def test_commands_of_plugins_cannot_take_a_name(run: Run) -> None:
+    class Thief:
+        @hooks.hookimpl
+        def manifoldseq_commands(self, cli: click.Group) -> None:
+            """Add two commands, one of a taken name."""
+            cli.command("fit")(lambda: None)
+            cli.command("steal")(lambda: click.echo("stolen"))
+
+    hooks.register(Thief())
+    cli.__dict__.pop("_added", None)
+    status, out, err = run("steal")
+    cli.__dict__.pop("_added", None)
+    assert (status, out) == (0, "stolen\n")
+    assert "command 'fit' is already taken" in err
+
+
+def test_listing_imports_neither_heavy_packages_nor_models() -> None:
+    script = """
+import sys
+from manifoldseq.cli import main
+status = main(["plugins"]) or main(["estimators", "--json"])
+heavy = {"sklearn", "matplotlib", "autograd", "jinja2", "tqdm", "pymanopt", "pandas"}
+parts = [name for name in sys.modules if name.startswith("manifoldseq_") and "." in name]
+models = [name for name in parts if not name.endswith("._plugin")]
+sys.exit(status or repr(sorted(heavy & set(sys.modules)) + models).replace("[]", "") or 0)
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_command_runs_as_a_process() -> None:
+    done = command(None, "--help")
+    assert done.returncode == 0 and "Usage: manifoldseq" in done.stdout
+    assert command(None).returncode == 2

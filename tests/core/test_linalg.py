@@ -1,0 +1,138 @@
+"""Polar factors and Cayley curves against scipy and dense formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from core.cases import slope
+from hypothesis import given
+from hypothesis import strategies as st
+
+import manifoldseq as ms
+from manifoldseq.linalg import cayley, polar
+from manifoldseq.linalg._tree import flatten, freeze, unflattener
+
+
+def with_condition(n: int, p: int, condition: float, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    U = scipy.linalg.qr(rng.standard_normal((n, p)), mode="economic")[0]
+    V = scipy.linalg.qr(rng.standard_normal((p, p)))[0]
+    return U * np.geomspace(1.0, 1.0 / condition, p) @ V.T
+
+
+@pytest.mark.parametrize("condition", [1.0, 1.9, 10.0, 1e3, 1e4, 1e6, 1e10])
+@pytest.mark.parametrize("shape", [(3, 3), (8, 3), (60, 5)])
+@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e120])
+def test_polar_of_ill_conditioned_matrices(shape: tuple[int, int], condition: float, scale: float) -> None:
+    M = scale * with_condition(*shape, condition)
+    P = polar(M)
+    assert np.abs(P.T @ P - np.eye(shape[1])).max() < 1e-13
+    assert np.abs(P - scipy.linalg.polar(M)[0]).max() < 1e-14 * condition + 1e-13
+    np.testing.assert_array_equal(P, polar(M.copy()))
+
+
+@given(st.integers(1, 6), st.integers(0, 4), st.integers(0, 2**32 - 1))
+def test_polar_against_scipy(p: int, more: int, seed: int) -> None:
+    M = np.random.default_rng(seed).standard_normal((p + more, p))
+    condition = np.linalg.cond(M)
+    np.testing.assert_allclose(polar(M), scipy.linalg.polar(M)[0], atol=1e-14 * condition + 1e-13)
+
+
+def test_polar_broadcasts_and_keeps_dtype() -> None:
+    M = np.random.default_rng(0).standard_normal((2, 3, 5, 2))
+    M[1, 2] = with_condition(5, 2, 1e9)  # one ill-conditioned matrix changes the others by rounding only
+    for index in np.ndindex(2, 3):
+        np.testing.assert_allclose(
+            polar(M)[index], scipy.linalg.polar(M[index])[0], atol=1e-6 if index == (1, 2) else 1e-13
+        )
+    single = polar(M.astype(np.float32))
+    assert single.dtype == np.float32
+    assert np.abs(single.swapaxes(-1, -2) @ single - np.eye(2)).max() < 1e-6
+
+
+@pytest.mark.parametrize("M", [np.zeros((4, 2)), np.ones((4, 2)), np.diag([1.0, 0.0])])
+def test_polar_of_a_rank_deficient_matrix_is_orthonormal(M: np.ndarray) -> None:
+    P = polar(M)
+    np.testing.assert_allclose(P.T @ P, np.eye(2), atol=1e-12)
+
+
+def test_polar_refuses_a_wide_matrix() -> None:
+    with pytest.raises(ValueError, match=r"shape \(2, 3\): transpose it"):
+        polar(np.ones((2, 3)))
+
+
+def dense(X: np.ndarray, G: np.ndarray, tau: float) -> np.ndarray:
+    W = G @ X.T - X @ G.T
+    return scipy.linalg.solve(np.eye(len(X)) + tau / 2 * W, (np.eye(len(X)) - tau / 2 * W) @ X)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (5, 3), (6, 3), (7, 3), (40, 3), (100, 1)])
+@pytest.mark.parametrize("tau", [-0.7, 0.0, 1e-3, 0.5])
+def test_cayley_against_the_dense_formula(shape: tuple[int, int], tau: float) -> None:
+    rng = np.random.default_rng(0)
+    X = scipy.linalg.qr(rng.standard_normal(shape), mode="economic")[0]
+    G = rng.standard_normal(shape)
+    assert np.abs(cayley(X, G, tau) - dense(X, G, tau)).max() <= 1e-13
+
+
+def test_cayley_broadcasts() -> None:
+    rng = np.random.default_rng(0)
+    X = np.stack([scipy.linalg.qr(rng.standard_normal((9, 2)), mode="economic")[0] for _ in range(3)])
+    G = rng.standard_normal(X.shape)
+    expected = np.stack([dense(x, g, 0.2) for x, g in zip(X, G, strict=True)])
+    np.testing.assert_allclose(cayley(X, G, 0.2), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (30, 3)])
+def test_cayley_descends_with_the_slope_of_its_generator(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    X = scipy.linalg.qr(rng.standard_normal(shape), mode="economic")[0]
+    G = rng.standard_normal(shape)
+    W = G @ X.T - X @ G.T
+    promised = -0.5 * np.sum(W * W)
+    assert slope(lambda t: abs(np.sum(G * (cayley(X, G, t) - X)) - t * promised)) > 1.9
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "limit"), [((3, 3), float, 1e-12), ((12, 3), float, 1e-12), ((12, 3), np.float32, 3e-6)]
+)
+def test_cayley_stays_orthonormal_over_20000_steps(shape: tuple[int, int], dtype: Any, limit: float) -> None:
+    rng = np.random.default_rng(0)
+    X = scipy.linalg.qr(rng.standard_normal(shape), mode="economic")[0].astype(dtype)
+    gradients = rng.standard_normal((50, *shape)).astype(dtype)
+    worst = 0.0
+    for k in range(20_000):
+        X = cayley(X, gradients[k % 50], 0.1)
+        if k % 500 == 499:
+            worst = max(worst, float(np.abs(X.T.astype(float) @ X - np.eye(shape[1])).max()))
+    assert X.dtype == dtype and worst <= limit
+
+
+trees = st.recursive(
+    st.tuples(st.integers(1, 3), st.integers(1, 3)).map(lambda shape: np.arange(float(np.prod(shape))).reshape(shape)),
+    lambda parts: st.lists(parts, min_size=1, max_size=3).map(tuple),
+    max_leaves=5,
+)
+
+
+@given(trees)
+def test_flat_vectors_and_trees(tree: Any) -> None:
+    flat = flatten(tree)
+    again = unflattener(tree)(flat)
+    assert flat.ndim == 1
+    assert repr(again) == repr(tree)
+    frozen = freeze(tree)
+    assert frozen is tree and freeze(frozen) is tree
+    with pytest.raises(ValueError, match="read-only"):
+        flatten(frozen if not isinstance(frozen, tuple) else _first(frozen))[0] = 1.0
+
+
+def _first(tree: Any) -> Any:
+    return _first(tree[0]) if isinstance(tree, tuple) else tree
+
+
+def test_public_names() -> None:
+    assert set(ms.linalg.__all__) == {"polar", "cayley", "stein", "stein_adjoint", "gramians"}

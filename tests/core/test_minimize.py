@@ -1,0 +1,487 @@
+"""Solver × problem, starts, refusals and what a Result says."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from core.cases import (
+    PROBLEMS,
+    box,
+    close,
+    dot,
+    equal,
+    leaves,
+    nearest_orthogonal,
+    procrustes,
+    quadratic,
+    system,
+    tree_map,
+)
+
+import manifoldseq as ms
+from manifoldseq import Measures, Status
+from manifoldseq.manifolds import CanonicalLDS, Euclidean, Orthogonal, Product, Stiefel
+from manifoldseq.solvers import LBFGS, PGD
+
+SOLVERS = {
+    "lbfgs": LBFGS(),
+    "lbfgs-memory-1": LBFGS(memory=1),
+    "lbfgs-qr": LBFGS(retraction="qr"),
+    "pgd": PGD(step_size=0.2),
+    "pgd-halving": PGD(step_size=0.2, halve_every=500),
+    "pgd-fixed": PGD(step_size=0.05, backtracking=False),
+}
+TIGHT = ms.GradientNorm(1e-7, relative=True) | ms.MaxIterations(3000)
+
+
+def euclidean(cost: Any, gradient: Any = None, n: int = 2, **initializers: Any) -> ms.Problem:
+    return ms.Problem(Euclidean(n), ms.objective(cost, gradient), initializers)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_solves_every_problem(solver: str, problem: str) -> None:
+    made, x0, minimum = PROBLEMS[problem]()
+    if solver == "lbfgs-qr" and problem in ("quadratic", "box"):
+        with pytest.raises(ValueError, match="has no retraction 'qr'"):
+            ms.minimize(made, x0, solver=SOLVERS[solver], stop=TIGHT)
+        return
+    result = ms.minimize(made, x0, solver=SOLVERS[solver], stop=TIGHT)
+    assert result.success, result
+    assert result.fun == pytest.approx(minimum, abs=1e-7)
+    assert result.feasibility < 1e-12
+    fun, egrad = made.objective.value_and_gradient(result.x)  # type: ignore[misc]
+    gradient = made.manifold.gradient(result.x, egrad)
+    assert result.fun == pytest.approx(fun, abs=1e-12)
+    assert result.grad_norm == pytest.approx(dot(gradient, gradient) ** 0.5, abs=1e-9)
+    assert result.nfev >= result.nit + 1 and result.history["fun"][-1] >= result.fun
+    if SOLVERS[solver].monotone:
+        assert np.all(np.diff(result.history["fun"]) <= 1e-12)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_solvers_pass_their_checker(solver: str) -> None:
+    ms.testing.check_solver(solver).raise_for_failure()
+
+
+def test_active_bounds_are_met_and_their_gradients_do_not_count() -> None:
+    problem, x0, _ = box()
+    result = ms.minimize(problem, x0)
+    close(result.x, [-0.6, -0.6, -0.25, 0.375, 0.6], atol=1e-6)
+    assert result.success and result.grad_norm is not None and result.grad_norm < 1e-5
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_float32_in_float32_out(solver: str, problem: str) -> None:
+    made, x0, minimum = PROBLEMS[problem]()
+    x0 = tree_map(lambda leaf: leaf.astype(np.float32), x0)
+    result = ms.minimize(made, x0, solver=solver, stop=ms.GradientNorm(1e-3, relative=True) | ms.MaxIterations(3000))
+    assert {leaf.dtype for leaf in leaves(result.x)} == {np.dtype(np.float32)}
+    assert result.success and type(result.fun) is float
+    assert result.fun == pytest.approx(minimum, abs=1e-2)
+
+
+def test_rounding_level_ends_a_run_that_asks_for_too_much() -> None:
+    problem, x0, _ = procrustes()
+    for dtype in (np.float32, np.float64):
+        result = ms.minimize(problem, x0.astype(dtype), stop=ms.GradientNorm(0.0) | ms.MaxIterations(500))
+        assert result.success and result.nit < 500
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 6])
+def test_all_components_find_the_nearest_orthogonal_matrix(n: int) -> None:
+    stuck = 0
+    for seed in range(20):
+        problem, minimum = nearest_orthogonal(n, seed)
+        result = ms.minimize(problem, components="all", seed=seed + 100)
+        assert result.success and result.fun == pytest.approx(minimum, abs=1e-8), seed
+        assert result.component == (0 if np.linalg.det(result.x) > 0 else 1)
+        alone = ms.minimize(problem, seed=seed + 100)
+        assert alone.component is None
+        stuck += alone.fun > minimum + 1e-3
+        assert result.nfev > alone.nfev
+    assert stuck > 3  # one start stays in its component
+
+
+def test_components_of_a_product_and_their_limit() -> None:
+    A = np.diag([1.0, -2.0])
+
+    def value(x: Any) -> float:
+        return float(np.sum((x[0] - A) ** 2) + np.sum((x[1] + A) ** 2))
+
+    f = ms.objective(value, lambda x: (2 * (x[0] - A), 2 * (x[1] + A)))
+    result = ms.minimize(ms.Problem(Product(Orthogonal(2), Orthogonal(2)), f), components="all", seed=0)
+    close(result.x, (np.diag([1.0, -1.0]), np.diag([-1.0, 1.0])), atol=1e-5)
+    assert result.component == 3
+    many = ms.Problem(
+        Product(*[Orthogonal(1)] * 4), ms.objective(lambda x: 0.0, lambda x: tuple(0 * part for part in x))
+    )
+    with pytest.raises(ValueError, match="16 components, more than 8"):
+        ms.minimize(many, components="all")
+    with pytest.raises(ValueError, match="components='both': use 'all'"):
+        ms.minimize(many, components="both")
+
+
+def test_a_list_of_starts_beats_one_and_sums_the_evaluations() -> None:
+    """A cosine with a slope: the deeper minima are far away."""
+    problem = euclidean(lambda x: float(np.sum(np.cos(3 * x) + 0.1 * x**2)), lambda x: -3 * np.sin(3 * x) + 0.2 * x)
+    one = ms.minimize(problem, np.array([5.0, 5.0]), seed=0)
+    many = ms.minimize(problem, np.array([5.0, 5.0]), n_starts=12, seed=0)
+    assert many.fun < one.fun - 0.5 and many.nfev > one.nfev + 11
+    again = ms.minimize(problem, np.array([5.0, 5.0]), n_starts=12, seed=np.random.default_rng(0))
+    equal(many.x, again.x)
+    with ms.execution.using("threads", 2):
+        threaded = ms.minimize(problem, np.array([5.0, 5.0]), n_starts=12, seed=0)
+    equal(many.x, threaded.x)
+    assert (many.nfev, many.njev, many.nit) == (threaded.nfev, threaded.njev, threaded.nit)
+    with pytest.raises(ValueError, match="n_starts=0"):
+        ms.minimize(problem, n_starts=0)
+
+
+def test_seeds_are_reproducible_and_leave_global_state_alone() -> None:
+    problem, _, _ = procrustes()
+    before = np.random.get_state()[1].copy()  # type: ignore[index]
+    one, other, third = (ms.minimize(problem, seed=seed, stop=ms.MaxIterations(3)) for seed in (5, 5, 6))
+    equal(one.x, other.x)
+    assert np.any(one.x != third.x)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # type: ignore[index]
+
+
+def test_best_point_of_a_solver_that_may_climb() -> None:
+    problem = euclidean(lambda x: 0.5 * float(x @ x), lambda x: x)
+    run = ms.minimize(
+        problem, np.array([1.0, 0.0]), solver=PGD(step_size=2.5, backtracking=False), stop=ms.MaxIterations(5)
+    )
+    assert run.history["fun"][-1] > run.history["fun"][0]
+    assert run.fun == run.history["fun"].min() and run.x.tolist() == [1.0, 0.0]
+    assert run.grad_norm == 1.0
+
+
+def test_warm_start_keeps_the_reference_of_relative_tolerances() -> None:
+    problem, x0, _ = procrustes()
+    first = ms.minimize(problem, x0)
+    again = ms.minimize(problem, first)
+    assert again.nit == 0 and again.status is Status.CONVERGED and again.reference == first.reference
+    close(again.x, first.x)
+    cold = ms.minimize(problem, first.x)
+    assert cold.nit > 0  # relative to its own first gradient it is not converged
+
+
+def test_initializers_by_name_default_and_order() -> None:
+    problem = euclidean(
+        lambda x: float(x @ x),
+        lambda x: 2 * x,
+        ones=lambda problem, rng: np.ones(2),
+        random=lambda problem, rng: problem.manifold.random_point(rng),
+    )
+    stop = ms.MaxIterations(0)
+    assert ms.minimize(problem, stop=stop).x.tolist() == [1, 1]
+    assert ms.minimize(problem, "ones", stop=stop).x.tolist() == [1, 1]
+    equal(ms.minimize(problem, "random", stop=stop, seed=3).x, np.random.default_rng(3).standard_normal(2))
+    with pytest.raises(ValueError, match="unknown initializer 'zeros': this problem has 'ones', 'random'"):
+        ms.minimize(problem, "zeros")
+
+
+def test_a_closed_form_start_is_converged_without_iterations() -> None:
+    problem, _, minimum = quadratic()
+    solved = ms.Problem(problem.manifold, problem.objective, {"exact": lambda problem, rng: np.zeros(4)})
+    result = ms.minimize(solved)
+    assert (result.status, result.nit, result.fun) == (Status.CONVERGED, 0, minimum)
+
+
+def test_the_start_is_not_touched() -> None:
+    problem, x0, _ = system()
+    before = tree_map(np.array, x0)
+    result = ms.minimize(problem, x0, stop=ms.MaxIterations(3))
+    equal(x0, before)
+    for leaf in (*leaves(x0), *leaves(result.x)):
+        leaf[...] = 0  # both belong to the caller
+
+
+def test_off_the_manifold() -> None:
+    problem, x0, _ = procrustes()
+    with pytest.raises(ValueError, match=r"x0 is off Stiefel\(n=8, p=3\) by 0.0002.*nearest\(x0\)"):
+        ms.minimize(problem, x0 * 1.0001)
+    assert ms.minimize(problem, x0 * (1 + 1e-8), stop=ms.MaxIterations(0)).feasibility < 1e-14
+    assert ms.minimize(problem, x0.astype(np.float32), stop=ms.MaxIterations(0)).feasibility < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("x0", "sentence"),
+    [
+        ((np.zeros(3), np.eye(3)), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
+        (np.zeros(3), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
+        ((np.zeros(3), np.eye(3), np.eye(3, 6)), r"x0, factor 'U', has shape \(3, 6\), the manifold needs \(6, 3\)"),
+        (
+            (np.zeros((1, 3)), np.eye(3), np.eye(6, 3)),
+            r"x0, factor 'lam', has shape \(1, 3\), the manifold needs \(3,\)",
+        ),
+        ((np.array([0, np.nan, 0]), np.eye(3), np.eye(6, 3)), "NaN or infinite"),
+        ((np.ones(3), np.eye(3), np.eye(6, 3)), r"x0 is off CanonicalLDS\(m=6, n=3, bound=0.9\) by 0.1"),
+    ],
+)
+def test_wrong_starts_name_the_factor(x0: Any, sentence: str) -> None:
+    problem, _, _ = system()
+    with pytest.raises(ValueError, match=sentence):
+        ms.minimize(problem, x0)
+
+
+def test_wrong_starts_of_single_and_nested_manifolds() -> None:
+    problem, _, _ = procrustes()
+    with pytest.raises(ValueError, match=r"x0 has shape \(3, 8\), the manifold needs \(8, 3\)"):
+        ms.minimize(problem, np.eye(8, 3).T)
+    with pytest.raises(TypeError, match="x0 has dtype complex128"):
+        ms.minimize(problem, np.eye(8, 3) * 1j)
+    M = Product(Product(Euclidean(2), Euclidean(3), names=("a", "b")), Euclidean(1), names=("pair", "c"))
+    nested = ms.Problem(M, ms.objective(lambda x: 0.0, lambda x: x))
+    with pytest.raises(ValueError, match=r"factor 'pair'.*\(4,\), the manifold needs \(3,\)"):
+        ms.minimize(nested, ((np.ones(2), np.ones(4)), np.ones(1)))
+
+
+def test_lists_and_integers_are_points() -> None:
+    problem = euclidean(lambda x: float(x @ x), lambda x: 2 * x)
+    assert ms.minimize(problem, [3, 4], stop=ms.MaxIterations(0)).fun == 25.0
+    lds = ms.Problem(
+        CanonicalLDS(2, 1), ms.objective(lambda x: float(x[0][0]), lambda x: (np.ones(1), 0 * x[1], 0 * x[2]))
+    )
+    assert ms.minimize(lds, [[0.5], [[1]], [[1], [0]]], stop=ms.MaxIterations(0)).fun == 0.5
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "sentence"),
+    [
+        (None, TypeError, "returned NoneType None: .*return one real number"),
+        (1j, TypeError, "returned complex"),
+        ("3", TypeError, "returned str"),
+        (np.ones(2), TypeError, r"of shape \(2,\)"),
+        (np.ones((1, 1)), None, ""),
+        (np.float32(2.0), None, ""),
+        (3, None, ""),
+    ],
+)
+def test_what_a_cost_may_return(value: Any, error: type[Exception] | None, sentence: str) -> None:
+    problem = euclidean(lambda x: value, lambda x: np.zeros(2))
+    if error is None:
+        assert type(ms.minimize(problem, np.ones(2)).fun) is float
+    else:
+        with pytest.raises(error, match=sentence):
+            ms.minimize(problem, np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("gradient", "error", "sentence"),
+    [
+        (lambda x: (x[0],), TypeError, "the gradient must be a tuple of 2 parts like the point, got 1 parts"),
+        (lambda x: x[0], TypeError, "must be a tuple of 2 parts like the point, got ndarray"),
+        (lambda x: (x[0], x[1].T), ValueError, r"the gradient, factor 1 has shape \(2, 4\), the point has \(4, 2\)"),
+        (lambda x: [list(x[0]), x[1]], None, ""),
+    ],
+)
+def test_gradients_have_the_structure_of_the_point(gradient: Any, error: Any, sentence: str) -> None:
+    M = Product(Euclidean(3), Stiefel(4, 2))
+    problem = ms.Problem(M, ms.objective(lambda x: 0.5 * float(x[0] @ x[0]), gradient))
+    if error is None:
+        assert ms.minimize(problem, seed=0, stop=ms.MaxIterations(2)).nit == 2
+    else:
+        with pytest.raises(error, match=sentence):
+            ms.minimize(problem, seed=0)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_a_cost_that_is_nan_somewhere_only_shortens_the_step(solver: str) -> None:
+    def cost(x: np.ndarray) -> float:
+        return float(x[0] - np.log(x[0])) if x[0] > 0 else float("nan")
+
+    problem = euclidean(cost, lambda x: 1 - 1 / x, n=1)
+    result = ms.minimize(
+        problem, np.array([1e-2]), solver=solver, options={"step_size": 50.0} if solver == "pgd" else None
+    )
+    assert result.success and result.x[0] == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_a_start_that_is_nan_is_said(solver: str) -> None:
+    result = ms.minimize(euclidean(lambda x: float("nan"), lambda x: x), np.ones(2), solver=solver)
+    assert result.status is Status.NON_FINITE and result.nit == 0 and not result.success
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_a_wrong_gradient_ends_with_the_advice_to_check_it(solver: str) -> None:
+    result = ms.minimize(euclidean(lambda x: float(x @ x), lambda x: -2 * x), np.ones(2), solver=solver)
+    assert result.status is Status.NO_DECREASE and "check_gradient" in result.message
+
+
+@pytest.mark.parametrize(("at", "error"), [(8, KeyboardInterrupt), (8, ZeroDivisionError)])
+def test_interrupts_and_exceptions_in_the_objective(at: int, error: type[BaseException], tmp_path: Path) -> None:
+    problem, x0, _ = system()
+    calls = 0
+
+    def fused(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise error("in the objective")
+        return problem.objective.value_and_gradient(x)  # type: ignore[misc]
+
+    broken = ms.Problem(problem.manifold, ms.objective(value_and_gradient=fused))
+    if error is KeyboardInterrupt:
+        result = ms.minimize(broken, x0, checkpoint=tmp_path)
+        assert result.status is Status.INTERRUPTED and result.nit >= 1 and not result.success
+    else:
+        with pytest.raises(error, match="in the objective"):
+            ms.minimize(broken, x0, checkpoint=tmp_path)
+    resumed, whole = ms.minimize(problem, x0, checkpoint=tmp_path, resume=True), ms.minimize(problem, x0)
+    equal(resumed.x, whole.x)
+    assert (resumed.fun, resumed.nit, resumed.nfev) == (whole.fun, whole.nit, whole.nfev)
+
+
+@pytest.mark.parametrize("options", [{"n_starts": 3}, {"components": "all"}, {"solver": PGD(backtracking=False)}])
+def test_resumed_starts_are_bit_identical(options: dict[str, Any], tmp_path: Path) -> None:
+    problem, _ = nearest_orthogonal(4, 0)
+    ms.minimize(problem, seed=1, stop=ms.MaxIterations(4), checkpoint=tmp_path, **options)
+    stop = ms.MaxIterations(9)
+    resumed = ms.minimize(problem, seed=1, stop=stop, checkpoint=tmp_path, resume=True, **options)
+    whole = ms.minimize(problem, seed=1, stop=stop, **options)
+    equal(resumed.x, whole.x)
+    assert (resumed.fun, resumed.nfev, resumed.component) == (whole.fun, whole.nfev, whole.component)
+
+
+def test_counting_and_the_limit_of_evaluations() -> None:
+    problem, x0, _ = system()
+    calls: list[int] = []
+
+    def fused(x: Any) -> Any:
+        calls.append(1)
+        return problem.objective.value_and_gradient(x)  # type: ignore[misc]
+
+    watched = ms.Problem(problem.manifold, ms.objective(value_and_gradient=fused))
+    result = ms.minimize(watched, x0)
+    assert result.nfev == result.njev == len(calls) and result.nhev == 0
+    limited = ms.minimize(watched, x0, stop=ms.MaxEvaluations(5))
+    assert limited.status is Status.MAX_EVALUATIONS and 5 <= limited.nfev < 12
+    assert limited.history["nfev"][-1] == limited.nfev
+
+
+def test_points_given_to_an_objective_are_read_only() -> None:
+    def cost(x: np.ndarray) -> float:
+        x += 1
+        return 0.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        ms.minimize(euclidean(cost, lambda x: x), np.ones(2))
+
+
+def test_raise_on_failure() -> None:
+    problem, x0, _ = procrustes()
+    assert ms.minimize(problem, x0, raise_on_failure=True).success
+    with pytest.raises(ms.NotConverged, match="MAX_ITERATIONS: The maximum number of iterations") as caught:
+        ms.minimize(problem, x0, stop=ms.MaxIterations(1), raise_on_failure=True)
+    assert caught.value.result.nit == 1
+
+
+def test_result_is_frozen_readable_and_pickled() -> None:
+    problem, x0, _ = system()
+    result = ms.minimize(problem, x0)
+    again = pickle.loads(pickle.dumps(result))
+    equal(again.x, result.x)
+    assert repr(again) == repr(result) and again.status is result.status
+    assert "CONVERGED" in repr(result) and "nit=" in repr(result)
+    with pytest.raises(AttributeError):
+        result.fun = 0.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"solver": "lbgfs"}, ValueError, "did you mean 'lbfgs'"),
+        ({"solver": "pgd", "options": {"stepsize": 0.1}}, ValueError, "did you mean 'step_size'"),
+        ({"solver": PGD(), "options": {"step_size": 1.0}}, ValueError, r"go with a solver's name: write PGD\(…\)"),
+        ({"solver": 3}, TypeError, "is not a solver"),
+        ({"stop": 100}, TypeError, "stop=100 is not a stopping rule"),
+        ({"x0": "svd"}, ValueError, "unknown initializer 'svd': this problem has none"),
+        ({"resume": True}, ValueError, "needs a checkpoint"),
+        ({"solver": PGD(step_size=(0.1, 0.2))}, ValueError, "2 rates, the point has 1 factor"),
+        ({"seed": "abc"}, (TypeError, ValueError), None),
+    ],
+)
+def test_unusable_arguments(options: dict[str, Any], error: Any, sentence: str) -> None:
+    problem, _, _ = procrustes()
+    with pytest.raises(error, match=sentence):
+        ms.minimize(problem, **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LBFGS(memory=0),
+        lambda: PGD(step_size=0.0),
+        lambda: PGD(step_size=(0.1, -1.0)),
+        lambda: PGD(step_size=float("nan")),
+        lambda: PGD(halve_every=0),
+    ],
+)
+def test_options_of_solvers_are_checked(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"^(LBFGS|PGD)\("):
+        make()
+
+
+def test_missing_abilities_are_named_with_what_would_help() -> None:
+    problem = ms.Problem(Euclidean(2), ms.Objective(lambda x: float(x @ x)))
+    with pytest.raises(ValueError, match="LBFGS needs value_and_gradient, which the objective lacks"):
+        ms.minimize(problem)
+
+
+def test_only_problems_are_minimized() -> None:
+    with pytest.raises(TypeError, match="needs a Problem"):
+        ms.minimize(lambda x: 0.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"wrap .* with ms.objective"):
+        ms.Problem(Euclidean(2), lambda x: 0.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a manifold"):
+        ms.Problem("stiefel", ms.objective(lambda x: 0.0))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="initializer 'zero' must be a function"):
+        ms.Problem(Euclidean(2), ms.objective(lambda x: 0.0), {"zero": np.zeros(2)})  # type: ignore[dict-item]
+
+
+def test_fixed_rates_are_algorithm_1() -> None:
+    """One step per factor, all gradients at the old point, halved every two iterations."""
+    problem, x0, _ = system()
+    rates = (0.05, 0.02, 0.1)
+    solver = PGD(step_size=rates, halve_every=2, backtracking=False)
+    seen = ms.Recorder()
+    ms.minimize(problem, x0, solver=solver, stop=ms.MaxIterations(3), observers=[seen])
+    x = x0
+    for nit in range(3):
+        g = problem.objective.value_and_gradient(x)[1]  # type: ignore[misc]
+        t = [rate * 0.5 ** (nit // 2) for rate in rates]
+        lam = np.clip(x[0] - t[0] * g[0], -0.9, 0.9)
+        V, U = (_cayley(x[k], g[k], t[k]) for k in (1, 2))
+        x = (lam, V, U)
+        close(seen.records[nit + 1], x, atol=1e-12)
+
+
+def _cayley(X: np.ndarray, G: np.ndarray, tau: float) -> np.ndarray:
+    W, eye = G @ X.T - X @ G.T, np.eye(len(X))
+    return np.linalg.solve(eye + tau / 2 * W, (eye - tau / 2 * W) @ X)
+
+
+def test_observers_and_recorder() -> None:
+    problem, x0, _ = procrustes()
+    values = ms.Recorder(lambda event: event.measures.fun)
+    result = ms.minimize(problem, x0, observers=[values])
+    np.testing.assert_array_equal(values.records, result.history["fun"])
+
+
+def test_progress_shows_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    problem, x0, _ = procrustes()
+    ms.minimize(problem, x0, observers=[ms.Progress(disable=False, description="fit")])
+    shown = capsys.readouterr().err
+    assert "fit" in shown and "fun=" in shown and "nfev=" in shown
+
+
+def test_measures_default_to_nothing_known() -> None:
+    assert Measures(1.0).extra == {} and Measures(1.0).grad_norm is None

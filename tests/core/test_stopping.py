@@ -1,0 +1,136 @@
+"""The algebra of stopping rules, and each rule at its limit."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import manifoldseq as ms
+from manifoldseq import Evaluations, Measures, Status
+from manifoldseq._stopping import Progress, StoppingRule
+
+START = Progress(0, 0.0, Evaluations(), Measures(1.0), None, Measures(1.0), 1.0, float(np.finfo(float).eps))
+
+
+@dataclass(frozen=True)
+class Says(StoppingRule):
+    """A rule that always gives the same status."""
+
+    status: Status | None
+
+    def check(self, progress: Progress) -> Status | None:
+        return self.status
+
+
+ANSWERS = [None, Status.CONVERGED, Status.COST_CHANGE, Status.MAX_ITERATIONS, Status.MAX_TIME]
+rules = st.recursive(
+    st.sampled_from(ANSWERS).map(Says),
+    lambda inner: st.builds(lambda a, b, union: a | b if union else a & b, inner, inner, st.booleans()),
+    max_leaves=6,
+)
+
+
+def verdict(rule: StoppingRule) -> Status | None:
+    return rule.check(START)
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(ANSWERS, repeat=2)))
+def test_truth_tables(a: Status | None, b: Status | None) -> None:
+    given = [status for status in (a, b) if status is not None]
+    successes = [status for status in given if status.success]
+    limits = [status for status in given if not status.success]
+    union, both = verdict(Says(a) | Says(b)), verdict(Says(a) & Says(b))
+    assert union is ((successes + limits)[0] if given else None)
+    assert (both is not None) == (len(given) == 2)
+    if both is not None:
+        assert both in given and both.success == (not limits)
+
+
+@given(rules, rules, rules)
+def test_associative(a: StoppingRule, b: StoppingRule, c: StoppingRule) -> None:
+    assert verdict((a | b) | c) is verdict(a | (b | c))
+    assert verdict((a & b) & c) is verdict(a & (b & c))
+
+
+@given(rules, rules)
+def test_commutative_up_to_the_status_named(a: StoppingRule, b: StoppingRule) -> None:
+    for one, other in ((verdict(a | b), verdict(b | a)), (verdict(a & b), verdict(b & a))):
+        assert (one is None) == (other is None)
+        assert one is None or other is None or one.success == other.success
+
+
+def test_and_binds_tighter_than_or() -> None:
+    limit, never, solved = Says(Status.MAX_TIME), Says(None), Says(Status.CONVERGED)
+    assert verdict(solved | limit & never) is Status.CONVERGED
+    assert verdict((solved | limit) & never) is None
+    assert verdict(never & limit | solved) is Status.CONVERGED
+
+
+@pytest.mark.parametrize("other", [3, 1e-6, "1e-6", None])
+def test_a_number_is_no_rule(other: Any) -> None:
+    with pytest.raises(TypeError, match="combines with another rule"):
+        ms.GradientNorm(1e-6) | other
+    with pytest.raises(TypeError, match="combines with another rule"):
+        ms.GradientNorm(1e-6) & other
+
+
+@pytest.mark.parametrize(
+    "rule", [ms.GradientNorm, ms.MaxIterations, ms.MaxEvaluations, ms.MaxTime, ms.CostChange, ms.StepSize]
+)
+@pytest.mark.parametrize("value", [-1, float("nan"), "3", True])
+def test_limits_are_numbers_that_are_not_negative(rule: Any, value: Any) -> None:
+    with pytest.raises(ValueError, match="must be a number ≥ 0"):
+        rule(value)
+
+
+def at(grad_norm: float | None = None, **more: Any) -> Progress:
+    measures = Measures(
+        more.pop("fun", 1.0), grad_norm, **{k: more.pop(k) for k in ("step_size", "egrad_norm") if k in more}
+    )
+    return replace(START, current=measures, **more)
+
+
+@pytest.mark.parametrize(
+    ("rule", "progress", "status"),
+    [
+        (ms.GradientNorm(1e-3), at(1e-3), Status.CONVERGED),
+        (ms.GradientNorm(1e-3), at(1.1e-3), None),
+        (ms.GradientNorm(1e-3), at(None), None),
+        (ms.GradientNorm(1e-3, relative=True), at(0.09, reference=100.0), Status.CONVERGED),
+        (ms.GradientNorm(1e-3, relative=True), at(0.11, reference=100.0), None),
+        (ms.GradientNorm(0.0), at(1e-9, egrad_norm=1e6), Status.ROUNDING_LEVEL),
+        (ms.GradientNorm(0.0), at(1e-9, egrad_norm=1e4), None),
+        (ms.GradientNorm(0.0), at(1e-3, egrad_norm=1e3, eps=float(np.finfo(np.float32).eps)), Status.ROUNDING_LEVEL),
+        (ms.GradientNorm(0.0), at(0.0), Status.CONVERGED),
+        (ms.MaxIterations(3), at(nit=2), None),
+        (ms.MaxIterations(3), at(nit=3), Status.MAX_ITERATIONS),
+        (ms.MaxEvaluations(7), at(evaluations=Evaluations(6.9, 20, 20)), None),
+        (ms.MaxEvaluations(7), at(evaluations=Evaluations(7.2)), Status.MAX_EVALUATIONS),
+        (ms.MaxTime(2.0), at(time=1.9), None),
+        (ms.MaxTime(2.0), at(time=2.0), Status.MAX_TIME),
+        (ms.CostChange(1e-3), at(fun=1.0), None),
+        (ms.CostChange(1e-3), at(fun=100.0, previous=Measures(100.09)), Status.COST_CHANGE),
+        (ms.CostChange(1e-3), at(fun=100.0, previous=Measures(100.11)), None),
+        (ms.CostChange(1e-3), at(fun=1e-9, previous=Measures(9e-4)), Status.COST_CHANGE),
+        (ms.StepSize(1e-3), at(step_size=None), None),
+        (ms.StepSize(1e-3), at(step_size=1e-3), Status.SMALL_STEP),
+    ],
+)
+def test_rules_at_their_limits(rule: StoppingRule, progress: Progress, status: Status | None) -> None:
+    assert rule.check(progress) is status
+
+
+def test_successes_and_sentences() -> None:
+    assert {status.name for status in Status if status.success} == {"CONVERGED", "ROUNDING_LEVEL", "COST_CHANGE"}
+    assert all(status.value.endswith(".") and status.value[0].isupper() for status in Status)
+
+
+def test_a_rule_without_check_says_so() -> None:
+    with pytest.raises(TypeError, match=r"does not define check"):
+        StoppingRule().check(START)

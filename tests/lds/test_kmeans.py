@@ -1,0 +1,409 @@
+"""k-means of systems: against a naive loop, its invariants, conventions, stopping and refusals."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from scipy.linalg import solve_discrete_lyapunov, subspace_angles
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+
+import manifoldseq as ms
+from manifoldseq_lds import LDSKMeans, Systems
+from manifoldseq_lds._systems import change_state_basis
+
+CLASSES = 3
+
+
+def generated(N=30, m=8, n=3, noise=0.15, seed=0):
+    """Noisy, randomly rotated copies of three systems; system i belongs to class i % 3."""
+    rng = np.random.default_rng(seed)
+    base = [(0.6 * rng.standard_normal((n, n)), np.linalg.qr(rng.standard_normal((m, n)))[0]) for _ in range(CLASSES)]
+    A, C = [], []
+    for i in range(N):
+        a, c = base[i % CLASSES]
+        u, s, vt = np.linalg.svd(a + noise * rng.standard_normal((n, n)))
+        P = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        A.append(P.T @ (u * np.tanh(s)) @ vt @ P)
+        C.append(np.linalg.qr(c + noise * rng.standard_normal((m, n)))[0] @ P)
+    return Systems(A, C)
+
+
+def oscillations(N=24, seed=0):
+    rng = np.random.default_rng(seed)
+    t = np.arange(60)[:, None]
+    return [
+        np.cos(t * (0.2, 0.7, 1.5)[i % 3] + rng.uniform(0, 6) + np.arange(4) * (1, 2, 3)[i % 3])
+        + 0.1 * rng.standard_normal((60, 4))
+        for i in range(N)
+    ]
+
+
+def projection(first, second, steps=600):
+    """The kernel by its definition: squared cosines between truncated observability subspaces."""
+
+    def observability(A, C):
+        blocks = [C]
+        for _ in range(steps):
+            blocks.append(blocks[-1] @ A)
+        return np.vstack(blocks)
+
+    return float(np.sum(np.cos(subspace_angles(observability(*first[:2]), observability(*second[:2]))) ** 2))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return generated()
+
+
+@pytest.fixture(scope="module", params=["exact", "toolbox", "medoid"])
+def fitted(request, data):
+    return LDSKMeans(CLASSES, mean=request.param, random_state=0).fit(data)
+
+
+def test_the_classes_of_generated_systems_are_found(fitted):
+    assert adjusted_rand_score(np.arange(30) % CLASSES, fitted.labels_) == 1
+
+
+def test_attributes(fitted, data):
+    assert fitted.labels_.shape == (30,) and fitted.labels_.dtype.kind == "i"
+    assert isinstance(fitted.systems_, Systems) and fitted.systems_.C.shape == (3, 8, 3)
+    assert fitted.n_features_in_ == 8 and fitted.n_iter_ >= 1
+    assert {"nit", "time", "fun", "nfev", "objective", "moved"} <= set(fitted.history_)
+    assert {len(column) for column in fitted.history_.values()} == {fitted.n_iter_ + 1}
+    assert fitted.history_["objective"][-1] == fitted.objective_
+    Systems(fitted.systems_.A, fitted.systems_.C)  # stable, orthonormal
+
+
+def test_objective_and_labels_agree_with_the_definition(fitted, data):
+    K = np.array([[projection(x, c) for c in fitted.systems_] for x in data])
+    np.testing.assert_array_equal(fitted.labels_, K.argmax(axis=1))
+    np.testing.assert_allclose(fitted.objective_, K.max(axis=1).mean(), rtol=1e-9)
+    np.testing.assert_allclose(fitted.inertia_, np.sum(2 * 3 - 2 * K.max(axis=1)), rtol=1e-9)
+    np.testing.assert_allclose(fitted.transform(data), np.sqrt(2 * 3 - 2 * K), atol=1e-6)
+
+
+def test_prediction_agrees_with_the_fit(fitted, data):
+    np.testing.assert_array_equal(fitted.predict(data), fitted.labels_)
+    np.testing.assert_array_equal(fitted.transform(data).argmin(axis=1), fitted.labels_)
+    assert fitted.score(data) == pytest.approx(-fitted.inertia_)
+    equivalent = Systems.from_items([change_state_basis(item) for item in data])
+    np.testing.assert_allclose(fitted.transform(equivalent), fitted.transform(data), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+@pytest.mark.parametrize("init", ["k-means++", "medoid"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_exact_rule_never_raises_the_objective(solver, init, seed):
+    data = generated(noise=0.7, seed=seed)
+    history = LDSKMeans(5, solver=solver, init=init, n_init=1, tol=0, max_iter=8, random_state=seed).fit(data).history_
+    assert (np.diff(history["fun"]) <= 1e-12).all()
+    assert (np.diff(history["objective"]) >= -1e-12).all()
+
+
+def naive_toolbox(data, labels, epochs):
+    """The authors' rule, one pair at a time: Sylvester-type solves, five steps at .1 and 1 on -(1/N) sum k."""
+
+    def stein(A1, A2, Q):
+        n = len(Q)
+        return np.linalg.solve(np.eye(n * n) - np.kron(A1.T, A2.T), Q.ravel()).reshape(n, n)
+
+    def kernel(x, y):
+        (A1, C1), (A2, C2) = x, y
+        G = stein(A1, A2, C1.T @ C2)
+        G1, G2 = (solve_discrete_lyapunov(A.T, C.T @ C) for A, C in (x, y))
+        return float(np.trace(np.linalg.inv(G1) @ G @ np.linalg.inv(G2) @ G.T))
+
+    def cayley(X, g, tau):
+        W = g @ X.T - X @ g.T
+        eye = np.eye(len(X))
+        return np.linalg.solve(eye + tau / 2 * W, (eye - tau / 2 * W) @ X)
+
+    def descend(lam, V, U, members, h=1e-6):
+        def cost(lam, V, U):
+            return -np.mean([kernel((np.diag(lam) @ V, U), x) for x in members])
+
+        for _ in range(5):
+            g = []
+            for part in range(3):
+                x = [lam, V, U]
+                grad = np.zeros_like(x[part])
+                for index in np.ndindex(grad.shape):
+                    e = np.zeros_like(grad)
+                    e[index] = h
+                    up, down = ([*x[:part], x[part] + s * e, *x[part + 1 :]] for s in (1, -1))
+                    grad[index] = (cost(*up) - cost(*down)) / (2 * h)
+                g.append(grad)
+            lam = lam - 0.1 * g[0]
+            lam = lam * 0.999 / max(0.999, np.abs(lam).max())
+            V, U = cayley(V, g[1], 0.1), cayley(U, g[2], 1.0)
+        return lam, V, U
+
+    items = [(A, C) for A, C in data]
+    centres, K = [], labels.max() + 1
+    for k in range(K):
+        members = [items[i] for i in np.flatnonzero(labels == k)]
+        A, C = members[int(np.argmax([sum(kernel(a, b) for b in members) for a in members]))]
+        W, s, Zt = np.linalg.svd(A)
+        centres.append((s, Zt @ W, C @ W))
+    objective = []
+    for _ in range(epochs):
+        centres = [descend(*c, [items[i] for i in np.flatnonzero(labels == k)]) for k, c in enumerate(centres)]
+        values = np.array([[kernel((np.diag(lam) @ V, U), x) for lam, V, U in centres] for x in items])
+        labels = values.argmax(axis=1)
+        objective.append(values.max(axis=1).mean())
+    return labels, objective
+
+
+def test_the_toolbox_rule_agrees_with_a_naive_loop():
+    data = generated(N=7, m=4, n=2, noise=0.4, seed=1)
+    start = np.array([0, 1, 0, 1, 0, 1, 0])
+    labels, objective = naive_toolbox(data, start, epochs=2)
+    fitted = LDSKMeans(2, mean="toolbox", init=start, max_iter=2, tol=0).fit(data)
+    np.testing.assert_array_equal(fitted.labels_, labels)
+    np.testing.assert_allclose(fitted.history_["objective"][1:], objective, rtol=1e-7)
+
+
+def test_medoids_are_members_and_medoids(data):
+    fitted = LDSKMeans(CLASSES, mean="medoid", random_state=1).fit(data)
+    for k, centre in enumerate(fitted.systems_):
+        members = [data[i] for i in np.flatnonzero(fitted.labels_ == k)]
+        sums = [sum(projection(a, b) for b in members) for a in members]
+        assert projection(centre, members[int(np.argmax(sums))]) == pytest.approx(3, abs=1e-8)
+
+
+def test_the_mean_of_equivalent_copies_is_the_system():
+    item = generated(N=1)[0]
+    fitted = LDSKMeans(1).fit(Systems.from_items([item, change_state_basis(item), item]))
+    assert fitted.objective_ == pytest.approx(3, abs=1e-8)
+
+
+def test_systems_as_start_and_empty_clusters_are_repaired(data):
+    far = generated(seed=9)[[0, 1]]
+    start = Systems.concatenate([data[:1], far])
+    fitted = LDSKMeans(CLASSES, init=start, max_iter=30).fit(data)
+    assert set(fitted.labels_) == set(range(CLASSES))
+    assert (np.diff(fitted.history_["fun"]) <= 1e-12).all()
+    same = LDSKMeans(CLASSES, init=data[[0, 0, 0]]).fit(data)
+    assert np.bincount(same.labels_, minlength=3).min() >= 1
+
+
+def test_identical_systems_fill_all_clusters(data):
+    fitted = LDSKMeans(3, random_state=0).fit(data[[4] * 6])
+    assert np.bincount(fitted.labels_, minlength=3).min() >= 1
+    assert fitted.inertia_ == pytest.approx(0, abs=1e-6)
+
+
+def test_as_many_clusters_as_systems(data):
+    fitted = LDSKMeans(30, n_init=1, random_state=0).fit(data)
+    assert sorted(fitted.labels_) == list(range(30))
+
+
+def test_sequences():
+    X = oscillations()
+    before = [x.copy() for x in X]
+    estimator = LDSKMeans(3, n_states=2, random_state=0).fit(X)
+    assert adjusted_rand_score(np.arange(24) % 3, estimator.labels_) == 1
+    np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
+    np.testing.assert_array_equal(estimator.predict(X[:5]), estimator.labels_[:5])
+    assert estimator.transform(oscillations(seed=1)).shape == (24, 3)
+    for x, original in zip(X, before, strict=True):
+        np.testing.assert_array_equal(x, original)
+
+
+def test_random_state_repeats_and_a_generator_advances(data):
+    one, two = (LDSKMeans(4, random_state=3, n_init=2).fit(data) for _ in range(2))
+    np.testing.assert_array_equal(one.systems_.A, two.systems_.A)
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    generator = np.random.default_rng(0)
+    first, second = (LDSKMeans(4, random_state=generator, n_init=1, max_iter=1).fit(data) for _ in range(2))
+    assert first.objective_ != second.objective_
+
+
+def test_threads_change_nothing(data):
+    one = LDSKMeans(4, random_state=0, n_init=3, max_iter=5).fit(data)
+    with ms.execution.using("threads", 2):
+        two = LDSKMeans(4, random_state=0, n_init=3, max_iter=5).fit(data)
+    np.testing.assert_array_equal(one.systems_.A, two.systems_.A)
+
+
+def test_more_starts_are_not_worse(data):
+    rough = generated(N=20, noise=0.8, seed=4)
+    objectives = [LDSKMeans(4, n_init=k, max_iter=10, random_state=0).fit(rough).objective_ for k in (1, 2, 4)]
+    assert objectives == sorted(objectives)
+
+
+def test_conventions(data):
+    estimator = LDSKMeans(4, n_states=2, kernel=ms.get_kernel("projection"), init=np.arange(30) % 4)
+    copy = clone(estimator)
+    assert copy.get_params().keys() == estimator.get_params().keys() and copy.n_states == 2
+    with pytest.raises(NotFittedError):
+        estimator.predict(data)
+    assert estimator.fit(data) is estimator
+    np.testing.assert_array_equal(clone(estimator).fit_predict(data), estimator.labels_)
+    np.testing.assert_allclose(clone(estimator).fit_transform(data), estimator.transform(data))
+
+
+def linear_kernel(first, second):
+    """Not constant on the diagonal: the inner product of the first three outputs' maps."""
+    (A1, C1), (A2, C2) = first, second
+    total = 0.0
+    for _ in range(3):
+        total = total + (C1 * C2).sum()
+        C1, C2 = C1 @ A1, C2 @ A2
+    return total
+
+
+def test_a_kernel_of_ten_lines_without_constant_diagonal():
+    data = generated(N=9, m=4, n=2)
+    kernel = ms.kernel(linear_kernel)
+    fitted = LDSKMeans(2, kernel=kernel, n_init=1, max_iter=4, tol=0, random_state=0).fit(data)
+    K = np.array([[linear_kernel(x, c) for c in fitted.systems_] for x in data])
+    own = np.array([linear_kernel(x, x) for x in data])
+    centre = np.array([linear_kernel(c, c) for c in fitted.systems_])
+    squared = own[:, None] + centre - 2 * K
+    np.testing.assert_allclose(fitted.transform(data) ** 2, squared, atol=1e-10)
+    np.testing.assert_array_equal(fitted.labels_, squared.argmin(axis=1))
+    np.testing.assert_allclose(fitted.inertia_, squared.min(axis=1).sum(), rtol=1e-9)
+    assert (np.diff(fitted.history_["fun"]) <= 1e-12).all()
+
+
+def test_a_run_is_watched_stopped_and_resumed(data, tmp_path):
+    whole = LDSKMeans(4, n_init=2, random_state=0, tol=0, max_iter=6).fit(data)
+    seen = []
+    part = LDSKMeans(4, n_init=2, random_state=0, tol=0, max_iter=3)
+    part.fit(data, checkpoint=tmp_path, observers=[lambda event: seen.append((event.state["start"], event.nit))])
+    assert seen == [(start, nit) for start in (0, 1) for nit in range(4)]
+    resumed = LDSKMeans(4, n_init=2, random_state=0, tol=0, max_iter=6).fit(data, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(resumed.systems_.A, whole.systems_.A)
+    np.testing.assert_array_equal(resumed.systems_.C, whole.systems_.C)
+    np.testing.assert_array_equal(resumed.history_["fun"], whole.history_["fun"])
+
+
+def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
+    LDSKMeans(4, n_init=1, random_state=0, max_iter=2).fit(data, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="belongs to other data"):
+        LDSKMeans(4, n_init=1, random_state=0, max_iter=2).fit(generated(seed=5), checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("at", [(0, 2), (1, 1)])
+def test_an_interrupt_leaves_a_usable_estimator(data, at):
+    def interrupt(event):
+        if (event.state["start"], event.nit) == at and event.status is None:
+            raise KeyboardInterrupt
+
+    estimator = LDSKMeans(4, n_init=3, random_state=0, tol=0, max_iter=5).fit(data, observers=[interrupt])
+    np.testing.assert_array_equal(estimator.predict(data), estimator.labels_)
+    assert (estimator.status_ is ms.Status.INTERRUPTED) == (estimator.n_iter_ < 5)
+
+
+def test_an_interrupt_inside_the_mean_ends_the_run(data):
+    class Kernel:
+        """The projection kernel, interrupted during the twentieth gradient."""
+
+        def __init__(self):
+            self.calls, self.inner = 0, ms.get_kernel("projection")
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def weighted(self, *args):
+            self.calls += 1
+            if self.calls == 20:
+                raise KeyboardInterrupt
+            return self.inner.weighted(*args)
+
+    kernel = Kernel()
+    estimator = LDSKMeans(3, kernel=kernel, n_init=2, random_state=0).fit(data)
+    assert estimator.status_ is ms.Status.INTERRUPTED and kernel.calls == 20
+
+
+def test_an_interrupt_before_anything_is_known_is_raised(data, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manifoldseq_lds._clustering.Clustering.start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        LDSKMeans(3).fit(data)
+
+
+X4 = np.random.default_rng(0).standard_normal((4, 20, 6))
+BAD = {
+    "NaN": ({}, np.where(np.arange(6) == 2, np.nan, X4), "sequence 0 has NaN at t=0, channel 2"),
+    "infinite": ({}, np.full((4, 20, 6), np.inf), "sequence 0 has infinity at t=0"),
+    "empty": ({}, [], "X holds no sequences"),
+    "short": ({"n_states": 5}, [*X4, X4[0][:4]], "sequence 4 has 4 time steps but n_states=5 needs at least 6"),
+    "channels": ({}, [*X4, X4[0][:, :5]], "sequence 4 has 5 channels but sequence 0 has 6"),
+    "objects": ({}, X4.astype(object), "X is an object array"),
+    "kernel": ({"kernel": "projektion"}, X4, "projection"),
+    "few": ({"n_clusters": 5}, X4, "X has 4 sequences for n_clusters=5: pass more sequences or lower n_clusters"),
+    "no clusters": ({"n_clusters": 0}, X4, "n_clusters=0 is not valid"),
+    "starts": ({"n_init": 0}, X4, "n_init=0 is not valid"),
+    "epochs": ({"max_iter": 1.5}, X4, "max_iter=1.5 is not valid"),
+    "tolerance": ({"tol": -1}, X4, "tol=-1 is not valid"),
+    "bound": ({"bound": 1}, X4, "bound=1 is not valid"),
+    "mean": ({"mean": "average"}, X4, "mean='average' is not known: choose 'exact', 'toolbox', 'medoid'"),
+    "init": ({"init": "random"}, X4, "init='random' is not known: choose 'k-means++', 'medoid'"),
+    "short labels": ({"init": [0, 1]}, X4, "init must be"),
+    "missing label": ({"init": [0, 0, 2, 2]}, X4, "init must assign a sequence to each of the clusters 0 to 2"),
+    "start systems": ({"init": generated(N=3)}, X4, "init has C of shape (3, 8, 3)"),
+    "solver": ({"solver": "lbgfs"}, X4, "lbfgs"),
+    "seed": ({"random_state": -1}, X4, "random_state=-1 is not a seed"),
+    "states": ({"n_states": 7}, X4, "n_states=7 exceeds channels × delay = 6"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_sentence(case):
+    params, X, sentence = BAD[case]
+    with pytest.raises(ValueError) as caught:
+        LDSKMeans(**{"n_clusters": 3, "n_states": 3, **params}).fit(X)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_new_data_of_another_size_are_refused(data):
+    fitted = LDSKMeans(2, random_state=0).fit(data)
+    with pytest.raises(ValueError, match="X has systems with 6 outputs and 3 states but this LDSKMeans was fitted"):
+        fitted.predict(generated(m=6))
+    fitted = LDSKMeans(2, n_states=3, random_state=0).fit(X4)
+    with pytest.raises(ValueError, match="X has 5 channels but this LDSKMeans was fitted on 6"):
+        fitted.predict(X4[:, :, :5])
+
+
+needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon's data files are not installed")
+RECORDED = [("japanese-vowels", 9, {"n_states": 3, "center": False}), ("basic-motions", 4, {"n_states": 5})]
+
+
+def purities(dataset, K, params, seeds):
+    """Purity and objective, each of shape (seeds, 2), of the exact mean and the medoid."""
+    record = ms.hooks.get_dataset(dataset).loader()
+    classes = np.unique(record.labels, return_inverse=True)[1]
+    purity, objective = np.zeros((2, seeds, 2))
+    for seed in range(seeds):
+        for j, mean in enumerate(("exact", "medoid")):
+            fitted = LDSKMeans(K, mean=mean, random_state=seed, **params).fit(record.sequences)
+            table = np.zeros((K, K))
+            np.add.at(table, (fitted.labels_, classes), 1)
+            purity[seed, j] = table.max(axis=1).sum() / len(classes)
+            objective[seed, j] = fitted.objective_
+    return purity, objective
+
+
+@needs_aeon
+@pytest.mark.parametrize(("dataset", "K", "params"), RECORDED)
+def test_recorded_sequences(dataset, K, params):
+    purity, objective = purities(dataset, K, params, seeds=1)
+    assert purity[0, 0] >= 0.80
+    assert objective[0, 0] > objective[0, 1] + 0.1
+
+
+@needs_aeon
+@pytest.mark.slow
+@pytest.mark.parametrize(("dataset", "K", "params"), RECORDED)
+def test_recorded_sequences_over_ten_seeds(dataset, K, params):
+    purity, objective = purities(dataset, K, params, seeds=10)
+    exact, medoid = purity.mean(axis=0)
+    assert exact >= 0.80
+    assert exact > medoid
+    assert (objective[:, 0] > objective[:, 1]).all()

@@ -1,0 +1,139 @@
+"""The kernel mean of systems: canonical form, initializers, objective, and its closed-form update."""
+
+import numpy as np
+import pytest
+
+import manifoldseq as ms
+from manifoldseq_lds import LDSIdentifier, Systems
+from manifoldseq_lds._mean import build, canonical_form
+from manifoldseq_lds._projection import ProjectionKernel
+from manifoldseq_lds._systems import change_state_basis, example, to_item
+
+KERNEL = ProjectionKernel()
+
+
+def noisy_copies(N=12, m=9, n=3, noise=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    A, C = rng.standard_normal((n, n)), rng.standard_normal((m, n))
+    A = A + noise * rng.standard_normal((N, n, n))
+    A *= (0.85 / np.linalg.norm(A, 2, axis=(1, 2)))[:, None, None]
+    return Systems(A, np.linalg.qr(C + noise * rng.standard_normal((N, m, n)))[0])
+
+
+def test_canonical_form_is_p_equivalent():
+    rng = np.random.default_rng(0)
+    data, x1 = example(rng), rng.standard_normal((5, 3))
+    form = canonical_form(data.A, data.C, x1)
+    A, C, first = to_item(form)
+    P = data.C.swapaxes(1, 2) @ C  # C P = the canonical outputs
+    np.testing.assert_allclose(P.swapaxes(1, 2) @ P, np.broadcast_to(np.eye(3), P.shape), atol=1e-14)
+    np.testing.assert_allclose(P.swapaxes(1, 2) @ data.A @ P, A, atol=1e-14)
+    np.testing.assert_allclose((P @ first[..., None])[..., 0], x1, atol=1e-14)
+    np.testing.assert_allclose(form[1] @ form[1].swapaxes(1, 2), np.broadcast_to(np.eye(3), P.shape), atol=1e-14)
+    one = canonical_form(data.A[1], data.C[1])
+    for a, b in zip(one, form, strict=False):
+        np.testing.assert_allclose(a, b[1], atol=1e-14)
+
+
+def test_canonical_form_clips_at_the_bound():
+    lam, V, _ = canonical_form([[0.5, 3.0], [0.0, 0.5]], np.eye(2), bound=0.9)  # spectral radius .5, norm 3.08
+    assert lam.max() == 0.9
+    assert lam.min() == pytest.approx(0.25 / np.linalg.norm([[0.5, 3.0], [0.0, 0.5]], 2))
+    assert np.abs(np.linalg.eigvals(lam[:, None] * V)).max() < 0.9
+
+
+def test_medoid_is_the_member_with_the_largest_row_sum():
+    data = noisy_copies()
+    problem = build(data, kernel=KERNEL)
+    assert next(iter(problem.initializers)) == "medoid"
+    P = KERNEL.pack(data)
+    sums = KERNEL.cross(P, P).sum(axis=1)
+    start = problem.initializers["medoid"](problem, np.random.default_rng(0))
+    assert problem.objective.value(start) == pytest.approx(-2 / 12 * sums.max(), abs=1e-12)
+    random = problem.initializers["random"](problem, np.random.default_rng(0))
+    assert problem.manifold.feasibility(random) < 1e-12
+
+
+def test_objective_is_the_mean_squared_distance_up_to_a_constant():
+    data = noisy_copies()
+    problem = build(data, kernel=KERNEL)
+    x, y = (problem.manifold.random_point(np.random.default_rng(seed)) for seed in (1, 2))
+    P = KERNEL.pack(data)
+
+    def mean_squared_distance(point):
+        own = KERNEL.pack([to_item(point)])
+        return np.mean(KERNEL.diag(P) + KERNEL.diag(own) - 2 * KERNEL.cross(own, P)[0])
+
+    expected = mean_squared_distance(x) - mean_squared_distance(y)
+    assert problem.objective.value(x) - problem.objective.value(y) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_kernel_without_constant_diagonal_adds_its_self_term():
+    overlap = ms.kernel(lambda a, b: ms.linalg.stein(a[0], b[0], a[1].T @ b[1])[0, 0])
+    data = noisy_copies(4)
+    problem = build(data, kernel=overlap)
+    x = problem.manifold.random_point(np.random.default_rng(0))
+    item, P = to_item(x), overlap.pack(zip(data.A, data.C, strict=True))
+    expected = overlap(item, item) - 2 * np.mean(overlap.cross(overlap.pack([item]), P))
+    assert problem.objective.value(x) == pytest.approx(expected, abs=1e-12)
+    ms.testing.check_gradient(problem).raise_for_failure()
+
+
+def test_conformance():
+    problem = build(noisy_copies(), kernel=KERNEL)
+    ms.testing.check_gradient(problem).raise_for_failure()
+    ms.testing.check_objective(problem).raise_for_failure()
+
+
+def test_single_data_average_to_the_whole():
+    problem = build(noisy_copies(), kernel=KERNEL)
+    x = problem.manifold.random_point(np.random.default_rng(0))
+    terms = problem.objective.terms
+    singles = [terms.batch(np.array([i])).value(x) for i in range(terms.n)]
+    assert np.mean(singles) == pytest.approx(problem.objective.value(x), abs=1e-12)
+
+
+def test_polar_update_never_raises_the_objective():
+    problem = build(noisy_copies(noise=1.0), kernel=KERNEL)
+    (update,) = problem.objective.updates
+    for seed in range(5):
+        x = problem.manifold.random_point(np.random.default_rng(seed))
+        values = [problem.objective.value(x)]
+        for _ in range(60):
+            y = update.apply(x)
+            assert y[0] is x[0] and y[1] is x[1]
+            x = y
+            values.append(problem.objective.value(x))
+        assert np.diff(values).max() <= 1e-12
+        assert values[-1] < values[0] - 0.01
+
+
+def test_mean_of_equivalent_systems_is_the_system():
+    data = noisy_copies(1)
+    copies = Systems.from_items([data[0], change_state_basis(data[0])] * 3)
+    problem = build(copies, kernel=KERNEL)
+    for start in ("medoid", "random"):
+        result = ms.minimize(problem, start, seed=0, stop=ms.GradientNorm(1e-9) | ms.MaxIterations(2000))
+        if start == "medoid":
+            assert result.fun == pytest.approx(-2 * 3, abs=1e-8)
+        assert result.fun >= -2 * 3 - 1e-8
+    k = KERNEL.cross(KERNEL.pack([to_item(ms.minimize(problem).x)]), KERNEL.pack(copies))
+    np.testing.assert_allclose(k, 3.0, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_solvers_never_end_above_the_medoid(solver, seed):
+    problem = build(noisy_copies(noise=0.8, seed=seed), kernel=KERNEL)
+    result = ms.minimize(problem, solver=solver, stop=ms.MaxIterations(60))
+    assert result.fun < problem.objective.value(problem.initializers["medoid"](problem, np.random.default_rng(0)))
+    assert np.all(np.diff(result.history["fun"]) <= 1e-12)
+
+
+def test_sequences_are_identified_first():
+    t = np.arange(40)[:, None]
+    X = [0.95**t * np.cos(t * w + np.arange(3)) for w in (0.3, 0.35, 0.4)]
+    by_sequences = build(X, n_states=2, center=False, kernel=KERNEL)
+    by_systems = build(LDSIdentifier(n_states=2, center=False).fit_transform(X), kernel=KERNEL)
+    x = by_systems.manifold.random_point(np.random.default_rng(0))
+    assert by_sequences.objective.value(x) == by_systems.objective.value(x)
