@@ -104,8 +104,7 @@ class _Loop:
     def __init__(
         self, state: State, progress: Progress, store: Checkpoint | None, observers: Sequence[Observer]
     ) -> None:
-        self.state = state
-        self.progress = progress
+        self.at = (state, progress)  # one assignment moves on, so that no interrupt can part them
         self.columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
         self.store = store
         self.observers = list(observers)
@@ -152,6 +151,14 @@ class _Loop:
         loop.columns = {name: column.tolist() for name, column in columns.items()}
         return loop
 
+    @property
+    def state(self) -> State:
+        return self.at[0]
+
+    @property
+    def progress(self) -> Progress:
+        return self.at[1]
+
     def run(self, step: Step, stop: StoppingRule) -> Run:
         status = None
         try:
@@ -185,7 +192,6 @@ class _Loop:
             return Status.NON_FINITE
         new_state = normalize(new_state)
         old = self.progress
-        # One assignment each, the state last: an interrupt in between leaves a pair that truncate() mends.
         progress = Progress(
             old.nit + 1,
             time.perf_counter() - self.began,
@@ -196,7 +202,7 @@ class _Loop:
             old.reference,
             old.eps,
         )
-        self.state, self.progress = new_state, progress
+        self.at = (new_state, progress)
         self.record()
         status = self.check(stop)
         self.notify(status)
@@ -227,10 +233,11 @@ class _Loop:
                 columns.setdefault(name, [math.nan] * (len(columns["nit"]) - 1)).append(float(value))
 
     def truncate(self) -> None:
-        """Cut the history back to the last complete state (after an interrupt anywhere)."""
-        length = self.progress.nit + 1
+        """Rewrite the last record: after an interrupt anywhere it may be incomplete, or one too many."""
+        before = self.progress.nit
         for name, column in self.columns.items():
-            self.columns[name] = column[:length] + [math.nan] * (length - len(column))
+            self.columns[name] = column[:before] + [math.nan] * (before - len(column))
+        self.record()
 
     def notify(self, status: Status | None) -> None:
         if not self.observers:

@@ -58,9 +58,7 @@ def stein(A1: Any, A2: Any, Q: Any) -> Any:
     return _stein(A1, A2, Q)
 
 
-def stein_adjoint(
-    A1: ArrayLike, A2: ArrayLike, X: ArrayLike, H: ArrayLike
-) -> tuple[Array, Array, Array]:
+def stein_adjoint(A1: ArrayLike, A2: ArrayLike, X: ArrayLike, H: ArrayLike) -> tuple[Array, Array, Array]:
     """Propagate a gradient through :func:`stein` (Theorem 4, equations (14) and (15)).
 
     With ``X = stein(A1, A2, Q)`` and ``H`` the gradient of a scalar with respect to X, solve

@@ -74,7 +74,7 @@ class BoundedDiagonal(Manifold):
         return float(violation) if violation.ndim == 0 else violation
 
     def free(self, x: Point, egrad: Point) -> Any:
-        return ~((np.abs(x) >= x.dtype.type(self.bound)) & (x * egrad < 0))
+        return ~((np.abs(x) >= x.dtype.type(self.bound)) & (np.sign(x) * egrad < 0))
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         return rng.uniform(-self.bound, self.bound, self.n).astype(dtype)

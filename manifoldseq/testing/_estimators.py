@@ -110,10 +110,9 @@ def check_sequence_estimator(
     exam.law("one row per sequence", lambda: _rows(case))
     exam.law("a 3-D array counts as a list", lambda: _three_dimensional(case))
     for name, bad, words in _bad_sequences(sequences):
-        exam.law(f"fit refuses {name}", lambda bad=bad, words=words: refused(lambda: case.fit(case.new(), bad), words))
-        exam.part(f"refuses {name}", lambda part, bad=bad, words=words: _refusals(part, case, bad, words))
+        exam.law(f"refuses {name}", lambda bad=bad, words=words: _refuses(case, bad, words, ["fit", *case.methods()]))
     more = [np.hstack([sequence, sequence[:, :1]]) for sequence in sequences]
-    exam.part("refuses one channel more than in fit", lambda part: _refusals(part, case, more, ""))
+    exam.law("refuses one channel more than in fit", lambda: _refuses(case, more, "", case.methods()))
     return exam.report()
 
 
@@ -207,10 +206,18 @@ def _three_dimensional(case: Case) -> Verdict:
     return unless(None if alike(learned(listed), learned(stacked)) else "fit learned something else from it")
 
 
-def _refusals(exam: Examination, case: Case, bad: Any, words: str) -> None:
-    fitted = case.once
-    for name in case.methods():
-        exam.law(name, lambda name=name: refused(lambda: case.ask(fitted, name, bad), words))
+def _refuses(case: Case, bad: Any, words: str, methods: list[str]) -> Verdict:
+    """Return whether every method refuses bad input, with the sentence of the first."""
+    said = []
+    for name in methods:
+        ask = (
+            (lambda: case.fit(case.new(), bad)) if name == "fit" else (lambda name=name: case.ask(case.once, name, bad))
+        )
+        ok, text = refused(ask, words)
+        if not ok:
+            return False, f"{name} {text}"
+        said.append(text)
+    return True, said[0] if said else "no method to ask"
 
 
 def _bad_sequences(sequences: list[np.ndarray]) -> Iterable[tuple[str, Any, str]]:

@@ -167,7 +167,12 @@ def _gram_laws(exam: Examination, case: _Case, positive_definite: bool) -> None:
     exam.law("packed items are indexed by rows", lambda: _rows(case, K, limit))
     exam.law("items are packed one by one", lambda: _order(case, K, limit))
     if positive_definite:
-        exam.law("positive semidefinite", lambda: within(-np.linalg.eigvalsh((K + K.T) / 2)[0], 1e-8 * case.scale()))
+        exam.law("positive semidefinite", lambda: _positive(K, 1e-8 * case.scale()))
+
+
+def _positive(K: np.ndarray, limit: float) -> Verdict:
+    smallest = float(np.linalg.eigvalsh((K + K.T) / 2)[0])
+    return smallest >= -limit, f"smallest eigenvalue {smallest:.2g}"
 
 
 def _rows(case: _Case, K: np.ndarray, limit: float) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,15 @@ def nearest_orthogonal(n: int, seed: int) -> tuple[ms.Problem, float]:
     A = np.random.default_rng(seed).standard_normal((n, n))
     f = ms.objective(lambda X: float(np.sum((X - A) ** 2)), lambda X: 2 * (X - A))
     return ms.Problem(Orthogonal(n), f), float(np.sum((scipy.linalg.polar(A)[0] - A) ** 2))
+
+
+def failing(report: ms.testing.Report, *words: str) -> None:
+    """Assert that a report fails, in exactly one law for each of the words."""
+    assert not report.ok, report
+    assert len(report.failures) == len(words), report
+    for law, word in zip(report.failures, words, strict=True):
+        assert word in str(law), report
+
+
+def changed(problem: ms.Problem, **abilities: Any) -> ms.Problem:
+    return replace(problem, objective=replace(problem.objective, **abilities))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -327,3 +328,40 @@ def test_warnings_stay_errors_without_observers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run(1).nit == 1
+
+
+class Strikes:
+    """A trace function that raises KeyboardInterrupt before the k-th line that runs inside `_Loop.advance`."""
+
+    def __init__(self, k: int) -> None:
+        self.left, self.inside = k, 0
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.endswith("_iterate.py"):
+            return None
+        if frame.f_code.co_name == "advance":
+            self.inside += (event == "call") - (event == "return")
+        if event == "line" and self.inside:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def test_an_interrupt_on_any_line_of_the_loop_loses_nothing(tmp_path: Path) -> None:
+    whole = run(3)
+    for k in range(1, 1000):
+        strikes, before = Strikes(k), sys.gettrace()
+        sys.settrace(strikes)
+        try:
+            done = run(3, checkpoint=tmp_path / str(k), observers=[lambda event: None])
+        finally:
+            sys.settrace(before)
+        if strikes.left > 0:
+            break
+        assert done.status is Status.INTERRUPTED
+        assert {len(column) for column in done.history.values()} == {done.nit + 1}, k
+        np.testing.assert_array_equal(done.history["fun"], whole.history["fun"][: done.nit + 1], f"line {k}")
+        assert done.state["x"][0] == done.history["first"][-1], k
+        assert_same(run(3, checkpoint=tmp_path / str(k), resume=True), whole)
+    assert 100 < k < 999

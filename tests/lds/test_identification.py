@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier
 
 
@@ -136,6 +137,10 @@ def test_scale_is_that_of_the_channels_seen_in_fit():
     constant = [np.hstack([Y, np.ones((len(Y), 1))]) for Y in X]
     assert LDSIdentifier(n_states=3).fit(constant).scale_[-1] == 1
     assert (LDSIdentifier(n_states=3, scale=False).fit(X).scale_ == 1).all()
+
+
+def test_conformance():
+    ms.testing.check_sequence_estimator(LDSIdentifier(n_states=3)).raise_for_failure()
 
 
 def test_conventions():

@@ -269,6 +269,59 @@ def test_a_kernel_of_ten_lines_without_constant_diagonal():
     assert (np.diff(fitted.history_["fun"]) <= 1e-12).all()
 
 
+class WithFirstState:
+    """A trace kernel of the outputs that start from x(1): points have a fourth factor."""
+
+    def __init__(self):
+        self.pairs = ms.kernel(self.pair)
+
+    def __getattr__(self, name):
+        return getattr(self.pairs, name)
+
+    @staticmethod
+    def pair(first, second):
+        (A1, C1, x1), (A2, C2, x2) = first, second
+        total = 0.0
+        for t in range(3):
+            total = total + 0.8**t * ((C1 @ x1) * (C2 @ x2)).sum()
+            x1, x2 = A1 @ x1, A2 @ x2
+        return total
+
+    def manifold(self, m, n, bound):
+        return ms.manifolds.Product(
+            ms.manifolds.BoundedDiagonal(n, bound),
+            ms.manifolds.Orthogonal(n),
+            ms.manifolds.Stiefel(m, n),
+            ms.manifolds.Euclidean(n),
+        )
+
+
+def test_a_kernel_with_first_states():
+    plain = generated(N=9, m=4, n=2)
+    data = Systems(plain.A, plain.C, np.random.default_rng(0).standard_normal((9, 2)), mean=np.ones((9, 4)))
+    kernel = WithFirstState()
+    fitted = LDSKMeans(2, kernel=kernel, n_init=1, max_iter=3, tol=0, random_state=0).fit(data)
+    assert fitted.systems_.x1.shape == (2, 2)
+    assert (np.diff(fitted.history_["fun"]) <= 1e-12).all()
+    np.testing.assert_array_equal(fitted.predict(data), fitted.labels_)
+    own = [
+        [kernel.pair(x[:3], x[:3]) + kernel.pair(c, c) - 2 * kernel.pair(x[:3], c) for c in fitted.systems_]
+        for x in data
+    ]
+    np.testing.assert_allclose(fitted.transform(data) ** 2, own, atol=1e-10)
+    again = LDSKMeans(2, kernel=kernel, init=fitted.systems_, max_iter=1).fit(data)
+    assert again.history_["fun"][0] == pytest.approx(fitted.history_["fun"][-1])
+    with pytest.raises(ValueError, match="the kernel needs first states: pass Systems with x1, or sequences"):
+        LDSKMeans(2, kernel=kernel).fit(plain)
+    with pytest.raises(ValueError, match="mean='toolbox' is not defined for the kernel"):
+        LDSKMeans(2, kernel=kernel, mean="toolbox").fit(data)
+
+
+@pytest.mark.parametrize("params", [{}, {"mean": "toolbox"}, {"mean": "medoid", "init": "medoid"}])
+def test_conformance(params):
+    ms.testing.check_sequence_estimator(LDSKMeans(3, n_states=3, **params)).raise_for_failure()
+
+
 def test_a_run_is_watched_stopped_and_resumed(data, tmp_path):
     whole = LDSKMeans(4, n_init=2, random_state=0, tol=0, max_iter=6).fit(data)
     seen = []

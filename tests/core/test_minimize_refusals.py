@@ -1,0 +1,195 @@
+"""What `minimize` refuses, accepts and says about wrong starts, costs, gradients and options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from core.cases import (
+    procrustes,
+    system,
+)
+
+import manifoldseq as ms
+from manifoldseq import Status
+from manifoldseq.manifolds import CanonicalLDS, Euclidean, Product, Stiefel
+from manifoldseq.solvers import LBFGS, PGD
+
+
+def euclidean(cost: Any, gradient: Any = None, n: int = 2, **initializers: Any) -> ms.Problem:
+    return ms.Problem(Euclidean(n), ms.objective(cost, gradient), initializers)
+
+
+def test_off_the_manifold() -> None:
+    problem, x0, _ = procrustes()
+    with pytest.raises(ValueError, match=r"x0 is off Stiefel\(n=8, p=3\) by 0.0002.*nearest\(x0\)"):
+        ms.minimize(problem, x0 * 1.0001)
+    assert ms.minimize(problem, x0 * (1 + 1e-8), stop=ms.MaxIterations(0)).feasibility < 1e-14
+    assert ms.minimize(problem, x0.astype(np.float32), stop=ms.MaxIterations(0)).feasibility < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("x0", "sentence"),
+    [
+        ((np.zeros(3), np.eye(3)), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
+        (np.zeros(3), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
+        ((np.zeros(3), np.eye(3), np.eye(3, 6)), r"x0, factor 'U', has shape \(3, 6\), the manifold needs \(6, 3\)"),
+        (
+            (np.zeros((1, 3)), np.eye(3), np.eye(6, 3)),
+            r"x0, factor 'lam', has shape \(1, 3\), the manifold needs \(3,\)",
+        ),
+        ((np.array([0, np.nan, 0]), np.eye(3), np.eye(6, 3)), "NaN or infinite"),
+        ((np.ones(3), np.eye(3), np.eye(6, 3)), r"x0 is off CanonicalLDS\(m=6, n=3, bound=0.9\) by 0.1"),
+    ],
+)
+def test_wrong_starts_name_the_factor(x0: Any, sentence: str) -> None:
+    problem, _, _ = system()
+    with pytest.raises(ValueError, match=sentence):
+        ms.minimize(problem, x0)
+
+
+def test_wrong_starts_of_single_and_nested_manifolds() -> None:
+    problem, _, _ = procrustes()
+    with pytest.raises(ValueError, match=r"x0 has shape \(3, 8\), the manifold needs \(8, 3\)"):
+        ms.minimize(problem, np.eye(8, 3).T)
+    with pytest.raises(TypeError, match="x0 has dtype complex128"):
+        ms.minimize(problem, np.eye(8, 3) * 1j)
+    M = Product(Product(Euclidean(2), Euclidean(3), names=("a", "b")), Euclidean(1), names=("pair", "c"))
+    nested = ms.Problem(M, ms.objective(lambda x: 0.0, lambda x: x))
+    with pytest.raises(ValueError, match=r"factor 'pair'.*\(4,\), the manifold needs \(3,\)"):
+        ms.minimize(nested, ((np.ones(2), np.ones(4)), np.ones(1)))
+
+
+def test_lists_and_integers_are_points() -> None:
+    problem = euclidean(lambda x: float(x @ x), lambda x: 2 * x)
+    assert ms.minimize(problem, [3, 4], stop=ms.MaxIterations(0)).fun == 25.0
+    lds = ms.Problem(
+        CanonicalLDS(2, 1), ms.objective(lambda x: float(x[0][0]), lambda x: (np.ones(1), 0 * x[1], 0 * x[2]))
+    )
+    assert ms.minimize(lds, [[0.5], [[1]], [[1], [0]]], stop=ms.MaxIterations(0)).fun == 0.5
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "sentence"),
+    [
+        (None, TypeError, "returned NoneType None: .*return one real number"),
+        (1j, TypeError, "returned complex"),
+        ("3", TypeError, "returned str"),
+        (np.ones(2), TypeError, r"of shape \(2,\)"),
+        (np.ones((1, 1)), None, ""),
+        (np.float32(2.0), None, ""),
+        (3, None, ""),
+    ],
+)
+def test_what_a_cost_may_return(value: Any, error: type[Exception] | None, sentence: str) -> None:
+    problem = euclidean(lambda x: value, lambda x: np.zeros(2))
+    if error is None:
+        assert type(ms.minimize(problem, np.ones(2)).fun) is float
+    else:
+        with pytest.raises(error, match=sentence):
+            ms.minimize(problem, np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("gradient", "error", "sentence"),
+    [
+        (lambda x: (x[0],), TypeError, "the gradient must be a tuple of 2 parts like the point, got 1 parts"),
+        (lambda x: x[0], TypeError, "must be a tuple of 2 parts like the point, got ndarray"),
+        (lambda x: (x[0], x[1].T), ValueError, r"the gradient, factor 1 has shape \(2, 4\), the point has \(4, 2\)"),
+        (lambda x: [list(x[0]), x[1]], None, ""),
+    ],
+)
+def test_gradients_have_the_structure_of_the_point(gradient: Any, error: Any, sentence: str) -> None:
+    M = Product(Euclidean(3), Stiefel(4, 2))
+    problem = ms.Problem(M, ms.objective(lambda x: 0.5 * float(x[0] @ x[0]), gradient))
+    if error is None:
+        assert ms.minimize(problem, seed=0, stop=ms.MaxIterations(2)).nit == 2
+    else:
+        with pytest.raises(error, match=sentence):
+            ms.minimize(problem, seed=0)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_a_cost_that_is_nan_somewhere_only_shortens_the_step(solver: str) -> None:
+    def cost(x: np.ndarray) -> float:
+        return float(x[0] - np.log(x[0])) if x[0] > 0 else float("nan")
+
+    problem = euclidean(cost, lambda x: 1 - 1 / x, n=1)
+    result = ms.minimize(
+        problem, np.array([1e-2]), solver=solver, options={"step_size": 50.0} if solver == "pgd" else None
+    )
+    assert result.success and result.x[0] == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_a_start_that_is_nan_is_said(solver: str) -> None:
+    result = ms.minimize(euclidean(lambda x: float("nan"), lambda x: x), np.ones(2), solver=solver)
+    assert result.status is Status.NON_FINITE and result.nit == 0 and not result.success
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_a_wrong_gradient_ends_with_the_advice_to_check_it(solver: str) -> None:
+    result = ms.minimize(euclidean(lambda x: float(x @ x), lambda x: -2 * x), np.ones(2), solver=solver)
+    assert result.status is Status.NO_DECREASE and "check_gradient" in result.message
+
+
+def test_points_given_to_an_objective_are_read_only() -> None:
+    def cost(x: np.ndarray) -> float:
+        x += 1
+        return 0.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        ms.minimize(euclidean(cost, lambda x: x), np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"solver": "lbgfs"}, ValueError, "did you mean 'lbfgs'"),
+        ({"solver": "pgd", "options": {"stepsize": 0.1}}, ValueError, "did you mean 'step_size'"),
+        ({"solver": PGD(), "options": {"step_size": 1.0}}, ValueError, r"go with a solver's name: write PGD\(…\)"),
+        ({"solver": 3}, TypeError, "is not a solver"),
+        ({"stop": 100}, TypeError, "stop=100 is not a stopping rule"),
+        ({"x0": "svd"}, ValueError, "unknown initializer 'svd': this problem has none"),
+        ({"resume": True}, ValueError, "needs a checkpoint"),
+        ({"solver": PGD(step_size=(0.1, 0.2))}, ValueError, "2 rates, the point has 1 factor"),
+        ({"seed": "abc"}, (TypeError, ValueError), None),
+    ],
+)
+def test_unusable_arguments(options: dict[str, Any], error: Any, sentence: str) -> None:
+    problem, _, _ = procrustes()
+    with pytest.raises(error, match=sentence):
+        ms.minimize(problem, **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LBFGS(memory=0),
+        lambda: PGD(step_size=0.0),
+        lambda: PGD(step_size=(0.1, -1.0)),
+        lambda: PGD(step_size=float("nan")),
+        lambda: PGD(halve_every=0),
+    ],
+)
+def test_options_of_solvers_are_checked(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"^(LBFGS|PGD)\("):
+        make()
+
+
+def test_missing_abilities_are_named_with_what_would_help() -> None:
+    problem = ms.Problem(Euclidean(2), ms.Objective(lambda x: float(x @ x)))
+    with pytest.raises(ValueError, match="LBFGS needs value_and_gradient, which the objective lacks"):
+        ms.minimize(problem)
+
+
+def test_only_problems_are_minimized() -> None:
+    with pytest.raises(TypeError, match="needs a Problem"):
+        ms.minimize(lambda x: 0.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"wrap .* with ms.objective"):
+        ms.Problem(Euclidean(2), lambda x: 0.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a manifold"):
+        ms.Problem("stiefel", ms.objective(lambda x: 0.0))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="initializer 'zero' must be a function"):
+        ms.Problem(Euclidean(2), ms.objective(lambda x: 0.0), {"zero": np.zeros(2)})  # type: ignore[dict-item]
