@@ -87,7 +87,7 @@ class _Reader:
     labels: list[str] = field(default_factory=list)
 
     def header(self, number: int, line: str) -> None:
-        key, *values = line[1:].split()
+        key, *values = line[1:].split() or [""]
         value = values[0] if values else ""
         match key.lower():
             case "data":

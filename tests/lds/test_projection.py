@@ -65,9 +65,7 @@ def test_accuracy_for_defective_transitions(scale):
 
 def test_equals_the_angles_of_truncated_observability_subspaces():
     data = systems(4, 6, 3, seed=2, radius=(0.9, 0.9 + 1e-12))
-    frames = [
-        np.linalg.qr(np.concatenate([C @ np.linalg.matrix_power(A, t) for t in range(400)]))[0] for A, C in data
-    ]
+    frames = [np.linalg.qr(np.concatenate([C @ np.linalg.matrix_power(A, t) for t in range(400)]))[0] for A, C in data]
     P = KERNEL.pack(data)
     expected = [[np.linalg.norm(a.T @ b) ** 2 for b in frames] for a in frames]
     np.testing.assert_allclose(KERNEL.cross(P, P), expected, rtol=0, atol=1e-12)
