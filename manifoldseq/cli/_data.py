@@ -1,24 +1,25 @@
-"""DATA on the command line: the name of a data set, or a file that a registered reader knows."""
+"""DATA on the command line: the name of a data set, or a file or folder that a registered reader knows."""
 
-from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 
 from .. import hooks
 from ..estimators import check_sequences
-from ..storage import SequenceData
+from ..storage import ReadError, SequenceData, read
 from ._shared import BadInput
 
 
 def load_data(data: str) -> SequenceData:
-    """Load a file if there is one of that name and a reader for it, else the data set of that name."""
+    """Read the file or folder of that name if there is one, else load the data set of that name."""
     path = Path(data)
     try:
-        loaded = _read(path) if path.is_file() else hooks.get_dataset(data).loader()
+        loaded = read(path) if path.exists() else hooks.get_dataset(data).loader()
         check_sequences(loaded.sequences)
     except hooks.UnknownName as error:
         raise BadInput(f"{data!r} is neither a file nor a data set: {error}") from error
+    except ReadError as error:
+        raise BadInput(str(error)) from error
     except (ValueError, ImportError, OSError) as error:
         raise BadInput(f"{data}: {error}") from error
     return loaded
@@ -37,13 +38,3 @@ def load_labels(path: Path, n_sequences: int) -> np.ndarray:
     if labels.shape != (n_sequences,):
         raise BadInput(f"{path} holds labels of shape {labels.shape} for {n_sequences} sequences: give one label each")
     return labels
-
-
-def _read(path: Path) -> SequenceData:
-    readers = [record for _, record in hooks.records("readers") if isinstance(record, hooks.Reader)]
-    for reader in readers:
-        if any(fnmatch(path.name, pattern) for pattern in reader.patterns):
-            return reader.resolved().factory(path)
-    patterns = sorted({pattern for reader in readers for pattern in reader.patterns})
-    known = f"readers exist for {', '.join(patterns)}" if patterns else "no reader is registered"
-    raise ValueError(f"no reader accepts this file: {known}")

@@ -68,7 +68,7 @@ def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:
         (("sign", "two-levels", "--set", "offset"), "--set 'offset' has no '='"),
         (("sign", "two-levels", "--seed", "-1"), "Invalid value for '--seed'"),
         (("sign", "two-levels", "--set", "trouble=value"), "offset=nan is not valid: pass a number"),
-        (("sign", __file__), "no reader accepts this file: no reader is registered"),
+        (("sign", __file__), "no reader knows this name: rename or convert the file"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(

@@ -1,0 +1,181 @@
+"""The readers of the long format, .csv and .parquet: options, order, and the sentence for each defect."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from storage.samples import LABELS, csv_text, needs, parquet_bytes, sequences
+
+from manifoldseq.storage import _limits, _read_csv
+from manifoldseq.storage._limits import ReadError
+from manifoldseq.storage._read_csv import read_csv
+from manifoldseq.storage._read_parquet import read_parquet
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content):
+        path = tmp_path / "walks.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def assert_walks(data):
+    for got, x in zip(data.sequences, sequences(), strict=True):
+        np.testing.assert_array_equal(got, x)
+        assert got.dtype == np.float64 and got.flags.c_contiguous and got.flags.writeable
+    assert data.labels is not None and data.labels.tolist() == LABELS
+    assert data.channel_names == ("x", "y")
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv(write, newline, encoding, delimiter):
+    text = csv_text().replace("\n", newline).replace(",", delimiter)
+    assert_walks(read_csv(write(text.encode(encoding)), delimiter=delimiter))
+
+
+@pytest.mark.parametrize("block", [1, 2, 7])
+def test_rows_in_any_order_and_blocks_of_any_size(write, monkeypatch, block):
+    header, *rows = csv_text().splitlines(keepends=True)
+    first = [rows[0], rows[5], rows[8]]  # ids keep the order of their first rows
+    rest = [row for row in rows if row not in first]
+    np.random.default_rng(0).shuffle(rest)
+    monkeypatch.setattr(_read_csv, "BLOCK", block)
+    assert_walks(read_csv(write("".join([header, *first, "\n", *rest]))))
+
+
+def test_options_name_the_columns(write):
+    path = write(csv_text("walk,t,x,y,kind\n"))
+    data = read_csv(path, id="walk", time="t", channels=["y"], label="kind")
+    np.testing.assert_array_equal(data.sequences[2], sequences()[2][:, 1:])
+    data = read_csv(write("x,y\n1,2\n3,4\n"), id=None, time=None)
+    assert data.sequences[0].tolist() == [[1, 2], [3, 4]] and data.labels is None
+
+
+def test_missing_values_and_quoted_cells(write):
+    data = read_csv(write('id,time,x\n"a, 1",0,\n"a, 1",1,?\n"a, 1",2,NaN\n"a, 1",3, 4e-1 \n"a, 1",4,NA\n'))
+    np.testing.assert_array_equal(data.sequences[0].ravel(), [np.nan, np.nan, np.nan, 0.4, np.nan])
+
+
+BAD = {
+    "empty": ("", {}, "is empty: expected a .csv file"),
+    "header only": ("id,time,x\n", {}, "has a header but no rows"),
+    "no id": ("time,x\n0,1\n", {}, "has no column 'id' but time, x: name it with id=…, or id=None if the file is one"),
+    "no time": ("id,x\n0,1\n", {}, "has no column 'time' but id, x: name it with time=…, or time=None"),
+    "no label": ("id,time,x\n0,1,2\n", {"label": "kind"}, "has no column 'kind'"),
+    "no channel": ("id,time,x\n0,1,2\n", {"channels": ["y"]}, "has no column 'y'"),
+    "no channels": ("id,time\n0,1\n", {}, "has no channels beside id, time"),
+    "two columns": ("id,time,x,x\n0,1,2,3\n", {}, "has two columns named 'x'"),
+    "a word": ("id,time,x\n0,1,2\n\n0,2,high\n", {}, "line 4, column 'x' is 'high', no number: write a number, or"),
+    "a word as time": ("id,time,x\n0,soon,2\n", {}, "line 2, column 'time' is 'soon', no number: write a number"),
+    "after a cell of two lines": ('id,time,x\n"a\nb",0,1\n"a\nb",1,?!\n', {}, "line 5, column 'x' is '?!'"),
+    "no time in a row": ("id,time,x\n0,1,2\n0,,2\n", {}, "line 3 has no time: write a number"),
+    "same time": ("id,time,x\na,1,2\na,0,2\na,1,3\n", {}, "line 2 and line 4: both have time 1 of id 'a': remove"),
+    "same time, one sequence": ("time,x\n1,2\n1,2\n", {"id": None}, "line 2 and line 3: both have time 1: remove"),
+    "cells": ("id,time,x\n0,1,2\n0,1\n", {}, "line 3 has 2 cells, not 3: complete or remove it"),
+    "labels": ("id,time,x,label\na,0,1,up\na,1,2,down\n", {}, "line 3: label is 'down', unlike in an earlier row"),
+    "Latin-1": (b"id,time,x\n0,1,2\n" + "é,1,2\n".encode("latin-1"), {}, "line 3: the text is not UTF-8"),
+    "UTF-16": ("id,time,x\n0,1,2\n".encode("utf-16"), {}, "line 1: the text is not UTF-8: save the file as UTF-8"),
+    "binary": (b"\x89PNG\r\n\x1a\n\0\0", {}, "line 1: the text is not UTF-8"),
+    "open quote": ('id,time,x\n"0,1,2\n', {}, "cannot be read as a .csv file (Error: unexpected end of data)"),
+    "long cell": ("id,time,x\n0,1," + "1" * 200_000, {}, "field larger than field limit"),
+    "delimiter": ("id,time,x\n", {"delimiter": "::"}, "delimiter is '::': pass one character"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_defects_get_one_sentence(write, case):
+    content, options, sentence = BAD[case]
+    path = write(content)
+    with pytest.raises(ReadError) as caught:
+        read_csv(path, **options)
+    assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_too_large(write, monkeypatch):
+    monkeypatch.setattr(_limits, "LIMIT", 2**10)
+    with pytest.raises(ReadError, match="of memory"):
+        read_csv(write(csv_text() + csv_text("") * 10))
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_csv(tmp_path / "none.csv")
+
+
+def test_parquet_without_pyarrow(write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ImportError, match=r"is a \.parquet file, which needs pyarrow: run `pip install pyarrow`"):
+        read_parquet(write(b"PAR1"))
+
+
+@needs("pyarrow")
+class TestParquet:
+    def write(self, write, table):
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        stream = io.BytesIO()
+        parquet.write_table(pa.table(table), stream)
+        return write(stream.getvalue())
+
+    def test_the_same_as_csv(self, write):
+        assert_walks(read_parquet(write(parquet_bytes())))
+
+    def test_types(self, write):
+        import pyarrow as pa
+
+        table = {
+            "id": pa.array([7, 7, 3, 3]),
+            "time": pa.array([2, 1, 0, 5], pa.timestamp("ms")),
+            "count": pa.array([1, None, 3, 4], pa.int16()),
+            "on": [True, False, None, True],
+            "label": pa.array(["a", "a", "b", "b"]).dictionary_encode(),
+        }
+        data = read_parquet(self.write(write, table))
+        np.testing.assert_array_equal(data.sequences, [[[np.nan, 0], [1, 1]], [[3, np.nan], [4, 1]]])
+        assert data.labels is not None and data.labels.tolist() == ["a", "b"]
+        assert data.channel_names == ("count", "on")
+
+    def test_what_pandas_adds_is_no_channel(self, write):
+        data = read_parquet(self.write(write, {"id": [0], "time": [0], "x": [1.0], "__index_level_0__": [9]}))
+        assert data.channel_names == ("x",)
+
+    BAD = {  # noqa: RUF012
+        "text": ({"id": [0], "time": [0], "x": ["a"]}, {}, "column 'x' holds string, no numbers"),
+        "lists": ({"id": [0], "time": [0], "x": [[1.0]]}, {}, "column 'x' holds list<"),
+        "no time": ({"id": [0, 0], "time": [0, None], "x": [1, 2]}, {}, "row 1 has no time"),
+        "no id": ({"id": [0, None], "time": [0, 1], "x": [1, 2]}, {}, "column 'id' has empty cells"),
+        "same time": ({"id": [0, 0], "time": [1, 1], "x": [1, 2]}, {}, "row 0 and row 1: both have time 1 of id '0'"),
+        "no rows": ({"id": [], "time": np.zeros(0), "x": np.zeros(0)}, {}, "has a header but no rows"),
+        "column": ({"id": [0], "time": [0], "x": [1]}, {"channels": ["y"]}, "has no column 'y'"),
+    }
+
+    @pytest.mark.parametrize("case", BAD)
+    def test_defects_get_one_sentence(self, write, case):
+        table, options, sentence = self.BAD[case]
+        path = self.write(write, table)
+        with pytest.raises(ReadError) as caught:
+            read_parquet(path, **options)
+        assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    def test_a_table_that_unpacks_to_much_is_refused(self, write, monkeypatch):
+        path = self.write(write, {"id": np.zeros(10**5, int), "time": np.arange(10**5), "x": np.zeros(10**5)})
+        monkeypatch.setattr(_limits, "LIMIT", 2**20)
+        with pytest.raises(ReadError, match="of memory"):
+            read_parquet(path)
+
+    @pytest.mark.parametrize("content", [b"PAR1", b"id,time\n", parquet_bytes])
+    def test_no_parquet(self, write, content):
+        path = write(content()[:-20] if callable(content) else content)
+        with pytest.raises(ReadError, match=r"cannot be read as a \.parquet file"):
+            read_parquet(path)
