@@ -8,13 +8,14 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 
 from ._observers import Event, Observer
 from ._result import Evaluations, Measures, Run, Status
-from ._stopping import Progress, StoppingRule
+from ._stopping import RunSoFar, StoppingRule
 from .execution import blas_threads
 from .linalg._tree import dtype_of
 from .storage import Checkpoint
@@ -51,7 +52,8 @@ def iterate(
     stop : StoppingRule
         Asked before the first step and after every step.
     observers : sequence of callables
-        Each gets an :class:`Event` per iterate. An exception in one is warned about, and that observer is dropped.
+        Each gets an :class:`Event` per iterate, and a last one when the run ends out of turn (interrupt, non-finite
+        value). An exception in one is warned about, and that observer is dropped.
     checkpoint : Checkpoint, str or Path, optional
         Where to save; a directory means every 60 seconds and at the end.
     resume : bool
@@ -92,6 +94,11 @@ def iterate(
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if resume and store is None:
         raise ValueError("resume=True needs a checkpoint: pass checkpoint=DIRECTORY")
+    for observer in observers:
+        if not callable(observer):
+            raise TypeError(f"the observer {observer!r} is not callable: pass functions of an event")
+    if store is not None:
+        store.prepare()
     loop = _Loop.resumed(store, observers) if resume and store is not None else None
     if loop is None:
         if callable(state):
@@ -101,14 +108,12 @@ def iterate(
 
 
 class _Loop:
-    def __init__(
-        self, state: State, progress: Progress, store: Checkpoint | None, observers: Sequence[Observer]
-    ) -> None:
-        self.at = (state, progress)  # one assignment moves on, so that no interrupt can part them
+    def __init__(self, state: State, so_far: RunSoFar, store: Checkpoint | None, observers: Sequence[Observer]) -> None:
+        self.at = (state, so_far)  # one assignment moves on, so that no interrupt can part them
         self.columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
         self.store = store
         self.observers = list(observers)
-        self.began = time.perf_counter() - progress.time
+        self.began = time.perf_counter() - so_far.time
         self.saved = time.perf_counter()
 
     @classmethod
@@ -118,8 +123,8 @@ class _Loop:
         first = Measures(fun=math.nan) if measures is None else measures
         if measures is not None and not _finite(measures):
             first = dataclasses.replace(first, status=Status.NON_FINITE)
-        progress = Progress(0, 0.0, first.evaluations, first, None, first, first.grad_norm or 0.0, _eps(state))
-        loop = cls(state, progress, store, observers)
+        so_far = RunSoFar(0, 0.0, first.evaluations, first, None, first, first.grad_norm or 0.0, _eps(state))
+        loop = cls(state, so_far, store, observers)
         loop.record()
         return loop
 
@@ -137,7 +142,7 @@ class _Loop:
             )
         first, previous, current = (_measures_from(record[key]) for key in ("first", "previous", "current"))
         assert first is not None and current is not None
-        progress = Progress(
+        so_far = RunSoFar(
             record["nit"],
             record["time"],
             Evaluations(*record["evaluations"]),
@@ -147,7 +152,7 @@ class _Loop:
             first.grad_norm or 0.0,
             _eps(state),
         )
-        loop = cls(state, progress, store, observers)
+        loop = cls(state, so_far, store, observers)
         loop.columns = {name: column.tolist() for name, column in columns.items()}
         return loop
 
@@ -156,7 +161,7 @@ class _Loop:
         return self.at[0]
 
     @property
-    def progress(self) -> Progress:
+    def so_far(self) -> RunSoFar:
         return self.at[1]
 
     def run(self, step: Step, stop: StoppingRule) -> Run:
@@ -168,31 +173,39 @@ class _Loop:
                 status = self.advance(step, stop)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-            self.truncate()
+            self.mend_last_record()
             self.notify(status)
         except BaseException:
-            self.truncate()
+            self.mend_last_record()
             self.save()
             raise
-        self.save()
-        progress = self.progress
+        try:
+            self.save()
+        except OSError as error:
+            warnings.warn(f"the last checkpoint could not be written: {error}", stacklevel=3)
+        except KeyboardInterrupt:  # held back until the checkpoint was complete
+            status = Status.INTERRUPTED
+        so_far = self.so_far
         return Run(
             self.state,
             status,
-            dataclasses.replace(progress.current, evaluations=progress.evaluations),
-            progress.nit,
+            dataclasses.replace(so_far.current, evaluations=so_far.evaluations),
+            so_far.nit,
             time.perf_counter() - self.began,
             {name: np.array(column, dtype=int if name == "nit" else float) for name, column in self.columns.items()},
         )
 
     def advance(self, step: Step, stop: StoppingRule) -> Status | None:
-        new_state, measures = step(self.state)
+        outcome = step(self.state)
+        if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Measures)):
+            raise TypeError(f"a step must return (state, ms.Measures(…)), got {type(outcome).__name__}")
+        new_state, measures = outcome
         if not _finite(measures):
             self.notify(Status.NON_FINITE)
             return Status.NON_FINITE
         new_state = normalize(new_state)
-        old = self.progress
-        progress = Progress(
+        old = self.so_far
+        so_far = RunSoFar(
             old.nit + 1,
             time.perf_counter() - self.began,
             old.evaluations.plus(measures.evaluations),
@@ -202,7 +215,7 @@ class _Loop:
             old.reference,
             old.eps,
         )
-        self.at = (new_state, progress)
+        self.at = (new_state, so_far)
         self.record()
         status = self.check(stop)
         self.notify(status)
@@ -211,30 +224,33 @@ class _Loop:
         return status
 
     def check(self, stop: StoppingRule) -> Status | None:
-        return stop.check(self.progress) or self.progress.current.status
+        status = self.so_far.current.status
+        return status if status is Status.NON_FINITE else stop.check(self.so_far) or status
 
     def record(self) -> None:
-        progress = self.progress
-        current = progress.current
+        so_far = self.so_far
+        current = so_far.current
         values = (
-            progress.nit,
-            progress.time,
+            so_far.nit,
+            so_far.time,
             current.fun,
             _or_nan(current.grad_norm),
             _or_nan(current.feasibility),
-            progress.evaluations.nfev,
+            so_far.evaluations.nfev,
         )
         columns = self.columns
         for name, value in zip(_COLUMNS, values, strict=True):
             columns[name].append(value)
+        if not set(_COLUMNS).isdisjoint(current.extra):
+            raise ValueError(f"Measures(extra={dict(current.extra)!r}) repeats one of {', '.join(_COLUMNS)}: rename it")
         if current.extra or len(columns) > len(_COLUMNS):
             extra = {**dict.fromkeys(list(columns)[len(_COLUMNS) :], math.nan), **current.extra}
             for name, value in extra.items():
                 columns.setdefault(name, [math.nan] * (len(columns["nit"]) - 1)).append(float(value))
 
-    def truncate(self) -> None:
+    def mend_last_record(self) -> None:
         """Rewrite the last record: after an interrupt anywhere it may be incomplete, or one too many."""
-        before = self.progress.nit
+        before = self.so_far.nit
         for name, column in self.columns.items():
             self.columns[name] = column[:before] + [math.nan] * (before - len(column))
         self.record()
@@ -242,9 +258,10 @@ class _Loop:
     def notify(self, status: Status | None) -> None:
         if not self.observers:
             return
-        progress = self.progress
-        measures = dataclasses.replace(progress.current, evaluations=progress.evaluations)
-        event = Event(progress.nit, progress.time, measures, self.state, _point(self.state), status)
+        so_far = self.so_far
+        measures = dataclasses.replace(so_far.current, evaluations=so_far.evaluations)
+        state = MappingProxyType(self.state) if isinstance(self.state, dict) else self.state
+        event = Event(so_far.nit, so_far.time, measures, state, _point(self.state), status)
         for observer in list(self.observers):
             try:
                 observer(event)
@@ -255,18 +272,18 @@ class _Loop:
     def save(self) -> None:
         if self.store is None:
             return
-        progress = self.progress
+        so_far = self.so_far
         record = {
-            "nit": progress.nit,
-            "time": progress.time,
-            "evaluations": [float(count) for count in progress.evaluations],
-            "first": _measures_to(progress.first),
-            "previous": _measures_to(progress.previous),
-            "current": _measures_to(progress.current),
+            "nit": so_far.nit,
+            "time": so_far.time,
+            "evaluations": [float(count) for count in so_far.evaluations],
+            "first": _measures_to(so_far.first),
+            "previous": _measures_to(so_far.previous),
+            "current": _measures_to(so_far.current),
             "blas_threads": blas_threads(),
         }
         self.store.save(
-            progress.nit, self.state, record, {name: np.array(column) for name, column in self.columns.items()}
+            so_far.nit, self.state, record, {name: np.array(column) for name, column in self.columns.items()}
         )
         self.saved = time.perf_counter()
 

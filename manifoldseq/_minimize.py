@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,13 @@ from ._iterate import iterate
 from ._observers import Observer
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
-from ._stopping import GradientNorm, MaxIterations, Progress, StoppingRule
+from ._stopping import GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from .execution import map_ordered
 from .hooks import get_solver
 from .hooks import records as hook_records
-from .linalg._tree import dtype_of, leaves, shapes, tree_map
+from .linalg._tree import dtype_of, freeze, leaves, shapes, tree_map
 from .objectives._counted import Counter
+from .objectives._objective import number
 from .solvers import Solver
 from .storage import Checkpoint
 
@@ -62,7 +66,8 @@ def minimize(
     observers : sequence of callables
         Called with an event per iterate.
     checkpoint, resume
-        See :func:`manifoldseq.iterate`.
+        See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver or objective is refused: they are told
+        apart by their descriptions and the value at one fixed point.
     seed : int or numpy.random.Generator, optional
         For initializers and random starts.
     raise_on_failure : bool
@@ -94,15 +99,16 @@ def minimize(
         raise TypeError(f"minimize needs a Problem(manifold, objective), got {type(problem).__name__}")
     if stop is not None and not isinstance(stop, StoppingRule):
         raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
-    if n_starts < 1:
-        raise ValueError(f"n_starts={n_starts}: use at least one start")
+    if isinstance(n_starts, bool) or not isinstance(n_starts, Integral) or n_starts < 1:
+        raise ValueError(f"n_starts={n_starts!r}: use a whole number ≥ 1")
     algorithm = _solver(problem, solver, options)
-    rng = np.random.default_rng(seed)
+    rng = _generator(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(DEFAULT_STOP if stop is None else stop, reference)
+    starts = _starts(problem, x0, int(n_starts), components, rng)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    starts = _starts(problem, x0, n_starts, components, rng)
-
+    if store is not None and store.fingerprint is None:
+        store = dataclasses.replace(store, fingerprint=_fingerprint(problem, algorithm))
     interrupted = False
 
     def run(k: int) -> Result | None:
@@ -112,7 +118,7 @@ def minimize(
         point, component = starts[k]
         part = store.child(f"start-{k}") if store is not None and len(starts) > 1 else store
         result = _single(problem, point, algorithm, rule, observers, part, resume, component)
-        interrupted = result.status is Status.INTERRUPTED
+        interrupted = interrupted or result.status is Status.INTERRUPTED
         return result
 
     results = [result for result in map_ordered(run, range(len(starts))) if result is not None]
@@ -120,12 +126,32 @@ def minimize(
     if len(results) > 1:
         total = {name: sum(getattr(r, name) for r in results) for name in ("nfev", "njev", "nhev", "time")}
         best = dataclasses.replace(best, **total)
+    if interrupted:
+        best = dataclasses.replace(best, status=Status.INTERRUPTED)
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best
 
 
+def _generator(seed: int | np.random.Generator | None) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
+
+
+def _fingerprint(problem: Problem, solver: Solver) -> str:
+    """Return what tells this problem and solver from others: their descriptions, and the value at one fixed point."""
+    point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
+    with np.errstate(all="ignore"):
+        value = number(problem.objective.value(point))
+    described = re.sub(r" at 0x[0-9a-f]+", "", f"{problem.manifold!r} {solver!r} {value:.6g}")
+    return hashlib.sha256(described.encode()).hexdigest()
+
+
 def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] | None) -> Solver:
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options={options!r}: pass a dict of the solver's options, such as {{'memory': 5}}")
     if isinstance(solver, str):
         algorithm = get_solver(solver, **(options or {}))
     elif options:
@@ -138,6 +164,8 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
         raise TypeError(
             f"solver={solver!r} is not a solver: use a name such as 'lbfgs' or an instance of ms.solvers.Solver"
         )
+    if (problem.equalities or problem.inequalities) and not algorithm.constraints:
+        raise ValueError(f"the solver {type(algorithm).__name__} takes no constraints: add a penalty to the objective")
     lacking = [name for name in algorithm.needs if not getattr(problem.objective, name, None)]
     if lacking:
         able = [
@@ -221,7 +249,7 @@ def _compare_shapes(got: Any, wanted: Any, names: Sequence[str] | None, where: s
             raise ValueError(f"{where} must be a tuple of {len(wanted)} arrays ({labels}), got shape {got}")
         for k, (part, shape) in enumerate(zip(got, wanted, strict=True)):
             label = names[k] if names and len(names) == len(wanted) else str(k)
-            _compare_shapes(part, shape, None, f"{where}, factor {label!r},")
+            _compare_shapes(part, shape, None, f"{where}, factor {label!r}")
     elif got != wanted:
         raise ValueError(f"{where} has shape {got}, the manifold needs {wanted}")
 
@@ -230,7 +258,7 @@ def _single(
     problem: Problem,
     point: Point,
     solver: Solver,
-    stop: StoppingRule,
+    stop: _Referred,
     observers: Sequence[Observer],
     checkpoint: Checkpoint | None,
     resume: bool,
@@ -271,10 +299,9 @@ def _summary(x: Point, measures: Measures) -> dict[str, Any]:
     return {"x": x, "fun": measures.fun, "grad_norm": measures.grad_norm}
 
 
-def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int | None, stop: StoppingRule) -> Result:
+def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int | None, stop: _Referred) -> Result:
     counts: Evaluations = run.measures.evaluations
     first = float(run.history["grad_norm"][0])
-    known = stop.reference if isinstance(stop, _Referred) else 0.0
     return Result(
         x=tree_map(np.array, final["x"]),
         fun=final["fun"],
@@ -288,7 +315,7 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
         feasibility=float(np.max(problem.manifold.feasibility(final["x"]))),
         history=run.history,
         component=component,
-        reference=max(first, known) if first == first else known,
+        reference=max(first, stop.reference) if np.isfinite(first) else stop.reference,
     )
 
 
@@ -299,7 +326,7 @@ class _Referred(StoppingRule):
     rule: StoppingRule
     reference: float
 
-    def check(self, progress: Progress) -> Status | None:
-        if self.reference > progress.reference:
-            progress = dataclasses.replace(progress, reference=self.reference)
-        return self.rule.check(progress)
+    def check(self, so_far: RunSoFar) -> Status | None:
+        if self.reference > so_far.reference:
+            so_far = dataclasses.replace(so_far, reference=self.reference)
+        return self.rule.check(so_far)

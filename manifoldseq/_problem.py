@@ -52,6 +52,10 @@ class Problem:
             )
         if not isinstance(self.objective, Objective):
             raise TypeError(f"Problem(objective=…) must be an Objective: wrap {self.objective!r} with ms.objective(…)")
+        for name in ("equalities", "inequalities"):
+            constraints = getattr(self, name)
+            if not isinstance(constraints, tuple) or not all(isinstance(c, Objective) for c in constraints):
+                raise TypeError(f"Problem({name}=…) must be a tuple of Objectives, got {constraints!r}")
         for name, initializer in self.initializers.items():
             if not callable(initializer):
                 raise TypeError(

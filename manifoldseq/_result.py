@@ -24,7 +24,7 @@ class Status(Enum):
     MAX_TIME = "The maximum time was reached."
     SMALL_STEP = "The step size fell below the tolerance."
     NO_DECREASE = "The line search found no decrease; check the gradient with manifoldseq.testing.check_gradient."
-    NON_FINITE = "The objective or its gradient became NaN or infinite; the last finite point is returned."
+    NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
     INTERRUPTED = "The run was interrupted; the last complete iterate is returned."
 
     @property
@@ -133,7 +133,7 @@ class Result:
         Of the constraints of the problem, if the solver has them.
     history : dict of str to ndarray
         See :class:`Run`.
-    component : int or tuple, optional
+    component : int, optional
         The connected component that `x` was searched in, when components were asked for.
     reference : float, optional
         The gradient norm that relative tolerances refer to; a warm start keeps it.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 
 from ._result import Evaluations, Measures, Status
 
 
 @dataclass(slots=True)
-class Progress:
+class RunSoFar:
     """What a stopping rule may look at.
 
     Attributes
@@ -36,12 +38,25 @@ class Progress:
     eps: float
 
 
-class StoppingRule:
-    """A condition on the progress of a run; rules combine with ``|`` (any) and ``&`` (all at the same iteration)."""
+class StoppingRule(ABC):
+    """A condition on a run so far; rules combine with ``|`` (any) and ``&`` (all at the same iteration).
 
-    def check(self, progress: Progress) -> Status | None:
+    Examples
+    --------
+    A rule of your own; it keeps no state, so that a resumed run stops where an uninterrupted one does:
+
+    >>> import manifoldseq as ms
+    >>> class Target(ms.StoppingRule):
+    ...     def check(self, so_far):
+    ...         return ms.Status.CONVERGED if so_far.current.fun <= 1e-3 else None
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(1), ms.objective(lambda x: (x**2).sum()))
+    >>> ms.minimize(problem, [1.0], stop=Target() | ms.MaxIterations(50)).fun <= 1e-3
+    True
+    """
+
+    @abstractmethod
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return the status to end with, or None to go on."""
-        raise TypeError(f"{type(self).__name__} does not define check(progress)")
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
         return AnyOf((*_members(self, AnyOf), *_members(other, AnyOf)))
@@ -56,11 +71,11 @@ class AnyOf(StoppingRule):
 
     rules: tuple[StoppingRule, ...]
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return the first status given, successes first."""
         found = None
         for rule in self.rules:
-            status = rule.check(progress)
+            status = rule.check(so_far)
             if status is not None:
                 if status.success:
                     return status
@@ -74,11 +89,11 @@ class AllOf(StoppingRule):
 
     rules: tuple[StoppingRule, ...]
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return a status when every rule gives one, limits first."""
         found = None
         for rule in self.rules:
-            status = rule.check(progress)
+            status = rule.check(so_far)
             if status is None:
                 return None
             if found is None or not status.success:
@@ -92,8 +107,8 @@ def _members(rule: StoppingRule, kind: type) -> tuple[StoppingRule, ...]:
     return rule.rules if isinstance(rule, kind) else (rule,)  # type: ignore[attr-defined]
 
 
-def _positive(rule: object, name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+def _not_negative(rule: object, name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real) or not value >= 0:
         raise ValueError(f"{type(rule).__name__}({name}={value!r}): {name} must be a number ≥ 0")
 
 
@@ -117,16 +132,16 @@ class GradientNorm(StoppingRule):
     relative: bool = False
 
     def __post_init__(self) -> None:
-        _positive(self, "tol", self.tol)
+        _not_negative(self, "tol", self.tol)
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return CONVERGED or ROUNDING_LEVEL when the gradient norm is small enough."""
-        current = progress.current
+        current = so_far.current
         if current.grad_norm is None:
             return None
-        if current.grad_norm <= (self.tol * progress.reference if self.relative else self.tol):
+        if current.grad_norm <= (self.tol * so_far.reference if self.relative else self.tol):
             return Status.CONVERGED
-        if current.egrad_norm is not None and current.grad_norm <= 100 * progress.eps * current.egrad_norm:
+        if current.egrad_norm is not None and current.grad_norm <= 100 * so_far.eps * current.egrad_norm:
             return Status.ROUNDING_LEVEL
         return None
 
@@ -138,11 +153,11 @@ class MaxIterations(StoppingRule):
     n: int
 
     def __post_init__(self) -> None:
-        _positive(self, "n", self.n)
+        _not_negative(self, "n", self.n)
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_ITERATIONS at the limit."""
-        return Status.MAX_ITERATIONS if progress.nit >= self.n else None
+        return Status.MAX_ITERATIONS if so_far.nit >= self.n else None
 
 
 @dataclass(frozen=True)
@@ -152,11 +167,11 @@ class MaxEvaluations(StoppingRule):
     n: float
 
     def __post_init__(self) -> None:
-        _positive(self, "n", self.n)
+        _not_negative(self, "n", self.n)
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_EVALUATIONS at the limit."""
-        return Status.MAX_EVALUATIONS if progress.evaluations.nfev >= self.n else None
+        return Status.MAX_EVALUATIONS if so_far.evaluations.nfev >= self.n else None
 
 
 @dataclass(frozen=True)
@@ -166,11 +181,11 @@ class MaxTime(StoppingRule):
     seconds: float
 
     def __post_init__(self) -> None:
-        _positive(self, "seconds", self.seconds)
+        _not_negative(self, "seconds", self.seconds)
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_TIME at the limit."""
-        return Status.MAX_TIME if progress.time >= self.seconds else None
+        return Status.MAX_TIME if so_far.time >= self.seconds else None
 
 
 @dataclass(frozen=True)
@@ -180,14 +195,14 @@ class CostChange(StoppingRule):
     tol: float
 
     def __post_init__(self) -> None:
-        _positive(self, "tol", self.tol)
+        _not_negative(self, "tol", self.tol)
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return COST_CHANGE when the objective has settled."""
-        if progress.previous is None:
+        if so_far.previous is None:
             return None
-        fun = progress.current.fun
-        return Status.COST_CHANGE if abs(fun - progress.previous.fun) <= self.tol * max(1.0, abs(fun)) else None
+        fun = so_far.current.fun
+        return Status.COST_CHANGE if abs(fun - so_far.previous.fun) <= self.tol * max(1.0, abs(fun)) else None
 
 
 @dataclass(frozen=True)
@@ -197,9 +212,9 @@ class StepSize(StoppingRule):
     tol: float
 
     def __post_init__(self) -> None:
-        _positive(self, "tol", self.tol)
+        _not_negative(self, "tol", self.tol)
 
-    def check(self, progress: Progress) -> Status | None:
+    def check(self, so_far: RunSoFar) -> Status | None:
         """Return SMALL_STEP at the limit."""
-        step = progress.current.step_size
+        step = so_far.current.step_size
         return Status.SMALL_STEP if step is not None and step <= self.tol else None

@@ -30,7 +30,11 @@ def polar(M: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there are more columns than rows.
+        If there are more columns than rows, or the entries are not real.
+
+    Notes
+    -----
+    NaN or infinite entries give NaN.
 
     Examples
     --------
@@ -39,12 +43,16 @@ def polar(M: np.ndarray) -> np.ndarray:
     array([[ 1.,  0.],
            [ 0., -1.]])
     """
-    if M.ndim < 2 or M.shape[-2] < M.shape[-1]:
-        raise ValueError(f"polar needs a tall or square matrix, got shape {M.shape}: transpose it")
+    M = np.asarray(M)
+    if M.dtype.kind not in "fiu" or M.ndim < 2 or M.shape[-2] < M.shape[-1]:
+        raise ValueError(f"polar needs a tall or square real matrix, got shape {M.shape} of dtype {M.dtype}")
     dtype = np.float32 if M.dtype == np.float32 else np.float64
     X = M.astype(np.float64, copy=False)
     Xt = X.swapaxes(-1, -2)
-    w, Q = np.linalg.eigh(Xt @ X)
+    gram = Xt @ X
+    if not np.isfinite(gram.sum()):
+        return np.full(M.shape, np.nan, dtype)
+    w, Q = np.linalg.eigh(gram)
     if not np.all(w[..., :1] > 1e-8 * w[..., -1:]):
         return _polar_svd(X).astype(dtype, copy=False)
     U = X @ ((Q / np.sqrt(w)[..., None, :]) @ Q.swapaxes(-1, -2))

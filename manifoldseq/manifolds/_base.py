@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,9 +122,7 @@ class Manifold(ABC):
         if kind is None:
             return self.retractions[0] if self.retractions else None
         if kind not in self.retractions:
-            raise ValueError(
-                f"{self!r} has no retraction {kind!r}: choose one of {', '.join(map(repr, self.retractions)) or 'none'}"
-            )
+            raise ValueError(f"{self!r} has no retraction {kind!r}: it has {', '.join(self.retractions) or 'none'}")
         return kind
 
 
@@ -131,6 +130,14 @@ def _leaf_shapes(shape: Any) -> list[tuple[int, ...]]:
     if shape and isinstance(shape[0], tuple):
         return [leaf for part in shape for leaf in _leaf_shapes(part)]
     return [shape]
+
+
+def bound_of(name: str, bound: Any, below: float) -> float:
+    """Return a bound as a float, or raise a sentence unless it lies between 0 and `below`."""
+    if isinstance(bound, bool) or not isinstance(bound, Real) or not 0 < float(bound) < below:
+        wanted = f"number below {below}" if below < np.inf else "number"
+        raise ValueError(f"{name}(bound={bound!r}): bound must be a positive {wanted}")
+    return float(bound)
 
 
 def size(name: str, **sizes: int) -> None:

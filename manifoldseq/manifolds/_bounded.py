@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, size
+from ._base import Manifold, bound_of, size
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,7 @@ class BoundedDiagonal(Manifold):
 
     def __post_init__(self) -> None:
         size("BoundedDiagonal", n=self.n)
-        if not 0 < self.bound < np.inf:
-            raise ValueError(f"BoundedDiagonal(bound={self.bound!r}): bound must be a positive number")
+        object.__setattr__(self, "bound", bound_of("BoundedDiagonal", self.bound, np.inf))
 
     @property
     def shape(self) -> tuple[int]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, size
+from ._base import Manifold, bound_of, size
 from ._bounded import BoundedDiagonal
 from ._stiefel import Orthogonal, Stiefel
 
@@ -48,13 +48,15 @@ class _Factored(Manifold):
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
         return tuple([f.hessian(*args) for f, *args in zip(self.factors, x, egrad, ehess, u, strict=True)])
 
+    @property
+    def retractions(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The kinds that some factor knows; a factor that lacks one uses its default."""
+        return tuple(dict.fromkeys(kind for factor in self.factors for kind in factor.retractions))
+
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        return tuple(
-            [
-                f.retract(a, b, kind if kind in f.retractions or isinstance(f, _Factored) else None)
-                for f, a, b in zip(self.factors, x, u, strict=True)
-            ]
-        )
+        kind = None if kind is None else self._kind(kind)
+        steps = zip(self.factors, x, u, strict=True)
+        return tuple([f.retract(a, b, kind if kind in f.retractions else None) for f, a, b in steps])
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         return tuple([f.transport(a, b, c) for f, a, b, c in zip(self.factors, x, y, u, strict=True)])
@@ -193,8 +195,7 @@ class CanonicalLDS(_Factored):
             raise ValueError(
                 f"CanonicalLDS(m={self.m}, n={self.n}): the state dimension n cannot exceed the output dimension m"
             )
-        if not 0 < self.bound < 1:
-            raise ValueError(f"CanonicalLDS(bound={self.bound!r}): bound must lie between 0 and 1 for a stable system")
+        object.__setattr__(self, "bound", bound_of("CanonicalLDS", self.bound, 1))
         factors = (BoundedDiagonal(self.n, self.bound), Orthogonal(self.n), Stiefel(self.m, self.n))
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "names", ("lam", "V", "U"))

@@ -1,4 +1,4 @@
-"""The boundary of an objective: every call counted, every answer checked."""
+"""The boundary of an objective: calls for values and derivatives counted, their answers checked and copied."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ class Counter:
         def value_and_gradient(x: Point) -> tuple[float, Point]:
             self.nfev += share
             self.njev += share
-            fun, egrad = objective.value_and_gradient(freeze(x))  # type: ignore[misc]
-            return number(fun), _like(egrad, x, "gradient")
+            pair = objective.value_and_gradient(freeze(x))  # type: ignore[misc]
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise TypeError(f"value_and_gradient returned {type(pair).__name__}: it must return (value, gradient)")
+            return number(pair[0]), _like(pair[1], x, "gradient")
 
         def hessian_product(x: Point, u: Point) -> Point:
             self.nhev += share
@@ -61,11 +63,11 @@ def _like(gradient: Point, x: Point, what: str, where: str = "") -> Point:
         return tuple(
             [_like(g, part, what, f"{where}, factor {k}") for k, (g, part) in enumerate(zip(gradient, x, strict=True))]
         )
-    leaf = (
-        np.asarray(gradient, dtype=x.dtype)
-        if not isinstance(gradient, np.ndarray) or gradient.dtype != x.dtype
-        else gradient
-    )
+    leaf = np.asarray(gradient)
+    if leaf.dtype.kind not in "fiu":
+        raise TypeError(
+            f"the {what}{where} is {type(gradient).__name__} of dtype {leaf.dtype}: it must be a real array"
+        )
     if leaf.shape != x.shape:
         raise ValueError(f"the {what}{where} has shape {leaf.shape}, the point has {x.shape}")
-    return leaf
+    return np.array(leaf, dtype=x.dtype, order="C")  # a copy: an objective may reuse its own array

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import TypeVar
+from functools import update_wrapper
+from typing import Any, Generic, TypeVar
 
 from .._result import Point
 
@@ -16,7 +16,7 @@ def last_point(function: Callable[[Point], R]) -> Callable[[Point], R]:
 
     Value, gradient, Hessian products and block updates of one objective can share a forward pass this way. Identity is
     a valid key because points handed to an objective are read-only; the point is kept alive, so its identity is not
-    reused.
+    reused. The result can be pickled if `function` can.
 
     Examples
     --------
@@ -27,16 +27,22 @@ def last_point(function: Callable[[Point], R]) -> Callable[[Point], R]:
     >>> forward(x), forward(x), len(calls)
     (np.float64(3.0), np.float64(3.0), 1)
     """
-    slot: tuple[Point, R] | None = None
+    return _LastPoint(function)
 
-    @wraps(function)
-    def remembered(x: Point) -> R:
-        nonlocal slot
-        kept = slot
+
+class _LastPoint(Generic[R]):
+    def __init__(self, function: Callable[[Point], R]) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self.slot: tuple[Point, R] | None = None
+
+    def __call__(self, x: Point) -> R:
+        kept = self.slot
         if kept is not None and kept[0] is x:
             return kept[1]
-        result = function(x)
-        slot = (x, result)
+        result = self.function(x)
+        self.slot = (x, result)
         return result
 
-    return remembered
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _LastPoint, (self.function,)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,10 +13,8 @@ from .._problem import Problem
 from .._result import Measures, Point
 from ..linalg._tree import flatten, norm, unflattener
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 State = dict[str, Any]
+Dot = Callable[[np.ndarray, np.ndarray], float]
 
 
 class Solver(ABC):
@@ -24,6 +24,8 @@ class Solver(ABC):
     ----------
     needs : tuple of str
         The abilities of the objective that it uses, such as ``"value_and_gradient"``.
+    constraints : bool
+        Whether it takes the equalities and inequalities of a problem.
     deterministic : bool
         Whether the best point seen is returned; otherwise the last one.
     monotone : bool
@@ -31,6 +33,7 @@ class Solver(ABC):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
+    constraints: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
 
     @property
@@ -68,7 +71,7 @@ def evaluate(problem: Problem, x: Point) -> Iterate:
     return Iterate(x, fun, egrad, flat, inner(problem, x)(flat, flat) ** 0.5)
 
 
-def inner(problem: Problem, x: Point) -> Callable[[np.ndarray, np.ndarray], float]:
+def inner(problem: Problem, x: Point) -> Dot:
     """Return the inner product at `x` of flat tangent vectors."""
     manifold = problem.manifold
     if manifold.metric == "embedded":
@@ -79,3 +82,10 @@ def inner(problem: Problem, x: Point) -> Callable[[np.ndarray, np.ndarray], floa
 
 def _dot(u: np.ndarray, v: np.ndarray) -> float:
     return float(np.dot(u, v))
+
+
+def whole_numbers(solver: str, **options: Any) -> None:
+    """Raise a sentence unless every option is an integer of at least one."""
+    for name, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{solver}({name}={value!r}): {name} must be a whole number ≥ 1")

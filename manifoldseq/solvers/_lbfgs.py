@@ -10,7 +10,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten, unflattener
-from ._base import Iterate, Solver, State, evaluate, inner
+from ._base import Dot, Iterate, Solver, State, evaluate, inner, whole_numbers
 from ._search import armijo
 
 
@@ -49,86 +49,50 @@ class LBFGS(Solver):
     max_trials: int = 30
 
     def __post_init__(self) -> None:
-        if self.memory < 1 or self.max_trials < 1:
-            raise ValueError(f"LBFGS(memory={self.memory}, max_trials={self.max_trials}): both must be at least 1")
+        whole_numbers("LBFGS", memory=self.memory, max_trials=self.max_trials)
 
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the state without pairs."""
         at = evaluate(problem, point)
-        return _state(at, (), 0.0), at.measures()
+        return {**at._asdict(), "pairs": ()}, at.measures()
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Search along the quasi-Newton direction, and along the negative gradient if that fails."""
         manifold = problem.manifold
-        at = Iterate(state["x"], state["fun"], state["egrad"], state["grad"], state["grad_norm"])
-        tree = unflattener(at.x)
-        dot = inner(problem, at.x)
-        mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
-        free = None if mask is None else flatten(mask)
-        pairs = state["pairs"]
+        at = Iterate(*(state[name] for name in Iterate._fields))
+        tree, dot = unflattener(at.x), inner(problem, at.x)
+        kept = state["pairs"]
+        pairs = _on_free(kept, manifold.free(at.x, at.egrad), dot) if manifold.bounded else kept
         while True:
-            direction = -_two_loop(at.grad, pairs, dot, free)
+            direction = -_two_loop(at.grad, pairs, dot)
             if pairs:
                 direction = flatten(manifold.project(at.x, tree(direction)))
             slope = dot(at.grad, direction)
-            if pairs and not slope < -1e-10 * at.grad_norm * dot(direction, direction) ** 0.5:
-                pairs = ()
-                continue
-            first = 1.0 if pairs else min(1.0, state["first"] or 1.0 / max(at.grad_norm, 1e-300))
-            found = armijo(
-                problem,
-                at,
-                tree(direction),
-                direction,
-                slope,
-                first,
-                retraction=self.retraction,
-                max_trials=self.max_trials,
-                expand=not pairs,
-            )
+            found = None
+            if not pairs or slope < -1e-10 * at.grad_norm * dot(direction, direction) ** 0.5:
+                first = 1.0 if pairs else min(1.0, 1.0 / max(at.grad_norm, 1e-300))
+                found = armijo(problem, at, tree(direction), slope, first, self.retraction, self.max_trials, not pairs)
             if found is not None:
                 break
             if not pairs:
                 return state, at.measures(status=Status.NO_DECREASE)
-            pairs = ()
+            kept = pairs = ()
         new, t = found
-        s = flatten(new.x) - flatten(at.x)
-        if manifold.metric != "embedded":
+        if manifold.metric == "embedded":
+            s, y = flatten(new.x) - flatten(at.x), new.grad - at.grad
+        else:
             s = flatten(manifold.transport(at.x, new.x, tree(np.asarray(t * direction))))
             y = new.grad - flatten(manifold.transport(at.x, new.x, tree(at.grad)))
-        else:
-            y = new.grad - at.grad
-        if free is not None:
-            y = np.where(free, y, y.dtype.type(0))
-        sy = float(dot(s, y))
-        length = float(dot(s, s)) ** 0.5
-        if sy > 1e-12 * length * float(dot(y, y)) ** 0.5:
-            pairs = (*pairs[-(self.memory - 1) :], (s, y, sy)) if self.memory > 1 else ((s, y, sy),)
-        return _state(new, pairs, t), new.measures(step_size=length)
+        sy, length = dot(s, y), dot(s, s) ** 0.5
+        if sy > 1e-12 * length * dot(y, y) ** 0.5:
+            kept = (*kept, (s, y, sy))[-self.memory :]
+        return {**new._asdict(), "pairs": kept}, new.measures(step_size=length)
 
 
-def _state(at: Iterate, pairs: tuple[Any, ...], first: float) -> State:
-    return {
-        "x": at.x,
-        "fun": at.fun,
-        "egrad": at.egrad,
-        "grad": at.grad,
-        "grad_norm": at.grad_norm,
-        "pairs": pairs,
-        "first": first,
-    }
-
-
-def _two_loop(grad: np.ndarray, pairs: tuple[Any, ...], dot: Any, free: np.ndarray | None) -> np.ndarray:
-    """Return H·grad by the two-loop recursion, on the free coordinates."""
+def _two_loop(grad: np.ndarray, pairs: tuple[Any, ...], dot: Dot) -> np.ndarray:
+    """Return H·grad by the two-loop recursion."""
     if not pairs:
         return grad
-    if free is not None and not free.all():
-        held = np.flatnonzero(~free)
-        restricted = [(_without(s, held), _without(y, held)) for s, y, _ in pairs]
-        pairs = tuple([(s, y, sy) for s, y in restricted if (sy := dot(s, y)) > 1e-12 * (dot(s, s) * dot(y, y)) ** 0.5])
-        if not pairs:
-            return grad
     q = grad.copy()
     alphas = []
     for s, y, sy in reversed(pairs):
@@ -140,6 +104,16 @@ def _two_loop(grad: np.ndarray, pairs: tuple[Any, ...], dot: Any, free: np.ndarr
     for (s, y, sy), alpha in zip(pairs, reversed(alphas), strict=True):
         q += (alpha - dot(y, q) / sy) * s
     return q
+
+
+def _on_free(pairs: tuple[Any, ...], mask: Any, dot: Dot) -> tuple[Any, ...]:
+    """Return the pairs on the coordinates that no active bound holds, without those that lose their curvature."""
+    free = None if mask is None else flatten(mask)
+    if free is None or free.all():
+        return pairs
+    held = np.flatnonzero(~free)
+    restricted = [(_without(s, held), _without(y, held)) for s, y, _ in pairs]
+    return tuple([(s, y, sy) for s, y in restricted if (sy := dot(s, y)) > 1e-12 * (dot(s, s) * dot(y, y)) ** 0.5])
 
 
 def _without(vector: np.ndarray, held: np.ndarray) -> np.ndarray:

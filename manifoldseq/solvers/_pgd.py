@@ -12,7 +12,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten
-from ._base import Iterate, Solver, State, evaluate
+from ._base import Iterate, Solver, State, evaluate, whole_numbers
 from ._search import sufficient
 
 
@@ -56,12 +56,13 @@ class PGD(Solver):
 
     def __post_init__(self) -> None:
         rates = np.atleast_1d(self.step_size)
-        if rates.ndim != 1 or not np.all(np.isfinite(rates)) or not np.all(rates > 0):
-            raise ValueError(
-                f"PGD(step_size={self.step_size!r}): give a positive number, or one positive number per factor"
-            )
-        if self.halve_every is not None and self.halve_every < 1:
-            raise ValueError(f"PGD(halve_every={self.halve_every}): give a number of iterations ≥ 1, or None")
+        if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
+            raise ValueError(f"PGD(step_size={self.step_size!r}): give a positive number, or one per factor")
+        if not isinstance(self.backtracking, bool):
+            raise ValueError(f"PGD(backtracking={self.backtracking!r}): give True or False")
+        whole_numbers(
+            "PGD", max_trials=self.max_trials, **({} if self.halve_every is None else {"halve_every": self.halve_every})
+        )
 
     @property
     def monotone(self) -> bool:
@@ -76,11 +77,11 @@ class PGD(Solver):
                 f"PGD(step_size={self.step_size!r}) has {rates.size} rates, the point has {factors} factor(s)"
             )
         at = evaluate(problem, point)
-        return _state(at, 1.0, 0), at.measures()
+        return {**at._asdict(), "scale": 1.0, "count": 0}, at.measures()
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Move every factor along its descent curve."""
-        at = Iterate(state["x"], state["fun"], state["egrad"], state["grad"], state["grad_norm"])
+        at = Iterate(*(state[name] for name in Iterate._fields))
         curve = problem.manifold.descent_curve(at.x, at.egrad)
         start, egrad = flatten(at.x), flatten(at.egrad)
         halvings = 0 if self.halve_every is None else state["count"] // self.halve_every
@@ -94,23 +95,11 @@ class PGD(Solver):
             if enough or not self.backtracking:
                 length = float(np.dot(moved, moved)) ** 0.5
                 grown = min(1.0, 2.0 * scale) if trial == 0 else scale
-                return _state(new, grown, state["count"] + 1), new.measures(step_size=length)
+                state = {**new._asdict(), "scale": grown, "count": state["count"] + 1}
+                return state, new.measures(step_size=length)
             scale *= 0.5
         return state, at.measures(status=Status.NO_DECREASE)
 
     def _rates(self, scale: float) -> Any:
-        if isinstance(self.step_size, int | float):
-            return scale * self.step_size
-        return [scale * rate for rate in self.step_size] if len(self.step_size) > 1 else scale * self.step_size[0]
-
-
-def _state(at: Iterate, scale: float, count: int) -> State:
-    return {
-        "x": at.x,
-        "fun": at.fun,
-        "egrad": at.egrad,
-        "grad": at.grad,
-        "grad_norm": at.grad_norm,
-        "scale": scale,
-        "count": count,
-    }
+        rates = scale * np.atleast_1d(self.step_size)
+        return float(rates[0]) if rates.size == 1 else rates.tolist()

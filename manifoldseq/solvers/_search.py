@@ -18,13 +18,11 @@ def armijo(
     problem: Problem,
     at: Iterate,
     direction: Point,
-    flat: np.ndarray,
     slope: float,
     first: float,
-    *,
-    retraction: str | None = None,
-    max_trials: int = 30,
-    expand: bool = False,
+    retraction: str | None,
+    max_trials: int,
+    expand: bool,
 ) -> tuple[Iterate, float] | None:
     """Return the first accepted iterate along a direction and its step, or None.
 
@@ -50,8 +48,7 @@ def armijo(
         if sufficient(at, new.fun, predicted, t / first):
             if best is not None and new.fun >= best[0].fun:
                 return best
-            ahead = float(np.dot(new.grad, flat)) if manifold.metric == "embedded" else 0.0
-            if not expand or ahead > 0.5 * slope:
+            if not expand or manifold.metric != "embedded" or np.dot(new.grad, flatten(direction)) > 0.5 * slope:
                 return new, t
             best = new, t
             t *= 4.0

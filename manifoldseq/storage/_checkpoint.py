@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
-import zipfile
-from collections.abc import Mapping
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +51,25 @@ class Checkpoint:
     every_seconds: float = 60.0
     fingerprint: str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.directory, str | os.PathLike) or not str(self.directory):
+            raise CheckpointError(f"Checkpoint(directory={self.directory!r}): give the path of a directory")
+        if not isinstance(self.every_seconds, Real) or not self.every_seconds >= 0:
+            raise CheckpointError(f"Checkpoint(every_seconds={self.every_seconds!r}): give a number of seconds ≥ 0")
+        if not isinstance(self.fingerprint, str | None):
+            raise CheckpointError(f"Checkpoint(fingerprint={self.fingerprint!r}): give a string, or None")
+
+    def prepare(self) -> None:
+        """Create the directory and write to it, so that a run does not fail at its first checkpoint."""
+        try:
+            Path(self.directory).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.directory):
+                pass
+        except OSError as error:
+            raise CheckpointError(
+                f"no checkpoint can be written to {self.directory} ({error}): choose another"
+            ) from error
+
     def save(self, nit: int, state: State, record: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> Path:
         """Write a checkpoint durably under its final name, and remove all others but the one before."""
         directory = Path(self.directory)
@@ -62,25 +85,26 @@ class Checkpoint:
             }
         )
         arrays |= {f"column {name}": column for name, column in columns.items()}
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays, document=np.frombuffer(text.encode(), np.uint8))  # type: ignore[arg-type]
-        path = directory / f"checkpoint-{nit:010d}.npz"
-        temporary = directory / f".{path.name}.tmp"
-        with open(temporary, "wb") as file:
-            file.write(buffer.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        files = self._files()
-        now = files.index(path)  # files after this one are of an abandoned run
-        for old in files[:now] + files[now + 2 :]:
-            with contextlib.suppress(FileNotFoundError):
-                old.unlink()
+        with interrupts_held_back():
+            buffer = io.BytesIO()
+            np.savez(buffer, **arrays, document=np.frombuffer(text.encode(), np.uint8))  # type: ignore[arg-type]
+            path = directory / f"checkpoint-{nit:010d}.npz"
+            temporary = directory / f".{path.name}.tmp"
+            with open(temporary, "wb") as file:
+                file.write(buffer.getbuffer())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            handle = os.open(directory, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            files = self._files()
+            now = files.index(path)  # files after this one are of an abandoned run
+            for old in files[:now] + files[now + 2 :]:
+                with contextlib.suppress(FileNotFoundError):
+                    old.unlink()
         return path
 
     def load(self) -> tuple[State, dict[str, Any], dict[str, np.ndarray]] | None:
@@ -97,21 +121,25 @@ class Checkpoint:
                 with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                     document = json.loads(archive["document"].tobytes())
                     arrays = {key: archive[key] for key in archive.files if key != "document"}
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                    columns = {name: arrays[f"column {name}"] for name in document["columns"]}
+                for array in arrays.values():
+                    array.flags.writeable = False
+                found = document.get("format"), document["fingerprint"]
+                loaded = decode(document["state"], arrays), document["record"], columns
+                if len({len(column) for column in columns.values()}) > 1:
+                    raise ValueError("its history is incomplete")
+            except Exception as error:  # whatever a damaged file provokes: the one before it counts
                 failure = error
                 continue
-            if document.get("format") != FORMAT:
+            if found[0] != FORMAT:
                 raise CheckpointError(
-                    f"{path} has format {document.get('format')!r}, this version reads {FORMAT}: start without resume"
+                    f"{path} has format {found[0]!r}, this version reads {FORMAT}: start without resume"
                 )
-            if document["fingerprint"] != self.fingerprint:
+            if found[1] != self.fingerprint:
                 raise CheckpointError(
                     f"{path} belongs to other data or settings: choose another directory, or start without resume"
                 )
-            for array in arrays.values():
-                array.flags.writeable = False
-            columns = {name: arrays[f"column {name}"] for name in document["columns"]}
-            return decode(document["state"], arrays), document["record"], columns
+            return loaded
         if failure is not None:
             raise CheckpointError(
                 f"no checkpoint in {self.directory} can be read ({failure}): start without resume"
@@ -120,7 +148,23 @@ class Checkpoint:
 
     def child(self, name: str) -> Checkpoint:
         """Return the checkpoint of a part of this run, in a folder below."""
-        return Checkpoint(Path(self.directory) / name, self.every_seconds, self.fingerprint)
+        return dataclasses.replace(self, directory=Path(self.directory) / name)
 
     def _files(self) -> list[Path]:
         return sorted(Path(self.directory).glob("checkpoint-*.npz"), reverse=True)
+
+
+@contextlib.contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait until the block is complete (in the main thread, where it arrives)."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+    held: list[Any] = []
+    handler = signal.signal(signal.SIGINT, lambda *received: held.append(received))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if held and callable(handler):
+        handler(*held[-1])

@@ -37,11 +37,11 @@ def normalize(state: State, *, copy: bool = False) -> State:
     if kind in _PLAIN:
         return state
     if kind is np.ndarray:
+        if state.dtype.hasobject:
+            raise _Outside("is an array of Python objects: a state holds numeric arrays")
         flags = state.flags
         if flags.c_contiguous and not flags.writeable:
             return state
-        if state.dtype.hasobject:
-            raise _Outside("is an array of Python objects: a state holds numeric arrays")
         if copy or not flags.c_contiguous:
             state = np.array(state, order="C")
         state.flags.writeable = False

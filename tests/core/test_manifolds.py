@@ -252,7 +252,7 @@ def test_descent_curve_is_the_cayley_curve(name: str) -> None:
         (lambda: BoundedDiagonal(3, 0.0), "bound must be a positive number"),
         (lambda: BoundedDiagonal(3, np.nan), "bound must be a positive number"),
         (lambda: CanonicalLDS(2, 3), "cannot exceed the output dimension"),
-        (lambda: CanonicalLDS(3, 2, 1.0), "between 0 and 1"),
+        (lambda: CanonicalLDS(3, 2, 1.0), "positive number below 1"),
         (lambda: Product(), "at least one manifold"),
         (lambda: Product(Euclidean(2), Euclidean(2), names=("a", "a")), "one different name"),
         (lambda: Stiefel(4, 2).retract(np.eye(4, 2), np.zeros((4, 2)), "exp"), "has no retraction 'exp'"),

@@ -34,10 +34,10 @@ def test_off_the_manifold() -> None:
     [
         ((np.zeros(3), np.eye(3)), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
         (np.zeros(3), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
-        ((np.zeros(3), np.eye(3), np.eye(3, 6)), r"x0, factor 'U', has shape \(3, 6\), the manifold needs \(6, 3\)"),
+        ((np.zeros(3), np.eye(3), np.eye(3, 6)), r"x0, factor 'U' has shape \(3, 6\), the manifold needs \(6, 3\)"),
         (
             (np.zeros((1, 3)), np.eye(3), np.eye(6, 3)),
-            r"x0, factor 'lam', has shape \(1, 3\), the manifold needs \(3,\)",
+            r"x0, factor 'lam' has shape \(1, 3\), the manifold needs \(3,\)",
         ),
         ((np.array([0, np.nan, 0]), np.eye(3), np.eye(6, 3)), "NaN or infinite"),
         ((np.ones(3), np.eye(3), np.eye(6, 3)), r"x0 is off CanonicalLDS\(m=6, n=3, bound=0.9\) by 0.1"),
