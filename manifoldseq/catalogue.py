@@ -74,6 +74,21 @@ RECORDS = (
         "manifoldseq.solvers:PGD",
         summary="Projected gradient descent with one step size per factor (Algorithm 1 of the LDS paper)",
     ),
+    hooks.Reader("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
+    hooks.Reader("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),
+    hooks.Reader(
+        "mat", ("*.mat",), "manifoldseq.storage:read_mat", summary="MATLAB files, version 5 to 7.3: cells or arrays"
+    ),
+    hooks.Reader("ts", ("*.ts",), "manifoldseq.storage:read_ts", summary="Text files of aeon and sktime"),
+    hooks.Reader(
+        "csv", ("*.csv",), "manifoldseq.storage:read_csv", summary="Text in the long format: id, time, channels, label"
+    ),
+    hooks.Reader(
+        "parquet", ("*.parquet",), "manifoldseq.storage:read_parquet", summary="Parquet in the long format, as .csv"
+    ),
+    hooks.Reader(
+        "directory", ("*/",), "manifoldseq.storage:read_directory", summary="A folder of .npy or .csv, one per sequence"
+    ),
 )  # fmt: skip
 
 hooks.add_core(RECORDS)

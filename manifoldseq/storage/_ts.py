@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data import SequenceData
+from ._limits import ReadError
 
 
 def read_ts(path: str | PathLike[str]) -> SequenceData:
@@ -30,7 +31,7 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
 
     Raises
     ------
-    ValueError
+    ReadError
         One sentence naming the file, the line and what to do: not UTF-8, empty, no ``@data``, time stamps, a value that
         is no number, or a case that does not fit the header.
     FileNotFoundError
@@ -70,7 +71,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError:
         _refuse(path, number + 1, "the text is not UTF-8 here or soon after: save the file as UTF-8")
     if number == 0:
-        raise ValueError(f"{path} is empty: expected a .ts file with a header and an @data section")
+        raise ReadError(f"{path} is empty: expected a .ts file with a header and an @data section")
 
 
 @dataclass
@@ -87,7 +88,7 @@ class _Reader:
     labels: list[str] = field(default_factory=list)
 
     def header(self, number: int, line: str) -> None:
-        key, *values = line[1:].split()
+        key, *values = line[1:].split() or [""]
         value = values[0] if values else ""
         match key.lower():
             case "data":
@@ -168,11 +169,11 @@ class _Reader:
     def result(self) -> SequenceData:
         if not self.sequences:
             what = "no cases after @data" if self.in_data else "no @data line"
-            raise ValueError(f"{self.path} has {what}: the file is cut off or not in the .ts format")
+            raise ReadError(f"{self.path} has {what}: the file is cut off or not in the .ts format")
         labels = None
         if self.target:
             if bad := [text for text in self.labels if not _is_number(text)]:
-                raise ValueError(f"{self.path} has the target {bad[0]!r}, no number: write numbers, or use @classLabel")
+                raise ReadError(f"{self.path} has the target {bad[0]!r}, no number: write numbers, or use @classLabel")
             labels = np.array(self.labels, dtype=np.float64)
         elif self.classes is not None:
             labels = np.array(self.labels)
@@ -188,4 +189,4 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse(path: str, number: int, sentence: str) -> NoReturn:
-    raise ValueError(f"{path}, line {number}: {sentence}")
+    raise ReadError(f"{path}, line {number}: {sentence}")

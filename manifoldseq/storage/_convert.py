@@ -1,0 +1,240 @@
+"""Sequences from files of any kind and from other conventions, cut into windows and scaled."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import hooks
+from ._data import SequenceData
+from ._limits import FilePath, ReadError
+
+
+def read(path: FilePath, **options: Any) -> SequenceData:
+    """Read a file or folder with the reader registered for its name.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The name decides, in any case: ``*.npz``, ``*.ts``, …; a folder ends with ``/``. Of several readers that know
+        it the one with the longest pattern is taken, of equal ones the core's.
+    **options
+        Passed to the reader, such as ``variable=`` of `read_mat` or ``id=`` of `read_csv`.
+
+    Returns
+    -------
+    SequenceData
+
+    Raises
+    ------
+    ReadError
+        If no reader knows the name (those that exist are listed) or has such an option, or if the file is bad.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> read("walk.xyz")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: there is no file or folder walk.xyz
+    """
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file or folder {path}")
+    name = file.name.lower() + "/" * file.is_dir()
+    records = [cast(hooks.Reader, record) for _, record in hooks.records("readers")]
+    readers = {pattern: reader for reader in reversed(records) for pattern in reader.patterns}
+    matching = [pattern for pattern in readers if fnmatchcase(name, pattern)]
+    if not matching:
+        known = ", ".join(sorted(readers))
+        raise ReadError(f"{path}: no reader knows this name: rename or convert the file to one of {known}")
+    return _call(path, readers[max(matching, key=len)], options)
+
+
+def _call(path: FilePath, reader: hooks.Reader, options: dict[str, Any]) -> SequenceData:
+    from inspect import signature
+
+    function = cast(Any, reader.resolved().factory)
+    if options:
+        known = [name for name in signature(function).parameters if name != "path"]
+        if unknown := [name for name in options if name not in known]:
+            have = f"its options are {', '.join(known)}" if known else "it has none"
+            raise ReadError(f"{path}: the reader {reader.name!r} has no option {unknown[0]!r}: {have}")
+    return function(path, **options)
+
+
+def from_aeon(X: Any, y: ArrayLike | None = None) -> SequenceData:
+    """Take over a collection in aeon's convention, channels first.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d, T), or list of ndarray of shape (d, T_i)
+    y : array-like of shape (N,), optional
+        Labels.
+
+    Returns
+    -------
+    SequenceData
+
+    Raises
+    ------
+    ValueError
+        If a case is not two-dimensional, or y does not match in number.
+
+    Examples
+    --------
+    >>> [x.shape for x in from_aeon(np.zeros((2, 3, 50))).sequences]
+    [(50, 3), (50, 3)]
+    """
+    cases = [np.asarray(x) for x in X]
+    for i, x in enumerate(cases):
+        if x.ndim != 2:
+            raise ValueError(f"case {i} has shape {x.shape}: pass (d, T) arrays, channels first")
+    return SequenceData([x.T for x in cases], y)
+
+
+def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -> SequenceData:
+    """Split the rows of one array into sequences, as hmmlearn stores them.
+
+    Parameters
+    ----------
+    X : array-like of shape (sum of lengths, d)
+        The sequences one after the other.
+    lengths : array-like of int of shape (N,)
+        Their lengths, in order.
+    y : array-like of shape (N,), optional
+        Labels.
+
+    Returns
+    -------
+    SequenceData
+
+    Raises
+    ------
+    ValueError
+        If the lengths are not positive whole numbers that add up to the number of rows.
+
+    Examples
+    --------
+    >>> [x.shape for x in from_lengths(np.zeros((5, 2)), [3, 2]).sequences]
+    [(3, 2), (2, 2)]
+    """
+    rows = np.asarray(X, dtype=np.float64)
+    if rows.ndim != 2:
+        raise ValueError(f"X has shape {rows.shape}: pass the sequences one after the other, (sum of lengths, d)")
+    counts = np.asarray(lengths)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 1).any():
+        raise ValueError("lengths are not positive whole numbers: pass the number of time steps of each sequence")
+    total = sum(counts.tolist())
+    if total != len(rows):
+        raise ValueError(f"lengths add up to {total} but X has {len(rows)} rows: correct either")
+    return SequenceData(np.split(rows, np.cumsum(counts)[:-1]), y)
+
+
+def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None) -> SequenceData:
+    """Cut long recordings into windows of equal length.
+
+    Parameters
+    ----------
+    data : SequenceData, or array-like of shape (T, d) or (T,)
+        Recordings; each window inherits the label of its recording.
+    length : int
+        Time steps of a window.
+    step : int, optional
+        From the start of a window to that of the next; default `length`, no overlap. Steps at the end that fill no
+        window are left out.
+
+    Returns
+    -------
+    SequenceData
+        Windows of shape (length, d), in order; views of the recordings, not copies.
+
+    Raises
+    ------
+    ValueError
+        If length or step is not positive, or a recording is shorter than a window.
+
+    Examples
+    --------
+    >>> recording = np.arange(10.0)
+    >>> [x[:, 0].tolist() for x in windows(recording, 4, step=3).sequences]
+    [[0.0, 1.0, 2.0, 3.0], [3.0, 4.0, 5.0, 6.0], [6.0, 7.0, 8.0, 9.0]]
+    """
+    step = length if step is None else step
+    if length < 1 or step < 1:
+        raise ValueError(f"length is {length} and step is {step}: pass positive whole numbers")
+    data = data if isinstance(data, SequenceData) else SequenceData([_recording(data)])
+    cut, origin = [], []
+    for i, x in enumerate(data.sequences):
+        if len(x) < length:
+            raise ValueError(f"sequence {i} has {len(x)} time steps, fewer than one window of {length}: remove it")
+        starts = range(0, len(x) - length + 1, step)
+        cut += [x[start : start + length] for start in starts]
+        origin += [i] * len(starts)
+    return replace(data, sequences=cut, labels=None if data.labels is None else data.labels[origin])
+
+
+def _recording(data: ArrayLike) -> Any:
+    array = np.asarray(data, dtype=np.float64)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | None = None) -> SequenceData:
+    """Scale each channel, by one shift and one factor for all sequences and times.
+
+    Missing values are left out of the statistics and stay missing; a channel that does not vary is only shifted.
+
+    Parameters
+    ----------
+    data : SequenceData
+    mode : {"standard", "minmax", "robust"}
+        To mean 0 and (population) standard deviation 1, to the range from 0 to 1, or to median 0 and interquartile
+        range 1.
+    like : SequenceData, optional
+        Take the statistics from these sequences (training data) instead.
+
+    Returns
+    -------
+    SequenceData
+        New sequences; `data` stays as it is.
+
+    Raises
+    ------
+    ValueError
+        If the mode is unknown, the numbers of channels differ, or a channel has no finite value.
+
+    Examples
+    --------
+    >>> data = SequenceData([[[0.0], [2.0]], [[4.0]]])
+    >>> [x.ravel().tolist() for x in scale(data, "minmax").sequences]
+    [[0.0, 0.5], [1.0]]
+    """
+    if mode not in ("standard", "minmax", "robust"):
+        raise ValueError(f"mode is {mode!r}: choose 'standard', 'minmax' or 'robust'")
+    source = data if like is None else like
+    channels = {x.shape[1] for x in [*data.sequences, *source.sequences]}
+    if len(channels) != 1:
+        raise ValueError(f"sequences have {sorted(channels)} channels: pass sequences with the same channels")
+    shift, factor = _statistics(source.sequences, mode)
+    return replace(data, sequences=[(x - shift) / factor for x in data.sequences])
+
+
+def _statistics(sequences: Sequence[Any], mode: str) -> tuple[Any, Any]:
+    rows = np.concatenate(sequences)
+    rows = np.where(np.isfinite(rows), rows, np.nan)
+    if empty := np.flatnonzero(np.isnan(rows).all(axis=0)).tolist():
+        raise ValueError(f"channel {empty[0]} has no finite value: remove it")
+    if mode == "standard":
+        shift, spread = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0)
+    elif mode == "minmax":
+        shift = np.nanmin(rows, axis=0)
+        spread = np.nanmax(rows, axis=0) - shift
+    else:
+        low, shift, high = np.nanquantile(rows, (0.25, 0.5, 0.75), axis=0)
+        spread = high - low
+    return shift, np.where(spread > 0, spread, 1.0)

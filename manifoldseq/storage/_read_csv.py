@@ -1,0 +1,181 @@
+"""The reader of `.csv` files in the long format."""
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._data import SequenceData
+from ._limits import FilePath, ReadError, opened, require
+from ._read_long import Columns, Rows, assemble, choose_columns
+
+MISSING = frozenset(("", "?", "na", "n/a", "null", "none"))
+BLOCK = 1 << 14
+
+
+def read_csv(
+    path: FilePath,
+    *,
+    id: str | None = "id",
+    time: str | None = "time",
+    channels: Sequence[str] | None = None,
+    label: str | None = "label",
+    delimiter: str = ",",
+) -> SequenceData:
+    """Read sequences from a `.csv` file in the long format, one row per time step.
+
+    Parameters
+    ----------
+    path : str or path-like
+        UTF-8 text whose first line names the columns.
+    id : str or None
+        The column that says to which sequence a row belongs; None: the file is one sequence.
+    time : str or None
+        The column of numbers by which the rows of a sequence are sorted; None: they are in order.
+    channels : sequence of str, optional
+        The columns of the channels; default all others. Empty cells, ``?``, ``NA`` and ``NaN`` are missing values and
+        become NaN.
+    label : str or None
+        The column of the label, the same in all rows of a sequence. That of the default name may be missing.
+    delimiter : str
+        One character.
+
+    Returns
+    -------
+    SequenceData
+        Sequences in order of their first rows; labels as strings; the channels' names.
+
+    Raises
+    ------
+    ReadError
+        If the file is empty, not UTF-8 or too large for memory, if a column is missing, a row has another number of
+        cells, a cell is no number, a time occurs twice, or labels differ within a sequence.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "two.csv"
+    ...     _ = path.write_text("id,time,x,y,label\\na,1,5,6,up\\na,0,3,4,up\\nb,0,7,,down\\n")
+    ...     data = read_csv(path)
+    >>> data.sequences[0].tolist(), data.sequences[1].tolist(), data.labels.tolist()
+    ([[3.0, 4.0], [5.0, 6.0]], [[7.0, nan]], ['up', 'down'])
+    """
+    with parsed(path, delimiter) as lines:
+        header = [name.strip() for name in next(lines, [])]
+        columns = choose_columns(path, header, id=id, time=time, channels=channels, label=label)
+        table = _Table(path, header, columns, delimiter)
+        while block := list(islice(lines, BLOCK)):
+            table.add([cells for cells in block if cells])
+        return assemble(path, columns, table.rows(), table.place)
+
+
+@contextmanager
+def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
+    """Open a file and give its `csv.reader`; a sentence says in which line the text is not UTF-8."""
+    if len(delimiter) != 1:
+        raise ReadError(f"{path}: delimiter is {delimiter!r}: pass one character")
+    with opened(path, "a .csv file") as file:
+        try:
+            with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+                yield csv.reader(text, delimiter=delimiter, strict=True)
+        except UnicodeDecodeError:
+            raise ReadError(
+                f"{path}, line {_undecodable(path)}: the text is not UTF-8: save the file as UTF-8"
+            ) from None
+
+
+def number(cell: str) -> float:
+    """Return the number in a cell, NaN for a missing value; raises ValueError for anything else."""
+    return math.nan if cell.strip().lower() in MISSING else float(cell)
+
+
+def _undecodable(path: FilePath) -> int:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 1
+
+
+class _Codes(dict[str, int]):
+    """Numbers strings from 0 in the order in which they are first asked for."""
+
+    def __missing__(self, key: str) -> int:
+        self[key] = code = len(self)
+        return code
+
+
+class _Table:
+    """Collects the columns in use, block by block."""
+
+    def __init__(self, path: FilePath, header: list[str], columns: Columns, delimiter: str) -> None:
+        self.path, self.header, self.columns, self.delimiter = path, header, columns, delimiter
+        self.count = 0
+        self.numeric: list[NDArray[np.float64]] = []
+        self.codes: dict[str, list[NDArray[np.intp]]] = {name: [] for name in (columns.id, columns.label) if name}
+        self.names: dict[str, _Codes] = {name: _Codes() for name in self.codes}
+
+    def add(self, block: list[list[str]]) -> None:
+        width = len(self.header)
+        for i, cells in enumerate(block):
+            if len(cells) != width:
+                where = self.place(self.count + i)
+                raise ReadError(f"{self.path}, {where} has {len(cells)} cells, not {width}: complete or remove it")
+        cells_of = dict(zip(self.header, zip(*block, strict=True), strict=True)) if block else {}
+        names = [*filter(None, [self.columns.time]), *self.columns.channels]
+        numeric = np.empty((len(block), len(names)))
+        for j, name in enumerate(names if block else ()):
+            numeric[:, j] = self._numbers(name, cells_of[name])
+        self.numeric.append(numeric)
+        for name, codes in self.names.items():
+            numbered = map(codes.__getitem__, map(str.strip, cells_of[name])) if block else ()
+            self.codes[name].append(np.fromiter(numbered, np.intp, len(block)))
+        self.count += len(block)
+        require(self.path, self.count * (len(names) + len(self.names)), sum(map(len, self.names.values())))
+
+    def _numbers(self, name: str, cells: tuple[str, ...]) -> Any:
+        try:
+            return np.fromiter(map(float, cells), np.float64, len(cells))
+        except ValueError:
+            return [self._number(name, i, cell) for i, cell in enumerate(cells)]
+
+    def _number(self, name: str, i: int, cell: str) -> float:
+        try:
+            return number(cell)
+        except ValueError:
+            what = "write a number" if name == self.columns.time else "write a number, or nothing where it is missing"
+            where = f"{self.place(self.count + i)}, column {name!r}"
+            raise ReadError(f"{self.path}, {where} is {cell[:40]!r}, no number: {what}") from None
+
+    def rows(self) -> Rows:
+        numeric = np.concatenate(self.numeric) if self.numeric else np.empty((0, 1))
+        times, values = None, numeric
+        if self.columns.time is not None:
+            times, values = numeric[:, 0], numeric[:, 1:]
+            if len(bad := np.flatnonzero(~np.isfinite(times))):
+                raise ReadError(f"{self.path}, {self.place(bad[0])} has no {self.columns.time}: write a number")
+        ids, labels = (
+            None if name is None else np.concatenate(self.codes[name] or [np.empty(0, np.intp)])
+            for name in (self.columns.id, self.columns.label)
+        )
+        id_names, label_names = (list(self.names.get(name or "", ())) for name in (self.columns.id, self.columns.label))
+        return Rows(np.ascontiguousarray(values), times, ids, id_names, labels, label_names)
+
+    def place(self, row: int) -> str:
+        """Say in which line a row ends: the file is read again, since cells may hold line ends."""
+        with parsed(self.path, self.delimiter) as lines:
+            next(lines)
+            next(islice(filter(None, lines), int(row), None), None)
+            return f"line {lines.line_num}"

@@ -1,0 +1,125 @@
+"""The reader of folders: one sequence per file, one label per subfolder."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._data import SequenceData
+from ._limits import FilePath, ReadError, natural, record, require
+from ._read_csv import number, parsed
+from ._read_npz import read_array
+
+Float = NDArray[np.float64]
+
+
+def read_directory(path: FilePath) -> SequenceData:
+    """Read one sequence from each file of a folder.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv`` files, tables of numbers with a row
+        per time step and, optionally, the channels' names in the first. The files are all of one kind and taken in
+        natural order of their names (``walk2`` before ``walk10``). If there are only subfolders, their names are the
+        labels of the files in them. Hidden files are left out.
+
+    Returns
+    -------
+    SequenceData
+
+    Raises
+    ------
+    ReadError
+        If kinds of files are mixed, or files with folders, if there is no file, one is bad, or all are too large for
+        memory.
+    NotADirectoryError, FileNotFoundError
+        If there is no such folder.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name, steps in [("walk", 3), ("run", 2)]:
+    ...         (Path(folder) / name).mkdir()
+    ...         np.save(Path(folder) / name / "1.npy", np.zeros((steps, 2)))
+    ...     data = read_directory(folder)
+    >>> [x.shape for x in data.sequences], data.labels.tolist()
+    ([(2, 2), (3, 2)], ['run', 'walk'])
+    """
+    entries = _entries(Path(path))
+    if any(entry.is_dir() for entry in entries):
+        files = [
+            (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
+        ]
+        if wrong := [file for file, folder in files if file.is_dir() or file.name == folder]:
+            raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label and only files in them")
+    else:
+        files = [(file, None) for file in entries]
+    kinds = sorted({file.suffix.lower() for file, _ in files})
+    if len(kinds) != 1 or kinds[0] not in _KINDS:
+        found = f"files of the kinds {', '.join(kinds)[:80]}" if kinds else "no files"
+        raise ReadError(f"{path} has {found}: keep one kind, {' or '.join(_KINDS)}, with one sequence per file")
+    names, sequences = _read_all(path, [file for file, _ in files], _KINDS[kinds[0]])
+    labels = [label for _, label in files if label is not None]
+    return record(path, sequences, np.array(labels) if labels else None, name=Path(path).name, channel_names=names)
+
+
+def _entries(folder: Path) -> list[Path]:
+    entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    return sorted(entries, key=lambda entry: natural(entry.name))
+
+
+def _what(file: Path) -> str:
+    return "a folder in a subfolder" if file.is_dir() else "a file beside subfolders"
+
+
+def _read_all(
+    path: FilePath, files: list[Path], read: Callable[[Path], tuple[list[str] | None, Float]]
+) -> tuple[list[str] | None, list[Float]]:
+    names: list[str] | None = None
+    sequences: list[Float] = []
+    total = 0
+    for file in files:
+        names_here, x = read(file)
+        x = x[:, None] if x.ndim == 1 else x
+        if x.ndim != 2 or x.size == 0 or (sequences and x.shape[1] != sequences[0].shape[1]):
+            wanted = f"(T, {sequences[0].shape[1]}), as in {files[0].name}" if sequences else "(T, d)"
+            raise ReadError(f"{file} has an array of shape {x.shape}: save one sequence per file, {wanted}")
+        if sequences and names_here != names:
+            raise ReadError(f"{file} names its channels otherwise than {files[0].name}: use the same first line")
+        names, total = names_here, total + x.size
+        require(path, total, len(files))
+        sequences.append(x)
+    return names, sequences
+
+
+def _read_array(file: Path) -> tuple[None, Float]:
+    return None, read_array(file)
+
+
+def _read_table(file: Path) -> tuple[list[str] | None, Float]:
+    """Read a table of numbers with, optionally, names in the first line."""
+    names: list[str] | None = None
+    rows: list[list[float]] = []
+    with parsed(file) as lines:
+        for cells in filter(None, lines):
+            try:
+                row = [number(cell) for cell in cells]
+            except ValueError as error:
+                if names or rows:
+                    raise ReadError(f"{file}, line {lines.line_num}: {str(error)[:80]}: write numbers only") from None
+                names = [cell.strip() for cell in cells]
+                continue
+            rows.append(row)
+            if len(row) != (width := len(names or rows[0])):
+                where = f"{file}, line {lines.line_num}"
+                raise ReadError(f"{where} has {len(row)} cells, unlike the first with {width}: complete or remove it")
+            require(file, 4 * width * len(rows), len(rows))
+    if not rows:
+        raise ReadError(f"{file} has no row of numbers: write one row per time step")
+    return names, np.array(rows, dtype=np.float64)
+
+
+_KINDS = {".npy": _read_array, ".csv": _read_table}

@@ -1,0 +1,143 @@
+"""The reader of MATLAB files; the two formats behind the one ending are in modules of their own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._data import SequenceData
+from ._limits import FilePath, ReadError, as_labels, numbers, opened, record, require
+
+NUMERIC = frozenset(
+    "double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 logical".split()  # MATLAB's class names
+)
+LABELS = ("labels", "label", "y")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a file, not loaded yet: `load` returns an array, or the list of the arrays of a cell array."""
+
+    kind: str
+    shape: tuple[int, ...]
+    load: Callable[[], NDArray[Any] | list[NDArray[Any]]]
+
+    @property
+    def holds_sequences(self) -> bool:
+        """Whether it may be the sequences: a cell array, or numbers that are no vector."""
+        return self.kind == "cell" or (self.kind in NUMERIC and sum(n > 1 for n in self.shape) > 1)
+
+
+def read_mat(
+    path: FilePath, variable: str | None = None, labels: str | None = None, *, orientation: str = "time-first"
+) -> SequenceData:
+    """Read sequences from a MATLAB file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file of version 5 to 7 (``save -v7``), or 7.3 (``save -v7.3``, needs h5py).
+    variable : str, optional
+        The name of the sequences: a cell array of matrices, a three-dimensional array with the sequences along its
+        first dimension, or a matrix, one sequence. Needed only where more than one variable could be it.
+    labels : str, optional
+        The name of the labels: a vector, a cell array of strings or a character matrix with one label per row. By
+        default ``labels``, ``label`` or ``y``, if the file has one of them.
+    orientation : {"time-first", "channels-first"}
+        Whether a sequence is stored as (T, d) or as (d, T).
+
+    Returns
+    -------
+    SequenceData
+        Sequences of shape (T, d), float64; labels that are whole numbers as integers.
+
+    Raises
+    ------
+    ReadError
+        If the file is empty, damaged, cut off, of another version or too large for memory, or if the variables are not
+        there or hold something else.
+    ImportError
+        If the file is of version 7.3 and h5py is not installed.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import scipy.io
+    >>> cell = np.empty(2, dtype=object)
+    >>> cell[:] = [np.zeros((3, 20)), np.zeros((3, 30))]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "two.mat"
+    ...     scipy.io.savemat(path, {"walks": cell, "y": [1, 2]})
+    ...     data = read_mat(path, orientation="channels-first")
+    >>> [x.shape for x in data.sequences], data.labels.tolist()
+    ([(20, 3), (30, 3)], [1, 2])
+    """
+    if orientation not in ("time-first", "channels-first"):
+        raise ReadError(f"{path}: orientation is {orientation!r}: choose 'time-first' or 'channels-first'")
+    with opened(path, "a MATLAB file") as file:
+        require(path, file.seek(0, 2) // 8)
+        file.seek(0)
+        head = file.read(128)
+        file.seek(0)
+        if head[124:128] in (b"\x00\x01IM", b"\x01\x00MI"):
+            from ._read_mat5 import variables
+
+            return _choose(path, variables(path, file.read()), variable, labels, orientation)
+        if head[124:128] != b"\x00\x02IM" and not head.startswith(b"\x89HDF"):
+            raise ReadError(f"{path} is no MATLAB file of version 5 to 7.3: save it with save('-v7', …)")
+    from ._read_mat73 import opened_variables
+
+    with opened_variables(path) as found:
+        return _choose(path, found, variable, labels, orientation)
+
+
+def _choose(
+    path: FilePath, found: dict[str, Variable], variable: str | None, labels: str | None, orientation: str
+) -> SequenceData:
+    for name in (variable, labels):
+        if name is not None and name not in found:
+            raise ReadError(f"{path} has no variable {name!r}: it has {', '.join(sorted(found)[:10]) or 'none'}")
+    labels = labels or next((name for name in LABELS if name in found and name != variable), None)
+    if variable is None:
+        names = sorted(name for name in found if found[name].holds_sequences and name != labels)
+        if len(names) != 1:
+            what = (
+                f"several ({', '.join(names[:10])}): choose one with variable=…" if names else "none: save a cell array"
+            )
+            raise ReadError(f"{path}: of the variables that could be the sequences there are {what}")
+        variable = names[0]
+    return record(
+        path,
+        _sequences(path, variable, found[variable], orientation),
+        None if labels is None else _labels(path, labels, found[labels]),
+    )
+
+
+def _sequences(path: FilePath, name: str, variable: Variable, orientation: str) -> list[NDArray[np.float64]]:
+    if variable.kind != "cell" and variable.kind not in NUMERIC:
+        raise ReadError(f"{path}, variable {name!r} is of class {variable.kind}: save a cell array or a numeric array")
+    loaded = variable.load()
+    items = loaded if isinstance(loaded, list) else list(loaded) if loaded.ndim == 3 else [loaded]
+    sequences = []
+    for i, item in enumerate(items):
+        where = f"{path}, variable {name!r}, sequence {i}"
+        if item.ndim != 2:
+            raise ReadError(f"{where} has {item.ndim} dimensions: save matrices")
+        sequences.append(numbers(item if orientation == "time-first" else item.T, where))
+    return sequences
+
+
+def _labels(path: FilePath, name: str, variable: Variable) -> NDArray[Any]:
+    where = f"{path}, variable {name!r}"
+    loaded = variable.load()
+    if not isinstance(loaded, list):
+        return as_labels(loaded, where)
+    parts = [as_labels(item, where) for item in loaded]
+    if not parts or any(len(part) != 1 or part.dtype.kind != parts[0].dtype.kind for part in parts):
+        raise ReadError(f"{where} has a cell that is not one label: save one string or number in each cell")
+    return np.concatenate(parts)
