@@ -4,6 +4,7 @@ BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-warn-conflicts
 RUN   := $(VENV)/.installed
 DEV   := $(VENV)/.installed-dev
+DOCS  := $(VENV)/.installed-docs
 PYTEST := $(BIN)/python -m pytest -q -n 2 --strict-skips
 
 # small matrices: one BLAS thread per process
@@ -17,9 +18,11 @@ export MKL_NUM_THREADS := 1
 help:
 	@echo "make demo      cluster recorded speech, write runs/demo/report.html"
 	@echo "make test      lint, types, import contracts, fast tests"
-	@echo "make test-all  every test, the built wheel in a clean environment too"
+	@echo "make test-all  every test, the built wheel in a clean environment and the documentation too"
+	@echo "make faults    kill and resume a fit twenty times, compare what it leaves"
+	@echo "make docs      this version's documentation, into docs/_build/html"
 	@echo "make bench-lds measured speed against naive loops (make bench: every benchmark there is)"
-	@echo "make clean     remove the virtual environment and caches"
+	@echo "make clean     remove the virtual environment, caches and what was built"
 
 # the first Python >= 3.11 that runs and can make environments (PYTHON=... chooses another)
 $(VENV)/.created:
@@ -41,6 +44,10 @@ $(DEV): $(RUN)
 	@echo "Installing the tools for tests (once)"
 	@$(PIP) --editable '.[test,dev]' && touch $@
 
+$(DOCS): $(RUN)
+	@echo "Installing the tools for the documentation (once)"
+	@$(PIP) --editable '.[docs]' && touch $@
+
 demo: $(RUN)
 	@rm -rf runs/demo
 	@$(BIN)/manifoldseq fit lds-kmeans japanese-vowels \
@@ -55,8 +62,14 @@ lint: $(DEV)
 test: lint
 	$(PYTEST) -m "not slow"
 
-test-all: $(DEV)
+test-all: $(DEV) docs
 	$(PYTEST)
+
+# from nothing each time (half a minute): what is made from the code, and the gallery, is never stale
+docs: $(DOCS)
+	@rm -rf docs/_build docs/gallery docs/reference
+	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 bench-lds: $(RUN)
 	$(BIN)/python -m benchmarks.lds
@@ -74,10 +87,9 @@ bench-hierarchical:
 	@echo "make $@ is planned: it arrives with the hierarchical-encoding plugin." >&2; exit 1
 bench-scale:
 	@echo "make $@ is planned: it arrives with sharded sums and distributed execution." >&2; exit 1
-docs:
-	@echo "make $@ is planned: the HTML documentation arrives with the workbench milestone; read docs/*.md until then." >&2; exit 1
-faults:
-	@echo "make $@ is planned: the fault-injection suite arrives with distributed execution." >&2; exit 1
+# twenty rounds of kill -9 and resume; about ten minutes
+faults: $(RUN)
+	$(BIN)/python tests/faults/kill.py 20
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) docs/_build docs/gallery docs/reference .pytest_cache .ruff_cache .hypothesis build dist

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._stopping import CostChange, GradientNorm, MaxEvaluations, MaxIterations, MaxTime, StepSize, StoppingRule
     from .hooks import get_estimator, get_kernel, get_model, get_solver, hookimpl, register
     from .objectives import Objective, finite_sum, kernel, objective
+    from .storage import load
 
 __version__ = "0.1.0"
 
@@ -65,6 +66,7 @@ _NAMES = {
     "finite_sum": "objectives",
     "kernel": "objectives",
     "objective": "objectives",
+    "load": "storage",
 }
 
 __all__ = [
@@ -99,6 +101,7 @@ __all__ = [
     "iterate",
     "kernel",
     "linalg",
+    "load",
     "manifolds",
     "minimize",
     "objective",

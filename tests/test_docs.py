@@ -1,40 +1,148 @@
-"""Every ```python block of README.md and docs/ runs as written, one namespace per page."""
+"""Every ```python block of README.md and docs/ runs as written, one namespace per page, and every command is one."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import ModuleType
 
+import click
 import pytest
 
+import manifoldseq as ms
+from manifoldseq.cli._main import cli
+
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# a block is left out by the line before it:  <!-- skip: reason -->
-BLOCK = re.compile(r"(?P<skip><!-- skip[^\n]*-->\n+)?^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+DOCS = ROOT / "docs"
+BUILT = ("_build", "gallery", "reference")  # below docs/, made by `make docs`
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in BUILT),
+]
+# a block is left out by the line before it:  <!-- skip: reason -->; a page is slow by a line  <!-- slow: reason -->
+BLOCK = re.compile(
+    r"(?P<skip><!-- skip[^\n]*-->\n+)?^```(?P<language>python|console)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+EXAMPLES = sorted((DOCS / "examples").glob("plot_*.py"))
 
 
-def blocks(page: Path) -> list[str]:
+def blocks(page: Path, language: str) -> list[str]:
     """Return the code blocks of a page, each padded so that a traceback shows the page's line numbers."""
     text = page.read_text(encoding="utf-8")
     return [
         "\n" * text.count("\n", 0, found.start("code")) + found["code"]
         for found in BLOCK.finditer(text)
-        if not found["skip"]
+        if not found["skip"] and found["language"] == language
     ]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def commands(page: Path) -> list[list[str]]:
+    """Return the ``$ manifoldseq …`` lines of a page as arguments."""
+    lines = [line for block in blocks(page, "console") for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line)[2:] for line in lines if line.startswith("$ manifoldseq ")]
+
+
+def run(arguments: list[str], folder: Path) -> None:
+    """Run Python as a reader would: in a fresh interpreter, outside the checkout."""
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{arguments[-1]}\n{done.stdout}{done.stderr}"
+
+
+def page_parameters() -> list[object]:
+    """Return the pages with Python code, the slow ones marked."""
+    return [
+        pytest.param(page, marks=[pytest.mark.slow] if "<!-- slow" in page.read_text(encoding="utf-8") else [])
+        for page in PAGES
+        if blocks(page, "python")
+    ]
+
+
+@pytest.mark.parametrize("page", page_parameters(), ids=lambda page: page.name)
 def test_code_of_page_runs(page: Path, tmp_path: Path) -> None:
-    """Run the page as one reader would: top to bottom, in a fresh interpreter, outside the checkout."""
-    script = "".join(f"exec(compile({code!r}, {str(page)!r}, 'exec'), globals())\n" for code in blocks(page))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], cwd=tmp_path, env=os.environ, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    code = blocks(page, "python")
+    script = "".join(f"exec(compile({block!r}, {str(page)!r}, 'exec'), globals())\n" for block in code)
+    run(["-W", "error", "-c", script], tmp_path)
 
 
 def test_readme_has_code_to_run() -> None:
-    assert len(blocks(ROOT / "README.md")) >= 2
+    assert len(blocks(ROOT / "README.md", "python")) >= 2
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_commands_of_page_are_understood(page: Path) -> None:
+    """Every command and option exists; the parser alone neither runs anything nor looks for files."""
+    for name, *arguments in (line for line in commands(page) if not line[0].startswith("-")):
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, name
+        command.make_parser(click.Context(command, info_name=name)).parse_args(arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_commands_of_page_run(page: Path, tmp_path: Path) -> None:
+    """Type the page: its Python files and code first, then its commands in order."""
+    text = page.read_text(encoding="utf-8")
+    code = blocks(page, "python")
+    for name in re.findall(r"^The file `([\w.]+\.py)`", text, re.MULTILINE):
+        (tmp_path / name).write_text(code[0], encoding="utf-8")
+    run(["-c", "".join(code)], tmp_path)
+    for arguments in commands(page):
+        if "PACKAGE" not in arguments:
+            run(["-W", "error", "-m", "manifoldseq.cli", *arguments], tmp_path)
+
+
+def test_plugin_of_fifteen_lines_has_no_more() -> None:
+    model = blocks(DOCS / "plugin.md", "python")[0]
+    assert len([line for line in model.splitlines() if line.strip() and "import" not in line]) <= 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_example_of_gallery_runs(example: Path, tmp_path: Path) -> None:
+    run(["-W", "error", str(example)], tmp_path)
+
+
+@pytest.fixture
+def reference(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the module that makes pages from the code."""
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    return importlib.import_module("reference")
+
+
+def test_install_page_names_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    text = (DOCS / "install.md").read_text(encoding="utf-8")
+    assert not [extra for extra in set(extras) - {"test", "dev", "docs"} if f"[{extra}]" not in text]
+
+
+def test_reference_has_every_command_option_and_name(reference: ModuleType) -> None:
+    pages = reference.pages()
+    context = click.Context(cli, info_name="manifoldseq")
+    for name in cli.list_commands(context):
+        section = pages["command-line.rst"].split(f"\n.. program:: manifoldseq {name}\n")[1].split(".. program::")[0]
+        command = cli.get_command(context, name)
+        assert command is not None
+        for option in (one for one in command.params if isinstance(one, click.Option)):
+            assert all(re.search(rf"^\.\. option::.* {text}\b", section, re.MULTILINE) for text in option.opts)
+    for room in ms.hooks.__all__, ms.linalg.__all__:
+        listed = [page for name, page in pages.items() if name.startswith("api/")]
+        assert not [name for name in room if not any(re.search(rf"^(    |.. data:: ){name}$", p, re.M) for p in listed)]
+    for kind in ("solvers", "manifolds"):
+        assert all(f"``{record.name}``" in pages["catalogue.rst"] for _, record in ms.hooks.records(kind))
+
+
+def test_picture_of_the_house_has_every_room(reference: ModuleType) -> None:
+    picture = ElementTree.fromstring(reference.house.draw())
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    rooms = {path.stem for path in (ROOT / "manifoldseq").iterdir()} - {"__init__", "__pycache__", "py"}
+    assert rooms <= set(texts)
+    assert rooms == set(reference.house.SAYS)

@@ -15,6 +15,10 @@ def check(package: str) -> int:
     """Check everything that PACKAGE registers.
 
     PACKAGE is the import package of a plugin. The exit status is 1 if something fails.
+
+    \b
+    Example:
+      manifoldseq check manifoldseq_lds
     """
     enabled = [plugin for plugin in hooks.plugins() if not plugin.disabled]
     plugins = [plugin for plugin in enabled if plugin.package == package.replace("-", "_")]

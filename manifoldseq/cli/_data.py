@@ -1,6 +1,9 @@
 """DATA on the command line: the name of a data set, or a file or folder that a registered reader knows."""
 
+from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,14 +13,24 @@ from ..storage import ReadError, SequenceData, read
 from ._shared import BadInput
 
 
-def load_data(data: str) -> SequenceData:
-    """Read the file or folder of that name if there is one, else load the data set of that name."""
-    path = Path(data)
+def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
+    """Read the file or folder of that name if there is one, with options of its reader, else load the data set.
+
+    Raises
+    ------
+    BadInput
+        If there is neither, or it cannot be read, or a sequence has NaN or is empty.
+    """
     try:
-        loaded = read(path) if path.exists() else hooks.get_dataset(data).loader()
+        if Path(data).exists():
+            loaded = read(Path(data), **options)
+        elif options:
+            raise BadInput(f"--read sets options for reading a file, but there is no file or folder {data}")
+        else:
+            loaded = hooks.get_dataset(data).loader()
         check_sequences(loaded.sequences)
     except hooks.UnknownName as error:
-        raise BadInput(f"{data!r} is neither a file nor a data set: {error}") from error
+        raise BadInput(f"{data!r} is neither a file or folder nor a data set: {error}") from error
     except ReadError as error:
         raise BadInput(str(error)) from error
     except (ValueError, ImportError, OSError) as error:
@@ -33,8 +46,39 @@ def load_labels(path: Path, n_sequences: int) -> np.ndarray:
             if path.suffix == ".npy"
             else np.array(path.read_text("utf-8").splitlines())
         )
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:
         raise BadInput(f"{path} holds no labels: {error}") from error
     if labels.shape != (n_sequences,):
         raise BadInput(f"{path} holds labels of shape {labels.shape} for {n_sequences} sequences: give one label each")
     return labels
+
+
+def absolute(data: str) -> str:
+    """Return what names the same data in every folder."""
+    return str(Path(data).resolve()) if Path(data).exists() else data
+
+
+def as_input(kind: str, data: SequenceData, labels: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
+    """Return X and y for an estimator of ``"sequences"``, or of ``"samples"``: the rows of all sequences."""
+    if kind == "sequences":
+        return data.sequences, labels
+    rows = np.concatenate(data.sequences)
+    return rows, None if labels is None else np.repeat(labels, [len(sequence) for sequence in data.sequences])
+
+
+def describe(data: SequenceData, labels: np.ndarray | None) -> str:
+    """Return one line about the data."""
+    lengths = [len(sequence) for sequence in data.sequences]
+    classes = "" if labels is None else f", {len(np.unique(labels))} classes"
+    spread = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
+    return f"{len(lengths)} sequences of {spread} steps, {data.sequences[0].shape[1]} channels{classes}"
+
+
+def fingerprint(data: SequenceData | None, labels: np.ndarray | None, settings: Any) -> str:
+    """Return a digest of everything that a resumed run must have in common with the one before."""
+    digest = sha256(repr(settings).encode())
+    for sequence in () if data is None else data.sequences:
+        digest.update(repr(sequence.shape).encode())
+        digest.update(sequence.tobytes())
+    digest.update(b"" if labels is None else "\0".join(map(str, labels.tolist())).encode())
+    return digest.hexdigest()

@@ -1,7 +1,8 @@
 """``manifoldseq fit``: an estimator on data, into a run directory."""
 
 import time
-import traceback
+import warnings
+from contextlib import nullcontext
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -9,121 +10,205 @@ from typing import Any
 import click
 import numpy as np
 
-from .. import hooks
-from .._observers import Progress
+from .. import execution, hooks
 from .._result import Status
-from ..report import read_run, render_html
-from ..storage import SequenceData
-from ._data import load_data, load_labels
-from ._measures import BASELINE, baseline_measures, clustering_measures
-from ._run import RunDirectory, choose_directory, command_line
-from ._settings import parse_settings
-from ._shared import BadInput, echo_table
+from ..report import Fitted, clustering_measures, draw_plots, read_run, render_html, save_drawings
+from ..storage import CheckpointError, SequenceData, save_model
+from ._data import absolute, as_input, describe, fingerprint, load_data, load_labels
+from ._interrupt import interruptible
+from ._measures import BASELINE, baseline_measures
+from ._progress import Watch
+from ._run import RunDirectory, choose_directory, command_line, default_name
+from ._settings import check_names, parse_pairs, read_config
+from ._shared import (
+    BadInput,
+    completed_by,
+    config_option,
+    echo_table,
+    every_option,
+    output_option,
+    read_option,
+    resume_option,
+    seed_option,
+    set_option,
+)
+
+_STOPPING = ("max_iter", "tol")  # a resumed run may end later, or earlier, than was first asked for
+_CONFIG = {"estimator": str, "data": str, "labels": str}
 
 
 @click.command()
-@click.argument("estimator")
-@click.argument("data")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the estimator.")
+@click.argument("estimator", required=False, shell_complete=completed_by("estimators"))
+@click.argument("data", required=False, shell_complete=completed_by("datasets"))
+@set_option
+@config_option
+@read_option
 @click.option("--labels", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="One label per sequence.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random choices.")
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Run directory to write.")
+@seed_option
+@output_option
+@resume_option
+@every_option
+@click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Threads [1].")
+@click.option("--dask", metavar="ADDRESS", help="A cluster; not in this version, see --jobs.")
 def fit(
-    estimator: str, data: str, settings: tuple[str, ...], labels: Path | None, seed: int, output: Path | None
-) -> None:
+    estimator: str | None,
+    data: str | None,
+    settings: tuple[str, ...],
+    config: Path | None,
+    reading: tuple[str, ...],
+    labels: Path | None,
+    seed: int | None,
+    output: Path | None,
+    resume: bool,
+    every: float,
+    jobs: int,
+    dask: str | None,
+) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
 
-    DATA is the name of a data set, or a file that a registered reader knows. The run directory holds the metrics, the
-    history, the assignments and a report.
+    DATA is a file or folder that a registered reader knows (see `manifoldseq readers`), or the name of a data set. The
+    run directory holds run.json and run.toml from the start; history.csv, assignments.csv, model.npz, model.json,
+    metrics.json and report.html follow when the fit is done.
+
+    \b
+    Examples:
+      manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
+      manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
+      manifoldseq fit --config runs/bm/run.toml -o runs/again
+      manifoldseq fit --config runs/bm/run.toml -o runs/bm --resume
     """
-    model, parameters = _configure(estimator, settings, seed)
-    loaded = load_data(data)
+    if dask is not None:
+        raise BadInput("--dask comes with the engine milestone, distributed execution is not built yet: use --jobs N")
+    given = read_config(config, _CONFIG)
+    estimator, data = estimator or given.get("estimator"), data or given.get("data")
+    if estimator is None or data is None:
+        raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
+    labels = labels or (Path(given["labels"]) if "labels" in given else None)
+    chosen = {**given["set"], **parse_pairs(settings)}
+    if seed is not None and not any(setting.startswith("random_state=") for setting in settings):
+        chosen.pop("random_state", None)
+    used_seed: int = given.get("seed", 0) if seed is None else seed
+    record, model = _configure(estimator, chosen, used_seed)
+    read_options = {**given["read"], **parse_pairs(reading, "--read")}
+    directory = choose_directory(output, default_name(estimator, data), resume)
+    if directory is None:
+        click.echo(f"The run in {output} is finished: nothing to resume.")
+        return 0
+    loaded = load_data(data, read_options)
     truth = loaded.labels if labels is None else load_labels(labels, len(loaded))
-    directory = choose_directory(output, f"{estimator}-{data}".replace("/", "-").replace(":", "-"))
-    options = [f"--set={setting}" for setting in settings] + ([f"--labels={labels}"] if labels else [])
+    parameters = model.get_params(deep=False)
+    mark = fingerprint(loaded, truth, [estimator, {k: v for k, v in parameters.items() if k not in _STOPPING}])
     about = {
-        "command": command_line(["fit", estimator, data, *options, f"--seed={seed}"]),
+        "command": command_line(["fit", *_arguments(estimator, data, chosen, read_options, labels, used_seed)]),
         "estimator": estimator,
         "data": data,
-        "about": _about(loaded, truth),
-        "seed": seed,
+        "about": describe(loaded, truth),
+        "seed": used_seed,
         "parameters": parameters,
+        "fingerprint": mark,
     }
-    repeat = {"estimator": estimator, "data": data, "labels": labels, "seed": seed, "set": parameters}
+    repeat = {
+        "estimator": estimator,
+        "data": absolute(data),
+        "labels": labels and str(labels.resolve()),
+        "seed": used_seed,
+        "read": read_options,
+        "set": parameters,
+    }
     run = RunDirectory(directory, about, repeat)
-    run.create()
-    seconds = _fit(run, model, loaded.sequences, truth)
-    metrics = _write(run, model, loaded, truth, seed, seconds)
+    with run.writing():
+        resumed = resume and run.has_checkpoint()
+        options = _fit_options(estimator, model, run, every, mark, resume)
+        X, y = as_input(record.input, loaded, truth)
+        with interruptible(), execution.using("threads", jobs) if jobs > 1 else nullcontext():
+            seconds = _fit(run, model, X, y, options, resumed)
+        fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
+        metrics = _write(run, fitted, used_seed, seconds)
     click.echo(f"{data}: {about['about']}")
     _echo_metrics(estimator, metrics)
     click.echo(f"Report: {directory / 'report.html'}")
+    return 0
 
 
-def _configure(name: str, settings: tuple[str, ...], seed: int) -> tuple[Any, dict[str, Any]]:
+def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Estimator, Any]:
     try:
         record = hooks.get_record(hooks.Estimator, name)
     except ValueError as error:
         raise BadInput(str(error)) from error
     except ImportError as error:  # the plugin is broken, not the input
         raise click.ClickException(str(error)) from error
-    if record.input != "sequences":
-        raise BadInput(f"estimator {name!r} takes {record.input}: only those for sequences can be fitted from here")
+    if record.input == "views":
+        raise BadInput(f"estimator {name!r} takes views: only those for sequences or samples can be fitted from here")
     model = record.factory()
     known = model.get_params(deep=False)
-    values = parse_settings(settings, known, f"estimator {name!r}")
-    if "random_state" in known:
-        values.setdefault("random_state", seed)
-    return model.set_params(**values), {key: model.get_params(deep=False)[key] for key in known}
+    check_names(chosen, known, f"estimator {name!r}")
+    seeded = {"random_state": seed} if "random_state" in known else {}
+    return record, model.set_params(**{**seeded, **chosen})
 
 
-def _about(data: SequenceData, labels: np.ndarray | None) -> str:
-    lengths = [len(sequence) for sequence in data.sequences]
-    classes = "" if labels is None else f", {len(np.unique(labels))} classes"
-    spread = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
-    return f"{len(lengths)} sequences of {spread} steps, {data.sequences[0].shape[1]} channels{classes}"
+def _arguments(
+    estimator: str, data: str, chosen: dict[str, Any], reading: dict[str, Any], labels: Path | None, seed: int
+) -> list[Any]:
+    pairs = [f"--set={name}={value}" for name, value in chosen.items()]
+    pairs += [f"--read={name}={value}" for name, value in reading.items()]
+    return [estimator, data, *pairs, f"--labels={labels}" if labels else None, f"--seed={seed}"]
 
 
-def _fit(run: RunDirectory, model: Any, sequences: list[np.ndarray], labels: np.ndarray | None) -> float:
-    watchable = "observers" in signature(model.fit).parameters
-    options = {"observers": [Progress(description=type(model).__name__)]} if watchable else {}
+def _fit_options(name: str, model: Any, run: RunDirectory, every: float, mark: str, resume: bool) -> dict[str, Any]:
+    """Return what `fit` of this estimator takes of observers, checkpoint and resume."""
+    takes = signature(model.fit).parameters
+    options: dict[str, Any] = {}
+    if "observers" in takes:
+        options["observers"] = [Watch(name, getattr(model, "max_iter", None))]
+    if "checkpoint" in takes:
+        options["checkpoint"] = run.checkpoint(every, mark)
+    if resume and "resume" in takes:
+        options["resume"] = True
+    elif resume:
+        click.echo(f"{name} keeps no checkpoints: starting at the beginning.", err=True)
+    return options
+
+
+def _fit(run: RunDirectory, model: Any, X: Any, y: Any, options: dict[str, Any], resumed: bool) -> float:
     start = time.perf_counter()
     try:
-        model.fit(sequences, labels, **options)
-        if getattr(model, "status_", None) is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        run.end("interrupted")
+        model.fit(X, y, **options)
+    except CheckpointError as error:
+        raise BadInput(str(error)) from error
+    except np.linalg.LinAlgError:  # a ValueError, but not one of the input
         raise
-    except Exception as error:
-        if isinstance(error, ValueError) and not isinstance(error, np.linalg.LinAlgError):
-            run.remove()  # an estimator validates in fit: that is bad input, and leaves nothing behind
-            raise BadInput(str(error)) from error
-        run.end("failed", error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
-        raise click.ClickException(f"{type(error).__name__}: {error} (traceback in {run.path / 'run.json'})") from error
+    except ValueError as error:
+        if resumed or run.has_checkpoint():
+            raise
+        raise BadInput(str(error)) from error  # an estimator validates in fit: that leaves nothing behind
+    if getattr(model, "status_", None) is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     return time.perf_counter() - start
 
 
-def _write(
-    run: RunDirectory, model: Any, data: SequenceData, truth: np.ndarray | None, seed: int, seconds: float
-) -> dict[str, float]:
-    history = getattr(model, "history_", None)
-    if history is not None:
-        run.write_columns("history.csv", history)
-    metrics: dict[str, float] = {}
-    clusters = getattr(model, "labels_", None)
+def _write(run: RunDirectory, fitted: Fitted, seed: int, seconds: float) -> dict[str, float]:
+    """Write what was computed; each file appears as a whole, in the order in which it can be relied on."""
+    labels, clusters = fitted.labels, fitted.clusters
+    if fitted.history:
+        run.write_columns("history.csv", fitted.history)
     if clusters is not None:
-        columns = {"label": truth} if truth is not None else {}
-        run.write_columns("assignments.csv", {**columns, "cluster": clusters})
-        if truth is not None:
-            metrics |= clustering_measures(truth, clusters)
-    metrics["seconds"] = seconds
-    if clusters is not None and truth is not None:
-        metrics |= baseline_measures(data.sequences, truth, len(np.unique(clusters)), seed)
+        run.write_columns("assignments.csv", {**({} if labels is None else {"label": labels}), "cluster": clusters})
+    save_model(fitted.estimator, run.path)
+    metrics: dict[str, float] = {"seconds": seconds}
+    if clusters is not None and labels is not None:
+        metrics = {**clustering_measures(labels, clusters), **metrics}
+        if isinstance(fitted.data, SequenceData):
+            metrics |= baseline_measures(fitted.X, labels, len(np.unique(clusters)), seed)
     run.write_json("metrics.json", metrics)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        save_drawings(run.path, draw_plots(fitted))
+    for warning in caught:
+        click.echo(f"Warning: {warning.message}", err=True)
     page = read_run(run.path)
     page.run.update(state="done", baseline=BASELINE)
     run.write("report.html", render_html([page]))
-    run.end("done", baseline=BASELINE)
+    run.done(baseline=BASELINE)
     return metrics
 
 

@@ -1,21 +1,47 @@
 """The group of commands; a command's file is imported when it is asked for."""
 
-import difflib
+import errno
+import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
 import click
 
-from .. import hooks
+from .. import __version__, hooks
+from ._shared import suggestion
 
 _COMMANDS = {
+    "fit": "_fit:fit",
+    "apply": "_apply:apply",
+    "solve": "_solve:solve",
+    "report": "_report:report",
     "plugins": "_plugins:plugins",
     **{name: f"_listings:{name}" for name in hooks.KINDS if name != "domains"},
-    "fit": "_fit:fit",
-    "report": "_report:report",
     "check": "_check:check",
+    "new-plugin": "_new_plugin:new_plugin",
+    "reproduce": "_reproduce:reproduce",
+    "doctor": "_doctor:doctor",
 }
+
+_EPILOG = """
+\b
+Examples:
+  manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
+  manifoldseq apply runs/bm basic-motions -o clusters.csv
+  manifoldseq COMMAND --help
+
+\b
+Exit status: 0 done; 1 failed; 2 bad input; 130 interrupted.
+
+\b
+Completion in the shell, for bash (zsh and fish alike):
+  eval "$(_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq)"
+
+Plain text is printed, without colours, so NO_COLOR changes nothing; progress is shown on a terminal only. The plugins
+in MANIFOLDSEQ_DISABLE_PLUGINS (a,b) are left out, MANIFOLDSEQ_PLUGINS names the only ones to load.
+"""
 
 
 class _Commands(click.Group):
@@ -37,9 +63,9 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
-            close = difflib.get_close_matches(args[0], known, 1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise click.UsageError(f"unknown command {args[0]!r}: {hint}There are {', '.join(known)}.")
+            raise click.UsageError(
+                f"unknown command {args[0]!r}: {suggestion(args[0], known)}There are {', '.join(known)}."
+            )
         return super().resolve_command(ctx, args)
 
     def _of_plugins(self) -> dict[str, click.Command]:
@@ -58,7 +84,8 @@ class _Commands(click.Group):
         return self._added
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """Manifold optimization for sequences and multi-view data."""
 
@@ -78,10 +105,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         status = cli.main(arguments, "manifoldseq", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return 130
+    except OSError as error:
+        if error.errno != errno.EPIPE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what reads our output has ended: say no more
+        return 1
     return status if isinstance(status, int) else 0

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from ..report import read_run, render_html
+from ..storage._files import write_durably
 from ._shared import BadInput
 
 
@@ -14,12 +15,23 @@ from ._shared import BadInput
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: report.html in RUN_DIR, or here."
 )
 def report(run_dirs: tuple[Path, ...], output: Path | None) -> None:
-    """Write one HTML page about one or more runs."""
+    """Write one HTML page about one or more runs.
+
+    It holds everything it shows, and opens without a network. Several runs are shown side by side.
+
+    \b
+    Examples:
+      manifoldseq report runs/bm
+      manifoldseq report runs/bm runs/demo -o both.html
+    """
     try:
         page = render_html([read_run(directory) for directory in run_dirs])
     except ValueError as error:
         raise BadInput(str(error)) from error
     if output is None:
         output = run_dirs[0] / "report.html" if len(run_dirs) == 1 else Path("report.html")
-    output.write_text(page, encoding="utf-8")
+    try:
+        write_durably(output, page.encode())
+    except OSError as error:
+        raise BadInput(f"{output} cannot be written: {error.strerror}") from error
     click.echo(f"Report: {output}")

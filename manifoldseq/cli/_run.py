@@ -3,16 +3,29 @@
 import csv
 import io
 import json
-import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import click
+
+from ..report import save_drawings
+from ..storage import Checkpoint
+from ..storage._files import write_durably
+from ..storage._model import package_versions
+from ._lock import LOCK, locked
+from ._settings import to_config
 from ._shared import BadInput
+from ._toml import toml
+
+_OUTPUTS = ("report.html", "metrics.json", "model.json", "model.npz", "assignments.csv", "history.csv")
+_CHECKPOINT = "checkpoint"
 
 
 class RunDirectory:
@@ -20,28 +33,55 @@ class RunDirectory:
 
     def __init__(self, path: Path, about: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         self.path = path
-        self._about = {"format": 1, "state": "running", **about, "started": _now(), "versions": _versions()}
+        self._about = {"format": 1, "state": "running", **about, "started": _now(), "versions": package_versions()}
         self._settings = settings
 
-    def create(self) -> None:
-        """Make the directory, with `run.json` and `run.toml`."""
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Make and lock the directory, write `run.json` and `run.toml`, and record how the block ends.
+
+        Bad input leaves everything as it was; Ctrl-C is recorded as ``interrupted``, any other exception as ``failed``.
+        """
+        made = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
-        for old in _FILES:
-            (self.path / old).unlink(missing_ok=True)
-        self.write_json("run.json", self._about)
-        self.write("run.toml", toml(self._settings))
+        with locked(self.path):
+            before = {name: _bytes(self.path / name) for name in ("run.json", "run.toml")}
+            refused: BadInput | None = None
+            try:
+                self._begin(before["run.json"])
+                yield
+            except BadInput as error:
+                self._restore(before)
+                refused = error
+            except KeyboardInterrupt:
+                self.end("interrupted")
+                raise
+            except Exception as error:
+                sentence = f"{type(error).__name__}: {error}"
+                self.end("failed", error=sentence, traceback=traceback.format_exc())
+                raise click.ClickException(f"{sentence} (traceback in {self.path / 'run.json'})") from error
+        if refused is not None:
+            if made:
+                shutil.rmtree(self.path)
+            raise refused
+
+    def checkpoint(self, every_seconds: float, fingerprint: str) -> Checkpoint:
+        """Return the checkpoint of this run."""
+        return Checkpoint(self.path / _CHECKPOINT, every_seconds, fingerprint)
+
+    def has_checkpoint(self) -> bool:
+        """Return whether something was computed that can be continued."""
+        return _has_checkpoint(self.path)
+
+    def done(self, **more: Any) -> None:
+        """Write the last state, and remove the checkpoint that is no longer needed."""
+        self.end("done", **more)
+        shutil.rmtree(self.path / _CHECKPOINT, ignore_errors=True)
 
     def end(self, state: str, **more: Any) -> None:
-        """Write the last state: ``done``, ``failed`` or ``interrupted``."""
+        """Write a state: ``done``, ``failed`` or ``interrupted``."""
         self._about |= {"state": state, "finished": _now(), **more}
         self.write_json("run.json", self._about)
-
-    def remove(self) -> None:
-        """Take back what `create` made, because the input was refused."""
-        for name in ("run.json", "run.toml"):
-            (self.path / name).unlink(missing_ok=True)
-        if not any(self.path.iterdir()):
-            self.path.rmdir()
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file."""
@@ -49,79 +89,104 @@ class RunDirectory:
 
     def write_columns(self, name: str, columns: Mapping[str, Iterable[Any]]) -> None:
         """Write equally long columns as CSV."""
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-        self.write(name, buffer.getvalue())
+        self.write(name, csv_text(columns))
 
     def write(self, name: str, text: str) -> None:
-        """Write a file under another name, make it durable, then rename it."""
-        temporary = self.path / f".{name}.tmp"
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path / name)
+        """Write a file, whole or not at all."""
+        write_durably(self.path / name, text.encode())
+
+    def _begin(self, before: bytes | None) -> None:
+        for old in _OUTPUTS:
+            (self.path / old).unlink(missing_ok=True)
+        save_drawings(self.path, ())
+        if before is not None and self.has_checkpoint():
+            earlier = _document(before)
+            self._about["started"] = earlier.get("started", self._about["started"])
+            self._about["resumed"] = [*earlier.get("resumed", ()), _now()]
+        self.write_json("run.json", self._about)
+        self.write("run.toml", toml(to_config(self._settings)))
+
+    def _restore(self, before: Mapping[str, bytes | None]) -> None:
+        for name, data in before.items():
+            if data is None:
+                (self.path / name).unlink(missing_ok=True)
+            else:
+                write_durably(self.path / name, data)
 
 
-_FILES = ("report.html", "metrics.json", "history.csv", "assignments.csv")
+def choose_directory(output: Path | None, name: str, resume: bool) -> Path | None:
+    """Return where a run is to be written, or None if it is to be resumed but finished.
 
-
-def choose_directory(output: Path | None, name: str) -> Path:
-    """Return `output` if a run may be written there, or the first free ``runs/NAME``, ``runs/NAME-2``, …
+    Parameters
+    ----------
+    output : Path or None
+        None: the first free of ``runs/NAME``, ``runs/NAME-2``, …
+    name : str
+    resume : bool
+        Take a directory with a checkpoint.
 
     Raises
     ------
     BadInput
-        If `output` is a finished run, or something that is no run at all.
+        If `output` is a finished or resumable run that is not to be resumed, or something that is no run at all.
     """
     if output is None:
+        if resume:
+            raise BadInput("--resume needs to know which run: add -o RUN_DIR")
         free = (Path("runs") / (name if i == 1 else f"{name}-{i}") for i in count(1))
         return next(path for path in free if not path.exists())
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+    if not output.exists() or (output.is_dir() and all(entry.name == LOCK for entry in output.iterdir())):
         return output
-    try:
-        state = json.loads((output / "run.json").read_text(encoding="utf-8"))["state"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{output} exists and is no run directory: choose another with -o") from error
+    state = _document(_bytes(output / "run.json") or b"").get("state")
+    if state is None:
+        raise BadInput(f"{output} exists and is no run directory: choose another with -o")
     if state == "done":
+        if resume:
+            return None
         raise BadInput(f"{output} holds a finished run: choose another directory with -o, or remove it")
+    if not resume and _has_checkpoint(output):
+        raise BadInput(f"{output} holds an unfinished run: continue it with --resume, or choose another with -o")
     return output
 
 
-def command_line(arguments: Sequence[str]) -> str:
-    """Return a command as it can be pasted into a shell."""
-    return shlex.join(["manifoldseq", *arguments])
+def default_name(what: str, data: str | None) -> str:
+    """Return the name of a run directory for an estimator or model on data."""
+    source = "" if data is None else Path(data).stem if Path(data).exists() else data
+    return "-".join(part.replace("/", "-").replace(":", "-") for part in (what, source) if part)
 
 
-def toml(settings: Mapping[str, Any]) -> str:
-    """Write settings as TOML: scalars, lists, and one level of tables; None is left out."""
-    flat = [f"{name} = {_toml(value)}" for name, value in settings.items() if not isinstance(value, Mapping | None)]
-    for table, values in settings.items():
-        if isinstance(values, Mapping):
-            flat += ["", f"[{table}]"]
-            flat += [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
-    return "\n".join(flat) + "\n"
+def command_line(arguments: Sequence[Any]) -> str:
+    """Return a command as it can be pasted into a shell; None is left out."""
+    return shlex.join(["manifoldseq", *(str(argument) for argument in arguments if argument is not None)])
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    if isinstance(value, bool | int | float):
-        return str(value).lower()
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+def csv_text(columns: Mapping[str, Iterable[Any]]) -> str:
+    """Return equally long columns as CSV."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return buffer.getvalue()
+
+
+def _has_checkpoint(directory: Path) -> bool:
+    return any((directory / _CHECKPOINT).rglob("checkpoint-*.npz"))
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in ("manifoldseq", "numpy", "scipy", "scikit-learn"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

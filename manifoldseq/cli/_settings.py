@@ -1,34 +1,79 @@
-"""``--set name=value``: the parameters of an estimator from the command line."""
+"""Settings from the command line, ``--set name=value``, and from a file, ``--config run.toml``."""
 
 import ast
-import difflib
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from ._shared import BadInput
+from ._shared import BadInput, suggestion
 
 
-def parse_settings(settings: Iterable[str], known: Iterable[str], what: str) -> dict[str, Any]:
-    """Parse ``name=value`` pairs; a value is a Python literal, or else a string.
+def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
+    """Parse ``name=value`` pairs; a value is a Python literal, or else a string."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise BadInput(f"{option} {pair!r} has no '=': write {option} name=value")
+        values[name.strip()] = _literal(text)
+    return values
+
+
+def check_names(values: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse a name that is not known.
 
     Raises
     ------
     BadInput
-        If a pair has no ``=``, or its name is not among `known`.
+        The sentence suggests the nearest name and lists all.
     """
     names = sorted(known)
-    values: dict[str, Any] = {}
-    for setting in settings:
-        name, separator, text = setting.partition("=")
-        name = name.strip()
-        if not separator:
-            raise BadInput(f"--set {setting!r} has no '=': write --set name=value")
+    for name in values:
         if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise BadInput(f"{what} has no parameter {name!r}: {hint}It has {', '.join(names)}")
-        values[name] = _literal(text)
-    return values
+            have = f"It has {', '.join(names)}" if names else "It has none"
+            raise BadInput(f"{what} has no parameter {name!r}: {suggestion(name, names)}{have}")
+
+
+def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
+    """Read a ``run.toml``.
+
+    Parameters
+    ----------
+    path : Path or None
+        None gives nothing.
+    known : mapping of str to type
+        The keys that the command takes, with the types of their values.
+
+    Returns
+    -------
+    dict
+        ``"set"`` and ``"read"`` are always there; what the list ``none`` names is None in ``"set"``.
+    """
+    if path is None:
+        return {"set": {}, "read": {}}
+    try:
+        config = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is no TOML file: {error}") from error
+    types = {**known, "seed": int, "set": dict, "read": dict, "none": list}
+    for name, value in config.items():
+        if name not in types:
+            raise BadInput(f"{path} has the key {name!r}: {suggestion(name, types)}Known are {', '.join(types)}")
+        if type(value) is not types[name] and not (types[name] is float and type(value) is int):
+            raise BadInput(f"{path} has {name} = {value!r}: write a value of type {types[name].__name__}")
+    if config.get("seed", 0) < 0:
+        raise BadInput(f"{path} has seed = {config['seed']}: write a number of at least 0")
+    none = dict.fromkeys(config.pop("none", ()))
+    return {**config, "set": {**config.get("set", {}), **none}, "read": config.get("read", {})}
+
+
+def to_config(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in the form that `read_config` reads back: TOML has no None, so those are listed by name."""
+    values = settings["set"]
+    none = [name for name, value in values.items() if value is None]
+    given = {name: value for name, value in values.items() if value is not None}
+    return {**settings, **({"none": none} if none else {}), "set": given}
 
 
 def _literal(text: str) -> Any:
@@ -36,5 +81,5 @@ def _literal(text: str) -> Any:
         return text.lower() == "true"
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text

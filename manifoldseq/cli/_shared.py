@@ -1,7 +1,9 @@
-"""What several commands use: the error of bad input, aligned tables, JSON."""
+"""What several commands use: the error of bad input, options, aligned tables, JSON, suggestions, completion."""
 
+import difflib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +16,55 @@ class BadInput(click.ClickException):
 
 
 json_option: Callable[..., Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+set_option: Callable[..., Any] = click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."
+)
+read_option: Callable[..., Any] = click.option(
+    "--read",
+    "reading",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the file's reader, such as id=subject of .csv; may be repeated.",
+)
+seed_option: Callable[..., Any] = click.option(
+    "--seed", type=click.IntRange(0), metavar="N", help="Seed of all random choices [0]."
+)
+output_option: Callable[..., Any] = click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Run directory to write [runs/…]."
+)
+resume_option: Callable[..., Any] = click.option(
+    "--resume", is_flag=True, help="Continue the run in RUN_DIR from its checkpoint, or start it."
+)
+every_option: Callable[..., Any] = click.option(
+    "--checkpoint-every", "every", type=click.FloatRange(0), default=10.0, metavar="SECONDS",
+    help="Time between checkpoints [10].",
+)  # fmt: skip
+config_option: Callable[..., Any] = click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings of another run, its run.toml; what is given here wins.",
+)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return ``"did you mean 'x'? "`` if there is something close, else nothing."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def completed_by(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """Return a function that completes the registered names of a kind in a shell; files are completed for data."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        from .. import hooks
+
+        names = sorted({record.name for _, record in hooks.records(kind) if record.name.startswith(incomplete)})
+        files = [CompletionItem(incomplete, type="file")] if kind in ("datasets", "models") else []
+        return [*map(CompletionItem, names), *files]
+
+    return complete
 
 
 def echo_json(value: Any) -> None:
@@ -22,11 +73,32 @@ def echo_json(value: Any) -> None:
 
 
 def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print rows in aligned columns, those numbered in `right` flush right."""
+    """Print rows in aligned columns, those numbered in `right` flush right.
+
+    On a terminal the last column is folded at the width of the screen, below its own beginning.
+    """
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
+    indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    room = _screen() - indent
+    for row in [header, *rows] if any(header) else rows:
         cells = [
             cell.rjust(width) if i in right else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  ".join(cells).rstrip())
+        lines = _folded(cells[-1].rstrip(), room) if room >= 20 else [cells[-1]]
+        click.echo("  ".join([*cells[:-1], lines[0]]).rstrip())
+        for line in lines[1:]:
+            click.echo(" " * indent + line)
+
+
+def _folded(text: str, room: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, room, break_on_hyphens=False) if len(text) > room else [text]
+
+
+def _screen() -> int:
+    import shutil
+    import sys
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 1 << 30

@@ -235,7 +235,11 @@ def manifoldseq_datasets() -> Iterable[records.Dataset]:  # pyright: ignore[repo
 
 @hookspec
 def manifoldseq_plots() -> Iterable[records.Plot]:  # pyright: ignore[reportReturnType]
-    """Register plots of results.
+    """Register plots of fitted estimators.
+
+    The report of a run draws those that the record of its estimator names in ``plots``. `result` is a
+    `manifoldseq.report.Fitted`: the estimator and the data it was fitted on. The title of `ax` becomes the heading, the
+    record's summary the caption.
 
     Yields
     ------

@@ -1,7 +1,29 @@
-"""Reports: figures of results, and self-contained HTML pages about run directories."""
+"""Reports: figures of results, and self-contained HTML pages about runs."""
 
-from ._convergence import plot_convergence
+from ._clusters import clustering_measures, plot_cluster_sizes, plot_confusion, plot_kernel_matrix
+from ._convergence import plot_convergence, plot_evaluations, plot_gradient_norm
+from ._drawing import Drawing, draw_plots
 from ._html import render_html
-from ._runs import RunFiles, read_run
+from ._runs import RunFiles, read_run, save_drawings
+from ._sources import Fitted
+from ._style import line_style, marker_style, prepared_axes
 
-__all__ = ["RunFiles", "plot_convergence", "read_run", "render_html"]
+__all__ = [
+    "Drawing",
+    "Fitted",
+    "RunFiles",
+    "clustering_measures",
+    "draw_plots",
+    "line_style",
+    "marker_style",
+    "plot_cluster_sizes",
+    "plot_confusion",
+    "plot_convergence",
+    "plot_evaluations",
+    "plot_gradient_norm",
+    "plot_kernel_matrix",
+    "prepared_axes",
+    "read_run",
+    "render_html",
+    "save_drawings",
+]

@@ -1,106 +1,259 @@
 """One HTML file about one run or several side by side: nothing is fetched, figures are inline."""
 
-import io
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ._convergence import plot_convergence
-from ._runs import RunFiles
+import numpy as np
 
-_INK = "#010203"  # stands for the text colour of the page, which a dark theme changes
+from .._result import Result, Run
+from ._clusters import contingency, plot_cluster_sizes, plot_confusion
+from ._convergence import has_columns, plot_convergence, plot_evaluations, plot_gradient_norm
+from ._drawing import SQUARE, Drawing, drawn
+from ._runs import FIGURES, RunFiles, as_run
+from ._sources import Fitted
+from ._style import DARK, LIGHT, evenly, plain
+
 _BASELINE = "baseline_"
-_LABELS = {"purity": "purity", "nmi": "NMI", "ari": "ARI", "seconds": "seconds"}
+_LABELS = {
+    "purity": "purity",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "fun": "objective",
+    "grad_norm": "gradient norm",
+    "nit": "iterations",
+    "nfev": "evaluations",
+    "seconds": "seconds",
+}
+_COUNTS = ("nit", "nfev", "njev", "nhev")
+_HIGHER = ("purity", "nmi", "ari")
+_ELSEWHERE = ("format", "state", "command", "about", "baseline", "error", "traceback", "fingerprint")
+_POINTS = 1000  # of a line; more cannot be seen
+_ROWS = 12  # of a history that is shown as a table
+_CELLS = 24  # a table of more clusters or labels is drawn instead
+_FIGURE_BYTES = 1_600_000  # of all figures of a page, which stays below 2 MB
+
+_CURVES: tuple[tuple[str, tuple[str, ...], Callable[..., Any], str, str], ...] = (
+    ("objective-iteration", (), plot_convergence, "nit", "The value that is minimized, after each iteration."),
+    ("objective-time", ("time",), plot_convergence, "time", "The same against the seconds since the start."),
+    ("gradient-norm", ("grad_norm",), plot_gradient_norm, "nit", "Zero at a stationary point; logarithmic axis."),
+    ("evaluations", ("nfev",), plot_evaluations, "nit", "Work so far, in evaluations of the objective."),
+)
 
 
-def render_html(runs: Sequence[RunFiles]) -> str:
-    """Render a self-contained page about runs: what was run, metrics beside the baseline, convergence, clusters.
+Reported = RunFiles | Fitted | Result | Run
+
+
+def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
+    """Render a self-contained page about runs.
+
+    One run: metrics beside the baseline, convergence, clusters and labels, the plots of its estimator. Several: metrics
+    in one table, convergence overlaid, what differs in their parameters, and each run beside the others.
 
     Parameters
     ----------
-    runs : sequence of RunFiles
-        From `read_run`; several are shown side by side.
+    runs : sequence of RunFiles, Fitted, Result or Run, or mapping of str to one of them
+        Directories by `read_run`, or fitted estimators with their data and results in memory; a mapping names them.
 
     Returns
     -------
     str
-        An HTML document that opens offline, in a light or dark theme, on narrow and wide screens.
+        An HTML document of at most 2 MB that opens offline, in a light or dark theme, on narrow and wide screens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import manifoldseq as ms
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: float(x @ x), lambda x: 2 * x))
+    >>> page = ms.report.render_html([ms.minimize(problem, np.ones(2))])
+    >>> "Gradient norm against iteration" in page
+    True
     """
     from jinja2 import Environment
 
+    named = runs.items() if isinstance(runs, Mapping) else [(None, run) for run in runs]
+    files = [_counted(as_run(run, name)) for name, run in named]
+    if not files:
+        raise ValueError("no runs: pass at least one")
     template = Path(__file__).with_name("template.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    title = " · ".join(dict.fromkeys(f"{run.run.get('estimator', '?')} on {run.run.get('data', '?')}" for run in runs))
-    return environment.from_string(template).render(title=title, runs=[_view(run) for run in runs])
+    environment.filters["number"] = _number
+    views = [_view(run, i, alone=len(files) == 1) for i, run in enumerate(files)]
+    compared = _compared(files) if len(files) > 1 else None
+    budget = _FIGURE_BYTES - sum(len(figure["svg"]) for figure in (compared or {}).get("figures", ()))
+    _fit_into([figure for view in views for group in view["groups"] for figure in group["figures"]], budget)
+    title = " · ".join(dict.fromkeys(_title(run) for run in files))
+    return environment.from_string(template).render(
+        title=title, runs=views, compared=compared, light=LIGHT, dark=DARK, folder=FIGURES
+    )
 
 
-def _view(run: RunFiles) -> dict[str, Any]:
-    compared = [name for name in _LABELS if name in run.metrics]
-    rows: list[tuple[str, list[Any]]] = [(run.run.get("estimator", "model"), [run.metrics[name] for name in compared])]
-    if any(name.startswith(_BASELINE) for name in run.metrics):
-        baseline = [run.metrics.get(_BASELINE + name) for name in compared]
-        rows.append((run.run.get("baseline", "baseline"), baseline))
-    others = {
-        name: value
-        for name, value in run.metrics.items()
-        if name not in _LABELS and not name.startswith(_BASELINE)
-    }  # fmt: skip
+def _counted(run: RunFiles) -> RunFiles:
+    """Return a run whose counts of whole numbers are whole numbers; a mini-batch counts parts."""
+    metrics = {name: int(n) if name in _COUNTS and n % 1 == 0 else n for name, n in run.metrics.items()}
+    return replace(run, metrics=metrics)
+
+
+def _title(run: RunFiles) -> str:
+    what = run.run.get("estimator") or run.run.get("model") or run.name
+    return f"{what} on {run.run['data']}" if run.run.get("data") else str(what)
+
+
+def _view(run: RunFiles, number: int, *, alone: bool) -> dict[str, Any]:
+    curves = _curves([run]) if alone else []  # those of several runs are overlaid
+    table = _confusion(run.assignments)
+    found = [*_clusters(run, drawn_labels=table is None), *run.drawings]
+    groups = [
+        {"heading": "Convergence", "figures": _embedded(curves, number), "history": _table(run.history)},
+        {"heading": "What was found", "figures": _embedded(found, number), "confusion": table},
+    ]
     return {
         "name": run.name,
+        "title": _title(run),
         "run": run.run,
-        "header": [_LABELS[name] for name in compared],
-        "rows": [(name, [_number(value) for value in values]) for name, values in rows],
-        "details": {
-            "run": {name: run.run[name] for name in ("estimator", "data", "seed", "started") if name in run.run},
-            "parameters": run.run.get("parameters"),
-            "further metrics": {name: _number(value) for name, value in others.items()},
-            "versions": run.run.get("versions"),
-        },
-        "convergence": _svg(run) if len(run.history.get("fun", ())) > 1 else None,
-        "confusion": _confusion(run.assignments),
+        "metrics": _metrics([run]) if alone else None,
+        "groups": [group for group in groups if group["figures"] or group.get("confusion")],
+        "details": _details(run),
     }
 
 
-def _number(value: Any) -> str:
-    if value is None:
-        return "–"
-    return str(value) if isinstance(value, int) else f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"
+def _details(run: RunFiles) -> dict[str, Any]:
+    own, metrics = run.run, run.metrics
+    return {
+        "Run": {name: own[name] for name in own if name not in _ELSEWHERE and isinstance(own[name], str | int | float)},
+        "Parameters": _mapping(own.get("parameters")),
+        "Further metrics": {n: _number(metrics[n]) for n in metrics if n.removeprefix(_BASELINE) not in _LABELS},
+        "Versions": _mapping(own.get("versions")),
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _metrics(runs: Sequence[RunFiles]) -> dict[str, Any] | None:
+    """Return the table of metrics: a row for each run, and one for its baseline."""
+    names = [name for name in _LABELS if any(name in run.metrics for run in runs)]
+    if not names:
+        return None
+    comparable = len(runs) > 1 and len({run.run.get("data") for run in runs}) == 1
+    best = {name: max(run.metrics.get(name, -np.inf) for run in runs) for name in _HIGHER if comparable}
+    rows = []
+    for run in runs:
+        values = [run.metrics.get(name) for name in names]
+        marks = [name in best and value == best[name] for name, value in zip(names, values, strict=True)]
+        own = run.name if len(runs) > 1 else run.run.get("estimator") or run.run.get("model") or run.name
+        rows.append({"name": own, "cells": list(zip(values, marks, strict=True)), "baseline": False})
+        if any(name.startswith(_BASELINE) for name in run.metrics):
+            cells = [(run.metrics.get(_BASELINE + name), False) for name in names]
+            rows.append({"name": run.run.get("baseline", "baseline"), "cells": cells, "baseline": True})
+    return {"header": [_LABELS[name] for name in names], "rows": rows, "starred": bool(best)}
+
+
+def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
+    """Return what several runs have in one place: metrics, overlaid curves, differing parameters."""
+    settings = [
+        {"data": run.run.get("data"), "estimator": run.run.get("estimator"), **_mapping(run.run.get("parameters"))}
+        for run in runs
+    ]
+    names = dict.fromkeys(name for given in settings for name in given)
+    differ = {name: [str(given.get(name, "–")) for given in settings] for name in names}
+    return {
+        "metrics": _metrics(runs),
+        "figures": _embedded(_curves(runs), "all"),
+        "same": len({_title(run) for run in runs}) == 1,
+        "names": [run.name for run in runs],
+        "differ": {name: values for name, values in differ.items() if len(set(values)) > 1},
+    }
+
+
+def _curves(runs: Sequence[RunFiles]) -> list[Drawing]:
+    """Draw the curves for which there are columns: one line, or one for each run and a legend."""
+    histories = [_thinned(run.history) for run in runs]
+    drawings = []
+    for name, needs, plot, against, caption in _CURVES:
+        having = [i for i, history in enumerate(histories) if has_columns(history, *needs)]
+
+        def paint(ax: Any, having: list[int] = having, plot: Any = plot, against: str = against) -> None:
+            for i in having:
+                label = plain(runs[i].name) if len(runs) > 1 else None
+                plot(histories[i], ax, against=against, label=label, series=i)
+            if len(runs) > 1:
+                ax.legend()
+
+        if having:
+            drawings.append(drawn(name, caption, paint))
+    return drawings
+
+
+def _clusters(run: RunFiles, *, drawn_labels: bool) -> list[Drawing]:
+    if not run.assignments:
+        return []
+    caption = "How many members each cluster has."
+    drawings = [drawn("cluster-sizes", caption, lambda ax: plot_cluster_sizes(run, ax), SQUARE)]
+    if drawn_labels and _labelled(run.assignments):
+        caption = "The shade is the share of the cluster that has the label."
+        drawings.append(drawn("confusion", caption, lambda ax: plot_confusion(run, ax)))
+    return drawings
+
+
+def _labelled(assignments: Sequence[tuple[str | None, str]]) -> bool:
+    return bool(assignments) and all(label is not None for label, _ in assignments)
+
+
+def _thinned(history: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
+    rows = evenly(len(history.get("fun", ())), _POINTS)
+    return {name: np.asarray(values, dtype=float)[rows] for name, values in history.items()}
+
+
+def _table(history: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
+    """Return a few records of a history, without the columns that never change."""
+    rows = evenly(len(history.get("fun", ())), _ROWS)
+    arrays = {name: np.asarray(column, dtype=float) for name, column in history.items()}
+    names = [name for name, column in arrays.items() if len(np.unique(column[np.isfinite(column)])) > 1]
+    if len(rows) < 2 or not names:
+        return None
+    columns = [_numbers(arrays[name][rows]) for name in names]
+    return {"header": names, "rows": list(zip(*columns, strict=True))}
+
+
+def _numbers(column: np.ndarray) -> list[Any]:
+    return (column.astype(int) if (column % 1 == 0).all() else column).tolist()
+
+
+def _embedded(drawings: Sequence[Drawing], number: Any) -> list[dict[str, Any]]:
+    return [
+        {"title": one.title, "caption": one.caption, "svg": one.inline(f"r{number}-{one.name}-"), "name": one.name}
+        for one in drawings
+    ]
+
+
+def _fit_into(figures: list[dict[str, Any]], budget: int) -> None:
+    """Leave the largest figures out of a page that would become too large."""
+    for figure in sorted(figures, key=lambda figure: -len(figure["svg"])):
+        if sum(len(one["svg"]) for one in figures) <= budget:
+            return
+        figure["svg"] = ""
 
 
 def _confusion(assignments: Sequence[tuple[str | None, str]]) -> dict[str, Any] | None:
-    if not assignments:
+    """Return the table of clusters and labels, or None if there is none or it has too many cells to read."""
+    if not _labelled(assignments):
         return None
-    sizes = Counter(cluster for _, cluster in assignments)
-    counts = Counter(assignments)
-    clusters = sorted(sizes, key=_natural)
-    labels = sorted({label for label, _ in assignments if label is not None}, key=_natural)
+    labels, clusters, counts = contingency(*(np.array(column) for column in zip(*assignments, strict=True)))
+    if max(counts.shape) > _CELLS:
+        return None
     rows = [
-        {
-            "cluster": cluster,
-            "size": sizes[cluster],
-            "share": sizes[cluster] / max(sizes.values()),
-            "cells": [(counts[label, cluster], counts[label, cluster] / sizes[cluster]) for label in labels],
-        }
-        for cluster in clusters
+        {"cluster": cluster, "size": int(row.sum()), "cells": [(int(n), float(n / row.sum())) for n in row]}
+        for cluster, row in zip(clusters, counts, strict=True)
     ]
-    return {"labels": labels, "rows": rows}
+    return {"labels": labels, "rows": rows, "upright": max(map(len, labels)) > 3}
 
 
-def _natural(text: str) -> tuple[int, str]:
-    return (int(text), "") if text.lstrip("-").isdigit() else (1 << 62, text)
-
-
-def _svg(run: RunFiles) -> str:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    style: Any = {"svg.fonttype": "none", "svg.hashsalt": run.name, "font.size": 11, "font.family": "sans-serif"}
-    with rc_context({**style, **dict.fromkeys(ink, _INK)}):
-        figure = Figure(figsize=(5, 3), layout="constrained")
-        plot_convergence(run.history, figure.subplots())
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :].replace(_INK, "currentColor")
+def _number(value: Any) -> str:
+    if value is None or value != value:
+        return "–"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"

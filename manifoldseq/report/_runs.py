@@ -1,10 +1,22 @@
-"""The files of a run directory, read back for a report."""
+"""A run as a report sees it: the files of a run directory, or a fitted estimator or result in memory."""
 
 import csv
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from .._result import Result, Run
+from ..storage._files import write_durably
+from ._clusters import clustering_measures
+from ._drawing import Drawing, draw_plots, parsed
+from ._sources import Fitted
+
+FIGURES = "figures"
+"""The folder of a run directory that holds one SVG per plot of the estimator."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +35,8 @@ class RunFiles:
         The columns of ``history.csv``, empty if there is none.
     assignments : list of (str or None, str)
         Label and cluster of each sequence, empty if the estimator assigns none.
+    drawings : list of Drawing
+        The figures that were drawn when the estimator was fitted: ``figures/*.svg``, in the order of their names.
     """
 
     name: str
@@ -30,6 +44,7 @@ class RunFiles:
     metrics: dict[str, float] = field(default_factory=dict)
     history: dict[str, list[float]] = field(default_factory=dict)
     assignments: list[tuple[str | None, str]] = field(default_factory=list)
+    drawings: list[Drawing] = field(default_factory=list)
 
 
 def read_run(directory: str | Path) -> RunFiles:
@@ -47,21 +62,94 @@ def read_run(directory: str | Path) -> RunFiles:
     Raises
     ------
     ValueError
-        If it is no run directory.
+        If it is no run directory, or a figure in it is not one that a report can have drawn.
     """
     path = Path(directory)
     try:
         run = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        if not isinstance(run, dict):
+            raise ValueError("it holds no object")
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is no run directory: its run.json cannot be read ({error})") from error
-    metrics_file = path / "metrics.json"
-    metrics = json.loads(metrics_file.read_text(encoding="utf-8")) if metrics_file.exists() else {}
-    history = {name: [float(value) if value else float("nan") for value in column]
-               for name, column in _columns(path / "history.csv").items()}  # fmt: skip
-    table = _columns(path / "assignments.csv")
+    metrics = path / "metrics.json"
+    try:
+        return RunFiles(
+            path.resolve().name,
+            run,
+            json.loads(metrics.read_text(encoding="utf-8")) if metrics.exists() else {},
+            _history(_columns(path / "history.csv")),
+            _assignments(_columns(path / "assignments.csv")),
+            [parsed(file.stem, file.read_text("utf-8")) for file in sorted((path / FIGURES).glob("*.svg"))],
+        )
+    except (OSError, ValueError, IndexError) as error:
+        raise ValueError(f"the run in {path} cannot be shown: {error}") from error
+
+
+def save_drawings(directory: str | Path, drawings: Iterable[Drawing]) -> None:
+    """Write the figures of a run into its directory, in place of those that are there.
+
+    Parameters
+    ----------
+    directory : str or Path
+    drawings : iterable of Drawing
+        Become ``figures/01-NAME.svg``, …; each appears by rename. Without any, no folder is made.
+    """
+    folder = Path(directory) / FIGURES
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for i, drawing in enumerate(drawings, start=1):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_durably(folder / f"{i:02d}-{drawing.name}.svg", drawing.svg.encode())
+
+
+def as_run(source: Any, name: str | None = None) -> RunFiles:
+    """Return what a page shows of a run, under another name if one is given."""
+    if isinstance(source, RunFiles):
+        return source if name is None else replace(source, name=name)
+    if isinstance(source, Fitted):
+        return _of_fitted(source, name or source.name)
+    if isinstance(source, Result | Run):
+        return _of_result(source, name or "result")
+    raise ValueError(f"{type(source).__name__} cannot be reported: pass read_run(directory), Fitted(…) or a result")
+
+
+def _of_fitted(fitted: Fitted, name: str) -> RunFiles:
+    estimator, labels, clusters = fitted.estimator, fitted.labels, fitted.clusters
+    metrics, assignments = {}, []
+    if clusters is not None:
+        known = [None] * len(clusters) if labels is None else [str(label) for label in labels]
+        assignments = list(zip(known, [str(cluster) for cluster in clusters], strict=True))
+        if labels is not None:
+            metrics = clustering_measures(labels, clusters)
+    about = {"state": "done", "estimator": type(estimator).__name__, "parameters": estimator.get_params(deep=False)}
+    if data := getattr(fitted.data, "name", ""):
+        about["data"] = data
+    history = {column: np.asarray(values, dtype=float).tolist() for column, values in fitted.history.items()}
+    return RunFiles(name, about, metrics, history, assignments, draw_plots(fitted))
+
+
+def _of_result(result: Result | Run, name: str) -> RunFiles:
+    last = result if isinstance(result, Result) else result.measures
+    spent = last if isinstance(last, Result) else last.evaluations
+    found = {
+        "fun": last.fun,
+        "grad_norm": last.grad_norm,
+        "nit": result.nit,
+        "nfev": spent.nfev,
+        "seconds": result.time,
+    }
+    metrics = {metric: value for metric, value in found.items() if value is not None}
+    history = {column: np.asarray(values, dtype=float).tolist() for column, values in result.history.items()}
+    return RunFiles(name, {"state": "done", "status": result.status.value}, metrics, history)
+
+
+def _history(table: dict[str, list[str]]) -> dict[str, list[float]]:
+    return {name: [float(value) if value else float("nan") for value in column] for name, column in table.items()}
+
+
+def _assignments(table: dict[str, list[str]]) -> list[tuple[str | None, str]]:
     clusters = table.get("cluster", [])
-    labels = table.get("label", [None] * len(clusters))
-    return RunFiles(path.resolve().name, run, metrics, history, list(zip(labels, clusters, strict=True)))
+    return list(zip(table.get("label", [None] * len(clusters)), clusters, strict=True))
 
 
 def _columns(path: Path) -> dict[str, list[str]]:

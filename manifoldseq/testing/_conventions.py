@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import pickle
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..storage._model_codec import Encoder, Outside, attributes, decode_estimator, parameters, stored_types
 from ._points import same
 from ._report import Examination, Verdict, unless
 
@@ -94,6 +96,7 @@ def common_laws(exam: Examination, case: Case) -> bool:
     exam.law("fit leaves its input and its parameters alone", lambda: _untouched(case))
     exam.law("fit twice is fit once, for one random_state", lambda: _reproducible(case))
     exam.law("the same answers again, and after pickling", lambda: _answers_again(case))
+    exam.law("the same answers after saving and loading", lambda: _answers_from_file(case))
     return True
 
 
@@ -176,6 +179,21 @@ def _answers_again(case: Case) -> Verdict:
     return unless(
         None if alike(first, case.answers(pickle.loads(pickle.dumps(fitted)))) else "after pickling they differ"
     )
+
+
+def _answers_from_file(case: Case) -> Verdict:
+    fitted, encoder = case.once, Encoder()
+    cls = type(fitted)
+    types = stored_types(cls)
+    try:
+        document = {
+            "parameters": encoder.members(parameters(fitted), "", types),
+            "attributes": encoder.members(attributes(fitted), "", types),
+        }
+    except Outside as error:
+        return False, str(error)
+    again = decode_estimator(cls, json.loads(json.dumps(document)), encoder.arrays, types)
+    return unless(None if alike(case.answers(fitted), case.answers(again)) else "they differ")
 
 
 def refused(action: Callable[[], Any], words: str) -> Verdict:

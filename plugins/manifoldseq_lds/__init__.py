@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._identification import LDSIdentifier
     from ._kmeans import LDSKMeans
+    from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
     from ._systems import Systems
 
-_HOMES = {"LDSIdentifier": "_identification", "LDSKMeans": "_kmeans", "Systems": "_systems"}
+_HOMES = {
+    "LDSIdentifier": "_identification",
+    "LDSKMeans": "_kmeans",
+    "Systems": "_systems",
+    "plot_kernel_matrix": "_plots",
+    "plot_reconstruction": "_plots",
+    "plot_spectra": "_plots",
+}
 
-__all__ = ["LDSIdentifier", "LDSKMeans", "Systems"]
+__all__ = ["LDSIdentifier", "LDSKMeans", "Systems", "plot_kernel_matrix", "plot_reconstruction", "plot_spectra"]
 
 
 def __getattr__(name: str) -> Any:

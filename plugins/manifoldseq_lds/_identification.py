@@ -44,7 +44,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ----------
     n_features_in_ : int
         Channels seen in `fit`.
-    scale_ : ndarray of shape (n_features_in_,)
+    scale_ : ndarray of shape (d,)
         What each channel is divided by; ones if not `scale`, and for a constant channel.
 
     Raises

@@ -79,7 +79,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         Why the best start ended.
     n_features_in_ : int
         Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
-    scale_ : ndarray of shape (n_features_in_,)
+    scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by.
 
     Notes
@@ -100,6 +100,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     >>> np.ptp(labels.reshape(2, 5), axis=1).tolist()
     [0, 0]
     """
+
+    stored_types = (Systems,)
 
     def __init__(
         self,

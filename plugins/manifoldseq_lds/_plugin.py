@@ -55,12 +55,43 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
     yield hooks.Estimator(
         "lds-identifier",
         factory="manifoldseq_lds._identification:LDSIdentifier",
+        plots=("lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="One linear dynamical system per sequence: SVD, least squares, stabilization",
     )
     yield hooks.Estimator(
         "lds-kmeans",
         factory="manifoldseq_lds._kmeans:LDSKMeans",
+        plots=("lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_plots() -> Iterator[hooks.Plot]:
+    """Figures of the reports of the estimators above."""
+    yield hooks.Plot(
+        "lds-kernel-matrix",
+        accepts="manifoldseq_lds._plots:accepts_clustering",
+        draw="manifoldseq_lds._plots:draw_kernel_matrix",
+        summary="Kernel values between systems, sorted by cluster; a good clustering has bright blocks",
+    )
+    yield hooks.Plot(
+        "lds-spectra",
+        accepts="manifoldseq_lds._plots:accepts_systems",
+        draw="manifoldseq_lds._plots:draw_spectra",
+        summary="Eigenvalues of transition matrices: the angle is the frequency of a mode, the radius its persistence",
+    )
+    yield hooks.Plot(
+        "lds-reconstruction",
+        accepts="manifoldseq_lds._plots:accepts_sequences",
+        draw="manifoldseq_lds._plots:draw_median_reconstruction",
+        summary="The sequence whose forecast error is the median: its record and what its system reproduces",
+    )
+    yield hooks.Plot(
+        "lds-worst-reconstruction",
+        accepts="manifoldseq_lds._plots:accepts_sequences",
+        draw="manifoldseq_lds._plots:draw_worst_reconstruction",
+        summary="The sequence with the largest forecast error: its record and what its system reproduces",
     )
 
 

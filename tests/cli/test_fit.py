@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.examples import SignClusterer, two_levels
 
 import manifoldseq as ms
-from manifoldseq.cli._measures import clustering_measures
-from manifoldseq.cli._run import toml
+from manifoldseq.cli._run import to_config
+from manifoldseq.cli._settings import read_config
+from manifoldseq.cli._toml import toml
+from manifoldseq.report import clustering_measures
 from manifoldseq.storage import SequenceData
 
 Run = Callable[..., tuple[int, str, str]]
@@ -21,13 +24,15 @@ def test_run_directory_holds_everything(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--set", "offset=0.5", "--seed", "7", "-o", folder)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "assignments.csv", "history.csv", "metrics.json", "report.html", "run.json", "run.toml",
+        ".lock", "assignments.csv", "history.csv", "metrics.json", "model.json", "model.npz", "report.html", "run.json",
+        "run.toml",
     ]  # fmt: skip
     about = json.loads((folder / "run.json").read_text())
     assert about["state"] == "done" and about["parameters"]["random_state"] == 7
     settings = tomllib.loads((folder / "run.toml").read_text())
     assert settings["set"] == {"offset": 0.5, "name": "sign", "random_state": 7}
-    assert settings["estimator"] == "sign" and settings["data"] == "two-levels"
+    assert settings["estimator"] == "sign" and settings["data"] == "two-levels" and settings["none"] == ["trouble"]
+    assert ms.load(folder).labels_.tolist() == [0] * 10 + [1] * 10
     assert (folder / "history.csv").read_text().splitlines() == ["nit,fun", "0,3.0", "1,2.0", "2,1.5"]
     assert (folder / "assignments.csv").read_text().splitlines()[:2] == ["label,cluster", "down,0"]
 
@@ -62,13 +67,19 @@ def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:
         (("sgin", "two-levels"), "unknown estimator 'sgin': did you mean 'sign'?"),
         (
             ("sign", "two-level"),
-            "'two-level' is neither a file nor a data set: unknown dataset 'two-level': did you mean",
+            "'two-level' is neither a file or folder nor a data set: unknown dataset 'two-level': did you mean",
         ),
         (("sign", "two-levels", "--set", "ofset=1"), "has no parameter 'ofset': did you mean 'offset'?"),
         (("sign", "two-levels", "--set", "offset"), "--set 'offset' has no '='"),
         (("sign", "two-levels", "--seed", "-1"), "Invalid value for '--seed'"),
         (("sign", "two-levels", "--set", "trouble=value"), "offset=nan is not valid: pass a number"),
-        (("sign", __file__), "no reader knows this name: rename or convert the file"),
+        (("sign", __file__), "no reader knows this name"),
+        (("sign", "two-levels", "--read", "id=x"), "there is no file or folder two-levels"),
+        (("sign", "two-levels", "--dask", "tcp://x"), "--dask comes with the engine milestone"),
+        (("sign", "two-levels", "--jobs", "0"), "Invalid value for '--jobs'"),
+        (("sign",), "give ESTIMATOR and DATA, or --config run.toml"),
+        (("sign", "two-levels", "--config", "no.toml"), "File 'no.toml' does not exist"),
+        (("sign", "two-levels", "--sed", "1"), "No such option '--sed'"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(
@@ -114,7 +125,7 @@ def test_failure_and_interrupt_are_recorded_and_can_be_repeated(run: Run, tmp_pa
     status, _, err = run("fit", "sign", "two-levels", "--set", "trouble=bug", "-o", folder)
     assert status == 1 and "RuntimeError: a bug" in err
     about = json.loads((folder / "run.json").read_text())
-    assert about["state"] == "failed" and "conftest.py" in about["traceback"]
+    assert about["state"] == "failed" and "examples.py" in about["traceback"]
     assert run("fit", "sign", "two-levels", "--set", "trouble=interrupt", "-o", folder)[0] == 130
     assert json.loads((folder / "run.json").read_text())["state"] == "interrupted"
     assert run("fit", "sign", "two-levels", "-o", folder)[0] == 0
@@ -146,10 +157,117 @@ def test_clustering_measures_by_hand() -> None:
     assert clustering_measures(["a", "b"], [5, 3]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
 
 
-def test_toml_is_read_back() -> None:
+def test_toml_is_read_back(tmp_path: Path) -> None:
     kept = {"text": 'a "b"\n\\ é\x7f', "whole": 3, "flag": True, "list": [1.5, "x"], "far": float("-inf")}
-    back = tomllib.loads(toml({**kept, "none": None, "set": {"e": 1e-30, "none": None}}))
-    assert back == {**kept, "set": {"e": 1e-30}}
+    nested = {"inline": {"a b": 1}, "e": 1e-30}
+    back = tomllib.loads(toml({**kept, "none": None, "empty": {}, "set": {**nested, "none": None}}))
+    assert back == {**kept, "set": nested}
+    (tmp_path / "run.toml").write_text(toml(to_config({"seed": 1, "set": {"a": None, "b": 2}, "read": {}})))
+    assert read_config(tmp_path / "run.toml", {}) == {"seed": 1, "set": {"a": None, "b": 2}, "read": {}}
+
+
+def test_config_repeats_a_run_exactly(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = two_levels()
+    np.savez(tmp_path / "levels.npz", X=np.stack(data.sequences), y=data.labels)
+    np.save(tmp_path / "labels.npy", np.repeat(["a", "b"], 10))
+    monkeypatch.chdir(tmp_path)
+    first = (
+        "sign",
+        "levels.npz",
+        "--set",
+        "offset=0.25",
+        "--set",
+        "name=None",
+        "--labels",
+        "labels.npy",
+        "--seed",
+        "3",
+    )
+    assert run("fit", *first, "-o", "one")[0] == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run("fit", "--config", tmp_path / "one" / "run.toml", "-o", tmp_path / "two")[0] == 0
+    for name in ("run.toml", "model.npz", "assignments.csv", "history.csv"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert ms.load(tmp_path / "two").name is None
+    changed = ("--set", "offset=5", "--seed", "8", "-o", tmp_path / "three")
+    assert run("fit", "--config", tmp_path / "one" / "run.toml", *changed)[0] == 0
+    settings = tomllib.loads((tmp_path / "three" / "run.toml").read_text())
+    assert settings["set"]["offset"] == 5 and settings["set"]["random_state"] == settings["seed"] == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("estimator", "is no TOML file"),
+        ("estimatr = 'sign'", "has the key 'estimatr': did you mean 'estimator'?"),
+        ("seed = 'x'", "has seed = 'x': write a value of type int"),
+        ("seed = -1", "has seed = -1"),
+        ("set = 3", "write a value of type dict"),
+    ],
+)
+def test_wrong_config_is_a_sentence(run: Run, tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "run.toml").write_text(text)
+    status, _, err = run("fit", "sign", "two-levels", "--config", tmp_path / "run.toml", "-o", tmp_path / "run")
+    assert status == 2 and sentence in err and not (tmp_path / "run").exists()
+
+
+def test_options_of_the_reader(run: Run, tmp_path: Path) -> None:
+    rows = [f"{who},{t},{level}" for who, level in (("a", -1), ("b", 1), ("c", 2)) for t in range(4)]
+    (tmp_path / "long.csv").write_text("\n".join(["subject,t,value", *rows]) + "\n")
+    read = ("--read", "id=subject", "--read", "time=t")
+    assert run("fit", "sign", tmp_path / "long.csv", *read, "-o", tmp_path / "run")[0] == 0
+    assert (tmp_path / "run" / "assignments.csv").read_text().split() == ["cluster", "0", "1", "1"]
+    status, _, err = run("fit", "sign", tmp_path / "long.csv", "--read", "idd=subject", "-o", tmp_path / "other")
+    assert status == 2 and "has no option 'idd'" in err
+
+
+def test_sequences_with_gaps_are_refused_before_anything_is_written(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.full((2, 3, 1), np.nan))
+    status, _, err = run("fit", "sign", tmp_path / "x.npy", "-o", tmp_path / "run")
+    assert status == 2 and "sequence 0 has NaN at t=0, channel 0" in err and not (tmp_path / "run").exists()
+
+
+def test_estimator_of_samples_gets_the_rows_of_all_sequences(run: Run, tmp_path: Path) -> None:
+    from sklearn.cluster import KMeans
+
+    ms.register(ms.hooks.Estimator("rows", KMeans, input="samples"))
+    done = run("fit", "rows", "two-levels", "--set", "n_clusters=2", "--set", "n_init=1", "-o", tmp_path / "run")
+    assert done[0] == 0, done
+    assert len((tmp_path / "run" / "assignments.csv").read_text().splitlines()) == 1 + 20 * 8
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["purity"] == 1.0 and "baseline_purity" not in metrics
+
+
+def test_estimator_of_views_is_refused(run: Run, tmp_path: Path) -> None:
+    ms.register(ms.hooks.Estimator("pair", SignClusterer, input="views"))
+    assert "takes views" in run("fit", "pair", "two-levels", "-o", tmp_path / "run")[2]
+
+
+def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
+    ms.register(ms.hooks.Estimator("lds-kmeans", "manifoldseq_lds:LDSKMeans"))
+    ms.register(ms.hooks.Kernel("projection", "manifoldseq_lds._projection:ProjectionKernel", "lds"))
+    fit = ("fit", "lds-kmeans", "two-levels", "--set", "n_clusters=2", "--set", "n_states=1", "--set", "n_init=2")
+    for name, more in (("one", ()), ("two", ("--jobs", "2"))):
+        done = run(*fit, *more, "-o", tmp_path / name)
+        assert done[0] == 0, done
+    assert (tmp_path / "one" / "model.npz").read_bytes() == (tmp_path / "two" / "model.npz").read_bytes()
+
+
+def test_files_appear_in_their_order(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    replace = Path.replace
+
+    def recorded(self: Path, target: Path) -> Path:
+        seen.append(Path(target).name)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", recorded)
+    assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
+    assert seen == [
+        "run.json", "run.toml", "history.csv", "assignments.csv", "model.npz", "model.json", "metrics.json",
+        "report.html", "run.json",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from manifoldseq import hooks
 from manifoldseq.cli._main import _COMMANDS, cli
 
 Run = Callable[..., tuple[int, str, str]]
-LISTINGS = [name for name in _COMMANDS if name not in ("fit", "report", "check")]
+LISTINGS = ["plugins", "reproduce", *(name for name in _COMMANDS if name in hooks.KINDS)]
 
 
 @pytest.mark.parametrize("listing", LISTINGS)

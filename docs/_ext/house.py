@@ -1,0 +1,98 @@
+"""The picture of the house, drawn from the layers that import-linter holds in pyproject.toml."""
+
+import tomllib
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+WIDTH, FLOOR, GAP, ROOF = 420, 62, 8, 46  # narrow: it is read on a phone too
+LEFT, RIGHT = 16, 372  # walls; the arrow of the imports is to the right of them
+SAYS = {
+    "cli": "commands",
+    "catalogue": "the core's records",
+    "testing": "conformance checks",
+    "_minimize": "problem + solver",
+    "_iterate": "the one loop",
+    "solvers": "how",
+    "_problem": "both",
+    "_observers": "watch",
+    "report": "show",
+    "estimators": "validate",
+    "objectives": "what",
+    "manifolds": "where",
+    "_stopping": "until when",
+    "storage": "files",
+    "linalg": "polar, Stein, …",
+    "hooks": "find by name",
+    "_result": "answers",
+    "execution": "maps, sums",
+}
+
+
+def floors() -> list[list[str]]:
+    """Return the rooms of each floor, from the roof down."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = next(c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    return [[room.strip() for room in layer.split("|")] for layer in contract["layers"]]
+
+
+def plugins() -> list[str]:
+    """Return the bundled plugins."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    entry_points = settings["project"]["entry-points"]["manifoldseq"]
+    return [target.partition(".")[0] for target in entry_points.values()]
+
+
+def draw() -> str:
+    """Return the picture as SVG; colours are those of the page, by CSS classes."""
+    rows = floors()
+    top = 148
+    height = top + len(rows) * (FLOOR + GAP) + 14
+    parts = [
+        f'<svg class="house" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="house-title"'
+        ' xmlns="http://www.w3.org/2000/svg">',
+        '<title id="house-title">The house: plugins above, the floors of the core below, imports pointing down</title>',
+        '<defs><marker id="house-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"'
+        ' orient="auto"><path class="tip" d="M0 0 10 5 0 10z"/></marker></defs>',
+        *_plugins([*plugins(), "your plugin"]),
+        f'<path class="roof" d="M{LEFT} {top - 8} {(LEFT + RIGHT) / 2} {top - 8 - ROOF} {RIGHT} {top - 8}z"/>',
+        _text((LEFT + RIGHT) / 2, top - 20, "import manifoldseq as ms", "room"),
+    ]
+    for number, rooms in enumerate(rows):
+        parts += _floor(top + number * (FLOOR + GAP), rooms)
+    middle, foot = top + (height - top) / 2, height - 18
+    parts += [
+        f'<path class="arrow" d="M{RIGHT + 16} {top + 4} V{foot}"/>',
+        f'<text class="says" transform="translate({RIGHT + 34} {middle}) rotate(90)" text-anchor="middle">'
+        "imports point down</text>",
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _plugins(names: list[str]) -> Iterator[str]:
+    width = (RIGHT - LEFT - GAP * (len(names) - 1)) / len(names)
+    for i, name in enumerate(names):
+        x = LEFT + i * (width + GAP)
+        yield f'<rect class="plugin" x="{x}" y="4" width="{width}" height="34" rx="4"/>'
+        yield _text(x + width / 2, 26, name, "room")
+    middle = (LEFT + RIGHT) / 2
+    yield f'<path class="arrow" d="M{middle} 42 V88"/>'
+    yield _text(middle - 10, 62, "public names only", "says", "end")
+    yield _text(middle + 10, 62, "found by hooks", "says", "start")
+
+
+def _floor(y: float, rooms: list[str]) -> Iterator[str]:
+    yield f'<rect class="floor" x="{LEFT}" y="{y}" width="{RIGHT - LEFT}" height="{FLOOR}"/>'
+    width = (RIGHT - LEFT - GAP * (len(rooms) + 1)) / len(rooms)
+    for i, room in enumerate(rooms):
+        x = LEFT + GAP + i * (width + GAP)
+        yield f'<rect class="box" x="{x}" y="{y + 8}" width="{width}" height="{FLOOR - 16}" rx="4"/>'
+        yield _text(x + width / 2, y + 28, room, "room")
+        yield _text(x + width / 2, y + 45, SAYS.get(room, ""), "says")
+
+
+def _text(x: float, y: float, text: str, kind: str, anchor: str = "middle") -> str:
+    return f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -1,0 +1,8 @@
+"""``python -m manifoldseq.cli``."""
+
+import sys
+
+from ._main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

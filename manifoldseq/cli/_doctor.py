@@ -1,0 +1,123 @@
+"""``manifoldseq doctor``: what is installed, what is missing, and what is wrong."""
+
+import os
+import platform
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import __file__ as _package
+from .. import __version__, hooks
+from ._shared import echo_json, echo_table, json_option
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;.*extra\s*==\s*['\"]([^'\"]+)['\"])?")
+_FOR_DEVELOPERS = ("all", "test", "dev", "docs")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> int:
+    """Show versions, extras, plugins and what is wrong.
+
+    The exit status is 1 if a required package is missing or a plugin has a fault.
+    """
+    packages = {name: _version(name) for name in _requirements("")}
+    extras = {extra: {name: _version(name) for name in _requirements(extra)} for extra in _extras()}
+    plugins = hooks.plugins()
+    missing = [name for name, found in packages.items() if found is None]
+    faulty = [plugin.name for plugin in plugins if plugin.status not in ("ok", "disabled")]
+    problems = [f"{name} is missing: run `pip install {name}`" for name in missing]
+    problems += [f"plugin {name!r} has a fault: see `manifoldseq plugins`" for name in faulty]
+    report: dict[str, Any] = {
+        "manifoldseq": __version__,
+        "imported_from": str(Path(_package).parent),
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "packages": packages,
+        "extras": {
+            extra: {"present": all(parts.values()), "packages": parts, "install": _install(extra)}
+            for extra, parts in extras.items()
+        },
+        "blas": _blas(),
+        "threads": {name: os.environ[name] for name in _THREADS if name in os.environ},
+        "plugins": [{"name": plugin.name, "status": plugin.status, "module": plugin.module} for plugin in plugins],
+        "problems": problems,
+    }
+    if as_json:
+        echo_json(report)
+    else:
+        _show(report)
+    return int(bool(problems))
+
+
+def _show(report: dict[str, Any]) -> None:
+    rows = [("manifoldseq", report["manifoldseq"]), ("imported from", report["imported_from"])]
+    rows += [("python", report["python"]), ("platform", f"{report['platform']}, {report['cores']} cores")]
+    for library in report["blas"]:
+        rows.append(("BLAS", f"{library['name']} {library['version']}, {library['threads']} threads"))
+    rows += list(report["threads"].items())
+    echo_table(("", ""), rows)
+    click.echo()
+    echo_table(("package", "version"), [(name, found or "MISSING") for name, found in report["packages"].items()])
+    click.echo()
+    states = [
+        (extra, "present" if what["present"] else "missing", "" if what["present"] else what["install"])
+        for extra, what in report["extras"].items()
+    ]
+    echo_table(("extra", "state", "install with"), states)
+    click.echo()
+    rows = [(plugin["name"], plugin["status"], plugin["module"]) for plugin in report["plugins"]]
+    echo_table(("plugin", "status", "module"), rows)
+    click.echo()
+    click.echo("\n".join(report["problems"]) if report["problems"] else "No problems found.")
+
+
+def _requirements(extra: str) -> list[str]:
+    """Return the names of the distributions that an extra needs; ``""`` is what is always needed."""
+    return [name for name, wanted_by in _required() if wanted_by == extra and name != "manifoldseq"]
+
+
+def _extras() -> list[str]:
+    named = dict.fromkeys(extra for _, extra in _required() if extra)
+    return [extra for extra in named if extra not in _FOR_DEVELOPERS]
+
+
+def _required() -> list[tuple[str, str]]:
+    """Return name and extra of every requirement in the metadata of this distribution."""
+    try:
+        lines = requires("manifoldseq") or []
+    except PackageNotFoundError:
+        return []
+    return [(found[1], found[2] or "") for line in lines if (found := _REQUIREMENT.match(line))]
+
+
+def _blas() -> list[dict[str, Any]]:
+    import scipy.linalg  # noqa: F401  the libraries must be loaded before they can be found
+    from threadpoolctl import threadpool_info
+
+    return [
+        {"name": one["internal_api"], "version": one["version"], "threads": one["num_threads"]}
+        for one in threadpool_info()
+        if one["user_api"] == "blas"
+    ]
+
+
+def _install(extra: str) -> str:
+    if extra == "torch":  # the plain package pulls gigabytes
+        return "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    if extra == "datasets":  # the package itself would hold numpy back
+        return "pip install --no-deps aeon && pip install pooch"
+    return f"pip install 'manifoldseq[{extra}]'"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,20 @@
+"""Progress on a terminal: a bar with the remaining time for every run that goes on, one per thread."""
+
+import threading
+from typing import Any
+
+from .._observers import Event, Progress
+
+
+class Watch:
+    """An observer that shows nothing unless standard error is a terminal."""
+
+    def __init__(self, description: str, total: Any) -> None:
+        self._description = description
+        self._total = total if isinstance(total, int) and total > 0 else None
+        self._local = threading.local()
+
+    def __call__(self, event: Event) -> None:
+        if not hasattr(self._local, "bar"):
+            self._local.bar = Progress(self._total, self._description, leave=False, dynamic_ncols=True)
+        self._local.bar(event)

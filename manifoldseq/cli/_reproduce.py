@@ -1,0 +1,88 @@
+"""``manifoldseq reproduce``: a table or figure of a paper, measured again beside the paper's own numbers."""
+
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import hooks
+from ._run import command_line
+from ._settings import check_names, parse_pairs
+from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, set_option
+
+_COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=completed_by("reproductions"))
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder with the data.")
+@set_option
+@click.option("--resume", is_flag=True, help="Continue from what was finished before.")
+@json_option
+def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], resume: bool, as_json: bool) -> None:
+    """Reproduce a table or figure of a paper.
+
+    Prints what is measured here beside the paper's own numbers. Without NAME, lists what there is.
+
+    \b
+    Examples:
+      manifoldseq reproduce
+      manifoldseq reproduce lds-table1 --data recordings --set n_runs=10 --json
+    """
+    if name is None:
+        _list(as_json)
+        return
+    try:
+        record = hooks.get_reproduction(name)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+    chosen = parse_pairs(settings)
+    takes = signature(record.run).parameters
+    if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values()):
+        check_names(chosen, set(takes) - {"data", "resume"}, f"reproduction {name!r}")
+        for option, asked in (("data", data is not None), ("resume", resume)):
+            if asked and option not in takes:
+                raise BadInput(f"reproduction {name!r} takes no --{option}")
+    if data is not None:
+        chosen["data"] = data
+    if resume:
+        chosen["resume"] = True
+    try:
+        rows = [{key: row.get(key) for key in _COLUMNS} for row in record.run(**chosen)]
+    except (ValueError, OSError, ImportError) as error:
+        raise BadInput(f"{name}: {error}") from error
+    options = [f"--set={setting}" for setting in settings]
+    command = command_line(["reproduce", name, f"--data={data}" if data else None, *options])
+    if as_json:
+        echo_json({"name": name, "rows": rows, "command": command})
+        return
+    if record.paper:
+        click.echo(record.paper)
+    echo_table(
+        ("model", "setting", "metric", "ours", "±", "paper"),
+        [(*(str(row[key] or "") for key in ("model", "setting")), _metric(row),
+          *(_number(row[key]) for key in ("ours", "ours_se", "paper"))) for row in rows],
+        right=(3, 4, 5),
+    )  # fmt: skip
+
+
+def _list(as_json: bool) -> None:
+    entries = hooks.records("reproductions")
+    if as_json:
+        echo_json([{"plugin": plugin.name, **record.as_dict()} for plugin, record in entries])
+    elif not entries:
+        click.echo("No reproductions are registered.")
+    else:
+        rows = [(record.name, *(record.as_dict()[key] for key in ("paper", "summary"))) for _, record in entries]
+        echo_table(("name", "paper", "summary"), rows)
+
+
+def _metric(row: dict[str, Any]) -> str:
+    return f"{row['metric'] or ''} ({row['unit']})" if row["unit"] else str(row["metric"] or "")
+
+
+def _number(value: Any) -> str:
+    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,251 @@
+"""``manifoldseq solve``: a registered model, or a problem in a file, by one of the solvers."""
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from .. import hooks
+from .._minimize import DEFAULT_STOP, minimize
+from .._problem import Problem
+from .._result import Result, Status
+from .._stopping import GradientNorm, MaxIterations
+from ..report import read_run, render_html
+from ..storage import CheckpointError, SequenceData, save_model
+from ._data import absolute, describe, fingerprint, load_data
+from ._interrupt import interruptible
+from ._progress import Watch
+from ._run import RunDirectory, choose_directory, command_line, default_name
+from ._settings import check_names, parse_pairs, read_config
+from ._shared import (
+    BadInput,
+    completed_by,
+    config_option,
+    echo_table,
+    every_option,
+    output_option,
+    read_option,
+    resume_option,
+    seed_option,
+    set_option,
+)
+
+_CONFIG = {"model": str, "data": str, "solver": str, "init": str, "max_iter": int, "tol": float}
+_OPTIONS = "solver."
+
+
+@click.command()
+@click.argument("model", metavar="MODEL|FILE.py:NAME", required=False, shell_complete=completed_by("models"))
+@click.argument("data", required=False, shell_complete=completed_by("datasets"))
+@click.option(
+    "--solver",
+    metavar="NAME",
+    help="A solver, see `manifoldseq solvers` [lbfgs].",
+    shell_complete=completed_by("solvers"),
+)
+@click.option("--init", metavar="NAME", help="An initializer of the model [its first].")
+@set_option
+@config_option
+@read_option
+@click.option("--max-iter", type=click.IntRange(0), metavar="N", help="Most iterations [1000].")
+@click.option("--tol", type=click.FloatRange(0), metavar="NUMBER", help="Gradient norm, relative to the first [1e-6].")
+@seed_option
+@output_option
+@resume_option
+@every_option
+def solve(
+    model: str | None,
+    data: str | None,
+    solver: str | None,
+    init: str | None,
+    settings: tuple[str, ...],
+    config: Path | None,
+    reading: tuple[str, ...],
+    max_iter: int | None,
+    tol: float | None,
+    seed: int | None,
+    output: Path | None,
+    resume: bool,
+    every: float,
+) -> int:
+    """Solve the problem that a model makes of data.
+
+    Writes a run directory, as `manifoldseq fit` does. MODEL is a registered name (see `manifoldseq models`), or
+    FILE.py:NAME, which runs FILE.py: NAME is there a manifoldseq.Problem, or a function build(data, **params) that
+    returns one. It gets DATA as a list of (T, d) arrays; without DATA it is called as build(**params).
+    --set solver.NAME=VALUE sets an option of the solver.
+
+    \b
+    Examples:
+      manifoldseq solve lds.mean basic-motions --set n_states=4 -o runs/mean
+      manifoldseq solve ./mine.py:build walks.npz --solver pgd --seed 1
+      manifoldseq solve ./mine.py:problem --set solver.memory=20
+    """
+    given = read_config(config, _CONFIG)
+    model, data = model or given.get("model"), data or given.get("data")
+    if model is None:
+        raise BadInput("give MODEL, or --config run.toml: see `manifoldseq solve --help`")
+    used_solver: str = solver or given.get("solver", "lbfgs")
+    init = init or given.get("init")
+    max_iter = given.get("max_iter") if max_iter is None else max_iter
+    tol = given.get("tol") if tol is None else tol
+    seed = given.get("seed", 0) if seed is None else seed
+    chosen = {**given["set"], **parse_pairs(settings)}
+    read_options = {**given["read"], **parse_pairs(reading, "--read")}
+    options = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
+    params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
+    algorithm = _solver(used_solver, options)
+    name, build = _builder(model)
+    directory = choose_directory(output, default_name(name, data), resume)
+    if directory is None:
+        click.echo(f"The run in {output} is finished: nothing to resume.")
+        return 0
+    loaded = None if data is None else load_data(data, read_options)
+    problem = _problem(model, build, loaded, params)
+    if init is not None and init not in problem.initializers:
+        raise BadInput(f"{model} has no initializer {init!r}: it has {', '.join(problem.initializers) or 'none'}")
+    mark = fingerprint(loaded, None, [_source(model), params, used_solver, options, init, seed])
+    pairs = [f"--set={key}={value}" for key, value in chosen.items()]
+    pairs += [f"--read={key}={value}" for key, value in read_options.items()]
+    flags = {"solver": used_solver, "init": init, "max-iter": max_iter, "tol": tol, "seed": seed}
+    pairs += [f"--{key}={value}" for key, value in flags.items() if value is not None]
+    about = {
+        "command": command_line(["solve", model, data, *pairs]),
+        "model": model,
+        "data": data or "",
+        "about": "" if loaded is None else describe(loaded, loaded.labels),
+        "seed": seed,
+        "solver": used_solver,
+        "parameters": chosen,
+        "fingerprint": mark,
+    }
+    repeat = {
+        "model": _absolute_model(model), "data": data and absolute(data), "solver": used_solver, "init": init,
+        "max_iter": max_iter, "tol": tol, "seed": seed, "read": read_options, "set": chosen,
+    }  # fmt: skip
+    stop = DEFAULT_STOP
+    if max_iter is not None or tol is not None:
+        norm = GradientNorm(1e-6 if tol is None else tol, relative=True)
+        stop = norm | MaxIterations(1000 if max_iter is None else max_iter)
+    run = RunDirectory(directory, about, repeat)
+    with run.writing():
+        start = time.perf_counter()
+        try:
+            with interruptible():
+                result = minimize(
+                    problem,
+                    init,
+                    solver=algorithm,
+                    stop=stop,
+                    seed=seed,
+                    observers=[Watch(name, 1000 if max_iter is None else max_iter)],
+                    checkpoint=run.checkpoint(every, mark),
+                    resume=resume,
+                )
+        except CheckpointError as error:
+            raise BadInput(str(error)) from error
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        _write(run, result, time.perf_counter() - start)
+    rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
+    rows += [("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}"), ("status", result.message)]
+    echo_table((name, ""), rows)
+    click.echo(f"Report: {directory / 'report.html'}")
+    return int(result.status is Status.NON_FINITE)
+
+
+def _write(run: RunDirectory, result: Result, seconds: float) -> None:
+    run.write_columns("history.csv", result.history)
+    save_model(result, run.path)
+    numbers = {name: getattr(result, name) for name in ("fun", "grad_norm", "feasibility", "nit", "nfev", "njev")}
+    metrics = {**numbers, "success": int(result.success), "seconds": seconds}
+    run.write_json("metrics.json", {name: value for name, value in metrics.items() if value is not None})
+    page = read_run(run.path)
+    page.run.update(state="done", message=result.message)
+    run.write("report.html", render_html([page]))
+    run.done(message=result.message)
+
+
+def _solver(name: str, options: dict[str, Any]) -> Any:
+    try:
+        return hooks.get_solver(name, **options)
+    except (ValueError, TypeError) as error:
+        raise BadInput(str(error)) from error
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _builder(model: str) -> tuple[str, Any]:
+    """Return a short name, and the problem or what builds it."""
+    file, colon, name = model.rpartition(":")
+    if colon and file.endswith(".py"):
+        return name, _from_file(Path(file), name)
+    try:
+        return model, hooks.get_model(model).build
+    except ValueError as error:
+        raise BadInput(f"{error}; a problem of your own is given as FILE.py:NAME") from error
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _from_file(path: Path, name: str) -> Any:
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up
+    sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if not (isinstance(found, Problem) or callable(found)):
+        known = [key for key, value in vars(module).items() if _is_own(value, module.__name__)]
+        raise BadInput(f"{path} has no problem or function {name!r}: it has {', '.join(known) or 'none'}")
+    return found
+
+
+def _is_own(value: Any, module: str) -> bool:
+    """Return whether a value of a module is a problem, or a function that it defines."""
+    return isinstance(value, Problem) or (callable(value) and getattr(value, "__module__", None) == module)
+
+
+def _problem(model: str, build: Any, data: SequenceData | None, params: dict[str, Any]) -> Problem:
+    if isinstance(build, Problem):
+        if params or data is not None:
+            raise BadInput(f"{model} is a Problem, which takes neither DATA nor --set: name a function build(data, …)")
+        return build
+    known = list(signature(cast(Callable[..., Any], build)).parameters.values())
+    if data is not None:
+        known = known[1:]
+    elif known and known[0].default is Parameter.empty and known[0].kind in (
+        Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
+    ):  # fmt: skip
+        raise BadInput(f"{model} is built from data: give DATA, a file, a folder or a data set")
+    if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
+        check_names(params, [parameter.name for parameter in known], f"model {model!r}")
+    try:
+        problem = build(**params) if data is None else build(data.sequences, **params)
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{model} cannot be built from this: {error}") from error
+    if not isinstance(problem, Problem):
+        raise BadInput(f"{model} gave a {type(problem).__name__}: it has to return a manifoldseq.Problem")
+    return problem
+
+
+def _source(model: str) -> Any:
+    """Return what a resumed run must have in common: the name, or the whole text of the file."""
+    file, colon, name = model.rpartition(":")
+    return (Path(file).read_bytes(), name) if colon and file.endswith(".py") else model
+
+
+def _absolute_model(model: str) -> str:
+    file, colon, name = model.rpartition(":")
+    return f"{Path(file).resolve()}:{name}" if colon and file.endswith(".py") else model

@@ -1,0 +1,119 @@
+"""What figures are drawn from: a fitted estimator with its data, a result, a run directory, or plain arrays."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..storage import SequenceData
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Fitted:
+    """A fitted estimator with the data it was fitted on: what plots of estimators are drawn from.
+
+    Parameters
+    ----------
+    estimator : estimator
+        After `fit`; nothing in it is changed.
+    data : SequenceData, list of array-like of shape (T_i, d), or what else its `fit` took
+    labels : array-like of shape (N,), optional
+        The known classes; by default those of the `SequenceData`.
+    name : str
+        Of the run, for the headings of a page.
+
+    Attributes
+    ----------
+    X
+        What `fit` takes: the sequences of a `SequenceData`, else `data`.
+    history : dict of str to ndarray
+        The estimator's ``history_``, empty if it has none.
+    clusters : ndarray or None
+        The estimator's ``labels_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.cluster import KMeans
+    >>> X = np.repeat([[0.0], [1.0]], 3, axis=0)
+    >>> fitted = Fitted(KMeans(2, n_init=1, random_state=0).fit(X), X, labels=list("aaabbb"))
+    >>> len(fitted.clusters), fitted.labels[0]
+    (6, np.str_('a'))
+    """
+
+    estimator: Any
+    data: Any
+    labels: NDArray | None
+    name: str
+
+    def __init__(self, estimator: Any, data: Any, labels: ArrayLike | None = None, name: str = "") -> None:
+        if labels is None and isinstance(data, SequenceData):
+            labels = data.labels
+        object.__setattr__(self, "estimator", estimator)
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "labels", None if labels is None else np.asarray(labels))
+        object.__setattr__(self, "name", name or type(estimator).__name__)
+
+    @property
+    def X(self) -> Any:
+        """What `fit` takes."""
+        return self.data.sequences if isinstance(self.data, SequenceData) else self.data
+
+    @property
+    def history(self) -> dict[str, Any]:
+        """The columns of the estimator's history."""
+        return dict(getattr(self.estimator, "history_", None) or {})
+
+    @property
+    def clusters(self) -> NDArray | None:
+        """The cluster of each member."""
+        return getattr(self.estimator, "labels_", None)
+
+
+def history_of(result: Any) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of a history as float arrays, with ``nit`` filled in.
+
+    `result` is a history itself, or has one as ``history`` or ``history_``.
+    """
+    found = result if isinstance(result, Mapping) else getattr(result, "history", getattr(result, "history_", None))
+    if found is None:
+        raise ValueError(f"{type(result).__name__} has no history: pass a result, a fitted estimator or its columns")
+    if "fun" not in found:
+        raise ValueError(f"the history has no column 'fun': it has {', '.join(found) or 'no columns'}")
+    columns = {name: np.asarray(values, dtype=float) for name, values in found.items()}
+    return {"nit": np.arange(len(columns["fun"]), dtype=float)} | columns
+
+
+def clusters_of(result: Any) -> NDArray:
+    """Return the cluster of each member, of a fitted estimator, a `Fitted`, a run directory or an array."""
+    return _assignment(result)[1]
+
+
+def labels_and_clusters_of(result: Any) -> tuple[NDArray, NDArray]:
+    """Return label and cluster of each member, of a `Fitted`, a run directory or a pair of arrays."""
+    labels, clusters = _assignment(result)
+    if labels is None:
+        raise ValueError("there are no labels to compare clusters with: pass (labels, clusters), or Fitted(labels=…)")
+    return labels, clusters
+
+
+def _assignment(result: Any) -> tuple[NDArray | None, NDArray]:
+    assignments = getattr(result, "assignments", None)
+    if isinstance(result, tuple) and len(result) == 2:
+        labels, clusters = result
+    elif assignments:
+        labels, clusters = zip(*assignments, strict=True)
+        labels = None if labels[0] is None else labels
+    elif isinstance(result, Fitted):
+        labels, clusters = result.labels, result.clusters
+    else:
+        labels, clusters = None, getattr(result, "labels_", result if isinstance(result, list | np.ndarray) else None)
+    if clusters is None:
+        raise ValueError(f"{type(result).__name__} has no clusters: pass a fitted clustering or one cluster per member")
+    clusters = np.asarray(clusters)
+    labels = None if labels is None else np.asarray(labels)
+    if labels is not None and labels.shape != clusters.shape:
+        raise ValueError(f"labels have shape {labels.shape} but clusters {clusters.shape}: pass one of each per member")
+    return labels, clusters

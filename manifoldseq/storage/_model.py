@@ -1,0 +1,229 @@
+"""Model files: ``model.npz`` for the arrays, ``model.json`` for all else; loading executes nothing that they say."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, cast
+
+from .. import hooks
+from .._result import Result
+from ._files import write_durably
+from ._limits import FilePath, decoding
+from ._model_codec import RESULT, Encoder, Outside, attributes, decode, decode_estimator, parameters, stored_types
+from ._read_npz import _decode, _members
+
+FORMAT = 1
+ARRAYS, DOCUMENT = "model.npz", "model.json"
+
+
+class ModelError(ValueError):
+    """A model cannot be saved or loaded; the sentence says which, why and what to do."""
+
+
+def save_model(model: Any, directory: FilePath) -> None:
+    """Save a fitted estimator, or a `Result`, as ``model.npz`` and ``model.json``.
+
+    Two runs that compute the same write the same ``model.npz``, byte for byte: what was measured (attributes, fields
+    and dict entries called ``time`` or ``…_time``) goes to ``model.json``, with everything that is no array.
+
+    Parameters
+    ----------
+    model : estimator or Result
+        An estimator of a registered class. Its parameters and fitted attributes may be numbers, strings, None, arrays,
+        and lists, tuples and dicts of these; further, dataclasses and fitted estimators whose classes it lists in its
+        class attribute ``stored_types``.
+    directory : str or path-like
+        Created if needed. The files are replaced as a whole, ``model.json`` last.
+
+    Raises
+    ------
+    ModelError
+        If the estimator is not registered, or holds something else; the sentence names it.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> from tempfile import TemporaryDirectory
+    >>> identifier = ms.get_estimator("lds-identifier")(n_states=1).fit([[[0.0], [1.0], [0.5]]])
+    >>> with TemporaryDirectory() as folder:
+    ...     ms.storage.save_model(identifier, folder)
+    ...     ms.storage.load_model(folder)
+    LDSIdentifier(n_states=1)
+    """
+    encoder = Encoder()
+    try:
+        if isinstance(model, Result):
+            plugin, content = None, {"result": encoder.encode(model, "", RESULT)}
+        else:
+            plugin, name = _registered(model)
+            types = stored_types(type(model))
+            content = {
+                "estimator": name,
+                "plugin": plugin.name,
+                "parameters": encoder.members(parameters(model), "", types),
+                "attributes": encoder.members(attributes(model), "", types),
+            }
+    except Outside as error:
+        raise ModelError(f"{type(model).__name__} cannot be saved: {error}") from error
+    data = encoder.packed()
+    document = {"format": FORMAT, "sha256": sha256(data).hexdigest(), "versions": _versions(plugin), **content}
+    path = Path(directory)
+    path.mkdir(parents=True, exist_ok=True)
+    write_durably(path / ARRAYS, data)
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    write_durably(path / DOCUMENT, f"{text}\n".encode())
+
+
+def load_model(directory: FilePath) -> Any:
+    """Load what `save_model` wrote.
+
+    Nothing in the files is executed or imported: the class of an estimator is found by its registered name, classes
+    inside it by its own ``stored_types``.
+
+    Parameters
+    ----------
+    directory : str or path-like
+
+    Returns
+    -------
+    estimator or Result
+
+    Raises
+    ------
+    ModelError
+        If there is no model, its format is unknown, ``model.npz`` is not the one that ``model.json`` describes, a file
+        is damaged or claims more than it holds, or no plugin registers the estimator.
+    """
+    path = Path(directory)
+    document, arrays = _document(path), {}
+    try:
+        data = (path / ARRAYS).read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path / ARRAYS} cannot be read ({error.strerror}): save the model again") from error
+    if sha256(data).hexdigest() != document.get("sha256"):
+        raise ModelError(
+            f"{path / ARRAYS} is not the file that {DOCUMENT} describes (SHA-256 differs): it was damaged or exchanged"
+        )
+    try:
+        with decoding(path / ARRAYS, "a model's arrays"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for key, member in _members(path / ARRAYS, archive, len(data)).items():
+                arrays[key] = _decode(path / ARRAYS, f"{path / ARRAYS}, array {key!r}", archive.read(member))
+        if "result" in document:
+            return decode(document["result"], arrays, RESULT)
+        record = _record(path, document)
+        return decode_estimator(record.factory, document, arrays, stored_types(cast(Any, record.factory)))
+    except ModelError:
+        raise
+    except Exception as error:  # whatever a damaged document makes of its parts
+        raise ModelError(f"{path} holds a model that cannot be restored: {_sentence(error)}") from error
+
+
+def load(run_dir: FilePath) -> Any:
+    """Load the fitted estimator, or the result, of a run directory.
+
+    Parameters
+    ----------
+    run_dir : str or path-like
+        As ``manifoldseq fit -o`` or ``manifoldseq solve -o`` wrote it, or a directory given to
+        `manifoldseq.storage.save_model`.
+
+    Returns
+    -------
+    estimator or Result
+
+    Raises
+    ------
+    ModelError
+        A ValueError, as for `manifoldseq.storage.load_model`; for a run that is not finished it says so.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> model = ms.load("runs/demo")  # doctest: +SKIP
+    >>> model.predict(sequences)  # doctest: +SKIP
+    """
+    path = Path(run_dir)
+    if not path.is_dir():
+        raise ModelError(f"there is no directory {path}: pass a run directory, such as runs/demo")
+    if not (path / DOCUMENT).exists():
+        try:
+            state = json.loads((path / "run.json").read_text(encoding="utf-8"))["state"]
+        except (OSError, ValueError, KeyError, TypeError):
+            state = None
+        if state is not None:
+            raise ModelError(f"the run in {path} has no model yet, its state is {state!r}: continue it with --resume")
+    return load_model(path)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((path / DOCUMENT).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(f"{path} holds no model: there is no {DOCUMENT}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path / DOCUMENT} cannot be read ({_sentence(error)}): save the model again") from error
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
+        raise ModelError(f"{path / DOCUMENT} has format {found!r}, this version reads {FORMAT}: save the model again")
+    return document
+
+
+def registered_name(estimator: Any) -> str:
+    """Return the name that an estimator's class is registered under."""
+    return _registered(estimator)[1]
+
+
+def _registered(model: Any) -> tuple[hooks.Plugin, str]:
+    """Return the plugin and the name that an estimator's class is registered under."""
+    cls = type(model)
+    for plugin, record in hooks.records("estimators"):
+        factory = cast(hooks.Estimator, record).factory
+        if isinstance(factory, str) and factory.rpartition(":")[2] != cls.__qualname__:
+            continue  # another class: its module need not be imported
+        if cast(hooks.Estimator, record.resolved()).factory is cls:
+            return plugin, record.name
+    raise ModelError(
+        f"{cls.__name__} is not registered, so no file could say what it is: "
+        "register it with manifoldseq_estimators, or manifoldseq.register(manifoldseq.hooks.Estimator(…))"
+    )
+
+
+def _record(path: Path, document: dict[str, Any]) -> hooks.Estimator:
+    name, plugin = str(document["estimator"]), str(document["plugin"])
+    try:
+        try:
+            return hooks.get_record(hooks.Estimator, name)
+        except hooks.AmbiguousName:
+            return hooks.get_record(hooks.Estimator, f"{plugin}:{name}")
+    except (hooks.UnknownName, ImportError) as error:
+        package = document.get("versions", {}).get("plugin", "")
+        origin = f"plugin {plugin!r}" + (f" ({package})" if package else "")
+        raise ModelError(f"{path} holds an estimator {name!r} of {origin}, which is not here: {error}") from error
+
+
+def _versions(plugin: hooks.Plugin | None) -> dict[str, str]:
+    versions = package_versions()
+    if plugin is not None and plugin.distribution:
+        versions["plugin"] = f"{plugin.distribution} {plugin.version}"
+    return versions
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that numbers depend on."""
+    found = {}
+    for name in ("manifoldseq", "numpy", "scipy", "scikit-learn"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _sentence(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:300]
+    return text if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {text}"

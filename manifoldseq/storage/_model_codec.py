@@ -1,0 +1,175 @@
+"""What a model file can hold, translated to arrays and JSON and back; decoding calls nothing that a file names."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from .._result import Result, Status
+
+Types = Mapping[str, type]
+"""The classes that may occur in a file, by name; they come from code, never from the file."""
+
+RESULT: Types = {"Result": Result}
+
+
+class Outside(TypeError):
+    """A value that no model file can hold."""
+
+
+def stored_types(cls: type) -> Types:
+    """Return what the attribute ``stored_types`` of an estimator class lists, by name."""
+    return {kind.__name__: kind for kind in getattr(cls, "stored_types", ())}
+
+
+def parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator, those of nested estimators inside them."""
+    return dict(estimator.get_params(deep=False))
+
+
+def attributes(estimator: Any) -> dict[str, Any]:
+    """Return what `fit` left in an estimator: every attribute that is no parameter."""
+    known = parameters(estimator)
+    return {name: value for name, value in vars(estimator).items() if name not in known}
+
+
+def restored(made: Any, values: Mapping[str, Any]) -> Any:
+    """Give a new estimator its fitted attributes; a name that would hide a method is refused."""
+    for name, value in values.items():
+        if not name.isidentifier() or name.startswith("__") or hasattr(type(made), name):
+            raise ValueError(f"{type(made).__name__} has no fitted attribute {name!r}")
+        setattr(made, name, value)
+    return made
+
+
+class Encoder:
+    """Translates values to JSON; arrays go to `arrays`, named by their place, such as ``systems_.A``."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def encode(self, value: Any, place: str, types: Types) -> Any:
+        """Return a JSON value.
+
+        Raises
+        ------
+        Outside
+            If a part is none of what a file can hold; the sentence names it.
+        """
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, Status):
+            return {"status": value.name}
+        if isinstance(value, np.ndarray):
+            return self._array(value, place)
+        if isinstance(value, (list, tuple)):
+            parts = [self.encode(part, f"{place}.{i}", types) for i, part in enumerate(value)]
+            return {"list" if isinstance(value, list) else "tuple": parts}
+        if isinstance(value, Mapping):
+            return {"dict": {key: self._member(part, key, place, types) for key, part in value.items()}}
+        name = type(value).__name__
+        if types.get(name) is not type(value):
+            raise Outside(
+                f"{place} is a {name}, which a model file cannot hold: it holds numbers, strings, None, arrays, lists, "
+                "tuples, dicts, and the classes that the estimator lists in stored_types"
+            )
+        if callable(getattr(value, "get_params", None)):
+            inner = {**types, **stored_types(type(value))}
+            return {
+                "estimator": name,
+                "parameters": self.members(parameters(value), place, inner),
+                "attributes": self.members(attributes(value), place, inner),
+            }
+        if is_dataclass(value):
+            return {"record": name, "fields": self.members(_fields(value), place, types)}
+        raise Outside(f"{place} is a {name}: stored_types takes dataclasses and estimators")
+
+    def members(self, values: Mapping[str, Any], place: str, types: Types) -> dict[str, Any]:
+        """Return the JSON values of named parts."""
+        return {key: self._member(value, key, place, types) for key, value in values.items()}
+
+    def _member(self, value: Any, key: Any, place: str, types: Types) -> Any:
+        where = f"{place}.{key}" if place else str(key)
+        if not isinstance(key, str):
+            raise Outside(f"{place} has the key {key!r}: the keys of a dict in a model file are strings")
+        if "time" in key.split("_") and isinstance(value, (np.ndarray, float)):  # a second run must repeat the arrays
+            return {"measured": self.encode(np.asarray(value).tolist(), where, types)}
+        return self.encode(value, where, types)
+
+    def _array(self, value: np.ndarray, place: str) -> Any:
+        if value.dtype.hasobject:
+            if not all(isinstance(item, str) for item in value.flat):
+                raise Outside(f"{place} is an array of Python objects: a model file holds numbers and strings")
+            value = value.astype(str)
+        place = re.sub(r"[^\w.-]", "_", place)
+        while place in self.arrays:
+            place += "_"
+        self.arrays[place] = value
+        return {"array": place}
+
+    def packed(self) -> bytes:
+        """Return the arrays as the bytes of a ``.npz`` file, the same ones for the same arrays."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for place, array in self.arrays.items():
+                with archive.open(zipfile.ZipInfo(f"{place}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        return buffer.getvalue()
+
+
+def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
+    """Return what `Encoder.encode` was given; only the classes in `types` are ever called."""
+    if not isinstance(value, dict):
+        return value
+    content: Any
+    tag, content = next(iter(value.items()), ("", None))
+    match tag:
+        case "array":
+            return np.array(arrays[content])
+        case "measured":
+            values = decode(content, arrays, types)
+            return values if isinstance(values, float) else np.array(values, dtype=float)
+        case "float":
+            return float(content)
+        case "status":
+            return Status[content]
+        case "list":
+            return [decode(part, arrays, types) for part in content]
+        case "tuple":
+            return tuple(decode(part, arrays, types) for part in content)
+        case "dict":
+            return {key: decode(part, arrays, types) for key, part in content.items()}
+        case "record" | "estimator":
+            if content not in types:
+                raise ValueError(f"it holds a {content!r}, which is not among the stored_types of the estimator")
+            cls = types[content]
+            if tag == "record":
+                return cls(**_decoded(value["fields"], arrays, types))
+            inner = {**types, **stored_types(cls)}
+            return decode_estimator(cls, value, arrays, inner)
+    raise ValueError(f"it has the unknown tag {tag!r}")
+
+
+def decode_estimator(factory: Any, value: Mapping[str, Any], arrays: Mapping[str, np.ndarray], types: Types) -> Any:
+    """Return an estimator made by `factory` with the parameters, and then the fitted attributes, of `value`."""
+    made = factory(**_decoded(value["parameters"], arrays, types))
+    return restored(made, _decoded(value["attributes"], arrays, types))
+
+
+def _decoded(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray], types: Types) -> dict[str, Any]:
+    return {key: decode(part, arrays, types) for key, part in values.items()}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {one.name: getattr(value, one.name) for one in fields(value) if one.init}

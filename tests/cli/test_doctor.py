@@ -1,0 +1,47 @@
+"""``manifoldseq doctor``: what is there, what is not, and what is wrong."""
+
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from strangers.distributions import command, write_one
+
+import manifoldseq as ms
+from manifoldseq.cli import _doctor
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_report_is_complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    status, out, err = run("doctor", "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert found["manifoldseq"] == ms.__version__
+    assert Path(found["imported_from"]) == Path(ms.__file__).parent
+    assert found["packages"]["numpy"] == version("numpy") and "scikit-learn" in found["packages"]
+    assert found["blas"] and all(library["threads"] >= 1 for library in found["blas"])
+    assert found["threads"]["OMP_NUM_THREADS"] == "1" and found["problems"] == []
+    assert {"jax", "torch", "dask", "datasets", "faiss", "parquet"} <= set(found["extras"])
+    assert not {"all", "dev", "test", "docs"} & set(found["extras"])
+    assert found["extras"]["jax"]["install"] == "pip install 'manifoldseq[jax]'"
+
+
+def test_table_says_where_and_what(run: Run) -> None:
+    status, out, _ = run("doctor")
+    assert status == 0 and out.endswith("No problems found.\n")
+    assert str(Path(ms.__file__).parent) in out and f"numpy {version('numpy')}" in " ".join(out.split())
+
+
+def test_missing_package_is_a_problem(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_doctor, "_version", lambda name: None if name == "scipy" else "1.0")
+    status, out, _ = run("doctor")
+    assert status == 1 and "scipy is missing: run `pip install scipy`" in out and "MISSING" in out
+
+
+def test_faulty_plugin_is_a_problem(tmp_path: Path) -> None:
+    write_one(tmp_path, "hurt", "import no_such_module_anywhere")
+    done = command(tmp_path, "doctor")
+    assert done.returncode == 1 and "plugin 'hurt' has a fault: see `manifoldseq plugins`" in done.stdout

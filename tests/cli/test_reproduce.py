@@ -1,0 +1,68 @@
+"""``manifoldseq reproduce``: measured numbers beside those of a paper."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import manifoldseq as ms
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def table(*, n_runs: int = 2, data: Path | None = None, resume: bool = False) -> list[dict[str, Any]]:
+    """Return two rows."""
+    if n_runs < 1:
+        raise ValueError("n_runs=0 is not valid: pass at least 1")
+    row = {"model": "LDS", "setting": f"n={n_runs}", "metric": "error", "unit": "%"}
+    return [{**row, "ours": 12.5, "ours_se": 0.25, "paper": 12.0}, {**row, "metric": str(data), "ours": float(resume)}]
+
+
+@pytest.fixture
+def registered(run: Run) -> Run:
+    """Return the command line with a reproduction."""
+    ms.register(ms.hooks.Reproduction("table-1", table, paper="Author 2016, Table 1", summary="Errors"))
+    ms.register(ms.hooks.Reproduction("figure-2", lambda: [], summary="Takes nothing"))
+    return run
+
+
+def test_table(registered: Run) -> None:
+    status, out, err = registered("reproduce", "table-1", "--set", "n_runs=3")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "Author 2016, Table 1"
+    assert lines[1].split() == ["model", "setting", "metric", "ours", "±", "paper"]
+    assert lines[2].split() == ["LDS", "n=3", "error", "(%)", "12.5", "0.25", "12"]
+    assert lines[3].split()[-3:] == ["0", "–", "–"]
+
+
+def test_json_has_the_fixed_keys(registered: Run, tmp_path: Path) -> None:
+    status, out, _ = registered("reproduce", "table-1", "--data", tmp_path, "--resume", "--json")
+    found = json.loads(out)
+    assert status == 0 and set(found) == {"name", "rows", "command"} and found["name"] == "table-1"
+    assert all(set(row) == {"model", "setting", "metric", "unit", "ours", "ours_se", "paper"} for row in found["rows"])
+    assert found["rows"][1]["metric"] == str(tmp_path) and found["rows"][1]["ours"] == 1.0
+    assert found["command"] == f"manifoldseq reproduce table-1 --data={tmp_path}"
+
+
+def test_listing(run: Run, registered: Run) -> None:
+    assert "table-1" in registered("reproduce")[1]
+    assert [record["name"] for record in json.loads(registered("reproduce", "--json")[1])] == ["table-1", "figure-2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("table-2",), "unknown reproduction 'table-2': did you mean 'table-1'?"),
+        (("table-1", "--set", "nruns=3"), "has no parameter 'nruns': did you mean 'n_runs'?"),
+        (("table-1", "--set", "n_runs=0"), "table-1: n_runs=0 is not valid"),
+        (("table-1", "--data", "no/folder"), "Directory 'no/folder' does not exist"),
+        (("figure-2", "--resume"), "takes no --resume"),
+        (("figure-2", "--data", "."), "takes no --data"),
+    ],
+)
+def test_bad_input_is_a_sentence(registered: Run, arguments: tuple[str, ...], sentence: str) -> None:
+    status, out, err = registered("reproduce", *arguments)
+    assert (status, out) == (2, "") and sentence in err

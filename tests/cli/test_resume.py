@@ -1,0 +1,155 @@
+"""``--resume``: what was interrupted ends as if it had not been; nothing is lost by a wrong command."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.examples import Walker
+
+import manifoldseq as ms
+from manifoldseq.cli._lock import locked
+
+Run = Callable[..., tuple[int, str, str]]
+FIT = ("fit", "walker", "two-levels", "--checkpoint-every", "0")
+
+
+def state(folder: Path) -> str:
+    """Return what `run.json` says."""
+    return json.loads((folder / "run.json").read_text())["state"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status", "ending"),
+    [(KeyboardInterrupt(), 130, "interrupted"), (RuntimeError("a bug"), 1, "failed"), (ValueError("x"), 1, "failed")],
+)
+def test_resumed_run_is_bit_equal(run: Run, tmp_path: Path, trouble: BaseException, status: int, ending: str) -> None:
+    assert run(*FIT, "-o", tmp_path / "whole")[0] == 0
+    Walker.steps_taken.clear()
+    Walker.trouble[3] = trouble
+    broken = tmp_path / "broken"
+    assert run(*FIT, "-o", broken)[0] == status
+    assert state(broken) == ending and Walker.steps_taken == [0, 1, 2]
+    with pytest.raises(ValueError, match="no model yet"):
+        ms.load(broken)
+    assert run(*FIT, "--resume", "-o", broken)[0] == 0
+    assert Walker.steps_taken == [0, 1, 2, 3, 4, 5]
+    assert state(broken) == "done" and not (broken / "checkpoint").exists()
+    assert (broken / "model.npz").read_bytes() == (tmp_path / "whole" / "model.npz").read_bytes()
+    assert len(json.loads((broken / "run.json").read_text())["resumed"]) == 1
+    assert len((broken / "history.csv").read_text().splitlines()) == 1 + 7
+
+
+def test_resume_starts_where_there_is_nothing_and_says_when_it_is_finished(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "missing", tmp_path / "empty"):
+        assert run(*FIT, "--resume", "-o", folder)[0] == 0
+        before = files(folder)
+        done = run(*FIT, "--resume", "-o", folder)
+        assert done == (0, f"The run in {folder} is finished: nothing to resume.\n", "")
+        assert files(folder) == before
+    status, _, err = run(*FIT, "--resume")
+    assert status == 2 and "add -o RUN_DIR" in err
+
+
+def test_unfinished_run_is_not_started_over(run: Run, tmp_path: Path) -> None:
+    Walker.trouble[2] = KeyboardInterrupt()
+    run(*FIT, "-o", tmp_path)
+    before = files(tmp_path)
+    status, _, err = run(*FIT, "-o", tmp_path)
+    assert status == 2 and "holds an unfinished run: continue it with --resume" in err
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("more", [("--set", "pull=0.25"), ("--seed", "1"), ("--labels", "labels.npy")])
+def test_other_settings_are_refused_and_leave_the_run_as_it_was(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("labels.npy", np.arange(20))
+    Walker.trouble[2] = KeyboardInterrupt()
+    run(*FIT, "-o", "run")
+    before = files(tmp_path / "run")
+    status, _, err = run(*FIT, *more, "--resume", "-o", "run")
+    assert status == 2 and "belongs to other data or settings" in err
+    assert files(tmp_path / "run") == before
+
+
+def test_resumed_run_may_go_further(run: Run, tmp_path: Path) -> None:
+    Walker.trouble[2] = KeyboardInterrupt()
+    run(*FIT, "-o", tmp_path)
+    assert run(*FIT, "--set", "max_iter=9", "--resume", "-o", tmp_path)[0] == 0
+    assert Walker.steps_taken == list(range(9))
+
+
+def test_bad_input_leaves_no_directory(run: Run, tmp_path: Path) -> None:
+    status, _, err = run(*FIT, "--set", "pull=-1", "-o", tmp_path / "run")
+    assert status == 2 and "pull=-1 is not valid" in err and not (tmp_path / "run").exists()
+
+
+def test_estimator_without_checkpoints_says_so(run: Run, tmp_path: Path) -> None:
+    status, _, err = run("fit", "sign", "two-levels", "--resume", "-o", tmp_path / "run")
+    assert status == 0 and "sign keeps no checkpoints: starting at the beginning." in err
+
+
+def test_two_processes_cannot_write_one_run(run: Run, tmp_path: Path) -> None:
+    Walker.trouble[2] = KeyboardInterrupt()
+    run(*FIT, "-o", tmp_path)
+    before = files(tmp_path)
+    with locked(tmp_path):
+        status, _, err = run(*FIT, "--resume", "-o", tmp_path)
+    assert status == 2 and f"another process is writing the run in {tmp_path}" in err
+    assert files(tmp_path) == before
+    assert run(*FIT, "--resume", "-o", tmp_path)[0] == 0
+
+
+def test_solve_is_resumed_too(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np, manifoldseq as ms\n"
+        "def value(x): return float(100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2)\n"
+        "def build(): return ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: 100 * (x[1] - x[0] ** 2) ** 2"
+        " + (1 - x[0]) ** 2), {'start': lambda p, rng: np.array([-1.2, 1.0])})\n"
+    )
+    solve = ("solve", tmp_path / "mine.py:build", "--checkpoint-every", "0")
+    assert run(*solve, "-o", tmp_path / "whole")[0] == 0
+    calls = []
+
+    def interrupt(event: object) -> None:
+        calls.append(event)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("manifoldseq.cli._solve.Watch", lambda *options: interrupt)
+    assert run(*solve, "-o", tmp_path / "run")[0] == 130
+    assert run(*solve, "--resume", "-o", tmp_path / "run")[0] == 0
+    first = json.loads((tmp_path / "run" / "metrics.json").read_text())["nit"]
+    assert len(calls) < 5 + first + 2  # it went on, and did not start again
+    assert (tmp_path / "run" / "model.npz").read_bytes() == (tmp_path / "whole" / "model.npz").read_bytes()
+    assert "finished" in run(*solve, "--resume", "-o", tmp_path / "run")[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_process_leaves_a_run_to_resume(tmp_path: Path, number: signal.Signals) -> None:
+    """A start is finished by then, so the estimator itself would end with what it has."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((40, 30, 3)).cumsum(axis=1))
+    fit = ["fit", "lds-kmeans", "x.npy", "--set=n_clusters=4", "--set=n_states=2", "--set=tol=0", "--set=n_init=50"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "manifoldseq.cli", *fit, "--checkpoint-every=0", "-o", "run"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not list(tmp_path.rglob("start-1/checkpoint-*.npz")):
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert (process.returncode, out, err.strip()) == (130, "", "Interrupted.")
+    assert state(tmp_path / "run") == "interrupted" and not (tmp_path / "run" / "model.npz").exists()

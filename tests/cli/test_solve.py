@@ -1,0 +1,135 @@
+"""``manifoldseq solve``: registered models, and problems in a file without packaging."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import manifoldseq as ms
+
+Run = Callable[..., tuple[int, str, str]]
+
+FILE = '''
+from dataclasses import dataclass
+import numpy as np
+import manifoldseq as ms
+
+@dataclass
+class Setting:
+    target: float
+
+def build(data, *, target=0.0, columns=1):
+    """The point of the sphere that the mean of the data points to."""
+    if columns != 1:
+        raise ValueError("columns=2 is not valid: pass 1")
+    mean = np.concatenate(data).mean(axis=0)[:, None] + Setting(target).target
+    problem = ms.Problem(
+        ms.manifolds.Stiefel(len(mean), 1),
+        ms.objective(lambda X: -float((X * mean).sum()), lambda X: -mean),
+        {"first": lambda p, rng: np.eye(len(mean), 1), "last": lambda p, rng: np.eye(len(mean), 1)[::-1].copy()},
+    )
+    return problem
+
+def alone(size=2):
+    return ms.Problem(ms.manifolds.Euclidean(size), ms.objective(lambda x: ((x - 1) ** 2).sum(), lambda x: 2 * (x - 1)))
+
+def wrong(data):
+    return 3
+
+problem = alone(3)
+'''
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """Return a file with problems."""
+    (tmp_path / "mine.py").write_text(FILE)
+    return tmp_path / "mine.py"
+
+
+def test_function_of_a_file_with_data(run: Run, mine: Path, tmp_path: Path) -> None:
+    status, out, err = run("solve", f"{mine}:build", "two-levels", "--set", "target=2.5", "-o", tmp_path / "run")
+    assert (status, err) == (0, "")
+    result = ms.load(tmp_path / "run")
+    mean = np.concatenate(ms.hooks.get_dataset("two-levels").loader().sequences).mean(axis=0) + 2.5
+    assert np.allclose(result.x[:, 0], mean / np.linalg.norm(mean), atol=1e-5)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        ".lock", "history.csv", "metrics.json", "model.json", "model.npz", "report.html", "run.json", "run.toml",
+    ]  # fmt: skip
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["fun"] == result.fun and metrics["success"] == 1 and metrics["nit"] == result.nit
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["state"] == "done" and about["message"] == result.message
+    assert f"{result.fun:.10g}" in out and result.message in out
+
+
+def test_problem_and_function_without_data(run: Run, mine: Path, tmp_path: Path) -> None:
+    assert run("solve", f"{mine}:problem", "-o", tmp_path / "one")[0] == 0
+    assert np.allclose(ms.load(tmp_path / "one").x, np.ones(3))
+    assert run("solve", f"{mine}:alone", "--set", "size=4", "--solver", "pgd", "-o", tmp_path / "two")[0] == 0
+    assert ms.load(tmp_path / "two").x.shape == (4,)
+
+
+def test_start_solver_options_and_stopping(run: Run, mine: Path, tmp_path: Path) -> None:
+    options = ("--init", "last", "--set", "solver.memory=3", "--max-iter", "0", "--tol", "1e-3", "--seed", "4")
+    assert run("solve", f"{mine}:build", "two-levels", *options, "-o", tmp_path / "run")[0] == 0
+    result = ms.load(tmp_path / "run")
+    assert result.nit == 0 and result.x.ravel().tolist() == [0, 1] and result.status is ms.Status.MAX_ITERATIONS
+    settings = tomllib.loads((tmp_path / "run" / "run.toml").read_text())
+    assert settings["set"] == {"solver.memory": 3} and settings["init"] == "last" and settings["max_iter"] == 0
+
+
+def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ms.register(ms.hooks.Model("lds.mean", "manifoldseq_lds._mean:build"))
+    ms.register(ms.hooks.Kernel("projection", "manifoldseq_lds._projection:ProjectionKernel", "lds"))
+    monkeypatch.chdir(tmp_path)
+    assert run("solve", "lds.mean", "two-levels", "--set", "n_states=1", "--init", "random", "--seed", "3")[0] == 0
+    first = tmp_path / "runs" / "lds.mean-two-levels"
+    assert run("solve", "--config", first / "run.toml", "-o", tmp_path / "again")[0] == 0
+    for name in ("model.npz", "run.toml"):
+        assert (first / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "give MODEL, or --config run.toml"),
+        (("lds.meen",), "unknown model 'lds.meen'"),
+        (("lds.meen",), "a problem of your own is given as FILE.py:NAME"),
+        (("no/file.py:build",), "there is no file no/file.py"),
+        (("MINE:bild",), "has no problem or function 'bild': it has Setting, build, alone, wrong, problem"),
+        (("MINE:build",), "is built from data: give DATA"),
+        (("MINE:build", "two-level"), "'two-level' is neither a file or folder nor a data set"),
+        (("MINE:build", "two-levels", "--set", "targt=1"), "has no parameter 'targt': did you mean 'target'?"),
+        (("MINE:build", "two-levels", "--set", "columns=2"), "columns=2 is not valid: pass 1"),
+        (("MINE:build", "two-levels", "--init", "middle"), "has no initializer 'middle': it has first, last"),
+        (("MINE:build", "two-levels", "--solver", "lbfg"), "unknown solver 'lbfg': did you mean 'lbfgs'?"),
+        (("MINE:build", "two-levels", "--set", "solver.memry=2"), "has no option 'memry': did you mean 'memory'?"),
+        (("MINE:problem", "two-levels"), "is a Problem, which takes neither DATA nor --set"),
+        (("MINE:wrong", "two-levels"), "gave a int: it has to return a manifoldseq.Problem"),
+        (("BROKEN:x",), "cannot be run: ZeroDivisionError"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(
+    run: Run, mine: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    arguments = tuple(a.replace("MINE", str(mine)).replace("BROKEN", str(tmp_path / "broken.py")) for a in arguments)
+    status, out, err = run("solve", *arguments, "-o", tmp_path / "run")
+    assert (status, out) == (2, "") and sentence in err and "Traceback" not in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_objective_that_fails_is_recorded(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import manifoldseq as ms\n"
+        "def fails(x): raise RuntimeError('no value')\n"
+        "problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(fails, fails))\n"
+    )
+    status, _, err = run("solve", f"{tmp_path / 'bad.py'}:problem", "-o", tmp_path / "run")
+    assert status == 1 and "RuntimeError: no value" in err
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["state"] == "failed" and "bad.py" in about["traceback"]

@@ -1,0 +1,113 @@
+"""What a person at a terminal and a program at a pipe see."""
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from strangers.distributions import MAIN, command
+
+from manifoldseq.cli._main import _COMMANDS, cli
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def in_terminal(*arguments: str, columns: int = 80, cwd: Path | None = None) -> str:
+    """Run a command in a pseudo-terminal and return what appears on it, carriage returns kept."""
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, columns))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", MAIN, *arguments],
+        stdin=follower, stdout=follower, stderr=follower, env=environment, cwd=cwd,
+    )  # fmt: skip
+    os.close(follower)
+    parts = []
+    while True:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:  # the other side was closed
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(leader)
+    assert process.wait() == 0, b"".join(parts).decode()
+    return b"".join(parts).decode()
+
+
+@pytest.mark.parametrize("arguments", [("manifolds",), ("readers",), ("datasets",), ("plugins",)])
+def test_tables_fit_a_screen_of_80_columns(arguments: tuple[str, ...]) -> None:
+    lines = in_terminal(*arguments).replace("\r\n", "\n").split("\n")
+    assert max(map(len, lines)) <= 80
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_tables_are_whole_lines_in_a_pipe() -> None:
+    done = command(None, "manifolds", COLUMNS="40")
+    assert next(line for line in done.stdout.splitlines() if line.startswith("canonical-lds")).endswith("Stiefel")
+    assert len(done.stdout.splitlines()) == 1 + 6
+
+
+@pytest.mark.parametrize("name", ["", *_COMMANDS])
+def test_help_fits_a_screen_of_80_columns(name: str) -> None:
+    context = click.Context(cli, info_name="manifoldseq", terminal_width=80, max_content_width=80)
+    found = cli.get_command(context, name) if name else cli
+    assert found is not None
+    text = found.get_help(
+        click.Context(found, context if name else None, info_name=name or "manifoldseq", terminal_width=80)
+    )
+    assert max(map(len, text.splitlines())) <= 80, text
+
+
+@pytest.mark.parametrize("name", ["fit", "apply", "solve", "report", "check", "new-plugin", "reproduce"])
+def test_help_has_examples(name: str) -> None:
+    found = cli.get_command(click.Context(cli), name)
+    assert found is not None and found.help and f"  manifoldseq {name}" in found.help and "Example" in found.help
+
+
+def test_help_documents_exit_status_and_completion(run: Run) -> None:
+    status, out, _ = run("--help")
+    assert status == 0
+    assert "Exit status: 0 done; 1 failed; 2 bad input; 130 interrupted." in out
+    assert "_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq" in out and "NO_COLOR" in out
+
+
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
+    fit = ("fit", "lds-kmeans", "x.npy", "--set", "n_clusters=2", "--set", "n_states=2", "--set", "n_init=1")
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((12, 30, 3)).cumsum(axis=1))
+    shown = in_terminal(*fit, "-o", "one", cwd=tmp_path)
+    assert "lds-kmeans:   0%|" in shown and "| 0/50 [00:00<?, ?it/s]" in shown  # steps, time and remaining time
+    done = command(None, *fit, "-o", "two", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "") and "\r" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("manifoldseq fit lds-km", "plain,lds-kmeans"), ("manifoldseq sol", "plain,solve"),
+     ("manifoldseq fit lds-kmeans basic-m", "plain,basic-motions"), ("manifoldseq solve lds.", "plain,lds.mean"),
+     ("manifoldseq fit --resu", "plain,--resume")],
+)  # fmt: skip
+def test_shell_completes_commands_options_and_names(words: str, offered: str) -> None:
+    count = len(words.split()) - 1
+    done = command(None, _MANIFOLDSEQ_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(count))
+    assert offered in done.stdout.splitlines()
+
+
+def test_reader_that_ends_early_is_no_error() -> None:
+    """As in `manifoldseq plots | head -1`."""
+    shell = f'"{sys.executable}" -W error -c "{MAIN}" doctor --json | head -c 1; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.stdout == "{" and done.stderr == ""
+    assert done.returncode in (0, 1)  # 0 if all was written before the reader ended
+
+
+def test_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "manifoldseq.cli", "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("manifoldseq ")

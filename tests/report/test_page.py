@@ -1,0 +1,206 @@
+"""The page: self-contained, accessible, and right about its numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report.samples import Outline, assert_self_contained, oscillations
+
+import manifoldseq as ms
+from manifoldseq.report import Fitted, RunFiles, draw_plots, read_run, render_html, save_drawings
+
+
+def flat(page: str) -> str:
+    """Return a page with every run of white space as one blank."""
+    return re.sub(r"\s+", " ", page)
+
+
+def quadratic(n: int = 2, **options: object) -> ms.Result:
+    """Return the result of a small minimization."""
+    weights = np.arange(1.0, n + 1)
+    objective = ms.objective(lambda x: float(x @ (weights * x)), lambda x: 2 * weights * x)
+    return ms.minimize(ms.Problem(ms.manifolds.Euclidean(n), objective), np.ones(n), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def one() -> str:
+    """Return the page of one clustering."""
+    return render_html([oscillations()])
+
+
+@pytest.fixture(scope="module")
+def two() -> str:
+    """Return the page of two clusterings of the same data."""
+    return render_html([oscillations(), oscillations(2)])
+
+
+def test_pages_are_self_contained(one: str, two: str) -> None:
+    for page in (one, two, render_html([quadratic()])):
+        assert_self_contained(page)
+        assert "prefers-color-scheme: dark" in page and 'name="viewport"' in page
+        assert "default-src 'none'" in page
+        assert "#010203" not in page and "currentColor" in page
+
+
+def test_everything_has_a_text(one: str, two: str) -> None:
+    for page in (one, two):
+        outline = Outline(page)
+        pictures = [attributes for tag, attributes in outline.elements if tag == "svg"]
+        assert pictures and all(one["role"] == "img" and len(one["aria-label"]) > 40 for one in pictures)
+        tables = page.count("<table")
+        assert tables and page.count("<caption>") == tables
+        assert all(attributes["scope"] in ("row", "col") for tag, attributes in outline.elements if tag == "th")
+        levels = [int(tag[1]) for tag, _ in outline.elements if re.fullmatch(r"h\d", tag)]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_names_are_escaped_and_no_mathematics(one: str) -> None:
+    assert "<b>" not in one and "slow &lt;b&gt;" in one
+    assert "costs $5 to $6" in one and "y ($)" in one and "z$" in one
+
+
+def test_figures_of_a_clustering(one: str) -> None:
+    headings = [unescape(text) for text in re.findall(r"<h4>(.*?)</h4>", one)]
+    assert headings[:3] == ["Objective against iteration", "Objective against time", "Evaluations against iteration"]
+    assert headings[3:7] == ["Cluster sizes", "Clusters and labels", "Kernel matrix", "Spectra of the centres"]
+    assert all(re.fullmatch(r"Reconstruction of sequence \d+, error \d\.\d\d", text) for text in headings[7:9])
+    assert headings[9:] == ["Run", "Parameters"]
+    assert "Heights: 8, 8, 8." in one
+
+
+def test_metrics_and_confusion_of_a_clustering(one: str) -> None:
+    page = flat(one)
+    assert "<h1>LDSKMeans on oscillations</h1>" in page
+    assert '<th scope="row">LDSKMeans</th><td>1.000</td><td>1.000</td><td>1.000</td>' in page
+    assert page.count('style="--share:0.50">8</td>') == 3
+    assert page.count('<td class="size">8</td>') == 3
+
+
+def test_unlabelled_clusters_have_sizes_only() -> None:
+    fitted = oscillations()
+    page = render_html([Fitted(fitted.estimator, fitted.X)])
+    assert "Cluster sizes" in page and "Clusters and labels" not in page and "purity" not in page
+
+
+def test_result_of_a_minimization() -> None:
+    result = quadratic()
+    page = flat(render_html({"my problem": result}))
+    assert "<h1>my problem</h1>" in page and result.message in page
+    assert "Gradient norm against iteration" in page and "Objective against time" in page
+    assert f"<td>{result.nit}</td><td>{result.nfev:g}</td>" in page
+
+
+def test_several_runs_side_by_side(two: str) -> None:
+    page = flat(two)
+    assert "2 runs side by side" in page
+    assert "<h2>3 clusters</h2>" in page and "<h2>2 clusters</h2>" in page
+    assert page.count("Objective against iteration</h3>") == 1  # overlaid
+    assert "3 clusters: from" in page and "2 clusters: from" in page
+    assert '<th scope="row">n_clusters</th><td>3</td><td>2</td>' in page
+    assert '<th scope="row">n_states</th>' not in page
+    assert '<th scope="row">3 clusters</th><td class="best">1.000</td>' in page
+    assert "best of the runs" in page
+
+
+def test_runs_on_different_data_have_no_best() -> None:
+    rows = [RunFiles(name, {"state": "done", "data": name, "estimator": "e"}, {"purity": 0.5}) for name in "ab"]
+    page = render_html(rows)
+    assert 'class="best"' not in page and "best of the runs" not in page
+
+
+def test_baseline_stands_below_its_run() -> None:
+    run = RunFiles("r", {"estimator": "mine", "baseline": "theirs"}, {"purity": 0.5, "baseline_purity": 0.25, "own": 3})
+    page = flat(render_html([run]))
+    assert '<th scope="row">mine</th><td>0.500</td>' in page
+    assert '<tr class="baseline"><th scope="row">theirs</th><td>0.250</td>' in page
+    assert "<dt>own</dt><dd>3</dd>" in page
+
+
+def test_counts_are_whole_numbers_unless_they_are_shares() -> None:
+    run = RunFiles("r", {"model": "m"}, {"fun": 2.0, "nfev": 60.0, "njev": 7.0, "nhev": 0.5})
+    page = flat(render_html([run]))
+    assert '<th scope="row">m</th><td>2.000</td><td>60</td>' in page
+    assert "<dt>njev</dt><dd>7</dd>" in page and "<dt>nhev</dt><dd>0.500</dd>" in page
+
+
+def test_run_directory_gives_the_page_of_the_run_in_memory(tmp_path: Path, one: str) -> None:
+    fitted = oscillations()
+    (tmp_path / "run.json").write_text(json.dumps({"state": "done", "estimator": "LDSKMeans", "data": "oscillations"}))
+    columns = {name: np.asarray(column).tolist() for name, column in fitted.history.items()}
+    rows = "\n".join(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))
+    (tmp_path / "history.csv").write_text(f"{','.join(columns)}\n{rows}\n")
+    pairs = zip(fitted.labels, fitted.clusters, strict=True)  # type: ignore[arg-type]
+    (tmp_path / "assignments.csv").write_text("label,cluster\n" + "\n".join(f"{a},{b}" for a, b in pairs))
+    drawings = draw_plots(fitted)
+    save_drawings(tmp_path, drawings)
+    assert [file.name for file in sorted((tmp_path / "figures").iterdir())] == [
+        "01-lds-kernel-matrix.svg",
+        "02-lds-spectra.svg",
+        "03-lds-reconstruction.svg",
+        "04-lds-worst-reconstruction.svg",
+    ]
+    run = read_run(tmp_path)
+    assert [(each.title, each.caption, each.description, each.svg) for each in run.drawings] == [
+        (each.title, each.caption, each.description, each.svg) for each in drawings
+    ]
+    assert run.history["fun"] == columns["fun"]
+    page = render_html([run])
+    assert_self_contained(page)
+    assert re.findall(r"<h4>(.*?)</h4>", page)[:9] == re.findall(r"<h4>(.*?)</h4>", one)[:9]
+    save_drawings(tmp_path, drawings[:1])
+    assert len(list((tmp_path / "figures").iterdir())) == 1
+
+
+def test_no_figures_make_no_folder(tmp_path: Path) -> None:
+    save_drawings(tmp_path, [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_unfinished_run_says_so() -> None:
+    page = render_html([RunFiles("r", {"state": "failed", "error": "RuntimeError: a bug"})])
+    assert "This run is failed. RuntimeError: a bug" in page
+    Outline(page)
+
+
+def test_large_runs_stay_small() -> None:
+    rng = np.random.default_rng(0)
+    history = {"fun": rng.standard_normal(100_000).tolist(), "time": np.arange(100_000.0).tolist()}
+    assignments = [(f"label {i}", str(k)) for i, k in rng.integers(0, 150, (5000, 2))]
+    drawings = draw_plots(oscillations()) * 40
+    run = RunFiles("large", {"state": "done"}, {}, history, assignments, drawings)
+    page = render_html([run, run])
+    assert len(page.encode()) <= 2_000_000
+    assert "Left out to keep this page small" in page
+    assert "The shade is the share of the cluster that has the label." in page  # drawn, not a table
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("run.json", "[]", "is no run directory"),
+        ("metrics.json", "{", "cannot be shown"),
+        ("history.csv", "fun,nit\n1\n", "cannot be shown"),
+        ("history.csv", "fun\nx\n", "cannot be shown"),
+        ("figures/1-a.svg", "<html/>", "cannot be shown: the figure '1-a' has an element 'html'"),
+    ],
+)
+def test_broken_run_directory_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str, sentence: str) -> None:
+    (tmp_path / "run.json").write_text('{"state": "done"}')
+    (tmp_path / "figures").mkdir()
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        read_run(tmp_path)
+
+
+def test_what_cannot_be_reported_is_refused() -> None:
+    with pytest.raises(ValueError, match="no runs"):
+        render_html([])
+    with pytest.raises(ValueError, match="int cannot be reported"):
+        render_html([3])  # type: ignore[list-item]
