@@ -85,7 +85,9 @@ def fit(
         raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
     labels = labels or (Path(given["labels"]) if "labels" in given else None)
     chosen = {**given["set"], **parse_pairs(settings)}
-    if seed is not None and not any(setting.startswith("random_state=") for setting in settings):
+    if seed is not None:
+        if any(setting.startswith("random_state=") for setting in settings):
+            raise BadInput("--seed and --set random_state=… say the same: give one of them")
         chosen.pop("random_state", None)
     used_seed: int = given.get("seed", 0) if seed is None else seed
     record, model = _configure(estimator, chosen, used_seed)
@@ -189,6 +191,7 @@ def _fit(run: RunDirectory, model: Any, X: Any, y: Any, options: dict[str, Any],
 def _write(run: RunDirectory, fitted: Fitted, seed: int, seconds: float) -> dict[str, float]:
     """Write what was computed; each file appears as a whole, in the order in which it can be relied on."""
     labels, clusters = fitted.labels, fitted.clusters
+    run.clear()
     if fitted.history:
         run.write_columns("history.csv", fitted.history)
     if clusters is not None:
@@ -213,9 +216,9 @@ def _write(run: RunDirectory, fitted: Fitted, seed: int, seconds: float) -> dict
 
 
 def _echo_metrics(estimator: str, metrics: dict[str, float]) -> None:
-    names = [name for name in ("purity", "nmi", "ari", "seconds") if name in metrics]
+    shown = {"purity": "purity", "nmi": "NMI", "ari": "ARI", "seconds": "seconds"}
+    names = [name for name in shown if name in metrics]
     rows = [(estimator, *(f"{metrics[name]:.3f}" for name in names))]
-    if f"baseline_{names[0]}" in metrics:
+    if all(f"baseline_{name}" in metrics for name in names):
         rows.append((BASELINE, *(f"{metrics[f'baseline_{name}']:.3f}" for name in names)))
-    header = [name.upper() if len(name) == 3 else name for name in names]
-    echo_table(["", *header], rows, right=range(1, len(names) + 1))
+    echo_table(["", *(shown[name] for name in names)], rows, right=range(1, len(names) + 1))

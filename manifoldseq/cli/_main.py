@@ -114,7 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except OSError as error:
         if error.errno != errno.EPIPE:
-            raise
+            place = f"{error.filename}: " if error.filename else ""
+            click.echo(f"Error: {place}{error.strerror or error}: choose a place that can be used", err=True)
+            return 2
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what reads our output has ended: say no more
         return 1
     return status if isinstance(status, int) else 0

@@ -42,8 +42,13 @@ class RunDirectory:
 
         Bad input leaves everything as it was; Ctrl-C is recorded as ``interrupted``, any other exception as ``failed``.
         """
-        made = not self.path.exists()
-        self.path.mkdir(parents=True, exist_ok=True)
+        made = next((path for path in reversed([self.path, *self.path.parents]) if not path.exists()), None)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"no run can be written to {self.path} ({error.strerror}): choose another with -o"
+            ) from error
         with locked(self.path):
             before = {name: _bytes(self.path / name) for name in ("run.json", "run.toml")}
             refused: BadInput | None = None
@@ -61,8 +66,8 @@ class RunDirectory:
                 self.end("failed", error=sentence, traceback=traceback.format_exc())
                 raise click.ClickException(f"{sentence} (traceback in {self.path / 'run.json'})") from error
         if refused is not None:
-            if made:
-                shutil.rmtree(self.path)
+            if made is not None:
+                shutil.rmtree(made)
             raise refused
 
     def checkpoint(self, every_seconds: float, fingerprint: str) -> Checkpoint:
@@ -78,8 +83,16 @@ class RunDirectory:
         self.end("done", **more)
         shutil.rmtree(self.path / _CHECKPOINT, ignore_errors=True)
 
+    def clear(self) -> None:
+        """Remove what an earlier run left here; asked for when this one has something to write, or has ended."""
+        for old in _OUTPUTS:
+            (self.path / old).unlink(missing_ok=True)
+        save_drawings(self.path, ())
+
     def end(self, state: str, **more: Any) -> None:
         """Write a state: ``done``, ``failed`` or ``interrupted``."""
+        if state != "done":
+            self.clear()
         self._about |= {"state": state, "finished": _now(), **more}
         self.write_json("run.json", self._about)
 
@@ -96,9 +109,6 @@ class RunDirectory:
         write_durably(self.path / name, text.encode())
 
     def _begin(self, before: bytes | None) -> None:
-        for old in _OUTPUTS:
-            (self.path / old).unlink(missing_ok=True)
-        save_drawings(self.path, ())
         if before is not None and self.has_checkpoint():
             earlier = _document(before)
             self._about["started"] = earlier.get("started", self._about["started"])

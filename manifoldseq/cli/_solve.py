@@ -160,6 +160,7 @@ def solve(
 
 
 def _write(run: RunDirectory, result: Result, seconds: float) -> None:
+    run.clear()
     run.write_columns("history.csv", result.history)
     save_model(result, run.path)
     numbers = {name: getattr(result, name) for name in ("fun", "grad_norm", "feasibility", "nit", "nfev", "njev")}

@@ -286,3 +286,27 @@ def test_files_appear_in_their_order(run: Run, tmp_path: Path, monkeypatch: pyte
 def test_values_are_literals_or_strings(run: Run, tmp_path: Path, text: str, value: object) -> None:
     assert run("fit", "sign", "two-levels", "--set", f"name={text}", "-o", tmp_path / "run")[0] == 0
     assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["name"] == value
+
+
+def test_refused_input_leaves_an_earlier_run_and_no_folders(run: Run, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    kept = {"run.json": '{"state": "failed", "traceback": "x"}', "run.toml": "seed = 1\n", "metrics.json": "{}"}
+    for name, text in kept.items():
+        (earlier / name).write_text(text)
+    for place in (earlier, tmp_path / "new" / "a" / "b"):
+        status, _, err = run("fit", "sign", "two-levels", "--set", "trouble=value", "-o", str(place))
+        assert status == 2 and "is not valid" in err
+    assert {path.name: path.read_text() for path in earlier.iterdir() if path.name in kept} == kept
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    status, _, err = run("fit", "sign", "two-levels", "-o", str(tmp_path / "file" / "below"))
+    assert status == 2 and "choose another with -o" in err and "Traceback" not in err
+
+
+def test_seed_and_random_state_are_one_thing(run: Run) -> None:
+    status, _, err = run("fit", "sign", "two-levels", "--seed", "3", "--set", "random_state=5")
+    assert status == 2 and "give one of them" in err
