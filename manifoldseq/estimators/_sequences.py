@@ -137,6 +137,8 @@ def _as_list(X: Any, name: str) -> list[Any]:
 def _as_sequence(item: Any, i: int) -> Float:
     if _is_sparse(item):
         raise ValueError(f"sequence {i} is a sparse matrix: convert it with .toarray()")
+    if np.ma.is_masked(item):
+        raise ValueError(f"sequence {i} has masked values: remove or fill them, as with .filled()")
     try:
         array = np.asarray(item)
     except ValueError:

@@ -39,7 +39,7 @@ def stein(A1: Any, A2: Any, Q: Any) -> Any:
     Raises
     ------
     ValueError
-        If shapes do not fit, a number is not finite, or the spectral radii have a product of 1 or more.
+        If shapes do not fit, a number is not real or not finite, or the spectral radii have a product of 1 or more.
 
     Notes
     -----
@@ -140,6 +140,9 @@ def _stein(A1: ArrayLike, A2: ArrayLike, Q: ArrayLike) -> Array:
             f"stein needs A1 (..., n1, n1), A2 (..., n2, n2) and Q (..., n1, n2), "
             f"but the shapes are {A1.shape}, {A2.shape} and {Q.shape}"
         )
+    for name, array in (("A1", A1), ("A2", A2), ("Q", Q)):
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{name} of the Stein equation has dtype {array.dtype}: pass real numbers")
     dtype = np.result_type(A1, A2, Q, np.float32)
     A1, Q = A1.astype(float, copy=False), Q.astype(float, copy=False)
     A2 = A1 if same else A2.astype(float, copy=False)

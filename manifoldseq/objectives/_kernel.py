@@ -55,21 +55,23 @@ class PairKernel:
         """Return the matrix k(P_i, Q_j), of shape (len(P), len(Q))."""
 
         def row(first: Item) -> list[float]:
-            return [float(self.pair_function(first, second)) for second in Q.items]
+            return [float(self._value(first, second)) for second in Q.items]
 
         return np.array(map_ordered(row, P.items)).reshape(len(P), len(Q))
 
     def diag(self, P: PackedItems) -> NDArray[np.float64]:
         """Return the vector k(P_i, P_i)."""
-        return np.array([float(self.pair_function(item, item)) for item in P.items])
+        return np.array([float(self._value(item, item)) for item in P.items])
 
     def weighted(self, point: Point, P: PackedItems, beta: ArrayLike) -> tuple[float, Point]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
         weights, to_item = np.asarray(beta), self._record().to_item
+        if weights.dtype.kind not in "biuf" or weights.shape != (len(P),):
+            raise ValueError(f"beta is of dtype {weights.dtype} and shape {weights.shape}: pass {len(P)} real numbers")
 
         def cost(x: Point) -> Any:
             item = to_item(x)
-            return sum(b * self.pair_function(item, other) for b, other in zip(weights, P.items, strict=True))
+            return sum(b * self._value(item, other) for b, other in zip(weights, P.items, strict=True))
 
         return value_and_gradient(cost)(point)
 
@@ -79,13 +81,22 @@ class PairKernel:
 
         def cost(x: Point) -> Any:
             item = to_item(x)
-            return self.pair_function(item, item)
+            return self._value(item, item)
 
         return value_and_gradient(cost)(point)
 
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
         """Return the manifold on which means and atoms live."""
         return self._record().manifold(m, n, bound)
+
+    def _value(self, first: Item, second: Item) -> Any:
+        """Return k(first, second), a number or what autograd traces of one; refuse everything else."""
+        value = self.pair_function(first, second)
+        array = np.asarray(getattr(value, "_value", value))  # autograd boxes keep the number in _value
+        if array.dtype.kind not in "biuf" or array.shape or not np.isfinite(array):
+            got = f"an array of shape {array.shape}" if array.shape else f"{type(value).__name__} {value!r}"
+            raise ValueError(f"the kernel {self.name} returned {got}: it must return one finite real number")
+        return value
 
     def _record(self) -> Any:
         from ..hooks import get_domain
@@ -163,6 +174,8 @@ def kernel(
     """
 
     def make(function: PairFunction) -> PairKernel:
+        if not callable(function):
+            raise ValueError(f"kernel got {function!r}: pass a function of two items")
         label = name or getattr(function, "__name__", "kernel")
         return PairKernel(function, domain, constant_diagonal, positive_definite, label)
 

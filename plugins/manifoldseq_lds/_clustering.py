@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.execution import map_ordered
 
-from ._mean import canonical_form, mean_objective
+from ._mean import canonical_form, mean_objective, medoid_row
 from ._systems import Systems, to_item
 
 Array = NDArray[np.float64]
@@ -152,9 +152,7 @@ class Clustering:
 
     def _medoid(self, rows: Labels) -> int:
         """Return the row of the member with the least sum of squared distances to the members."""
-        members = self.packed[rows]
-        own = self.self_values[rows]
-        return int(rows[(len(rows) * own - 2 * self.kernel.cross(members, members).sum(axis=1)).argmin()])
+        return int(rows[medoid_row(self.kernel, self.packed[rows])])
 
     def _rule(self, inner: int) -> Callable[[Point, Labels], tuple[Point, float]]:
         """Return ``update(centre, rows) -> (centre, evaluations)`` for one cluster."""

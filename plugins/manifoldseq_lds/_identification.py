@@ -1,14 +1,14 @@
 """Identification of linear dynamical systems from sequences (Doretto et al. 2003), with stabilization."""
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from manifoldseq.estimators import validate_sequences
+from manifoldseq.estimators import check_sequences, validate_sequences
 
+from ._settings import check_bound, check_switches, check_whole
 from ._systems import Systems
 
 Array = NDArray[np.float64]
@@ -35,8 +35,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     delay : int
         Stack this many consecutive time steps into one output of channels × delay values.
     stabilizer : {"SN", "clip", None}
-        ``"SN"`` maps each singular value s of A to tanh(2.5 s / 2) (soft normalization), ``"clip"`` to min(s, bound);
-        None keeps least squares, and an unstable result is refused.
+        ``"SN"`` maps each singular value s of A to tanh(2.5 s / 2), at most 1 - 1e-9 (soft normalization), ``"clip"``
+        to min(s, bound); None keeps least squares, and an unstable result is refused.
     bound : float
         Bound of ``"clip"``.
 
@@ -45,7 +45,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     n_features_in_ : int
         Channels seen in `fit`.
     scale_ : ndarray of shape (d,)
-        What each channel is divided by; ones if not `scale`, and for a constant channel.
+        What each channel is divided by; ones if not `scale`, and for a channel that is constant up to rounding.
 
     Raises
     ------
@@ -102,7 +102,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         X : list of array-like of shape (T_i, d)
         y : ignored
         """
-        self._fit(X)
+        sequences = self._check(X)
+        self.scale_ = self._scale(sequences)
+        self.n_features_in_ = sequences[0].shape[1]
         return self
 
     def transform(self, X: Any) -> Systems:
@@ -120,32 +122,46 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "scale_")
-        return self._identify(self._check(X, reset=False))
+        self.check_settings()
+        validate_sequences(self, X, reset=False)
+        return self._identify(self._check(X), self.scale_)
 
     def fit_transform(self, X: Any, y: object = None) -> Systems:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Equivalent to ``fit(X).transform(X)``."""
-        return self._identify(self._fit(X))
+        sequences = self._check(X)
+        scale = self._scale(sequences)
+        systems = self._identify(sequences, scale)
+        self.n_features_in_, self.scale_ = sequences[0].shape[1], scale  # only once nothing can fail any more
+        return systems
 
-    def _fit(self, X: Any) -> list[Array]:
-        sequences = self._check(X, reset=True)
-        self.scale_ = np.ones(self.n_features_in_)
-        if self.scale:
-            deviation = np.concatenate(sequences).std(axis=0)
-            self.scale_[deviation > 0] = deviation[deviation > 0]
-        return sequences
-
-    def _check(self, X: Any, *, reset: bool) -> list[Array]:
-        for name in ("n_states", "delay"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 1")
+    def check_settings(self) -> None:
+        """Refuse an invalid parameter."""
+        check_whole(self, "n_states", "delay")
+        check_switches(self, "center", "scale")
         if self.stabilizer not in STABILIZERS:
             raise ValueError(f"stabilizer={self.stabilizer!r} is not known: choose 'SN', 'clip' or None")
-        if not 0 < self.bound < 1:
-            raise ValueError(f"bound={self.bound!r} is not valid: pass a number between 0 and 1, such as 0.99")
+        check_bound(self.bound)
+
+    def _scale(self, sequences: list[Array]) -> Array:
+        """Return what each channel is divided by."""
+        values = np.concatenate(sequences)
+        scale = np.ones(values.shape[1])
+        if not self.scale:
+            return scale
+        exponent = np.frexp(np.abs(values).max(axis=0))[1]
+        values = np.ldexp(values, -exponent)  # exactly, to magnitudes below one: squares neither over- nor underflow
+        deviation = values.std(axis=0)
+        varies = (np.ptp(values, axis=0) > 0) & (deviation > np.finfo(float).eps * len(values))
+        scale[varies] = np.ldexp(deviation, exponent)[varies]
+        for channel in np.flatnonzero(scale < np.finfo(float).tiny):
+            raise ValueError(f"channel {channel} has a standard deviation near {scale[channel]:.1g}: scale the data up")
+        return scale
+
+    def _check(self, X: Any) -> list[Array]:
+        self.check_settings()
         setting = f"n_states={self.n_states}" + f" with delay={self.delay}" * (self.delay > 1)
         need = self.n_states + self.delay
-        sequences = validate_sequences(self, X, reset=reset, min_length=need, needed_by=setting)
+        sequences = check_sequences(X, min_length=need, needed_by=setting)
         outputs = sequences[0].shape[1] * self.delay
         if self.n_states > outputs:
             raise ValueError(
@@ -153,12 +169,15 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             )
         return sequences
 
-    def _identify(self, sequences: list[Array]) -> Systems:
+    def _identify(self, sequences: list[Array], scale: Array) -> Systems:
+        for i, x in enumerate(sequences):
+            if not np.abs(x / scale).max() < 1e150:
+                raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
         lengths = np.array([len(x) for x in sequences])
         parts, order = [], []
         for length in np.unique(lengths):
             rows = np.flatnonzero(lengths == length)
-            parts.append(self._identify_batch(np.stack([sequences[i] for i in rows]) / self.scale_))
+            parts.append(self._identify_batch(np.stack([sequences[i] for i in rows]) / scale))
             order.append(rows)
         back = np.argsort(np.concatenate(order))
         A, C, x1, B, mean = (
@@ -170,7 +189,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Identify systems from a batch (N, T, d) of sequences of one length."""
         n, steps = self.n_states, Y.shape[1] - self.delay + 1
         Y = np.concatenate([Y[:, lag : lag + steps] for lag in range(self.delay)], axis=2).swapaxes(1, 2)
-        mean = None
+        mean, peak = None, np.abs(Y).max(axis=(1, 2))[:, None]
         if self.center:
             mean = Y.mean(axis=2)
             Y = Y - mean[:, :, None]
@@ -178,8 +197,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         C = U[:, :, :n]
         largest = np.take_along_axis(C, np.abs(C).argmax(axis=1, keepdims=True), axis=1)
         signs = np.where(largest < 0, -1.0, 1.0)
-        # a direction at rounding level is no direction: its states are exactly zero
-        noise = s[:, :n] <= s[:, :1] * max(Y.shape[1:]) * np.finfo(np.float64).eps
+        # a direction at the rounding level of the sequence is no direction: its states are exactly zero
+        noise = s[:, :n] <= np.maximum(s[:, :1], peak) * max(Y.shape[1:]) * np.finfo(np.float64).eps
         scale = np.where(noise, 0.0, s[:, :n])
         C, X = C * signs, (signs.swapaxes(1, 2) * scale[:, :, None]) * Vt[:, :n]
         A = X[:, :, 1:] @ np.linalg.pinv(X[:, :, :-1], rtol=1e-12)
@@ -192,5 +211,5 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if self.stabilizer is None:
             return A
         U, s, Vt = np.linalg.svd(A)
-        s = np.tanh(1.25 * s) if self.stabilizer == "SN" else np.minimum(s, self.bound)
+        s = np.minimum(np.tanh(1.25 * s), 1 - 1e-9) if self.stabilizer == "SN" else np.minimum(s, self.bound)
         return (U * s[:, None, :]) @ Vt

@@ -1,6 +1,7 @@
 """k-means of linear dynamical systems in the feature space of a kernel."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from numbers import Integral, Real
@@ -18,6 +19,8 @@ from manifoldseq.execution import map_ordered, one_blas_thread
 
 from ._clustering import Clustering, as_systems, distances
 from ._identification import LDSIdentifier
+from ._mean import items_on
+from ._settings import check_solver, check_whole, resolved_kernel
 from ._systems import Systems
 
 Array = NDArray[np.float64]
@@ -74,13 +77,13 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         Epochs of the best start.
     history_ : dict of str to ndarray
         Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (mean squared distance),
-        ``nfev``, ``objective``, ``moved`` (systems that changed cluster) and further ones.
+        ``nfev``, ``objective`` (mean kernel value), ``moved`` (systems that changed cluster) and further ones.
     status_ : manifoldseq.Status
-        Why the best start ended.
+        Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
     n_features_in_ : int
         Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by.
+        What each channel of sequences is divided by; absent after a fit to `Systems`.
 
     Notes
     -----
@@ -165,15 +168,17 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             For an invalid parameter or input; one sentence says which, where, and what to do.
         """
         self._check_parameters()
-        systems = self._systems(X, reset=True)
+        identifier = None if isinstance(X, Systems) else self._identifier()
+        systems = X if identifier is None else identifier.fit_transform(X)
         init = self._checked_init(systems)
         generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
         with one_blas_thread():
             clustering = self._clustering(systems)
             if isinstance(init, Systems):
-                init = _used(init, clustering.systems.x1 is not None)
-            store = self._store(checkpoint, clustering.systems, init)
+                init = items_on(clustering.manifold, init)
+            store = self._store(checkpoint, clustering, init)
             runs: dict[int, ms.Run] = {}
+            interrupted = False
 
             def run(number: int) -> None:
                 runs[number] = ms.iterate(
@@ -192,6 +197,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             except KeyboardInterrupt:
                 if not runs:
                     raise
+                interrupted = True
         best = min((runs[number] for number in sorted(runs)), key=lambda made: made.measures.fun)
         self.labels_ = np.array(best.state["labels"])
         self.systems_ = as_systems(best.state["x"])
@@ -199,7 +205,11 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         self.inertia_ = best.measures.fun * len(systems)
         self.n_iter_ = best.nit
         self.history_ = best.history
-        self.status_ = best.status
+        self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
+        self.n_features_in_ = systems.n_outputs if identifier is None else identifier.n_features_in_
+        self.__dict__.pop("scale_", None)
+        if identifier is not None:
+            self.scale_ = identifier.scale_
         return self
 
     def fit_predict(self, X: Any, y: object = None, **options: Any) -> NDArray[np.int64]:  # pyright: ignore
@@ -236,39 +246,36 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
 
     def _squared_distances(self, X: Any) -> Array:
         check_is_fitted(self, "systems_")
-        systems = self._systems(X, reset=False)
+        systems = self._systems(X)
         with one_blas_thread():
-            kernel = self._kernel()
-            packed = kernel.pack(_used(systems, self.systems_.x1 is not None))
+            kernel = resolved_kernel(self.kernel)
+            manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
+            packed = kernel.pack(items_on(manifold, systems))
             return distances(kernel, self.systems_, packed, kernel.diag(packed))[1].T
 
-    def _systems(self, X: Any, *, reset: bool) -> Systems:
+    def _identifier(self) -> LDSIdentifier:
+        names = ("n_states", "center", "scale", "delay", "stabilizer", "bound")
+        return LDSIdentifier(**{name: getattr(self, name) for name in names})
+
+    def _systems(self, X: Any) -> Systems:
+        """Return the systems of sequences, or systems of the size that was fitted."""
         if not isinstance(X, Systems):
-            identifier = LDSIdentifier(
-                self.n_states,
-                center=self.center,
-                scale=self.scale,
-                delay=self.delay,
-                stabilizer=self.stabilizer,
-                bound=self.bound,
-            )
-            if reset:
-                systems = identifier.fit_transform(X)
-                self.n_features_in_, self.scale_ = identifier.n_features_in_, identifier.scale_
-                return systems
-            validate_sequences(self, X, reset=False)
+            if not hasattr(self, "scale_"):
+                raise ValueError(
+                    f"this {type(self).__name__} was fitted on Systems: pass Systems, or fit it on sequences"
+                )
+            identifier = self._identifier()
             identifier.n_features_in_, identifier.scale_ = self.n_features_in_, self.scale_
+            validate_sequences(self, X, reset=False)
             return identifier.transform(X)
-        if reset:
-            self.n_features_in_ = X.n_outputs
-        elif (X.n_outputs, X.n_states) != (self.systems_.n_outputs, self.systems_.n_states):
+        if (X.n_outputs, X.n_states) != (self.systems_.n_outputs, self.systems_.n_states):
             raise ValueError(
                 f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {type(self).__name__} was "
                 f"fitted on {self.systems_.n_outputs} and {self.systems_.n_states}: pass systems of the same size"
             )
         return X
 
-    def _store(self, checkpoint: Any, systems: Systems, init: Any) -> ms.storage.Checkpoint | None:
+    def _store(self, checkpoint: Any, clustering: Clustering, init: Any) -> ms.storage.Checkpoint | None:
         """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
         if checkpoint is None:
             return None
@@ -276,26 +283,24 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         if store.fingerprint is not None:
             return store
         digest = sha256()
-        for record in (systems, init) if isinstance(init, Systems) else (systems,):
+        for record in (clustering.systems, init) if isinstance(init, Systems) else (clustering.systems,):
             for value in (record.A, record.C, record.x1):
                 digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())
-        settings = [self.n_clusters, self.mean, self.solver, self.inner_iter, self.bound]
-        settings += [self.kernel if isinstance(self.kernel, str) else type(self.kernel).__name__]
-        settings += [self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__]
-        settings += [init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()]
-        digest.update(repr(settings).encode())
+        # kernels are told apart by some of their values, objects without a repr of their own by their type
+        cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
+        values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
+        seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
+        start = init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()
+        settings = [self.n_clusters, self.mean, self.solver, self.inner_iter, self.bound, seed, start, values]
+        digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(settings)).encode())
         return dataclasses.replace(store, fingerprint=digest.hexdigest())
 
-    def _kernel(self) -> Any:
-        return ms.get_kernel(self.kernel) if isinstance(self.kernel, str) else self.kernel
-
     def _clustering(self, systems: Systems) -> Clustering:
-        kernel = self._kernel()
+        kernel = resolved_kernel(self.kernel)
         manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
-        with_state = len(manifold.shape) > 3
-        if with_state and self.mean == "toolbox":
+        used = items_on(manifold, systems)
+        if used.x1 is not None and self.mean == "toolbox":
             raise ValueError(f"mean='toolbox' is not defined for the kernel {self.kernel!r}: choose 'exact'")
-        used = _used(systems, with_state)
         packed = kernel.pack(used)
         return Clustering(
             kernel,
@@ -310,11 +315,11 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         )
 
     def _check_parameters(self) -> None:
-        for name in ("n_clusters", "n_init", "max_iter", "inner_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 1")
-        if self.mean not in MEANS:
+        check_whole(self, "n_clusters", "n_init", "max_iter", "inner_iter")
+        self._identifier().check_settings()
+        resolved_kernel(self.kernel)
+        check_solver(self.solver)
+        if not isinstance(self.mean, str) or self.mean not in MEANS:
             raise ValueError(f"mean={self.mean!r} is not known: choose {', '.join(map(repr, MEANS))}")
         if isinstance(self.init, str) and self.init not in INITS:
             raise ValueError(
@@ -322,8 +327,6 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             )
         if not isinstance(self.tol, Real) or not self.tol >= 0:
             raise ValueError(f"tol={self.tol!r} is not valid: pass a number of at least 0")
-        if not 0 < self.bound < 1:
-            raise ValueError(f"bound={self.bound!r} is not valid: pass a number between 0 and 1, such as 0.99")
 
     def _checked_init(self, systems: Systems) -> Any:
         N, K = len(systems), self.n_clusters
@@ -342,10 +345,3 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         if set(np.unique(labels)) != set(range(K)):
             raise ValueError(f"init must assign a sequence to each of the clusters 0 to {K - 1}, and to no other")
         return labels.astype(np.int64)
-
-
-def _used(systems: Systems, with_state: bool) -> Systems:
-    """Return systems with the fields of the kernel's items: A, C, and the first state if it has one."""
-    if with_state and systems.x1 is None:
-        raise ValueError("the kernel needs first states: pass Systems with x1, or sequences")
-    return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
-from ._projection import ProjectionKernel
+from ._settings import check_bound, resolved_kernel
 from ._systems import Systems
 
 Array = NDArray[np.float64]
@@ -25,6 +26,7 @@ def build(
     kernel: Any = "projection",
     n_states: int = 5,
     center: bool = True,
+    scale: bool = True,
     delay: int = 1,
     stabilizer: str | None = "SN",
     bound: float = 0.99,
@@ -38,7 +40,7 @@ def build(
     data : Systems or list of array-like of shape (T_i, d)
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
-    n_states, center, delay, stabilizer
+    n_states, center, scale, delay, stabilizer
         How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
     bound : float
         Bound of the singular values of the mean's transition matrix; also of ``stabilizer="clip"``.
@@ -47,8 +49,9 @@ def build(
     -------
     manifoldseq.Problem
         On ``kernel.manifold(m, n, bound)``, with points ``(lam, V, U)`` for ``A = diag(lam) V, C = U``. Initializers
-        ``"medoid"`` (the datum with the least mean squared distance to all) and ``"random"``; mini-batches; for the
-        projection kernel the block update ``"polar"`` of U, which never raises the objective.
+        ``"medoid"`` (the datum with the least mean squared distance to all) and ``"random"``; mini-batches; for a
+        kernel that is ``convex_in_output``, such as the projection kernel, the block update ``"polar"`` of U, which
+        never raises the objective.
 
     Raises
     ------
@@ -69,17 +72,16 @@ def build(
     >>> -2 <= result.fun <= -1.9
     True
     """
+    kernel = resolved_kernel(kernel)
+    check_bound(bound)
     if not isinstance(data, Systems):
         from ._identification import LDSIdentifier
 
-        identifier = LDSIdentifier(n_states, center=center, delay=delay, stabilizer=stabilizer, bound=bound)
-        data = identifier.fit_transform(data)
-    kernel = ms.get_kernel(kernel) if isinstance(kernel, str) else kernel
+        data = LDSIdentifier(
+            n_states, center=center, scale=scale, delay=delay, stabilizer=stabilizer, bound=bound
+        ).fit_transform(data)
     manifold = kernel.manifold(data.n_outputs, data.n_states, bound)
-    if len(manifold.shape) > 3 and data.x1 is None:
-        raise ValueError("this kernel needs first states: pass Systems with x1, or sequences")
-    x1 = data.x1 if len(manifold.shape) > 3 else None
-    items = Systems.trusted({"A": data.A, "C": data.C, "x1": x1})
+    items = items_on(manifold, data)
     packed = kernel.pack(items)
     medoid = _Medoid(kernel, items, packed)
     return ms.Problem(manifold, mean_objective(kernel, packed), {"medoid": medoid, "random": _random})
@@ -88,27 +90,54 @@ def build(
 def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
     """Return the objective of the mean of packed systems: (8), and k(S, S) where it is not constant, as in (7)."""
     N = len(packed)
-    beta = np.full(N, -2 / N)
-
-    @ms.objectives.last_point
-    def fused(point: Point) -> tuple[float, Point]:
-        value, gradient = kernel.weighted(point, packed, beta)
-        if kernel.constant_diagonal:
-            return value, gradient
-        own, own_gradient = kernel.self_term(point)
-        return value + own, tuple(g + h for g, h in zip(gradient, own_gradient, strict=True))
-
-    def polar(point: Point) -> Point:
-        lam, V, _ = point
-        return lam, V, ms.linalg.polar(-fused(point)[1][2])  # (8) is concave and quadratic in U: minorize, maximize
-
-    exact = isinstance(kernel, ProjectionKernel)
+    both = ms.objectives.last_point(partial(_both, kernel, packed, np.full(N, -2 / N)))
+    polar = ms.objectives.BlockUpdate("polar", ("U",), partial(_polar, both))
     return ms.Objective(
-        lambda point: fused(point)[0],
-        fused,
-        terms=ms.objectives.FiniteTerms(N, lambda rows: mean_objective(kernel, packed[rows])),
-        updates=(ms.objectives.BlockUpdate("polar", ("U",), polar),) if exact else (),
+        partial(_value, both),
+        both,
+        terms=ms.objectives.FiniteTerms(N, partial(_batch, kernel, packed)),
+        updates=(polar,) if getattr(kernel, "convex_in_output", False) and kernel.constant_diagonal else (),
     )
+
+
+# Module-level functions under partial, so that the problem can be pickled.
+
+
+def _both(kernel: Any, packed: Any, beta: Array, point: Point) -> tuple[float, Point]:
+    value, gradient = kernel.weighted(point, packed, beta)
+    if kernel.constant_diagonal:
+        return value, gradient
+    own, own_gradient = kernel.self_term(point)
+    return value + own, tuple(g + h for g, h in zip(gradient, own_gradient, strict=True))
+
+
+def _value(both: Any, point: Point) -> float:
+    return both(point)[0]
+
+
+def _polar(both: Any, point: Point) -> Point:
+    lam, V, _ = point
+    return lam, V, ms.linalg.polar(-both(point)[1][2])  # (8) is concave and quadratic in U: minorize, maximize
+
+
+def _batch(kernel: Any, packed: Any, rows: np.ndarray) -> ms.Objective:
+    return mean_objective(kernel, packed[rows])
+
+
+def items_on(manifold: Any, systems: Systems) -> Systems:
+    """Return systems with the fields that points of the manifold have: A, C, and the first state if it has one."""
+    with_state = len(manifold.shape) > 3
+    if with_state and systems.x1 is None:
+        raise ValueError("the kernel needs first states: pass Systems with x1, or sequences")
+    return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
+
+
+def medoid_row(kernel: Any, packed: Any) -> int:
+    """Return the row of the system with the least sum of squared distances to all."""
+    N = len(packed)
+    blocks = (packed[i : i + _MEDOID_ROWS] for i in range(0, N, _MEDOID_ROWS))
+    sums = np.concatenate([kernel.cross(block, packed).sum(axis=1) for block in blocks])
+    return int(np.argmin(N * kernel.diag(packed) - 2 * sums))
 
 
 @dataclass(frozen=True)
@@ -120,10 +149,7 @@ class _Medoid:
     packed: Any
 
     def __call__(self, problem: ms.Problem, rng: np.random.Generator) -> Point:
-        N = len(self.packed)
-        blocks = (self.packed[i : i + _MEDOID_ROWS] for i in range(0, N, _MEDOID_ROWS))
-        sums = np.concatenate([self.kernel.cross(block, self.packed).sum(axis=1) for block in blocks])
-        best = self.systems[[int(np.argmin(N * self.kernel.diag(self.packed) - 2 * sums))]]
+        best = self.systems[[medoid_row(self.kernel, self.packed)]]
         return problem.manifold.nearest(tuple(leaf[0] for leaf in canonical_form(best.A, best.C, best.x1)))
 
 

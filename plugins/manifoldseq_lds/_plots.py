@@ -12,6 +12,7 @@ from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 
 from ._identification import LDSIdentifier
 from ._kmeans import LDSKMeans
+from ._settings import resolved_kernel
 from ._systems import Systems
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     labels = np.asarray(model.labels_)
     order = np.argsort(labels, kind="stable")
     rows = order[_evenly(len(order), _MEMBERS)]
-    kernel = model._kernel()
+    kernel = resolved_kernel(model.kernel)
     systems = _systems(result, rows)
     packed = kernel.pack(Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1}))
     name = model.kernel if isinstance(model.kernel, str) else type(model.kernel).__name__
@@ -192,7 +193,8 @@ class _Reproduced:
         X = (Y - mean) @ C
         from_states, forecast = mean + X @ C.T, mean + X[:-1] @ A.T @ C.T
         spread = np.linalg.norm(Y[1:] - Y.mean(axis=0))
-        self.error = float(np.linalg.norm(Y[1:] - forecast) / spread) if spread > 0 else 0.0
+        rounding = np.finfo(float).eps * Y.size * np.abs(Y).max()
+        self.error = float(np.linalg.norm(Y[1:] - forecast) / spread) if spread > rounding else 0.0
         self.recorded = record[:steps]
         self.from_states = from_states[:, :d] * model.scale_
         self.forecast = forecast[:, :d] * model.scale_
@@ -240,7 +242,7 @@ def _systems(fitted: Fitted, rows: NDArray[Any]) -> Systems:
     X = fitted.X
     members = X[rows] if isinstance(X, Systems) else [X[i] for i in rows]
     model = fitted.estimator
-    return model._systems(members, reset=False) if isinstance(model, LDSKMeans) else model.transform(members)
+    return model._systems(members) if isinstance(model, LDSKMeans) else model.transform(members)
 
 
 def _upper(A: Array) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.execution import map_ordered, one_blas_thread
 
-from ._systems import Systems
+from ._systems import Systems, item_rows, real_array
 
 Array = NDArray[np.float64]
 
@@ -52,6 +52,11 @@ class ProjectionKernel:
     Systems are packed once into output-normal form, where ``k = norm(X, "fro")**2`` with
     ``A1' X A2 - X + C1' C2 = 0``; there is no inverse and no loop per pair. BLAS runs on one thread inside.
 
+    The error is below 1e-12 up to spectral radius .999, also for defective A with n of 5 or less, relative to n; for
+    defective A with n = 10 it is below 3e-12.
+
+    ``convex_in_output`` says that k is convex and quadratic in the output matrix of one argument.
+
     Examples
     --------
     >>> import numpy as np
@@ -67,6 +72,7 @@ class ProjectionKernel:
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = True
     positive_definite: ClassVar[bool] = True
+    convex_in_output: ClassVar[bool] = True
 
     def pack(self, items: Any) -> PackedSystems:
         """Bring systems into output-normal form.
@@ -94,7 +100,8 @@ class ProjectionKernel:
                 raise _explanation(A, C) from error
             inverse = np.linalg.inv(T)
             Ct = inverse.swapaxes(-1, -2) @ C.swapaxes(-1, -2)
-            powers, norms = _powers(T @ A @ inverse)
+            A, Ct = _normalized(T @ A @ inverse, Ct)
+            powers, norms = _powers(A)
         return PackedSystems(np.ascontiguousarray(Ct), np.stack(powers), np.stack(norms))
 
     def cross(self, P: PackedSystems, Q: PackedSystems) -> Array:
@@ -136,11 +143,20 @@ class ProjectionKernel:
             manifold the gradient in U differs from that of (5) by a normal vector.
         """
         with one_blas_thread():
-            return _weighted(point, P, np.asarray(beta, dtype=float))
+            return _weighted(point, P, real_array("beta", beta))
 
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
         """Return ``CanonicalLDS(m, n, bound)``."""
         return ms.manifolds.CanonicalLDS(m, n, bound)
+
+
+def _normalized(A: Array, Ct: Array) -> tuple[Array, Array]:
+    """Return A and C' with ``A'A + C'C = I`` to the last digit: one Newton step towards the polar factor of [A; C].
+
+    Near the unit circle a remainder here is magnified by the condition of the Gramian.
+    """
+    remainder = A.swapaxes(-1, -2) @ A + Ct @ Ct.swapaxes(-1, -2) - np.eye(A.shape[-1])
+    return A - A @ remainder / 2, Ct - remainder @ Ct / 2
 
 
 def _powers(A: Array) -> tuple[list[Array], list[Array]]:
@@ -184,6 +200,11 @@ def _columns(X: Array, c: int, n: int) -> Array:
 def _weighted(point: Any, P: PackedSystems, beta: Array) -> tuple[float, tuple[Array, ...]]:
     lam, V, U = point
     n = len(lam)
+    if U.shape != P.Ct.shape[:0:-1] or beta.shape != (len(P),):
+        raise ValueError(
+            f"beta has shape {beta.shape} and U {U.shape}: {len(P)} systems need shapes {(len(P),)} "
+            f"and {P.Ct.shape[:0:-1]}"
+        )
     A = (lam[:, None] * V).astype(float, copy=False)
     G0, powers, norms = _gramian(A)
     inverse = np.linalg.inv(G0)
@@ -220,7 +241,8 @@ def _weighted(point: Any, P: PackedSystems, beta: Array) -> tuple[float, tuple[A
         R0 += L.dot(R0).dot(L.T)
     gA -= 2 * G0.dot(A).dot(R0)
     gradient = np.einsum("ij,ij->i", gA, V), lam[:, None] * gA, gU
-    return value, tuple(g.astype(x.dtype, copy=False) for g, x in zip(gradient, point, strict=True))
+    dtypes = (np.result_type(x, np.float32) for x in point)
+    return value, tuple(g.astype(dtype, copy=False) for g, dtype in zip(gradient, dtypes, strict=True))
 
 
 def _steps(norms: list[float], P: PackedSystems) -> int:
@@ -250,19 +272,19 @@ def _gramian(A: Array) -> tuple[Array, list[Array], list[float]]:
 def _arrays(items: Any) -> tuple[Array, Array]:
     """Return A (N, n, n) and C (N, m, n) of a `Systems` record or a sequence of items."""
     if isinstance(items, Systems):
+        if not len(items):
+            raise ValueError("no systems: pass at least one")
         return items.A, items.C
-    rows = [item[:2] for item in items]
-    if not rows:
-        raise ValueError("no systems to pack: pass at least one item (A, C)")
+    rows = [item[:2] for item in item_rows(items)]
     shapes = [(np.shape(A), np.shape(C)) for A, C in rows]
-    (n, *_), (m, *_) = shapes[0]
+    n, m = (next(iter(shape), 0) for shape in shapes[0])
     for i, shape in enumerate(shapes):
         if shape != ((n, n), (m, n)):
             raise ValueError(
                 f"system {i} has A of shape {shape[0]} and C of shape {shape[1]}, "
                 f"but system 0 has {n} states and {m} outputs: all systems of a set need the same sizes"
             )
-    return np.array([A for A, _ in rows], dtype=float), np.array([C for _, C in rows], dtype=float)
+    return real_array("A", [A for A, _ in rows]), real_array("C", [C for _, C in rows])
 
 
 def _explanation(A: Array, C: Array) -> ValueError:
@@ -282,6 +304,9 @@ def _explanation(A: Array, C: Array) -> ValueError:
 
 
 def _same_size(P: PackedSystems, Q: PackedSystems) -> None:
+    for one in (P, Q):
+        if not isinstance(one, PackedSystems):
+            raise ValueError(f"cross got {type(one).__name__}: pack systems first, kernel.pack(systems)")
     if P.Ct.shape[1:] != Q.Ct.shape[1:]:
         (n, m), (k, l) = P.Ct.shape[1:], Q.Ct.shape[1:]  # noqa: E741
         raise ValueError(

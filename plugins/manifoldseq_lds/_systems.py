@@ -70,11 +70,12 @@ class Systems:
         B: ArrayLike | None = None,
         mean: ArrayLike | None = None,
     ) -> None:
-        given = {"A": A, "C": C, "x1": x1, "B": B, "mean": mean}
-        self._set({name: None if value is None else _array(name, value) for name, value in given.items()})
+        given = {"x1": x1, "B": B, "mean": mean}
+        arrays = {name: None if value is None else real_array(name, value) for name, value in given.items()}
+        self._set({"A": real_array("A", A), "C": real_array("C", C), **arrays})
         self._check_shapes()
-        for name in given:
-            _check_finite(name, getattr(self, name))
+        for one in fields(self):
+            _check_finite(one.name, getattr(self, one.name))
         _check_orthonormal(self.C)
         _check_stable(self.A)
 
@@ -132,12 +133,8 @@ class Systems:
         >>> Systems.from_items([([[0.5]], [[1.0], [0.0]])])
         Systems(N=1, m=2, n=1)
         """
-        rows = [tuple(item) for item in items]
-        if not rows:
-            raise ValueError("no systems: pass at least one item (A, C)")
+        rows = item_rows(items)
         for i, row in enumerate(rows):
-            if not 2 <= len(row) <= 5 or row[0] is None or row[1] is None:
-                raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, B, mean)")
             shapes, first = _shapes(row), _shapes(rows[0])
             if shapes != first:
                 raise ValueError(f"item {i} has parts of shapes {shapes} but item 0 has {first}: pass equal items")
@@ -174,6 +171,9 @@ class Systems:
         made = object.__new__(cls)
         made._set(values)
         return made
+
+    def __setstate__(self, state: dict[str, Array | None]) -> None:
+        self._set(state)  # copies are read-only too
 
     def _set(self, values: dict[str, Array | None]) -> None:
         for name, value in values.items():
@@ -242,7 +242,25 @@ def _in_basis(item: Item, P: NDArray) -> Item:
     return (P.T @ A @ P, C @ P, *(P.T @ part if i < 2 and part is not None else part for i, part in enumerate(rest)))
 
 
-def _array(name: str, value: ArrayLike) -> Array:
+def item_rows(items: Any) -> list[Item]:
+    """Return items as a list of tuples; at least one."""
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        raise ValueError(f"systems are given as {type(items).__name__}: pass Systems or a list of items (A, C)")
+    rows = list(items)
+    for i, row in enumerate(rows):
+        if not isinstance(row, (tuple, list)):
+            raise ValueError(f"item {i} is of type {type(row).__name__}: pass (A, C) up to (A, C, x1, B, mean)")
+        if not 2 <= len(row) <= 5 or row[0] is None or row[1] is None:
+            raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, B, mean)")
+    if not rows:
+        raise ValueError("no systems: pass at least one item (A, C)")
+    return [tuple(row) for row in rows]
+
+
+def real_array(name: str, value: ArrayLike) -> Array:
+    """Return a float64 copy of real numbers."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked values: remove the systems or repair them")
     try:
         array = np.asarray(value)
     except ValueError:

@@ -115,7 +115,7 @@ def test_signs_are_canonical_and_rows_independent():
 
 
 def test_a_constant_sequence_is_a_system_at_rest():
-    found = LDSIdentifier(n_states=2).fit_transform([np.full((9, 3), 4.0)])
+    found = LDSIdentifier(n_states=2).fit_transform([np.full((9, 3), 0.1)])
     np.testing.assert_array_equal(found.A, 0)
     np.testing.assert_array_equal(found.x1, 0)
     np.testing.assert_allclose(found.C[0].T @ found.C[0], np.eye(2), atol=1e-12)
@@ -167,6 +167,8 @@ BAD = {
     "delay": ({"delay": 0}, [np.ones((9, 4))], "delay=0 is not valid"),
     "stabilizer": ({"stabilizer": "sn"}, [np.ones((9, 4))], "stabilizer='sn' is not known: choose 'SN', 'clip'"),
     "bound": ({"bound": 1.0}, [np.ones((9, 4))], "bound=1.0 is not valid"),
+    "center": ({"center": "no"}, [np.ones((9, 6))], "center='no' is not valid: pass True or False"),
+    "bound in words": ({"bound": "a"}, [np.ones((9, 6))], "bound='a' is not valid"),
     "NaN": ({}, [np.full((9, 6), np.nan)], "sequence 0 has NaN at t=0, channel 0"),
     "empty": ({}, [], "X holds no sequences"),
     "objects": ({}, [np.full((9, 6), None)], "sequence 0 has dtype object"),
@@ -179,3 +181,30 @@ def test_bad_input_gets_one_sentence(case):
     with pytest.raises(ValueError) as caught:
         LDSIdentifier(**params).fit(X)
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_channel_that_is_constant_up_to_rounding_is_not_scaled():
+    X = random_sequences()
+    tiny = [np.hstack([Y, 0.1 + 1e-17 * Y[:, :1], np.nextafter(0.3, [[i % 2]] * len(Y))]) for i, Y in enumerate(X)]
+    scale = LDSIdentifier(n_states=3).fit(tiny).scale_
+    assert (scale[-2:] == 1).all() and (scale[:-2] == LDSIdentifier(n_states=3).fit(X).scale_).all()
+
+
+def test_soft_normalization_of_strong_growth_stays_stable():
+    X = [1000.0 ** np.arange(12)[:, None] * np.array([[1.0, 2.0, 3.0]])]
+    A = LDSIdentifier(n_states=2, center=False, scale=False).fit_transform(X).A[0]
+    assert np.abs(np.linalg.eigvals(A)).max() < 1
+
+
+def test_a_failed_fit_leaves_the_fitted_model():
+    X = random_sequences()
+    identifier = LDSIdentifier(n_states=3, center=False, scale=False, stabilizer=None)
+    t = np.arange(20)[:, None]
+    stable = [0.9**t * np.cos(t * w + np.arange(6)) for w in (0.3, 0.4)]
+    identifier.set_params(n_states=2).fit(stable)
+    before = identifier.scale_
+    with pytest.raises(ValueError, match="unstable"):
+        identifier.fit_transform([1.2**t * np.cos(0.3 * t + np.arange(5))])
+    with pytest.raises(ValueError, match="exceeds"):
+        identifier.set_params(n_states=9).fit([Y[:, :3] for Y in X])
+    assert identifier.n_features_in_ == 6 and identifier.scale_ is before

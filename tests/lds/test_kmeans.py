@@ -1,6 +1,7 @@
 """k-means of systems: against a naive loop, its invariants, conventions, stopping and refusals."""
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSKMeans, Systems
+from manifoldseq_lds._clustering import Clustering
+from manifoldseq_lds._projection import ProjectionKernel
 from manifoldseq_lds._systems import change_state_basis
 
 CLASSES = 3
@@ -340,6 +343,104 @@ def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
         LDSKMeans(4, n_init=1, random_state=0, max_iter=2).fit(generated(seed=5), checkpoint=tmp_path, resume=True)
 
 
+SETTINGS = {
+    "n_clusters": 3,
+    "kernel": ms.kernel(linear_kernel),
+    "mean": "medoid",
+    "solver": "pgd",
+    "inner_iter": 2,
+    "init": "medoid",
+    "random_state": 1,
+    "bound": 0.9,
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_checkpoint_of_other_settings_is_refused(name, tmp_path):
+    data, params = generated(N=8, m=4, n=2), {"n_clusters": 2, "n_init": 1, "random_state": 0, "max_iter": 1}
+    LDSKMeans(**params).fit(data, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="belongs to other"):
+        LDSKMeans(**{**params, name: SETTINGS[name]}).fit(data, checkpoint=tmp_path, resume=True)
+
+
+def test_checkpoints_tell_kernel_objects_apart_by_their_values(tmp_path):
+    data, params = generated(N=8, m=4, n=2), {"n_init": 1, "random_state": 0, "max_iter": 1}
+    LDSKMeans(2, kernel=ms.kernel(linear_kernel, name="k"), **params).fit(data, checkpoint=tmp_path)
+    same, other = (ms.kernel(lambda a, b, c=c: c * linear_kernel(a, b), name="k") for c in (1, 2))
+    with pytest.raises(ValueError, match="belongs to other"):
+        LDSKMeans(2, kernel=other, **params).fit(data, checkpoint=tmp_path, resume=True)
+    LDSKMeans(2, kernel=same, **params).fit(data, checkpoint=tmp_path, resume=True)
+
+
+def test_a_constant_channel_hides_no_class():
+    X, classes = oscillations(), np.arange(24) % 3
+    for data in (X, [np.hstack([x, np.full((60, 1), 0.1)]) for x in X]):
+        assert adjusted_rand_score(classes, LDSKMeans(3, n_states=2, random_state=0).fit(data).labels_) == 1
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e155, 1e300])
+def test_units_do_not_matter(unit):
+    X = oscillations()
+    plain = LDSKMeans(3, n_states=2, random_state=0).fit(X)
+    np.testing.assert_array_equal(
+        LDSKMeans(3, n_states=2, random_state=0).fit([x * unit for x in X]).labels_, plain.labels_
+    )
+
+
+def test_a_failed_fit_leaves_the_fitted_model():
+    X = oscillations()
+    fitted = LDSKMeans(3, n_states=2, random_state=0).fit(X)
+    before = fitted.scale_, fitted.n_features_in_, fitted.predict(X)
+    with pytest.raises(ValueError, match="X has 2 sequences"):
+        fitted.fit([x[:, :3] * 7 for x in X[:2]])
+    assert fitted.scale_ is before[0] and fitted.n_features_in_ == before[1]
+    np.testing.assert_array_equal(fitted.predict(X), before[2])
+
+
+def test_a_fit_to_systems_has_no_scale():
+    fitted = LDSKMeans(2, n_states=3, random_state=0).fit(X4)
+    fitted.fit(generated(N=6, m=6))
+    assert not hasattr(fitted, "scale_")
+    with pytest.raises(ValueError, match="was fitted on Systems: pass Systems, or fit it on sequences"):
+        fitted.predict(X4)
+
+
+def test_inner_iterations_double_while_the_assignment_rests(data):
+    seen = []
+    LDSKMeans(3, n_init=1, tol=0, inner_iter=3, max_iter=7, random_state=0).fit(
+        data, observers=[lambda event: seen.append((event.state["inner"], event.measures.extra["moved"]))]
+    )
+    expected = 3
+    for inner, moved in seen:
+        expected = min(2 * expected, 20) if moved <= 0.01 * len(data) else expected
+        assert inner == expected
+    assert seen[-1][0] == 20
+
+
+def test_spread_rows_are_those_of_a_naive_loop(data):
+    estimator = LDSKMeans(5)
+    clustering = estimator._clustering(data)
+    K = np.array([[projection(x, y) for y in data] for x in data])
+    squared = np.maximum(6 - 2 * K, 0)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows = [int(rng.integers(30))]
+        while len(rows) < 5:
+            closest = squared[rows].min(axis=0)
+            closest[rows] = 0
+            tried = rng.choice(30, size=2 + int(np.log(5)), p=closest / closest.sum())
+            rows.append(int(min(tried, key=lambda i: np.minimum(closest, squared[i]).sum())))
+        assert clustering._spread_rows(np.random.default_rng(seed)).tolist() == rows
+
+
+def test_copies_of_a_system_are_no_reason_to_move():
+    """Distances that are equal up to rounding: repair takes one system per empty cluster, not all its copies."""
+    one = generated(N=1)
+    copies = Systems.from_items([one[0], *[change_state_basis(one[0])] * 5])
+    fitted = LDSKMeans(2, init=Systems.from_items([one[0], one[0]]), max_iter=3).fit(copies)
+    assert sorted(np.bincount(fitted.labels_, minlength=2)) == [1, 5]
+
+
 @pytest.mark.parametrize("at", [(0, 2), (1, 1)])
 def test_an_interrupt_leaves_a_usable_estimator(data, at):
     def interrupt(event):
@@ -348,7 +449,19 @@ def test_an_interrupt_leaves_a_usable_estimator(data, at):
 
     estimator = LDSKMeans(4, n_init=3, random_state=0, tol=0, max_iter=5).fit(data, observers=[interrupt])
     np.testing.assert_array_equal(estimator.predict(data), estimator.labels_)
-    assert (estimator.status_ is ms.Status.INTERRUPTED) == (estimator.n_iter_ < 5)
+    assert estimator.status_ is ms.Status.INTERRUPTED  # whichever start is the best
+
+
+def test_an_interrupt_between_two_starts_is_told(data, monkeypatch):
+    start = Clustering.start
+
+    def interrupt(self, init, rng, number):
+        if number == 1:
+            raise KeyboardInterrupt
+        return start(self, init, rng, number)
+
+    monkeypatch.setattr(Clustering, "start", interrupt)
+    assert LDSKMeans(3, random_state=0).fit(data).status_ is ms.Status.INTERRUPTED
 
 
 def test_an_interrupt_inside_the_mean_ends_the_run(data):
@@ -403,6 +516,20 @@ BAD = {
     "start systems": ({"init": generated(N=3)}, X4, "init has C of shape (3, 8, 3)"),
     "solver": ({"solver": "lbgfs"}, X4, "lbfgs"),
     "seed": ({"random_state": -1}, X4, "random_state=-1 is not a seed"),
+    "center": ({"center": "no"}, X4, "center='no' is not valid: pass True or False"),
+    "scale": ({"scale": "yes"}, X4, "scale='yes' is not valid: pass True or False"),
+    "bound in words": ({"bound": "a"}, X4, "bound='a' is not valid"),
+    "no bound": ({"bound": None}, X4, "bound=None is not valid"),
+    "bounds": ({"bound": np.ones(2)}, X4, "bound=array([1., 1.]) is not valid"),
+    "no kernel": ({"kernel": None}, X4, "kernel=None is not a kernel: pass a registered name"),
+    "number for kernel": ({"kernel": 3}, X4, "kernel=3 is not a kernel"),
+    "plain function": ({"kernel": np.dot}, X4, "is a function: wrap it with @ms.kernel(domain='lds')"),
+    "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance of it"),
+    "half a kernel": ({"kernel": SimpleNamespace(pack=1, cross=1)}, X4, "has no diag, weighted, manifold, constant_"),
+    "solver object": ({"solver": 3}, X4, "solver=3 is not a solver: pass a name such as 'lbfgs'"),
+    "masked": ({}, list(np.ma.masked_less(X4, 0)), "sequence 0 has masked values"),
+    "huge": ({"scale": False}, X4 * 1e300, "sequence 0 has values beyond 1e150 in units of scale_"),
+    "tiny": ({}, X4 * 1e-310, "channel 0 has a standard deviation near"),
     "states": ({"n_states": 7}, X4, "n_states=7 exceeds channels × delay = 6"),
 }
 

@@ -47,7 +47,8 @@ def test_found_by_name():
 def test_public_names():
     assert set(manifoldseq_lds.__all__) <= set(dir(manifoldseq_lds))
     for name in manifoldseq_lds.__all__:
-        assert getattr(manifoldseq_lds, name) is getattr(manifoldseq_lds, name)
+        made = getattr(manifoldseq_lds, name)
+        assert made.__name__ == name and made.__module__.startswith("manifoldseq_lds.")
     with pytest.raises(AttributeError, match="has no attribute 'LDSKmeans'"):
         manifoldseq_lds.LDSKmeans  # noqa: B018
 

@@ -1,5 +1,7 @@
 """The kernel mean of systems: canonical form, initializers, objective, and its closed-form update."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,11 @@ def noisy_copies(N=12, m=9, n=3, noise=0.3, seed=0):
     A = A + noise * rng.standard_normal((N, n, n))
     A *= (0.85 / np.linalg.norm(A, 2, axis=(1, 2)))[:, None, None]
     return Systems(A, np.linalg.qr(C + noise * rng.standard_normal((N, m, n)))[0])
+
+
+def first_gain(first, second):
+    """Inner product of the outputs' maps; at module level, so that it can be pickled."""
+    return (first[1] * second[1]).sum()
 
 
 def test_canonical_form_is_p_equivalent():
@@ -137,3 +144,51 @@ def test_sequences_are_identified_first():
     by_systems = build(LDSIdentifier(n_states=2, center=False).fit_transform(X), kernel=KERNEL)
     x = by_systems.manifold.random_point(np.random.default_rng(0))
     assert by_sequences.objective.value(x) == by_systems.objective.value(x)
+
+
+@pytest.mark.parametrize("kernel", ["projection", ms.kernel(first_gain)])
+def test_the_problem_can_be_pickled(kernel):
+    problem = build(noisy_copies(4), kernel=kernel)
+    again = pickle.loads(pickle.dumps(problem))
+    x = problem.manifold.random_point(np.random.default_rng(0))
+    assert again.objective.value(x) == problem.objective.value(x)
+    assert len(again.objective.updates) == (kernel == "projection")
+    np.testing.assert_array_equal(
+        again.initializers["medoid"](again, None)[0], problem.initializers["medoid"](problem, None)[0]
+    )
+
+
+def test_scale_is_a_parameter():
+    t = np.arange(40)[:, None]
+    X = [0.95**t * np.cos(t * w + np.arange(3)) * [1, 10, 100] for w in (0.3, 0.35, 0.4)]
+    x = build(X, n_states=2).manifold.random_point(np.random.default_rng(0))
+    values = [build(X, n_states=2, scale=scale).objective.value(x) for scale in (True, False)]
+    expected = build(LDSIdentifier(2, scale=False).fit_transform(X)).objective.value(x)
+    assert values[0] != values[1] == expected
+
+
+class Protocol:
+    """What a kernel object must have, and no more: the projection kernel without its name and claims."""
+
+    constant_diagonal = True
+    pack, cross, diag, weighted, manifold = (
+        getattr(KERNEL, name) for name in ("pack", "cross", "diag", "weighted", "manifold")
+    )
+
+
+def test_a_kernel_object_needs_no_more_than_the_protocol():
+    data = noisy_copies(6)
+    problem = build(data, kernel=Protocol())
+    x = problem.manifold.random_point(np.random.default_rng(0))
+    assert problem.objective.value(x) == build(data).objective.value(x) and not problem.objective.updates
+    del (lacking := type("Lacking", (), dict(vars(Protocol)))).constant_diagonal
+    with pytest.raises(ValueError, match=r"has no constant_diagonal: see docs/hooks\.md"):
+        build(data, kernel=lacking())
+    lacking.constant_diagonal = False
+    with pytest.raises(ValueError, match="has no self_term, which constant_diagonal=False asks for"):
+        build(data, kernel=lacking())
+
+
+def test_no_systems_are_refused():
+    with pytest.raises(ValueError, match="no systems"):
+        build(noisy_copies(2)[[]])

@@ -108,3 +108,30 @@ def test_domain_is_looked_up_when_it_is_needed(data, point):
 def test_no_items_is_refused():
     with pytest.raises(ValueError, match="the kernel overlap got no items"):
         first_state_overlap.pack([])
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        (None, "NoneType None"),
+        (1j, "complex 1j"),
+        (np.nan, "float nan"),
+        (np.eye(2), "an array of shape"),
+        ("a", "str"),
+    ],
+)
+def test_what_is_no_number_is_refused(data, point, value, got):
+    odd = ms.kernel(lambda first, second: value, name="odd")
+    P = odd.pack(data)
+    for use in (lambda: odd.cross(P, P), lambda: odd.diag(P), lambda: odd.weighted(point, P, np.ones(5))):
+        with pytest.raises(ValueError, match=f"the kernel odd returned {got}"):
+            use()
+
+
+def test_bad_weights_and_functions_are_refused(data, point):
+    P = projection.pack(data)
+    for beta in (np.ones(4), 1j * np.ones(5)):
+        with pytest.raises(ValueError, match="pass 5 real numbers"):
+            projection.weighted(point, P, beta)
+    with pytest.raises(ValueError, match="kernel got 3: pass a function of two items"):
+        ms.kernel(3)

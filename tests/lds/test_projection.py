@@ -63,6 +63,18 @@ def test_accuracy_for_defective_transitions(scale):
     assert abs(kernel_value(third, second) - exact(third, second)) <= 1e-12
 
 
+@pytest.mark.parametrize("coupling", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize(("n", "m"), [(3, 5), (5, 8), (10, 20)])
+def test_accuracy_for_defective_transitions_near_the_unit_circle(n, m, coupling):
+    A = 0.999 * np.eye(n) + np.diag(np.full(n - 1, coupling), 1)
+    for seed in range(10):
+        C = np.linalg.qr(np.random.default_rng(seed).standard_normal((2, m, n)))[0]
+        P = KERNEL.pack([(A, C[0]), (A.T, C[1]), (0.9 * A, C[1])])
+        assert np.abs(np.diag(KERNEL.cross(P, P)) - n).max() <= (1e-12 if n < 10 else 3e-12) * n
+    if n == 3:
+        assert abs(KERNEL.cross(P, P)[0, 1] - exact((A, C[0]), (A.T, C[1]))) <= 1e-12 * n
+
+
 def test_equals_the_angles_of_truncated_observability_subspaces():
     data = systems(4, 6, 3, seed=2, radius=(0.9, 0.9 + 1e-12))
     frames = [np.linalg.qr(np.concatenate([C @ np.linalg.matrix_power(A, t) for t in range(400)]))[0] for A, C in data]
@@ -146,8 +158,13 @@ def test_bad_items_are_named():
         KERNEL.pack([(A, C), (A, np.eye(4, 2))])
     with pytest.raises(ValueError, match="system 1 is not observable"):
         KERNEL.pack([(A, C), (A, 0 * C)])
-    with pytest.raises(ValueError, match="no systems to pack"):
+    with pytest.raises(ValueError, match="no systems"):
         KERNEL.pack([])
+    for items in ("abc", None, [3], [(1, 2)], [(A * 1j, C)], [(A, C * 1j)], Systems([A], [C])[[]]):
+        with pytest.raises(ValueError, match=r"system|item 0|complex128"):
+            KERNEL.pack(items)
+    with pytest.raises(ValueError, match="cross got Systems: pack systems first"):
+        KERNEL.cross(Systems([A], [C]), KERNEL.pack([(A, C)]))
     with pytest.raises(ValueError, match="3 outputs on one side"):
         KERNEL.cross(KERNEL.pack([(A, C)]), KERNEL.pack([(A, np.eye(4, 2))]))
 
@@ -244,3 +261,24 @@ def test_a_point_off_the_manifold_is_refused():
     point, data, beta, _ = problem()
     with pytest.raises(ValueError, match="the point is unstable"):
         KERNEL.weighted((point[0] * 0 + 1.0, *point[1:]), KERNEL.pack(data), beta)
+
+
+def test_weights_and_points_of_another_shape_are_refused():
+    point, data, beta, _ = problem()
+    P = KERNEL.pack(data)
+    for bad, weights in ((point, beta[:3]), ((*point[:2], point[2][:4]), beta), (point, beta[:, None])):
+        with pytest.raises(ValueError, match="7 systems need shapes"):
+            KERNEL.weighted(bad, P, weights)
+    with pytest.raises(ValueError, match="beta has dtype complex128"):
+        KERNEL.weighted(point, P, 1j * beta)
+
+
+def test_the_gradient_at_an_integer_point_is_not_rounded():
+    _, data, beta, _ = problem()
+    P, point = KERNEL.pack(data), (np.zeros(3), np.eye(3), np.eye(6, 3))
+    for a, b in zip(
+        KERNEL.weighted(tuple(p.astype(int) for p in point), P, beta)[1],
+        KERNEL.weighted(point, P, beta)[1],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)

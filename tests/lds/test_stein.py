@@ -148,3 +148,12 @@ def test_other_bad_input_is_named():
         ms.linalg.stein(A, A, [[0, np.nan], [0, 0]])
     with pytest.raises(ValueError, match=r"A1 has a value that is not finite at index \(1, 0\)"):
         ms.linalg.stein([[0, 0], [np.inf, 0]], A, A)
+
+
+def test_complex_input_is_refused():
+    A = 0.5 * np.eye(2)
+    for arrays in ((1j * A, A, A), (A, 1j * A, A), (A, A, 1j * A)):
+        with pytest.raises(ValueError, match="has dtype complex128: pass real numbers"):
+            ms.linalg.stein(*arrays)
+    with pytest.raises(ValueError, match="pass real numbers"):
+        ms.linalg.gramians(A, 1j * A)

@@ -89,7 +89,9 @@ def test_arrays_are_copies_and_read_only():
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies(duplicate):
     systems = make(x1=True)
-    np.testing.assert_array_equal(duplicate(systems).x1, systems.x1)
+    again = duplicate(systems)
+    np.testing.assert_array_equal(again.x1, systems.x1)
+    assert not any(array.flags.writeable for array in (again.A, again.C, again.x1))
 
 
 def test_splitters_of_scikit_learn_take_rows():
@@ -124,6 +126,8 @@ BAD = {
     "x1": ((unstable(0.0), I3, np.zeros((3, 4))), "x1 has shape (3, 4): pass (3, 2)"),
     "complex": ((1j * unstable(0.0), I3), "A has dtype complex128: pass real numbers"),
     "objects": ((np.full((1, 1, 1), None), np.ones((1, 1, 1))), "A has dtype object"),
+    "no A": ((None, I3), "A has dtype object"),
+    "masked": ((np.ma.masked_less(unstable(0.0), 1), I3), "A has masked values"),
     "ragged": (([np.zeros((2, 2)), np.zeros((3, 3))], I3[:2]), "A has parts of different shapes"),
 }
 
@@ -141,6 +145,8 @@ def test_bad_systems_get_one_sentence(case):
     [
         ([], "no systems"),
         ([([[0.5]],)], "item 0 has 1 parts: pass"),
+        ([3], "item 0 is of type int: pass"),
+        (None, "systems are given as NoneType: pass"),
         ([([[0.5]], [[1.0]]), ([[0.5]], [[1.0], [0.0]])], "item 1 has parts of shapes"),
     ],
 )
