@@ -18,7 +18,7 @@ from ._data import absolute, as_input, describe, fingerprint, load_data, load_la
 from ._interrupt import interruptible
 from ._measures import BASELINE, baseline_measures
 from ._progress import Watch
-from ._run import RunDirectory, choose_directory, command_line, default_name
+from ._run import RunDirectory, already_done, choose_directory, command_line, default_name
 from ._settings import check_names, parse_pairs, read_config
 from ._shared import (
     BadInput,
@@ -93,13 +93,13 @@ def fit(
     record, model = _configure(estimator, chosen, used_seed)
     read_options = {**given["read"], **parse_pairs(reading, "--read")}
     directory = choose_directory(output, default_name(estimator, data), resume)
-    if directory is None:
-        click.echo(f"The run in {output} is finished: nothing to resume.")
-        return 0
     loaded = load_data(data, read_options)
     truth = loaded.labels if labels is None else load_labels(labels, len(loaded))
     parameters = model.get_params(deep=False)
     mark = fingerprint(loaded, truth, [estimator, {k: v for k, v in parameters.items() if k not in _STOPPING}])
+    if resume and already_done(directory, mark):
+        click.echo(f"The run in {directory} is finished: nothing to resume.")
+        return 0
     about = {
         "command": command_line(["fit", *_arguments(estimator, data, chosen, read_options, labels, used_seed)]),
         "estimator": estimator,
@@ -125,7 +125,7 @@ def fit(
         with interruptible(), execution.using("threads", jobs) if jobs > 1 else nullcontext():
             seconds = _fit(run, model, X, y, options, resumed)
         fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
-        metrics = _write(run, fitted, used_seed, seconds)
+        metrics = _write(run, fitted, used_seed, seconds, resumed)
     click.echo(f"{data}: {about['about']}")
     _echo_metrics(estimator, metrics)
     click.echo(f"Report: {directory / 'report.html'}")
@@ -144,8 +144,9 @@ def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Esti
     model = record.factory()
     known = model.get_params(deep=False)
     check_names(chosen, known, f"estimator {name!r}")
-    seeded = {"random_state": seed} if "random_state" in known else {}
-    return record, model.set_params(**{**seeded, **chosen})
+    if "random_state" in known and chosen.get("random_state") is None:  # None would not be repeatable
+        chosen["random_state"] = seed
+    return record, model.set_params(**chosen)
 
 
 def _arguments(
@@ -188,7 +189,7 @@ def _fit(run: RunDirectory, model: Any, X: Any, y: Any, options: dict[str, Any],
     return time.perf_counter() - start
 
 
-def _write(run: RunDirectory, fitted: Fitted, seed: int, seconds: float) -> dict[str, float]:
+def _write(run: RunDirectory, fitted: Fitted, seed: int, seconds: float, resumed: bool) -> dict[str, float]:
     """Write what was computed; each file appears as a whole, in the order in which it can be relied on."""
     labels, clusters = fitted.labels, fitted.clusters
     run.clear()
@@ -197,7 +198,7 @@ def _write(run: RunDirectory, fitted: Fitted, seed: int, seconds: float) -> dict
     if clusters is not None:
         run.write_columns("assignments.csv", {**({} if labels is None else {"label": labels}), "cluster": clusters})
     save_model(fitted.estimator, run.path)
-    metrics: dict[str, float] = {"seconds": seconds}
+    metrics: dict[str, float] = {"seconds_since_resume" if resumed else "seconds": seconds}
     if clusters is not None and labels is not None:
         metrics = {**clustering_measures(labels, clusters), **metrics}
         if isinstance(fitted.data, SequenceData):

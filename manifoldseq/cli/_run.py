@@ -124,8 +124,8 @@ class RunDirectory:
                 write_durably(self.path / name, data)
 
 
-def choose_directory(output: Path | None, name: str, resume: bool) -> Path | None:
-    """Return where a run is to be written, or None if it is to be resumed but finished.
+def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
+    """Return where a run is to be written, or the one that is to be resumed.
 
     Parameters
     ----------
@@ -150,13 +150,27 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path | Non
     state = _document(_bytes(output / "run.json") or b"").get("state")
     if state is None:
         raise BadInput(f"{output} exists and is no run directory: choose another with -o")
-    if state == "done":
-        if resume:
-            return None
+    if state == "done" and not resume:
         raise BadInput(f"{output} holds a finished run: choose another directory with -o, or remove it")
     if not resume and _has_checkpoint(output):
         raise BadInput(f"{output} holds an unfinished run: continue it with --resume, or choose another with -o")
     return output
+
+
+def already_done(directory: Path, fingerprint: str) -> bool:
+    """Return whether this run is there and finished.
+
+    Raises
+    ------
+    BadInput
+        If a finished run of other data or settings is there.
+    """
+    document = _document(_bytes(directory / "run.json") or b"")
+    if document.get("state") != "done":
+        return False
+    if document.get("fingerprint") != fingerprint:
+        raise BadInput(f"{directory} holds a finished run of other data or settings: choose another with -o")
+    return True
 
 
 def default_name(what: str, data: str | None) -> str:

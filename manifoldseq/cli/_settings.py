@@ -62,8 +62,8 @@ def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
             raise BadInput(f"{path} has the key {name!r}: {suggestion(name, types)}Known are {', '.join(types)}")
         if type(value) is not types[name] and not (types[name] is float and type(value) is int):
             raise BadInput(f"{path} has {name} = {value!r}: write a value of type {types[name].__name__}")
-    if config.get("seed", 0) < 0:
-        raise BadInput(f"{path} has seed = {config['seed']}: write a number of at least 0")
+    if not 0 <= config.get("seed", 0) < 2**32:
+        raise BadInput(f"{path} has seed = {config['seed']}: write a number of at least 0, below 2**32")
     none = dict.fromkeys(config.pop("none", ()))
     return {**config, "set": {**config.get("set", {}), **none}, "read": config.get("read", {})}
 

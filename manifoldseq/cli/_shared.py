@@ -27,7 +27,7 @@ read_option: Callable[..., Any] = click.option(
     help="An option of the file's reader, such as id=subject of .csv; may be repeated.",
 )
 seed_option: Callable[..., Any] = click.option(
-    "--seed", type=click.IntRange(0), metavar="N", help="Seed of all random choices [0]."
+    "--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of all random choices [0]."
 )
 output_option: Callable[..., Any] = click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Run directory to write [runs/…]."

@@ -1,6 +1,7 @@
 """``manifoldseq solve``: a registered model, or a problem in a file, by one of the solvers."""
 
 import importlib.util
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from ..storage import CheckpointError, SequenceData, save_model
 from ._data import absolute, describe, fingerprint, load_data
 from ._interrupt import interruptible
 from ._progress import Watch
-from ._run import RunDirectory, choose_directory, command_line, default_name
+from ._run import RunDirectory, already_done, choose_directory, command_line, default_name
 from ._settings import check_names, parse_pairs, read_config
 from ._shared import (
     BadInput,
@@ -102,14 +103,14 @@ def solve(
     algorithm = _solver(used_solver, options)
     name, build = _builder(model)
     directory = choose_directory(output, default_name(name, data), resume)
-    if directory is None:
-        click.echo(f"The run in {output} is finished: nothing to resume.")
-        return 0
     loaded = None if data is None else load_data(data, read_options)
     problem = _problem(model, build, loaded, params)
     if init is not None and init not in problem.initializers:
         raise BadInput(f"{model} has no initializer {init!r}: it has {', '.join(problem.initializers) or 'none'}")
     mark = fingerprint(loaded, None, [_source(model), params, used_solver, options, init, seed])
+    if resume and already_done(directory, mark):
+        click.echo(f"The run in {directory} is finished: nothing to resume.")
+        return 0
     pairs = [f"--set={key}={value}" for key, value in chosen.items()]
     pairs += [f"--read={key}={value}" for key, value in read_options.items()]
     flags = {"solver": used_solver, "init": init, "max-iter": max_iter, "tol": tol, "seed": seed}
@@ -130,6 +131,8 @@ def solve(
     }  # fmt: skip
     stop = DEFAULT_STOP
     if max_iter is not None or tol is not None:
+        if tol is not None and not 0 <= tol < math.inf:
+            raise BadInput(f"--tol {tol}: give a number of at least 0")
         norm = GradientNorm(1e-6 if tol is None else tol, relative=True)
         stop = norm | MaxIterations(1000 if max_iter is None else max_iter)
     run = RunDirectory(directory, about, repeat)

@@ -76,13 +76,19 @@ def read_run(directory: str | Path) -> RunFiles:
         return RunFiles(
             path.resolve().name,
             run,
-            json.loads(metrics.read_text(encoding="utf-8")) if metrics.exists() else {},
+            _numbers(json.loads(metrics.read_text(encoding="utf-8"))) if metrics.exists() else {},
             _history(_columns(path / "history.csv")),
             _assignments(_columns(path / "assignments.csv")),
             [parsed(file.stem, file.read_text("utf-8")) for file in sorted((path / FIGURES).glob("*.svg"))],
         )
     except (OSError, ValueError, IndexError) as error:
         raise ValueError(f"the run in {path} cannot be shown: {error}") from error
+
+
+def _numbers(metrics: Any) -> dict[str, float]:
+    if not isinstance(metrics, dict) or not all(isinstance(value, int | float) for value in metrics.values()):
+        raise ValueError("its metrics.json is no mapping of names to numbers")
+    return metrics
 
 
 def save_drawings(directory: str | Path, drawings: Iterable[Drawing]) -> None:

@@ -310,3 +310,17 @@ def test_a_place_that_cannot_be_written_is_a_sentence(run: Run, tmp_path: Path) 
 def test_seed_and_random_state_are_one_thing(run: Run) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--seed", "3", "--set", "random_state=5")
     assert status == 2 and "give one of them" in err
+
+
+def test_resume_of_a_finished_run_asks_for_the_same_settings(run: Run, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    assert run("fit", "sign", "two-levels", "-o", out)[0] == 0
+    status, said, _ = run("fit", "sign", "two-levels", "-o", out, "--resume")
+    assert status == 0 and "is finished" in said
+    status, _, err = run("fit", "sign", "two-levels", "--set", "offset=0.25", "-o", out, "--resume")
+    assert status == 2 and "other data or settings" in err
+
+
+def test_a_seed_that_numpy_refuses_is_refused_first(run: Run, tmp_path: Path) -> None:
+    status, _, err = run("fit", "sign", "two-levels", "--seed", str(2**32), "-o", str(tmp_path / "out"))
+    assert status == 2 and "--seed" in err and not (tmp_path / "out").exists()
