@@ -97,6 +97,7 @@ def check_kernel(
     _gram_laws(exam, case, _claim(kernel, "positive_definite", positive_definite, True))
     for name, transform in (invariances or {}).items():
         exam.law(f"invariant: {name}", lambda transform=transform: _invariant(case, transform))
+    exam.law("says whether its diagonal is constant", lambda: _stated(kernel, constant_diagonal))
     constant = _claim(kernel, "constant_diagonal", constant_diagonal, False)
     if constant:
         exam.law("constant diagonal", lambda: within(float(np.ptp(case.diag())), 1e-8 * case.scale()))
@@ -138,6 +139,13 @@ class _Case:
 
 def _claim(kernel: Any, name: str, given: bool | None, default: bool) -> bool:
     return bool(getattr(kernel, name, default)) if given is None else given
+
+
+def _stated(kernel: Any, claimed: bool | None) -> Verdict:
+    stated = getattr(kernel, "constant_diagonal", None)
+    if not isinstance(stated, bool):
+        return False, "give the object an attribute constant_diagonal, True or False: the means read it"
+    return claimed in (None, stated), f"the object says {stated}, its record {stated if claimed is None else claimed}"
 
 
 def _manifold(case: _Case) -> Verdict:

@@ -244,3 +244,14 @@ def test_active_bounds_do_not_slow_the_default_solver() -> None:
 def test_a_step_far_off_only_shortens() -> None:
     manifold = Stiefel(4, 2)
     assert np.isnan(manifold.retract(manifold.random_point(np.random.default_rng(0)), np.full((4, 2), np.inf))).all()
+
+
+def test_a_kernel_object_says_whether_its_diagonal_is_constant() -> None:
+    class Mute:
+        def __getattr__(self, name: str) -> Any:
+            if name == "constant_diagonal":
+                raise AttributeError(name)
+            return getattr(ms.get_kernel("projection"), name)
+
+    report = ms.testing.check_kernel(Mute(), domain="lds")
+    assert not report.ok and "attribute constant_diagonal" in str(report)
