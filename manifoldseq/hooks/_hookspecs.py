@@ -156,7 +156,7 @@ def manifoldseq_manifolds() -> Iterable[records.Manifold]:  # pyright: ignore[re
 
 @hookspec
 def manifoldseq_solvers() -> Iterable[records.Solver]:  # pyright: ignore[reportReturnType]
-    """Register solvers: frozen options with ``init(problem, point)`` and ``step(problem, state)``.
+    """Register solvers: subclasses of ``ms.solvers.Solver`` with ``init(problem, point)`` and ``step(problem, state)``.
 
     Yields
     ------
