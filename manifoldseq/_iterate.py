@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -73,9 +74,9 @@ def iterate(
 
     Notes
     -----
-    Exceptions of the step propagate after a checkpoint. Ctrl-C ends the run with status INTERRUPTED and the last
-    complete state, after a checkpoint. A step whose objective or gradient norm is not finite is discarded: the run ends
-    NON_FINITE with the state before it.
+    Exceptions of the step propagate after a checkpoint; their attribute ``run`` is the run until then. Ctrl-C ends the
+    run with status INTERRUPTED and the last complete state, after a checkpoint. A step whose objective or gradient norm
+    is not finite is discarded: the run ends NON_FINITE with the state before it.
 
     Examples
     --------
@@ -175,9 +176,11 @@ class _Loop:
             status = Status.INTERRUPTED
             self.mend_last_record()
             self.notify(status)
-        except BaseException:
+        except BaseException as error:
             self.mend_last_record()
             self.save()
+            with contextlib.suppress(AttributeError):  # an exception may refuse attributes
+                error.run = self.outcome(Status.FAILED)  # type: ignore[attr-defined]
             raise
         try:
             self.save()
@@ -185,11 +188,14 @@ class _Loop:
             warnings.warn(f"the last checkpoint could not be written: {error}", stacklevel=3)
         except KeyboardInterrupt:  # held back until the checkpoint was complete
             status = Status.INTERRUPTED
+        return self.outcome(status)
+
+    def outcome(self, status: Status) -> Run:
         so_far = self.so_far
         return Run(
             self.state,
             status,
-            dataclasses.replace(so_far.current, evaluations=so_far.evaluations),
+            so_far.current.with_evaluations(so_far.evaluations),
             so_far.nit,
             time.perf_counter() - self.began,
             {name: np.array(column, dtype=int if name == "nit" else float) for name, column in self.columns.items()},
@@ -203,7 +209,7 @@ class _Loop:
         if not _finite(measures):
             self.notify(Status.NON_FINITE)
             return Status.NON_FINITE
-        new_state = normalize(new_state)
+        new_state = normalize(new_state, self.state)
         old = self.so_far
         so_far = RunSoFar(
             old.nit + 1,
@@ -241,9 +247,10 @@ class _Loop:
         columns = self.columns
         for name, value in zip(_COLUMNS, values, strict=True):
             columns[name].append(value)
-        if not set(_COLUMNS).isdisjoint(current.extra):
-            raise ValueError(f"Measures(extra={dict(current.extra)!r}) repeats one of {', '.join(_COLUMNS)}: rename it")
         if current.extra or len(columns) > len(_COLUMNS):
+            if not set(_COLUMNS).isdisjoint(current.extra):
+                repeated = f"Measures(extra={dict(current.extra)!r}) repeats one of {', '.join(_COLUMNS)}"
+                raise ValueError(f"{repeated}: rename it")
             extra = {**dict.fromkeys(list(columns)[len(_COLUMNS) :], math.nan), **current.extra}
             for name, value in extra.items():
                 columns.setdefault(name, [math.nan] * (len(columns["nit"]) - 1)).append(float(value))
@@ -259,7 +266,7 @@ class _Loop:
         if not self.observers:
             return
         so_far = self.so_far
-        measures = dataclasses.replace(so_far.current, evaluations=so_far.evaluations)
+        measures = so_far.current.with_evaluations(so_far.evaluations)
         state = MappingProxyType(self.state) if isinstance(self.state, dict) else self.state
         event = Event(so_far.nit, so_far.time, measures, state, _point(self.state), status)
         for observer in list(self.observers):

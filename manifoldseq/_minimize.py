@@ -21,13 +21,16 @@ from .execution import map_ordered
 from .hooks import get_solver
 from .hooks import records as hook_records
 from .linalg._tree import dtype_of, freeze, leaves, shapes, tree_map
+from .manifolds import Manifold
 from .objectives._counted import Counter
 from .objectives._objective import number
 from .solvers import Solver
+from .solvers._base import evaluate
 from .storage import Checkpoint
 
 DEFAULT_STOP = GradientNorm(1e-6, relative=True) | MaxIterations(1000)
 OFF_MANIFOLD = 1e-6
+CLEAN, CLEAN_SINGLE = 1e-14, 1e-6
 
 
 def minimize(
@@ -44,6 +47,7 @@ def minimize(
     resume: bool = False,
     seed: int | np.random.Generator | None = None,
     raise_on_failure: bool = False,
+    project: bool = False,
 ) -> Result:
     """Minimize an objective over a manifold.
 
@@ -52,7 +56,8 @@ def minimize(
     problem : Problem
     x0 : point, Result, str or None
         A start, the result of another run (warm start), the name of an initializer, or None: the first initializer of
-        the problem, else a random point. A given point is copied; off the manifold by more than 1e-6 it is refused.
+        the problem, else a random point. A given point is copied; off the manifold by more than 1e-6 it is refused,
+        see `project`.
     solver : str or Solver
         A name listed by ``manifoldseq solvers``, such as ``"lbfgs"`` or ``"pgd"``.
     options : mapping, optional
@@ -69,9 +74,11 @@ def minimize(
         See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver or objective is refused: they are told
         apart by their descriptions and the value at one fixed point.
     seed : int or numpy.random.Generator, optional
-        For initializers and random starts.
+        For initializers, random starts and solvers that draw.
     raise_on_failure : bool
         Raise :class:`NotConverged` unless the result is a success.
+    project : bool
+        Start from ``manifold.nearest`` of a given point, however far off the manifold it is.
 
     Returns
     -------
@@ -83,6 +90,8 @@ def minimize(
         For a start off the manifold or of the wrong shape, unknown names, a solver that needs what the objective lacks.
     NotConverged
         If asked for.
+    Exception
+        What the objective raises, after a checkpoint; its attribute ``result`` is the :class:`Result` until then.
 
     Examples
     --------
@@ -105,24 +114,28 @@ def minimize(
     rng = _generator(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(DEFAULT_STOP if stop is None else stop, reference)
-    starts = _starts(problem, x0, int(n_starts), components, rng)
+    starts = _starts(problem, x0, int(n_starts), components, rng, project)
+    seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if store is not None and store.fingerprint is None:
         store = dataclasses.replace(store, fingerprint=_fingerprint(problem, algorithm))
-    interrupted = False
-
-    def run(k: int) -> Result | None:
-        nonlocal interrupted
-        if interrupted:
-            return None
-        point, component = starts[k]
-        part = store.child(f"start-{k}") if store is not None and len(starts) > 1 else store
-        result = _single(problem, point, algorithm, rule, observers, part, resume, component)
-        interrupted = interrupted or result.status is Status.INTERRUPTED
-        return result
-
-    results = [result for result in map_ordered(run, range(len(starts))) if result is not None]
-    best = min(results, key=lambda r: (r.status is Status.NON_FINITE, r.fun))
+    if (store is not None or resume) and not algorithm.resumable:
+        raise ValueError(
+            f"the solver {type(algorithm).__name__} runs in one step to its end: it takes no checkpoint and no resume"
+        )
+    run = _Starts(problem, rule, tuple(observers), resume)
+    tasks = [
+        (
+            point,
+            component,
+            algorithm.seeded(seeds[k]).until(rule.rule, rule.reference),
+            store.child(f"start-{k}") if store and len(starts) > 1 else store,
+        )
+        for k, (point, component) in enumerate(starts)
+    ]
+    results = [result for result in map_ordered(run, tasks) if result is not None]
+    interrupted = any(result.status is Status.INTERRUPTED for result in results)
+    best = min(results, key=lambda r: (r.status is Status.NON_FINITE, *_rank(r.fun, r.grad_norm, r.feasibility)))
     if len(results) > 1:
         total = {name: sum(getattr(r, name) for r in results) for name in ("nfev", "njev", "nhev", "time")}
         best = dataclasses.replace(best, **total)
@@ -133,6 +146,25 @@ def minimize(
     return best
 
 
+@dataclasses.dataclass
+class _Starts:
+    """Runs one start after the other, until an interrupt; a copy in another process knows of its own only."""
+
+    problem: Problem
+    stop: _Referred
+    observers: tuple[Observer, ...]
+    resume: bool
+    interrupted: bool = False
+
+    def __call__(self, start: tuple[Point, int | None, Solver, Checkpoint | None]) -> Result | None:
+        if self.interrupted:
+            return None
+        point, component, solver, checkpoint = start
+        result = _single(self.problem, point, solver, self.stop, self.observers, checkpoint, self.resume, component)
+        self.interrupted = self.interrupted or result.status is Status.INTERRUPTED
+        return result
+
+
 def _generator(seed: int | np.random.Generator | None) -> np.random.Generator:
     try:
         return np.random.default_rng(seed)
@@ -140,12 +172,13 @@ def _generator(seed: int | np.random.Generator | None) -> np.random.Generator:
         raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
 
 
-def _fingerprint(problem: Problem, solver: Solver) -> str:
+def _fingerprint(problem: Problem, solver: object) -> str:
     """Return what tells this problem and solver from others: their descriptions, and the value at one fixed point."""
     point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
     with np.errstate(all="ignore"):
-        value = number(problem.objective.value(point))
-    described = re.sub(r" at 0x[0-9a-f]+", "", f"{problem.manifold!r} {solver!r} {value:.6g}")
+        values = [number(f.value(point)) for f in (problem.objective, *problem.equalities, *problem.inequalities)]
+    several = " ".join(f"{value:.6g}" for value in values) + f" {len(problem.equalities)}"
+    described = re.sub(r" at 0x[0-9a-f]+", "", f"{problem.manifold!r} {solver!r} {several}")
     return hashlib.sha256(described.encode()).hexdigest()
 
 
@@ -165,7 +198,11 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
             f"solver={solver!r} is not a solver: use a name such as 'lbfgs' or an instance of ms.solvers.Solver"
         )
     if (problem.equalities or problem.inequalities) and not algorithm.constraints:
-        raise ValueError(f"the solver {type(algorithm).__name__} takes no constraints: add a penalty to the objective")
+        able = [r.name for _, r in hook_records("solvers") if getattr(r, "constraints", False)]
+        raise ValueError(
+            f"the solver {type(algorithm).__name__} takes no constraints: use {' or '.join(map(repr, able))}, or "
+            "add a penalty to the objective"
+        )
     lacking = [name for name in algorithm.needs if not getattr(problem.objective, name, None)]
     if lacking:
         able = [
@@ -182,11 +219,16 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
 
 
 def _starts(
-    problem: Problem, x0: Point | Result | str | None, n_starts: int, components: str | None, rng: np.random.Generator
+    problem: Problem,
+    x0: Point | Result | str | None,
+    n_starts: int,
+    components: str | None,
+    rng: np.random.Generator,
+    project: bool,
 ) -> list[tuple[Point, int | None]]:
     manifold = problem.manifold
     children = rng.spawn(n_starts - 1)
-    points = [_start(problem, x0, rng), *(manifold.random_point(child) for child in children)]
+    points = [_start(problem, x0, rng, project), *(manifold.random_point(child) for child in children)]
     dtype = dtype_of(points[0])
     points = [points[0], *(tree_map(lambda leaf: leaf.astype(dtype), point) for point in points[1:])]
     if components is None:
@@ -200,7 +242,7 @@ def _starts(
     return [(manifold.to_component(point, i), i) for point in points for i in range(manifold.components)]
 
 
-def _start(problem: Problem, x0: Point | Result | str | None, rng: np.random.Generator) -> Point:
+def _start(problem: Problem, x0: Point | Result | str | None, rng: np.random.Generator, project: bool = False) -> Point:
     manifold = problem.manifold
     if isinstance(x0, Result):
         x0 = x0.x
@@ -214,13 +256,22 @@ def _start(problem: Problem, x0: Point | Result | str | None, rng: np.random.Gen
         x0 = manifold.random_point(rng) if first is None else first(problem, rng)
     point = _as_point(x0)
     _compare_shapes(shapes(point), manifold.shape, manifold.names, "x0")
+    return _on_manifold(manifold, point, project)
+
+
+def _on_manifold(manifold: Manifold, point: Point, project: bool) -> Point:
+    """Return a start, or a batch of them, on the manifold; or raise a sentence that says how far off it is."""
     for leaf in leaves(point):
         if not np.all(np.isfinite(leaf)):
             raise ValueError("x0 has NaN or infinite entries: start from a finite point")
-    off = float(np.max(manifold.feasibility(point)))
-    if off > max(OFF_MANIFOLD, 100 * float(np.finfo(dtype_of(point)).eps)):
-        raise ValueError(f"x0 is off {manifold!r} by {off:.2g}: start from manifold.nearest(x0)")
-    return manifold.nearest(point) if off > 1e-14 else point
+    off = np.asarray(manifold.feasibility(point))
+    worst = float(off.max())
+    if not project and worst > max(OFF_MANIFOLD, 100 * float(np.finfo(dtype_of(point)).eps)):
+        row = f"[{int(off.argmax())}]" if off.ndim else ""
+        raise ValueError(
+            f"x0{row} is off {manifold!r} by {worst:.2g}: start from manifold.nearest(x0), as project=True does"
+        )
+    return manifold.nearest(point) if worst > 1e-14 else point
 
 
 def _as_point(x0: Any) -> Point:
@@ -264,46 +315,104 @@ def _single(
     resume: bool,
     component: int | None,
 ) -> Result:
-    counter = Counter()
-    counted = dataclasses.replace(problem, objective=counter.wrap(problem.objective))
+    counter, aside = Counter(), Counter()
+    counted = dataclasses.replace(
+        problem,
+        objective=counter.wrap(problem.objective),
+        equalities=tuple(map(aside.wrap, problem.equalities)),
+        inequalities=tuple(map(aside.wrap, problem.inequalities)),
+    )
     keep_best = solver.deterministic and not solver.monotone
 
     def start() -> tuple[Any, Measures]:
         state, measures = solver.init(counted, point)
         if keep_best:
-            state = {"x": state["x"], "inner": state, "best": _summary(state["x"], measures)}
-        return state, dataclasses.replace(measures, evaluations=counter.take())
+            state = {**state, "best": None, "seen": _seen(measures)}
+        return state, measures.with_evaluations(counter.take())
 
     def step(state: Any) -> tuple[Any, Measures]:
-        if not keep_best:
-            state, measures = solver.step(counted, state)
-        else:
-            inner, measures = solver.step(counted, state["inner"])
-            best = state["best"]
-            state = {
-                "x": inner["x"],
-                "inner": inner,
-                "best": _summary(inner["x"], measures) if measures.fun < best["fun"] else best,
-            }
-        return state, dataclasses.replace(measures, evaluations=counter.take())
+        new, measures = solver.step(counted, state)
+        if keep_best:  # "best" is None while the iterate itself is
+            best, before, now = state["best"], state["seen"], _seen(measures)
+            if best is None and _rank(*now) > _rank(*before):
+                fun, grad_norm, feasibility = before
+                best = _summary(state, Measures(fun, grad_norm, feasibility))
+            elif best is not None and _rank(*now) <= _rank(best["fun"], best["grad_norm"], best["feasibility"]):
+                best = None
+            new = {**new, "best": best, "seen": now}
+        return new, measures.with_evaluations(counter.take())
 
-    run = iterate(step, start, stop=stop, observers=observers, checkpoint=checkpoint, resume=resume)
-    if keep_best:
-        final = run.state["best"]
+    try:
+        run = iterate(step, start, stop=stop, observers=observers, checkpoint=checkpoint, resume=resume)
+    except Exception as error:
+        if isinstance(until := getattr(error, "run", None), Run):
+            error.result = _result(problem, until, _final(until, keep_best), component, stop)  # type: ignore[attr-defined]
+            error.add_note(f"raised in iteration {until.nit + 1}; .result of this exception has the best point before")
+        raise
+    if solver.deterministic:
+        final = _final(run, keep_best)
     else:
-        final = _summary(run.state["x"], run.measures)
+        run, final = _on_all_data(counted, solver, run, stop, counter)
     return _result(problem, run, final, component, stop)
 
 
-def _summary(x: Point, measures: Measures) -> dict[str, Any]:
-    return {"x": x, "fun": measures.fun, "grad_norm": measures.grad_norm}
+def _final(run: Run, kept_best: bool) -> Mapping[str, Any]:
+    """Return what is known about the point that a run found: the best one where it was kept, else the last."""
+    feasible = run.status.success and run.measures.feasibility is not None  # no better point meets the constraints
+    if kept_best and run.state["best"] is not None and not feasible:
+        return run.state["best"]
+    return _summary(run.state, run.measures)
+
+
+def _on_all_data(
+    problem: Problem, solver: Solver, run: Run, stop: _Referred, counter: Counter
+) -> tuple[Run, dict[str, Any]]:
+    """Return the run and its answer with exact measures; a success that only an estimate met is taken back."""
+    x = freeze(solver.answer(problem, run.state))
+    try:
+        f = problem.objective
+        exact = Measures(f.value(x)) if f.value_and_gradient is None else evaluate(problem, x).measures()
+    except KeyboardInterrupt:
+        return dataclasses.replace(run, status=Status.INTERRUPTED), _summary({"x": x}, run.measures)
+    exact = dataclasses.replace(exact, evaluations=run.measures.evaluations.plus(counter.take()))
+    status = run.status
+    if not np.isfinite(exact.fun + (exact.grad_norm or 0.0)):
+        status = Status.NON_FINITE
+    elif status.success:
+        records = [Measures(*pair) for pair in zip(run.history["fun"], run.history["grad_norm"], strict=True)]
+        first, before = records[0], records[-2] if run.nit else None
+        eps = float(np.finfo(dtype_of(x)).eps)
+        so_far = RunSoFar(run.nit, run.time, exact.evaluations, first, before, exact, first.grad_norm or 0.0, eps)
+        status = stop.check(so_far) or Status.ESTIMATE_ONLY
+    return dataclasses.replace(run, status=status, measures=exact), _summary({"x": x}, exact)
+
+
+def _summary(state: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
+    return {
+        "x": state["x"],
+        "fun": measures.fun,
+        "grad_norm": measures.grad_norm,
+        "feasibility": measures.feasibility,
+        "multipliers": state.get("multipliers"),
+    }
+
+
+def _seen(measures: Measures) -> tuple[float, float | None, float | None]:
+    return measures.fun, measures.grad_norm, measures.feasibility
+
+
+def _rank(fun: float, _: float | None, feasibility: float | None) -> tuple[float, float]:
+    """Return what orders points: first those that meet the constraints, then by value."""
+    return max(feasibility or 0.0, OFF_MANIFOLD), fun
 
 
 def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int | None, stop: _Referred) -> Result:
     counts: Evaluations = run.measures.evaluations
+    x, feasibility = _cleaned(problem.manifold, final["x"])
     first = float(run.history["grad_norm"][0])
+    multipliers = final["multipliers"]
     return Result(
-        x=tree_map(np.array, final["x"]),
+        x=tree_map(np.array, x),
         fun=final["fun"],
         grad_norm=final["grad_norm"],
         status=run.status,
@@ -312,11 +421,22 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
         njev=counts.njev,
         nhev=counts.nhev,
         time=run.time,
-        feasibility=float(np.max(problem.manifold.feasibility(final["x"]))),
+        feasibility=max(feasibility, final["feasibility"] or 0.0),
         history=run.history,
+        multipliers=multipliers and {name: np.array(values) for name, values in multipliers.items()},
         component=component,
         reference=max(first, stop.reference) if np.isfinite(first) else stop.reference,
     )
+
+
+def _cleaned(manifold: Manifold, x: Point) -> tuple[Point, float]:
+    """Return a point and its violation, both after a last projection where that helps a point that has drifted."""
+    off = float(np.max(manifold.feasibility(x)))
+    if off <= (CLEAN if dtype_of(x) == np.float64 else CLEAN_SINGLE):
+        return x, off
+    nearest = manifold.nearest(x)
+    after = float(np.max(manifold.feasibility(nearest)))
+    return (nearest, after) if after < off else (x, off)
 
 
 @dataclasses.dataclass(frozen=True)

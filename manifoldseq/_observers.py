@@ -40,6 +40,10 @@ class Event:
 Observer = Callable[[Event], Any]
 
 
+def _point(event: Event) -> Any:
+    return event.x
+
+
 class Recorder:
     """Keep what a function makes of every event.
 
@@ -62,7 +66,7 @@ class Recorder:
     2.0
     """
 
-    def __init__(self, function: Callable[[Event], Any] = lambda event: event.x) -> None:
+    def __init__(self, function: Callable[[Event], Any] = _point) -> None:
         self.function = function
         self.records: list[Any] = []
 
@@ -95,8 +99,13 @@ class Progress:
         text = f"fun={measures.fun:.6g}"
         if measures.grad_norm is not None:
             text += f" grad={measures.grad_norm:.1e}"
+        if measures.feasibility is not None:
+            text += f" feasibility={measures.feasibility:.1e}"
         self._bar.set_postfix_str(f"{text} nfev={measures.evaluations.nfev:g}", refresh=False)
         self._bar.update(event.nit - self._bar.n)
         if event.status is not None:
             self._bar.close()
             self._bar = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_bar": None}  # an open bar belongs to its terminal

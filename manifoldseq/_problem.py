@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ._result import Point
-from .manifolds import Manifold
+from .linalg._tree import norm, tree_map
+from .manifolds import Frozen, Manifold, Product, from_pymanopt, to_pymanopt
+from .manifolds._from_pymanopt import has_hessian, hessian_direction
+from .manifolds._product import _Factored as Factored
+from .manifolds._pymanopt import pymanopt
 from .objectives import Objective
+from .objectives._positional import Positional, of_pymanopt
 
 Initializer = Callable[["Problem", np.random.Generator], Point]
 
@@ -56,8 +63,140 @@ class Problem:
             constraints = getattr(self, name)
             if not isinstance(constraints, tuple) or not all(isinstance(c, Objective) for c in constraints):
                 raise TypeError(f"Problem({name}=…) must be a tuple of Objectives, got {constraints!r}")
+        if not isinstance(self.initializers, Mapping):
+            raise TypeError(f"Problem(initializers=…) must map names to functions, got {self.initializers!r}")
         for name, initializer in self.initializers.items():
             if not callable(initializer):
                 raise TypeError(
                     f"the initializer {name!r} must be a function (problem, rng) -> point, got {initializer!r}"
                 )
+
+    @classmethod
+    def from_pymanopt(cls, problem: Any) -> Problem:
+        """Return the problem that a ``pymanopt.Problem`` states.
+
+        Parameters
+        ----------
+        problem : pymanopt.Problem
+            Its cost in any backend, its Euclidean gradient and Hessian where they are given or its backend
+            differentiates; a preconditioner and a Riemannian Hessian are left out.
+
+        Returns
+        -------
+        Problem
+            Over ``from_pymanopt(problem.manifold)``; points are tuples where pymanopt has lists.
+
+        Raises
+        ------
+        TypeError
+            If it is no such problem, or its manifold cannot be taken, see :func:`manifoldseq.from_pymanopt`.
+        ValueError
+            If it has a Riemannian gradient only and the metric is not the embedded one.
+
+        Examples
+        --------
+        >>> import autograd.numpy as np, pymanopt, manifoldseq as ms
+        >>> sphere = pymanopt.manifolds.Sphere(3)
+        >>> @pymanopt.function.autograd(sphere)
+        ... def cost(x):
+        ...     return np.sum(np.array([3.0, 2.0, 1.0]) * x**2)
+        >>> problem = ms.Problem.from_pymanopt(pymanopt.Problem(sphere, cost))
+        >>> round(ms.minimize(problem, seed=0).fun, 8)
+        1.0
+        """
+        if not isinstance(problem, pymanopt().Problem):
+            raise TypeError(f"Problem.from_pymanopt needs a pymanopt.Problem, got {type(problem).__name__}")
+        theirs, manifold = problem.manifold, from_pymanopt(problem.manifold)
+        rng = np.random.default_rng(0)
+        x = manifold.random_point(rng)
+        u = manifold.random_tangent(x, rng)
+        off = norm(tree_map(np.subtract, manifold.gradient(x, u), u))
+        flat = isinstance(theirs.point_layout, int) and isinstance(x, tuple)
+        direction = partial(hessian_direction, theirs)
+        return cls(manifold, of_pymanopt(problem, has_hessian(manifold), off <= 1e-10 * norm(u), direction, flat))
+
+    def to_pymanopt(self) -> Any:
+        """Return the ``pymanopt.Problem`` for an optimizer of pymanopt.
+
+        Its costs take the arrays of all factors as arguments, see :func:`manifoldseq.to_pymanopt`; what is known about
+        the last point is not computed again.
+
+        Returns
+        -------
+        pymanopt.Problem
+
+        Raises
+        ------
+        ValueError
+            If the problem has constraints.
+
+        Examples
+        --------
+        >>> import numpy as np, pymanopt, manifoldseq as ms
+        >>> f = ms.objective(lambda x: np.sum((x - 2) ** 2), lambda x: 2 * (x - 2))
+        >>> problem = ms.Problem(ms.manifolds.Sphere(4), f)
+        >>> descent = pymanopt.optimizers.SteepestDescent(verbosity=0)
+        >>> descent.run(problem.to_pymanopt()).point.round(4).tolist()
+        [0.5, 0.5, 0.5, 0.5]
+        """
+        if self.equalities or self.inequalities:
+            raise ValueError("pymanopt takes no constraints: add a penalty to the objective")
+        theirs, f = to_pymanopt(self.manifold), self.objective
+        asked, wrap = Positional(f, theirs.tree), pymanopt().function.numpy(theirs)
+        return pymanopt().Problem(
+            theirs,
+            wrap(lambda *parts: asked.cost(parts)),
+            euclidean_gradient=wrap(lambda *parts: asked.gradient(parts)) if f.value_and_gradient else None,
+            euclidean_hessian=wrap(lambda *parts: asked.hessian_product(parts)) if f.hessian_product else None,
+        )
+
+    def freeze(self, *names: str) -> Problem:
+        """Return the problem over the other factors only: these keep the arrays that they have in the start.
+
+        Parameters
+        ----------
+        *names : str
+            Factors of the manifold, a product.
+
+        Returns
+        -------
+        Problem
+            Over a product with :class:`manifoldseq.manifolds.Frozen` factors; block updates that would replace one of
+            them are dropped.
+
+        Raises
+        ------
+        ValueError
+            If the manifold has no factors, or none of that name.
+
+        Examples
+        --------
+        >>> import numpy as np, manifoldseq as ms
+        >>> M = ms.manifolds.Product(ms.manifolds.Euclidean(1), ms.manifolds.Euclidean(1), names=("a", "b"))
+        >>> problem = ms.Problem(M, ms.objective(lambda x: ((x[0] - 2 * x[1]) ** 2).sum()))
+        >>> ms.minimize(problem.freeze("b"), ([0.0], [3.0])).x
+        (array([6.]), array([3.]))
+        """
+        manifold = self.manifold
+        known = (manifold.names or ()) if isinstance(manifold, Factored) else ()
+        for name in names:
+            if name not in known:
+                listed = f"its factors are {', '.join(map(repr, known))}" if known else "it is no product"
+                raise ValueError(f"{manifold!r} has no factor {name!r} to freeze: {listed}")
+        if not names:
+            return self
+        assert isinstance(manifold, Factored)
+        factors = zip(known, manifold.factors, strict=True)
+        frozen = [Frozen(factor) if name in names else factor for name, factor in factors]
+        updates = tuple(u for u in self.objective.updates if not set(u.factors or known) & set(names))
+        return replace(
+            self,
+            manifold=Product(*frozen, names=known),
+            objective=replace(self.objective, updates=updates),
+            initializers={name: partial(_started, self, start) for name, start in self.initializers.items()},
+        )
+
+
+def _started(original: Problem, initializer: Initializer, problem: Problem, rng: np.random.Generator) -> Point:
+    """Return the start that an initializer gives for the problem that it was written for."""
+    return initializer(original, rng)

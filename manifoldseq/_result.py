@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,9 @@ class Status(Enum):
     SMALL_STEP = "The step size fell below the tolerance."
     NO_DECREASE = "The line search found no decrease; check the gradient with manifoldseq.testing.check_gradient."
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
+    ESTIMATE_ONLY = "A mini-batch met the stopping rule, but all data do not; use larger batches or more steps."
     INTERRUPTED = "The run was interrupted; the last complete iterate is returned."
+    FAILED = "The objective raised an exception; the last complete iterate is kept."
 
     @property
     def success(self) -> bool:
@@ -48,7 +51,7 @@ class Evaluations(NamedTuple):
         return Evaluations(self.nfev + other.nfev, self.njev + other.njev, self.nhev + other.nhev)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Measures:
     """What is known about one iterate.
 
@@ -59,7 +62,7 @@ class Measures:
     grad_norm : float, optional
         Norm of the Riemannian gradient (projected at active bounds).
     feasibility : float, optional
-        Largest violation of the constraints of the manifold.
+        Largest violation of the constraints of the problem beyond its manifold, where there are any.
     step_size : float, optional
         Length of the step that led here.
     egrad_norm : float, optional
@@ -80,6 +83,19 @@ class Measures:
     evaluations: Evaluations = Evaluations()
     status: Status | None = None
     extra: Mapping[str, float] = field(default_factory=dict)
+
+    def with_evaluations(self, evaluations: Evaluations) -> Measures:
+        """Return these measures with other evaluations (once per iteration, so without `dataclasses.replace`)."""
+        return Measures(
+            self.fun,
+            self.grad_norm,
+            self.feasibility,
+            self.step_size,
+            self.egrad_norm,
+            evaluations,
+            self.status,
+            self.extra,
+        )
 
 
 @dataclass(frozen=True)
@@ -109,6 +125,10 @@ class Run:
     time: float
     history: dict[str, np.ndarray]
 
+    def to_frame(self) -> Any:
+        """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""
+        return frame(self.history)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -119,7 +139,8 @@ class Result:
     x : Point
         The solution: an array or a tuple of arrays in factor order.
     fun, grad_norm, feasibility : float
-        Objective, norm of the Riemannian gradient, and largest constraint violation at `x`.
+        Objective, norm of the Riemannian gradient (with constraints: of the Lagrangian), and largest violation of the
+        manifold or the constraints at `x`.
     success : bool
         Whether a stopping rule that means "solved" was met.
     status : Status
@@ -129,8 +150,8 @@ class Result:
         Iterations and evaluations.
     time : float
         Seconds.
-    multipliers : tuple, optional
-        Of the constraints of the problem, if the solver has them.
+    multipliers : dict of str to ndarray, optional
+        Of the constraints of the problem, if the solver has them: ``"equalities"`` and ``"inequalities"``.
     history : dict of str to ndarray
         See :class:`Run`.
     component : int, optional
@@ -150,7 +171,7 @@ class Result:
     time: float
     feasibility: float
     history: dict[str, np.ndarray]
-    multipliers: tuple[float, ...] | None = None
+    multipliers: dict[str, np.ndarray] | None = None
     component: int | None = None
     reference: float | None = None
 
@@ -164,6 +185,10 @@ class Result:
         """The status as a full sentence."""
         return self.status.value
 
+    def to_frame(self) -> Any:
+        """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""
+        return frame(self.history)
+
     def __repr__(self) -> str:
         grad = "unknown" if self.grad_norm is None else f"{self.grad_norm:.3g}"
         return (
@@ -172,15 +197,103 @@ class Result:
         )
 
 
-class NotConverged(RuntimeError):
-    """Raised by ``minimize(…, raise_on_failure=True)``.
+@dataclass(frozen=True)
+class BatchResult:
+    """The outcome of :func:`manifoldseq.minimize_batch`; ``result[i]`` is the :class:`Result` of problem `i`.
 
     Attributes
     ----------
-    result : Result
+    x : Point
+        With a leading axis of length B on every leaf.
+    fun, grad_norm, feasibility, reference : ndarray, shape (B,)
+    success : ndarray of bool, shape (B,)
+    status : tuple of Status
+        Of length B.
+    nit, nfev : ndarray, shape (B,)
+        Iterations and fused evaluations of every problem.
+    time : float
+        Seconds, for all of them.
+    history : dict of str to ndarray
+        Of the whole run: ``fun`` is the sum over the problems, ``grad_norm`` the largest, ``nfev`` the sum, ``active``
+        how many are not yet solved.
+    """
+
+    x: Point
+    fun: np.ndarray
+    grad_norm: np.ndarray
+    status: tuple[Status, ...]
+    nit: np.ndarray
+    nfev: np.ndarray
+    time: float
+    feasibility: np.ndarray
+    history: dict[str, np.ndarray]
+    reference: np.ndarray
+
+    @property
+    def success(self) -> np.ndarray:
+        """Which problems are solved to the tolerance."""
+        return np.array([status.success for status in self.status])
+
+    @property
+    def message(self) -> str:
+        """How many problems ended in which way."""
+        counts = {status: self.status.count(status) for status in Status}
+        return "; ".join(f"{n} of {len(self)}: {status.value}" for status, n in counts.items() if n)
+
+    def to_frame(self) -> Any:
+        """Return the history as a pandas data frame, one row per iteration; raise ImportError without pandas."""
+        return frame(self.history)
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    def __getitem__(self, i: int) -> Result:
+        i = range(len(self))[i]
+        n = int(self.nfev[i])
+        return Result(
+            x=_row(self.x, i),
+            fun=float(self.fun[i]),
+            grad_norm=float(self.grad_norm[i]),
+            status=self.status[i],
+            nit=int(self.nit[i]),
+            nfev=n,
+            njev=n,
+            nhev=0,
+            time=self.time,
+            feasibility=float(self.feasibility[i]),
+            history=self.history,
+            reference=float(self.reference[i]),
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"BatchResult({self.message} fun={self.fun.sum():.10g} in all, grad_norm≤{self.grad_norm.max():.3g}, "
+            f"nit≤{self.nit.max()}, nfev={self.nfev.sum():g} in all, time={self.time:.3g} s)"
+        )
+
+
+def _row(point: Point, i: int) -> Point:
+    return tuple(_row(part, i) for part in point) if isinstance(point, tuple) else np.array(point[i])
+
+
+def frame(history: Mapping[str, np.ndarray]) -> Any:
+    """Return the columns of a history as a pandas data frame."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError as error:
+        raise ImportError("a data frame needs pandas: pip install pandas; .history has the same columns") from error
+    return pandas.DataFrame(dict(history))
+
+
+class NotConverged(RuntimeError):
+    """Raised by ``minimize(…, raise_on_failure=True)`` and ``minimize_batch``.
+
+    Attributes
+    ----------
+    result : Result or BatchResult
         What was reached.
     """
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Any) -> None:
         super().__init__(repr(result))
         self.result = result

@@ -112,6 +112,10 @@ def _not_negative(rule: object, name: str, value: float) -> None:
         raise ValueError(f"{type(rule).__name__}({name}={value!r}): {name} must be a number ≥ 0")
 
 
+def _infeasible(current: Measures, tol: float, eps: float) -> bool:
+    return current.feasibility is not None and current.feasibility > max(tol, 100 * eps)
+
+
 @dataclass(frozen=True)
 class GradientNorm(StoppingRule):
     """Stop when the Riemannian gradient is small.
@@ -122,6 +126,8 @@ class GradientNorm(StoppingRule):
     relative : bool
         Compare with ``tol`` times the first gradient norm (or, for a warm start, that of the run it continues, if
         larger).
+    feasibility : float
+        Of a problem with constraints, the largest violation that still counts as solved.
 
     Notes
     -----
@@ -130,14 +136,16 @@ class GradientNorm(StoppingRule):
 
     tol: float
     relative: bool = False
+    feasibility: float = 1e-6
 
     def __post_init__(self) -> None:
         _not_negative(self, "tol", self.tol)
+        _not_negative(self, "feasibility", self.feasibility)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return CONVERGED or ROUNDING_LEVEL when the gradient norm is small enough."""
         current = so_far.current
-        if current.grad_norm is None:
+        if current.grad_norm is None or _infeasible(current, self.feasibility, so_far.eps):
             return None
         if current.grad_norm <= (self.tol * so_far.reference if self.relative else self.tol):
             return Status.CONVERGED
@@ -190,19 +198,22 @@ class MaxTime(StoppingRule):
 
 @dataclass(frozen=True)
 class CostChange(StoppingRule):
-    """Stop when the objective changes by at most ``tol * max(1, |f|)`` in one iteration."""
+    """Stop when the objective changes by at most ``tol * max(1, |f|)`` in one iteration, on feasible points."""
 
     tol: float
+    feasibility: float = 1e-6
 
     def __post_init__(self) -> None:
         _not_negative(self, "tol", self.tol)
+        _not_negative(self, "feasibility", self.feasibility)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return COST_CHANGE when the objective has settled."""
-        if so_far.previous is None:
+        current, previous = so_far.current, so_far.previous
+        if previous is None or _infeasible(current, self.feasibility, so_far.eps):
             return None
-        fun = so_far.current.fun
-        return Status.COST_CHANGE if abs(fun - so_far.previous.fun) <= self.tol * max(1.0, abs(fun)) else None
+        change = abs(current.fun - previous.fun)
+        return Status.COST_CHANGE if change <= self.tol * max(1.0, abs(current.fun)) else None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,48 @@ def _euclidean(rng: Any) -> Any:
     return Euclidean(3, 2)
 
 
+def _grassmann(rng: Any) -> Any:
+    from .manifolds import Grassmann
+
+    return Grassmann(7, 3)
+
+
+def _special_orthogonal(rng: Any) -> Any:
+    from .manifolds import SpecialOrthogonal
+
+    return SpecialOrthogonal(4)
+
+
+def _sphere(rng: Any) -> Any:
+    from .manifolds import Sphere
+
+    return Sphere(5)
+
+
+def _oblique(rng: Any) -> Any:
+    from .manifolds import Oblique
+
+    return Oblique(4, 3)
+
+
+def _simplex(rng: Any) -> Any:
+    from .manifolds import Simplex
+
+    return Simplex(3, 4)
+
+
+def _positive(rng: Any) -> Any:
+    from .manifolds import Positive
+
+    return Positive(5)
+
+
+def _positive_definite(rng: Any) -> Any:
+    from .manifolds import SymmetricPositiveDefinite
+
+    return SymmetricPositiveDefinite(3)
+
+
 def _bounded_diagonal(rng: Any) -> Any:
     from .manifolds import BoundedDiagonal
 
@@ -33,6 +75,12 @@ def _product(rng: Any) -> Any:
     from .manifolds import Euclidean, Product, Stiefel
 
     return Product(Stiefel(5, 2), Euclidean(3))
+
+
+def _frozen(rng: Any) -> Any:
+    from .manifolds import Euclidean, Frozen, Product, Stiefel
+
+    return Product(Frozen(Stiefel(5, 2)), Euclidean(3))
 
 
 def _canonical_lds(rng: Any) -> Any:
@@ -52,6 +100,33 @@ RECORDS = (
         "orthogonal", "manifoldseq.manifolds:Orthogonal", _orthogonal, summary="Orthogonal matrices, both components"
     ),
     hooks.Manifold(
+        "grassmann", "manifoldseq.manifolds:Grassmann", _grassmann, summary="Subspaces, kept as orthonormal bases"
+    ),
+    hooks.Manifold(
+        "special-orthogonal",
+        "manifoldseq.manifolds:SpecialOrthogonal",
+        _special_orthogonal,
+        summary="Rotations: orthogonal matrices of determinant one",
+    ),
+    hooks.Manifold(
+        "sphere", "manifoldseq.manifolds:Sphere", _sphere, summary="Arrays of norm one"
+    ),
+    hooks.Manifold(
+        "oblique", "manifoldseq.manifolds:Oblique", _oblique, summary="Matrices whose columns have norm one"
+    ),
+    hooks.Manifold(
+        "simplex", "manifoldseq.manifolds:Simplex", _simplex, summary="Positive rows that sum to one, Fisher metric"
+    ),
+    hooks.Manifold(
+        "positive", "manifoldseq.manifolds:Positive", _positive, summary="Positive numbers, affine-invariant metric"
+    ),
+    hooks.Manifold(
+        "symmetric-positive-definite",
+        "manifoldseq.manifolds:SymmetricPositiveDefinite",
+        _positive_definite,
+        summary="Covariance matrices, affine-invariant metric",
+    ),
+    hooks.Manifold(
         "bounded-diagonal",
         "manifoldseq.manifolds:BoundedDiagonal",
         _bounded_diagonal,
@@ -59,6 +134,9 @@ RECORDS = (
     ),
     hooks.Manifold(
         "product", "manifoldseq.manifolds:Product", _product, summary="Tuples of points, one of each factor"
+    ),
+    hooks.Manifold(
+        "frozen", "manifoldseq.manifolds:Frozen", _frozen, summary="Points that no step moves: a factor as it started"
     ),
     hooks.Manifold(
         "canonical-lds",
@@ -70,9 +148,71 @@ RECORDS = (
         "lbfgs", "manifoldseq.solvers:LBFGS", summary="Riemannian limited-memory BFGS (the default)"
     ),
     hooks.Solver(
+        "bb", "manifoldseq.solvers:BB", summary="Riemannian Barzilai-Borwein: gradient steps with nonmonotone search"
+    ),
+    hooks.Solver("cg", "manifoldseq.solvers:CG", summary="Riemannian nonlinear conjugate gradients, five beta rules"),
+    hooks.Solver("gd", "manifoldseq.solvers:GD", summary="Steepest descent, with a line search or given step sizes"),
+    hooks.Solver(
         "pgd",
         "manifoldseq.solvers:PGD",
         summary="Projected gradient descent with one step size per factor (Algorithm 1 of the LDS paper)",
+    ),
+    hooks.Solver(
+        "tr",
+        "manifoldseq.solvers:TR",
+        summary="Riemannian trust regions with truncated conjugate gradients (exact or differenced Hessian products)",
+    ),
+    hooks.Solver(
+        "sgd",
+        "manifoldseq.solvers:SGD",
+        needs=("value_and_gradient", "terms"),
+        summary="Stochastic gradient descent with momentum on mini-batches of a sum over data",
+    ),
+    hooks.Solver(
+        "adam",
+        "manifoldseq.solvers:Adam",
+        needs=("value_and_gradient", "terms"),
+        summary="Riemannian Adam on mini-batches of a sum over data",
+    ),
+    hooks.Solver(
+        "alternating",
+        "manifoldseq.solvers:Alternating",
+        needs=("updates",),
+        summary="Closed-form updates of some factors in turn, an inner solver on the others (EM, block descent)",
+    ),
+    hooks.Solver(
+        "augmented-lagrangian",
+        "manifoldseq.solvers:AugmentedLagrangian",
+        constraints=True,
+        summary="Equalities and inequalities by multipliers and a penalty around an inner solver",
+    ),
+    hooks.Solver(
+        "pymanopt:steepest-descent",
+        "manifoldseq.solvers:Pymanopt.steepest_descent",
+        summary="pymanopt's SteepestDescent, in one step to its end; not resumable, as the four below",
+    ),
+    hooks.Solver(
+        "pymanopt:conjugate-gradient",
+        "manifoldseq.solvers:Pymanopt.conjugate_gradient",
+        summary="pymanopt's ConjugateGradient",
+    ),
+    hooks.Solver(
+        "pymanopt:trust-regions",
+        "manifoldseq.solvers:Pymanopt.trust_regions",
+        needs=("value_and_gradient", "hessian_product"),
+        summary="pymanopt's TrustRegions",
+    ),
+    hooks.Solver(
+        "pymanopt:particle-swarm",
+        "manifoldseq.solvers:Pymanopt.particle_swarm",
+        needs=(),
+        summary="pymanopt's ParticleSwarm, for objectives without a gradient",
+    ),
+    hooks.Solver(
+        "pymanopt:nelder-mead",
+        "manifoldseq.solvers:Pymanopt.nelder_mead",
+        needs=(),
+        summary="pymanopt's NelderMead, for objectives without a gradient and few variables",
     ),
     hooks.Reader("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
     hooks.Reader("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),

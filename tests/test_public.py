@@ -14,14 +14,15 @@ import manifoldseq as ms
 
 ROOMS = "linalg manifolds objectives solvers estimators hooks testing execution storage report".split()
 FIXED = """
-    minimize iterate Problem Objective objective finite_sum kernel Result Run Measures Status hookimpl register
+    minimize minimize_batch iterate Problem Objective objective finite_sum kernel Result Run Measures Status
+    hookimpl register sharded to_pymanopt from_pymanopt
     GradientNorm MaxIterations MaxEvaluations MaxTime CostChange StepSize
     get_model get_estimator get_kernel get_solver
 """.split()
 LINALG = "polar cayley stein stein_adjoint gramians".split()
 TESTING = """
     check_manifold check_gradient check_hessian check_objective check_kernel check_model check_solver
-    check_sequence_estimator
+    check_sequence_estimator check_estimator check_multiview_estimator
 """.split()
 
 

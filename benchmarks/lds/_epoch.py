@@ -6,7 +6,7 @@ import numpy as np
 
 from manifoldseq_lds import LDSKMeans, Systems
 
-from ._report import Report
+from .._report import Report
 
 N, M, STATES, K = 1000, 177, 10, 16
 ROUNDS = 3

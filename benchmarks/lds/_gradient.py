@@ -5,7 +5,7 @@ import numpy as np
 import manifoldseq as ms
 from manifoldseq_lds import Systems
 
-from ._report import Report
+from .._report import Report
 
 
 def run(report: Report) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import manifoldseq as ms
 from manifoldseq_lds import Systems
 
-from ._report import Report, interleaved
+from .._report import Report, interleaved
 
 STARTS = [(noise, seed) for noise in (0.3, 0.5, 0.6) for seed in range(5)]
 RESTARTS = 20

@@ -5,7 +5,7 @@ import numpy as np
 import manifoldseq as ms
 from manifoldseq_lds import Systems
 
-from ._report import Report, interleaved
+from .._report import Report, interleaved
 
 N, J, M, STATES = 2000, 16, 177, 10
 SAMPLE = 100

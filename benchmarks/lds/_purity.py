@@ -7,7 +7,7 @@ import numpy as np
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, LDSKMeans
 
-from ._report import Report
+from .._report import Report
 
 SETS = (("japanese-vowels", 9, 3, False), ("basic-motions", 4, 5, True))
 SEEDS = range(10)

@@ -13,6 +13,7 @@ SAYS = {
     "cli": "commands",
     "catalogue": "the core's records",
     "testing": "conformance checks",
+    "_minimize_batch": "many at once",
     "_minimize": "problem + solver",
     "_iterate": "the one loop",
     "solvers": "how",

@@ -14,10 +14,10 @@ from .._result import Result
 from ..storage import load
 from ..storage._files import write_durably
 from ..storage._model import registered_name
-from ._data import as_input, describe, load_data
+from ._data import as_input, describe, load_data, view_sizes
 from ._run import csv_text
 from ._settings import parse_pairs
-from ._shared import BadInput, completed_by, read_option
+from ._shared import BadInput, completed_by, read_option, views_option
 
 _METHODS = {"predict": "prediction", "predict_proba": "probability", "transform": "transform"}
 
@@ -26,6 +26,7 @@ _METHODS = {"predict": "prediction", "predict_proba": "probability", "transform"
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @click.argument("data", shell_complete=completed_by("datasets"))
 @read_option
+@views_option
 @click.option(
     "-o",
     "--output",
@@ -33,12 +34,12 @@ _METHODS = {"predict": "prediction", "predict_proba": "probability", "transform"
     type=click.Path(dir_okay=False, path_type=Path),
     help="The .npz or .csv to write.",
 )
-def apply(run_dir: Path, data: str, reading: tuple[str, ...], output: Path) -> None:
+def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None, output: Path) -> None:
     """Apply the fitted model in RUN_DIR to DATA.
 
-    Writes what predict, predict_proba and transform of the model give, one row per sequence (per sample, for a model of
-    samples): to .npz as the arrays `prediction`, `probability` and `transform` (or one array per part of a transform,
-    such as `A` and `C`), to .csv as columns.
+    Writes what predict, predict_proba and transform of the model give, one row per sequence (per row, for a model of
+    samples or views): to .npz as the arrays `prediction`, `probability` and `transform` (or one array per part of a
+    transform, such as `A` and `C`), to .csv as columns.
 
     \b
     Examples:
@@ -55,7 +56,7 @@ def apply(run_dir: Path, data: str, reading: tuple[str, ...], output: Path) -> N
         raise BadInput(f"{run_dir} holds the solution of a problem, not an estimator: there is nothing to apply")
     loaded = load_data(data, parse_pairs(reading, "--read"))
     record = hooks.get_record(hooks.Estimator, registered_name(model))
-    X, _ = as_input(record.input, loaded, None)
+    X, _ = as_input(record.input, loaded, None, view_sizes(record.input, views, loaded))
     methods = {method: name for method, name in _METHODS.items() if callable(getattr(model, method, None))}
     if not methods:
         raise BadInput(f"{type(model).__name__} has none of {', '.join(_METHODS)}: there is nothing to apply")

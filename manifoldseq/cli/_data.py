@@ -58,12 +58,34 @@ def absolute(data: str) -> str:
     return str(Path(data).resolve()) if Path(data).exists() else data
 
 
-def as_input(kind: str, data: SequenceData, labels: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
-    """Return X and y for an estimator of ``"sequences"``, or of ``"samples"``: the rows of all sequences."""
+def as_input(
+    kind: str, data: SequenceData, labels: np.ndarray | None, views: tuple[int, ...] = ()
+) -> tuple[Any, np.ndarray | None]:
+    """Return X and y for an estimator of ``"sequences"``, of their rows (``"samples"``), or of ``"views"`` of these."""
     if kind == "sequences":
         return data.sequences, labels
     rows = np.concatenate(data.sequences)
+    if kind == "views":
+        return np.split(rows, np.cumsum(views)[:-1], axis=1), None
     return rows, None if labels is None else np.repeat(labels, [len(sequence) for sequence in data.sequences])
+
+
+def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, ...]:
+    """Return the columns of each view from ``"76,216"``; none for an estimator of anything else."""
+    if kind != "views":
+        if views is not None:
+            raise BadInput(f"--views {views}: the estimator takes {kind}, leave it out")
+        return ()
+    columns = data.sequences[0].shape[1]
+    if views is None:
+        raise BadInput(f"the estimator takes views: share the {columns} columns out, such as --views 1,{columns - 1}")
+    try:
+        sizes = tuple(int(size) for size in views.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1 or sum(sizes) != columns:
+        raise BadInput(f"--views {views}: give the columns of each view, whole numbers of sum {columns}")
+    return sizes
 
 
 def describe(data: SequenceData, labels: np.ndarray | None) -> str:

@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from .. import execution, hooks
 from .._result import Status
 from ..report import Fitted, clustering_measures, draw_plots, read_run, render_html, save_drawings
 from ..storage import CheckpointError, SequenceData, save_model
-from ._data import absolute, as_input, describe, fingerprint, load_data, load_labels
+from ._data import absolute, as_input, describe, fingerprint, load_data, load_labels, view_sizes
 from ._interrupt import interruptible
 from ._measures import BASELINE, baseline_measures
 from ._progress import Watch
@@ -31,10 +32,11 @@ from ._shared import (
     resume_option,
     seed_option,
     set_option,
+    views_option,
 )
 
 _STOPPING = ("max_iter", "tol")  # a resumed run may end later, or earlier, than was first asked for
-_CONFIG = {"estimator": str, "data": str, "labels": str}
+_CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}
 
 
 @click.command()
@@ -44,12 +46,13 @@ _CONFIG = {"estimator": str, "data": str, "labels": str}
 @config_option
 @read_option
 @click.option("--labels", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="One label per sequence.")
+@views_option
 @seed_option
 @output_option
 @resume_option
 @every_option
-@click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Threads [1].")
-@click.option("--dask", metavar="ADDRESS", help="A cluster; not in this version, see --jobs.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
+@click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
 def fit(
     estimator: str | None,
     data: str | None,
@@ -57,11 +60,12 @@ def fit(
     config: Path | None,
     reading: tuple[str, ...],
     labels: Path | None,
+    views: str | None,
     seed: int | None,
     output: Path | None,
     resume: bool,
     every: float,
-    jobs: int,
+    jobs: int | None,
     dask: str | None,
 ) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
@@ -74,16 +78,18 @@ def fit(
     Examples:
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
+      manifoldseq fit mixture-pcca table.npy --views 76,216 --set n_components=8
       manifoldseq fit --config runs/bm/run.toml -o runs/again
       manifoldseq fit --config runs/bm/run.toml -o runs/bm --resume
     """
-    if dask is not None:
-        raise BadInput("--dask comes with the engine milestone, distributed execution is not built yet: use --jobs N")
+    if jobs is not None and dask is not None:
+        raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
     given = read_config(config, _CONFIG)
     estimator, data = estimator or given.get("estimator"), data or given.get("data")
     if estimator is None or data is None:
         raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
     labels = labels or (Path(given["labels"]) if "labels" in given else None)
+    views = views or given.get("views")
     chosen = {**given["set"], **parse_pairs(settings)}
     if seed is not None:
         if any(setting.startswith("random_state=") for setting in settings):
@@ -95,13 +101,15 @@ def fit(
     directory = choose_directory(output, default_name(estimator, data), resume)
     loaded = load_data(data, read_options)
     truth = loaded.labels if labels is None else load_labels(labels, len(loaded))
+    sizes = view_sizes(record.input, views, loaded)
     parameters = model.get_params(deep=False)
-    mark = fingerprint(loaded, truth, [estimator, {k: v for k, v in parameters.items() if k not in _STOPPING}])
+    settled = {name: value for name, value in parameters.items() if name not in _STOPPING}
+    mark = fingerprint(loaded, truth, [estimator, settled, *([sizes] if sizes else [])])
     if resume and already_done(directory, mark):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return 0
     about = {
-        "command": command_line(["fit", *_arguments(estimator, data, chosen, read_options, labels, used_seed)]),
+        "command": command_line(["fit", *_arguments(estimator, data, chosen, read_options, labels, views, used_seed)]),
         "estimator": estimator,
         "data": data,
         "about": describe(loaded, truth),
@@ -113,16 +121,17 @@ def fit(
         "estimator": estimator,
         "data": absolute(data),
         "labels": labels and str(labels.resolve()),
+        "views": views,
         "seed": used_seed,
         "read": read_options,
         "set": parameters,
     }
     run = RunDirectory(directory, about, repeat)
-    with run.writing():
+    with _executor(jobs, dask), run.writing():
         resumed = resume and run.has_checkpoint()
         options = _fit_options(estimator, model, run, every, mark, resume)
-        X, y = as_input(record.input, loaded, truth)
-        with interruptible(), execution.using("threads", jobs) if jobs > 1 else nullcontext():
+        X, y = as_input(record.input, loaded, truth, sizes)
+        with interruptible():
             seconds = _fit(run, model, X, y, options, resumed)
         fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
         metrics = _write(run, fitted, used_seed, seconds, resumed)
@@ -132,6 +141,20 @@ def fit(
     return 0
 
 
+@contextmanager
+def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
+    """Compute with threads or on a cluster inside the block; refuse a cluster that cannot be reached."""
+    with ExitStack() as stack:
+        try:
+            if dask is not None:
+                stack.enter_context(execution.using("dask", dask))
+            elif jobs is not None and jobs > 1:
+                stack.enter_context(execution.using("threads", jobs))
+        except (ConnectionError, ImportError, ValueError) as error:
+            raise BadInput(str(error)) from error
+        yield
+
+
 def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Estimator, Any]:
     try:
         record = hooks.get_record(hooks.Estimator, name)
@@ -139,8 +162,6 @@ def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Esti
         raise BadInput(str(error)) from error
     except ImportError as error:  # the plugin is broken, not the input
         raise click.ClickException(str(error)) from error
-    if record.input == "views":
-        raise BadInput(f"estimator {name!r} takes views: only those for sequences or samples can be fitted from here")
     model = record.factory()
     known = model.get_params(deep=False)
     check_names(chosen, known, f"estimator {name!r}")
@@ -150,11 +171,18 @@ def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Esti
 
 
 def _arguments(
-    estimator: str, data: str, chosen: dict[str, Any], reading: dict[str, Any], labels: Path | None, seed: int
+    estimator: str,
+    data: str,
+    chosen: dict[str, Any],
+    reading: dict[str, Any],
+    labels: Path | None,
+    views: str | None,
+    seed: int,
 ) -> list[Any]:
     pairs = [f"--set={name}={value}" for name, value in chosen.items()]
     pairs += [f"--read={name}={value}" for name, value in reading.items()]
-    return [estimator, data, *pairs, f"--labels={labels}" if labels else None, f"--seed={seed}"]
+    flags = [f"--labels={labels}" if labels else None, f"--views={views}" if views else None, f"--seed={seed}"]
+    return [estimator, data, *pairs, *flags]
 
 
 def _fit_options(name: str, model: Any, run: RunDirectory, every: float, mark: str, resume: bool) -> dict[str, Any]:

@@ -18,3 +18,6 @@ class Watch:
         if not hasattr(self._local, "bar"):
             self._local.bar = Progress(self._total, self._description, leave=False, dynamic_ncols=True)
         self._local.bar(event)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Watch, (self._description, self._total)  # a bar belongs to its terminal

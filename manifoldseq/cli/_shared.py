@@ -26,6 +26,9 @@ read_option: Callable[..., Any] = click.option(
     metavar="NAME=VALUE",
     help="An option of the file's reader, such as id=subject of .csv; may be repeated.",
 )
+views_option: Callable[..., Any] = click.option(
+    "--views", metavar="N,M,…", help="Columns of each view, for an estimator of views, such as 76,216."
+)
 seed_option: Callable[..., Any] = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of all random choices [0]."
 )

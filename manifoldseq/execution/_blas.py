@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
+
+R = TypeVar("R")
 
 _lock = threading.Lock()
 _depth = 0
@@ -45,7 +48,7 @@ def one_blas_thread() -> Iterator[None]:
     global _depth, _limiter
     with _lock:
         if _depth == 0:
-            _limiter = _controller().limit(limits=1)
+            _limiter = _from_any_thread(lambda: _controller().limit(limits=1))
         _depth += 1
     try:
         yield
@@ -53,5 +56,17 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _depth -= 1
             if _depth == 0 and _limiter is not None:
-                _limiter.restore_original_limits()
+                _from_any_thread(_limiter.restore_original_limits)
                 _limiter = None
+
+
+def _from_any_thread(change: Callable[[], R]) -> R:
+    """Change limits whichever thread did so before: threadpoolctl lets one thread own OpenBLAS and ignores the others.
+
+    Blocks of several threads overlap here, and the last to end need not be the first that began.
+    """
+    OpenBLASController.clear_controlling_thread(force=True)
+    try:
+        return change()
+    finally:
+        OpenBLASController.clear_controlling_thread(force=True)

@@ -3,38 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ._blas import one_blas_thread
 
+if TYPE_CHECKING:
+    from ._shards import Shards
+
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Executor(Protocol):
-    """Anything that maps a function over tasks and returns the results in the order of the tasks."""
+    """Anything that maps a function over tasks, one BLAS thread each, and returns the results in their order."""
 
-    def map(self, function: Callable[[T], R], tasks: Iterable[T], /) -> list[R]: ...
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]: ...
+
+    def map_shards(
+        self, shards: Shards[S], function: Callable[[S, T], R], tasks: Sequence[tuple[int, T]], /
+    ) -> list[R]: ...
 
 
-class _Serial:
-    def map(self, function: Callable[[T], R], tasks: Iterable[T], /) -> list[R]:
-        return [function(task) for task in tasks]
+class _InProcess(ABC):
+    """Shards are loaded into this process and used by reference."""
+
+    @abstractmethod
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]: ...
+
+    def map_shards(
+        self, shards: Shards[S], function: Callable[[S, T], R], tasks: Sequence[tuple[int, T]], /
+    ) -> list[R]:
+        return self.map(lambda task: function(shards.here(task[0]), task[1]), tasks)
 
 
-class _Threads:
+class _Serial(_InProcess):
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
+        with one_blas_thread():
+            return [function(task) for task in tasks]
+
+
+class _Threads(_InProcess):
     """Python threads outside, one BLAS thread inside; a map inside a task is serial, so no task waits on the pool."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
 
-    def map(self, function: Callable[[T], R], tasks: Iterable[T], /) -> list[R]:
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
         def run(task: T) -> R:
-            _current.set(_SERIAL)
+            _current.set(SERIAL)
             return function(task)
 
         with one_blas_thread():
@@ -47,8 +69,8 @@ class _Threads:
                 raise
 
 
-_SERIAL = _Serial()
-_current: ContextVar[Executor] = ContextVar("manifoldseq_executor", default=_SERIAL)
+SERIAL = _Serial()
+_current: ContextVar[Executor] = ContextVar("manifoldseq_executor", default=SERIAL)
 
 
 def current() -> Executor:
@@ -57,20 +79,32 @@ def current() -> Executor:
 
 
 @contextmanager
-def using(kind: str = "serial", workers: int | None = None) -> Iterator[None]:
+def using(kind: str = "serial", workers: Any = None, *, security: Any = None) -> Iterator[None]:
     """Run the maps and sums inside the block on an executor.
+
+    Results do not depend on the executor or on the number of its workers: what a task is, and the order in which
+    results are added, is settled before. Inside a task, maps are serial.
 
     Parameters
     ----------
-    kind : {"serial", "threads"}
-        Threads help where a task spends its time in BLAS or LAPACK.
-    workers : int, optional
-        Number of threads; the number of cores by default.
+    kind : {"serial", "threads", "dask"}
+        Threads help where a task spends its time in BLAS or LAPACK. Dask shares tasks out among processes, here or on
+        other machines; functions, tasks and results are pickled on the way (with cloudpickle, so lambdas will do), and
+        the tasks of a worker that dies are computed again by another.
+    workers : int, str, cluster or client, optional
+        For threads their number, that of the cores by default; for dask the address of a scheduler such as
+        ``"tcp://127.0.0.1:8786"``, a cluster such as ``distributed.LocalCluster``, or a ``distributed.Client``.
+    security : distributed.Security, optional
+        Certificates of a scheduler behind TLS.
 
     Raises
     ------
     ValueError
-        For an unknown kind or a number of workers below one.
+        For an unknown kind, a number of workers below one, or an address that is none.
+    ConnectionError
+        If no scheduler answers at the address, or it has no workers.
+    ImportError
+        If dask is asked for and not installed.
 
     Examples
     --------
@@ -79,28 +113,52 @@ def using(kind: str = "serial", workers: int | None = None) -> Iterator[None]:
     ...     ms.execution.map_ordered(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers={workers}: use at least one worker")
+    if kind != "dask" and security is not None:
+        raise ValueError(f"security= goes with 'dask': the executor {kind!r} stays in this process")
     if kind == "serial":
-        token = _current.set(_SERIAL)
+        executor = _serial(workers)
+    elif kind == "threads":
+        executor = _threads(workers)
+    elif kind == "dask":
+        from ._dask import connected
+
+        executor = connected(workers, security)
+    else:
+        raise ValueError(f"unknown executor {kind!r}: choose 'serial', 'threads' or 'dask'")
+    with executor as chosen:
+        token = _current.set(chosen)
         try:
             yield
         finally:
             _current.reset(token)
-    elif kind == "threads":
-        with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-            token = _current.set(_Threads(pool))
-            try:
-                yield
-            finally:
-                _current.reset(token)
-    else:
-        raise ValueError(f"unknown executor {kind!r}: choose 'serial' or 'threads'")
+
+
+@contextmanager
+def _serial(workers: Any) -> Iterator[Executor]:
+    _check(workers)
+    yield SERIAL
+
+
+@contextmanager
+def _threads(workers: Any) -> Iterator[Executor]:
+    _check(workers)
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        yield _Threads(pool)
+
+
+def _check(workers: Any) -> None:
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise ValueError(f"workers={workers!r}: use a whole number, at least one worker")
 
 
 def map_ordered(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
-    """Return ``[function(task) for task in tasks]``, computed by the executor of the context."""
-    return current().map(function, tasks)
+    """Return ``[function(task) for task in tasks]``, computed by the executor of the context.
+
+    Several tasks run with one BLAS thread each, on every executor. A single task is no map: it runs here and now, and
+    the maps inside it are shared out instead.
+    """
+    listed = list(tasks)
+    return [function(task) for task in listed] if len(listed) < 2 else current().map(function, listed)
 
 
 def sum_ordered(function: Callable[[T], Any], tasks: Iterable[T]) -> Any:
@@ -111,6 +169,11 @@ def sum_ordered(function: Callable[[T], Any], tasks: Iterable[T]) -> Any:
     results = map_ordered(function, tasks)
     if not results:
         raise ValueError("sum_ordered got no tasks: there is nothing to add")
+    return added(results)
+
+
+def added(results: Sequence[Any]) -> Any:
+    """Return the sum of results from left to right, tuples part by part: the one order in which anything is added."""
     total = results[0]
     for result in results[1:]:
         total = _add(total, result)

@@ -120,11 +120,18 @@ def collect(plugin: Plugin, module: Any) -> None:
                 faults.append(
                     Fault(f"{_PREFIX}{kind} yielded {found!r}; yield manifoldseq.hooks.{cls.__name__} records")
                 )
+            elif ":" in found.name:
+                faults.append(Fault(f"{_PREFIX}{kind} yielded {found.name!r}: {reserved(found)}"))
             elif (kind, found.name) in records:
                 faults.append(Fault(f"{_PREFIX}{kind} yielded {found.name!r} twice; the first one counts"))
             else:
                 records[kind, found.name] = found
     plugin.records, plugin.warnings = tuple(records.values()), tuple(faults)
+
+
+def reserved(record: Record) -> str:
+    """Return the sentence about a name with a colon that is not the core's."""
+    return f"names with {record.name.partition(':')[0]!r} before a colon are the core's: choose another name"
 
 
 def _yielded(name: str, hook: Callable[[], list[Any]]) -> list[Any]:

@@ -44,11 +44,13 @@ class Record:
 
     kind: ClassVar[str]
     """The hook that yields it, without the prefix: ``"models"``, ``"kernels"``, …"""
+    families: ClassVar[tuple[str, ...]] = ()
+    """What may stand before a colon in a name: kept for the core, as ``plugin:name`` selects."""
 
     name: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.match(self.name):
+        if not isinstance(self.name, str) or not _NAME.match(self._within_family()):
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: name must start with a letter or digit and hold only letters, "
                 "digits, '.', '_' and '-'"
@@ -58,6 +60,10 @@ class Record:
             accepts, wanted = _RULES[one.type]
             if not accepts(value):
                 raise ValueError(f"{type(self).__name__} {self.name!r}: {one.name} must be {wanted}, not {value!r}")
+
+    def _within_family(self) -> str:
+        family, colon, rest = self.name.partition(":")
+        return rest if colon and family in self.families else self.name
 
     def resolved(self) -> Self:
         """Return the same record with every target imported."""
@@ -212,12 +218,17 @@ class Manifold(Record):
 
 @dataclass(frozen=True)
 class Solver(Record):
-    """A solver: ``factory(**options) -> solver``; ``needs`` names the abilities it asks of an objective."""
+    """A solver: ``factory(**options) -> solver``; ``needs`` names the abilities it asks of an objective.
+
+    ``constraints`` says that it takes equalities and inequalities.
+    """
 
     kind = "solvers"
+    families = ("pymanopt",)
     factory: Target
     _: KW_ONLY
     needs: tuple[str, ...] = ("value_and_gradient",)
+    constraints: bool = False
     summary: str = ""
 
 

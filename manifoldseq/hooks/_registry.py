@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ._hookspecs import PROJECT
-from ._plugin import Fault, Plugin, collect, load
+from ._plugin import Fault, Plugin, collect, load, reserved
 from ._records import Record
 
 CORE, SESSION = PROJECT, "session"
@@ -49,7 +49,11 @@ class Registry:
                 plugin = Plugin(name, name)
                 collect(plugin, item)
             faults = [plugin.failure.message] if plugin.failure else [fault.message for fault in plugin.warnings]
-            faults += [_taken(record) for record in plugin.records if (record.kind, record.name) in self._core]
+            for record in plugin.records:
+                if (record.kind, record.name) in self._core:
+                    faults.append(_taken(record))
+                elif ":" in record.name:
+                    faults.append(f"{record.kind} {record.name!r}: {reserved(record)}")
             if faults or not (plugin.records or _implements(plugin)):
                 raise ValueError(
                     "; ".join(faults)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from ._blas import DOT
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -15,49 +20,59 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return function(tree, *rest)
 
 
-def leaves(tree: Any) -> Iterator[Any]:
-    """Yield the leaves in order."""
-    if isinstance(tree, tuple):
-        for part in tree:
-            yield from leaves(part)
-    else:
-        yield tree
+def leaves(tree: Any) -> Sequence[Any]:
+    """Return the leaves in order."""
+    if type(tree) is not tuple:
+        return (tree,)
+    if tuple not in map(type, tree):
+        return tree
+    return [leaf for part in tree for leaf in leaves(part)]
 
 
 def flatten(tree: Any) -> np.ndarray:
     """Return all entries as one vector; of a contiguous array, a view."""
-    if isinstance(tree, tuple):
-        return np.concatenate([leaf.reshape(-1) for leaf in leaves(tree)])
-    return tree.reshape(-1)
+    if type(tree) is not tuple:
+        return tree.reshape(-1)
+    return np.concatenate([leaf.ravel() for leaf in leaves(tree)])
 
 
 def unflattener(tree: Any) -> Callable[[np.ndarray], Any]:
     """Return the inverse of :func:`flatten` for trees shaped like `tree`; its leaves are views."""
-    if not isinstance(tree, tuple):
-        shape = tree.shape
+    return unflattener_of(shapes(tree))
+
+
+@lru_cache(maxsize=256)
+def unflattener_of(shape: Any) -> Callable[[np.ndarray], Any]:
+    """Return :func:`unflattener` for trees of this tree of shapes."""
+    if not (shape and isinstance(shape[0], tuple)):
         return lambda vector: vector.reshape(shape)
     slots: list[tuple[int, int, tuple[int, ...]]] = []
-    start = 0
 
     def plan(part: Any) -> Any:
-        nonlocal start
-        if isinstance(part, tuple):
-            return tuple(plan(child) for child in part)
-        slots.append((start, start + part.size, part.shape))
-        start += part.size
+        if part and isinstance(part[0], tuple):
+            return tuple([plan(child) for child in part])
+        start = slots[-1][1] if slots else 0
+        slots.append((start, start + math.prod(part), part))
         return len(slots) - 1
 
-    skeleton = plan(tree)
+    skeleton = plan(shape)
     if all(not isinstance(part, tuple) for part in skeleton):
-        return lambda vector: tuple([vector[a:b].reshape(shape) for a, b, shape in slots])
+        cuts = [(slice(a, b), None if len(shape) == 1 else shape) for a, b, shape in slots]
+        return lambda vector: tuple(
+            [vector[cut] if shape is None else vector[cut].reshape(shape) for cut, shape in cuts]
+        )
     return lambda vector: tree_map(lambda k: vector[slots[k][0] : slots[k][1]].reshape(slots[k][2]), skeleton)
 
 
 def freeze(tree: Any) -> Any:
     """Make the leaves C-contiguous and read-only, in place where possible; an unchanged tree keeps its identity."""
-    if isinstance(tree, tuple):
-        parts = [freeze(part) for part in tree]
-        return tree if all(a is b for a, b in zip(parts, tree, strict=True)) else tuple(parts)
+    if type(tree) is tuple:
+        for part in tree:
+            if type(part) is tuple or not part.flags.c_contiguous:
+                parts = [freeze(part) for part in tree]
+                return tree if all(map(operator.is_, parts, tree)) else tuple(parts)
+            part.flags.writeable = False
+        return tree
     if not tree.flags.c_contiguous:
         tree = np.ascontiguousarray(tree)
     tree.flags.writeable = False
@@ -68,11 +83,21 @@ def norm(tree: Any) -> float:
     """Return the Euclidean norm over all entries, summed in float64."""
     total = 0.0
     for leaf in leaves(tree):
-        flat = leaf.reshape(-1)
-        total += (
-            float(np.dot(flat, flat)) if flat.dtype == np.float64 else float(np.sum(np.square(flat, dtype=np.float64)))
-        )
+        flat = leaf.ravel()
+        if flat.dtype != np.float64:
+            flat = flat.astype(np.float64)
+        total += DOT[flat.dtype](flat, flat)
     return total**0.5
+
+
+def dot(u: np.ndarray, v: np.ndarray) -> float:
+    """Return the dot product of two contiguous vectors, summed in their dtype."""
+    return DOT[u.dtype](u, v)
+
+
+def dot_of(dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], float]:
+    """Return :func:`dot` for vectors of this dtype."""
+    return DOT[dtype]
 
 
 def dtype_of(tree: Any) -> np.dtype:

@@ -36,6 +36,10 @@ class Manifold(ABC):
         Number of connected components.
     retractions : tuple of str
         The kinds that ``retract`` knows, the default first.
+    second_order : tuple of str
+        Those of them that follow the geodesic to second order: the acceleration at the start is none in this metric.
+    quotient : bool
+        Whether X and X Q are one point for every orthogonal Q. Objectives must not tell them apart.
     """
 
     names: tuple[str, ...] | None = None
@@ -43,6 +47,8 @@ class Manifold(ABC):
     bounded: bool = False
     components: int = 1
     retractions: ClassVar[tuple[str, ...]] = ()
+    second_order: ClassVar[tuple[str, ...]] = ()
+    quotient: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -104,8 +110,7 @@ class Manifold(ABC):
 
     def to_component(self, x: Point, i: int) -> Point:
         """Return a point near `x` in the connected component number `i`."""
-        if i != 0:
-            raise ValueError(f"{self!r} is connected: component {i} does not exist")
+        known_component(self, i)
         return x
 
     def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
@@ -145,3 +150,9 @@ def size(name: str, **sizes: int) -> None:
     for key, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ValueError(f"{name}({key}={value!r}): {key} must be an integer ≥ 1")
+
+
+def known_component(manifold: Manifold, i: int) -> None:
+    """Raise a sentence unless the manifold has a component number `i`."""
+    if not 0 <= i < manifold.components:
+        raise ValueError(f"{manifold!r} has {manifold.components} connected component(s): component {i} does not exist")

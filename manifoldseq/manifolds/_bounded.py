@@ -10,6 +10,12 @@ import numpy as np
 
 from .._result import Point
 from ._base import Manifold, bound_of, size
+from ._positive import OpenBox
+
+_GEOMETRY = (
+    *("metric", "bounded", "retractions", "second_order", "inner", "project", "gradient", "hessian", "retract"),
+    *("transport", "nearest", "feasibility", "free", "random_point", "random_tangent", "descent_curve"),
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,10 @@ class BoundedDiagonal(Manifold):
     n : int
     bound : float
         Greater than zero; below one it makes ``diag(x) @ V`` a stable transition matrix for every orthogonal V.
+    method : {"project", "sigmoid"}
+        How the bound is kept: by clipping with an active set, or by the free coordinate z in ``x = bound·tanh(z/2)``,
+        with the metric of z. The second has no bounds to be active, and crawls where the optimum lies on one; it is
+        there for comparison.
 
     Notes
     -----
@@ -37,12 +47,20 @@ class BoundedDiagonal(Manifold):
 
     n: int
     bound: float = 0.99
+    method: str = "project"
     bounded: ClassVar[bool] = True  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("clip",)
+    second_order: ClassVar[tuple[str, ...]] = ("clip",)
 
     def __post_init__(self) -> None:
         size("BoundedDiagonal", n=self.n)
         object.__setattr__(self, "bound", bound_of("BoundedDiagonal", self.bound, np.inf))
+        if self.method not in ("project", "sigmoid"):
+            raise ValueError(f'BoundedDiagonal(method={self.method!r}): give "project" or "sigmoid"')
+        if self.method == "sigmoid":  # the same shape with another geometry; set once, so that the default pays nothing
+            inside = OpenBox(self.n, self.bound)
+            for name in _GEOMETRY:
+                object.__setattr__(self, name, getattr(inside, name))
 
     @property
     def shape(self) -> tuple[int]:
@@ -56,24 +74,26 @@ class BoundedDiagonal(Manifold):
         return u
 
     def gradient(self, x: Point, egrad: Point) -> Point:
-        return np.where(self.free(x, egrad), egrad, egrad.dtype.type(0))
+        return egrad * self.free(x, egrad)
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
-        return np.where(self.free(x, egrad), ehess, ehess.dtype.type(0))
+        return ehess * self.free(x, egrad)
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        self._kind(kind)
+        if kind is not None:
+            self._kind(kind)
         return self.nearest(x + u)
 
     def nearest(self, x: Point) -> Point:
-        return np.clip(x, -self.bound, self.bound)
+        bound = x.dtype.type(self.bound)
+        return np.minimum(np.maximum(x, -bound), bound)  # np.clip without its checks
 
     def feasibility(self, x: Point) -> Any:
         violation = np.maximum(np.abs(x).max(axis=-1) - x.dtype.type(self.bound), 0)
         return float(violation) if violation.ndim == 0 else violation
 
     def free(self, x: Point, egrad: Point) -> Any:
-        return ~((np.abs(x) >= x.dtype.type(self.bound)) & (np.sign(x) * egrad < 0))
+        return (np.abs(x) < x.dtype.type(self.bound)) | (x * egrad >= 0)
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         return rng.uniform(-self.bound, self.bound, self.n).astype(dtype)

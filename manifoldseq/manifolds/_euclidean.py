@@ -30,6 +30,7 @@ class Euclidean(Manifold):
 
     sizes: tuple[int, ...]
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
+    second_order: ClassVar[tuple[str, ...]] = ("exp",)
 
     def __init__(self, *shape: int) -> None:
         if not shape:

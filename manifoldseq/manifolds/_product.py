@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, bound_of, size
+from ..linalg._tree import shapes
+from ._base import Manifold, bound_of, known_component, size
 from ._bounded import BoundedDiagonal
 from ._stiefel import Orthogonal, Stiefel
 
@@ -20,19 +22,19 @@ class _Factored(Manifold):
 
     factors: tuple[Manifold, ...]
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
+    @cached_property
+    def shape(self) -> tuple[Any, ...]:  # type: ignore[override]
         return tuple(factor.shape for factor in self.factors)
 
-    @property
-    def dim(self) -> int:
+    @cached_property
+    def dim(self) -> int:  # type: ignore[override]
         return sum(factor.dim for factor in self.factors)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:  # type: ignore[override]
         return any(factor.bounded for factor in self.factors)
 
-    @property
+    @cached_property
     def metric(self) -> str:  # type: ignore[override]
         return "embedded" if all(factor.metric == "embedded" for factor in self.factors) else "product"
 
@@ -48,14 +50,21 @@ class _Factored(Manifold):
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
         return tuple([f.hessian(*args) for f, *args in zip(self.factors, x, egrad, ehess, u, strict=True)])
 
-    @property
+    @cached_property
     def retractions(self) -> tuple[str, ...]:  # type: ignore[override]
         """The kinds that some factor knows; a factor that lacks one uses its default."""
         return tuple(dict.fromkeys(kind for factor in self.factors for kind in factor.retractions))
 
+    @property
+    def second_order(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The kinds that are of second order on every factor."""
+        return tuple(k for k in self.retractions if all(_second_order(factor, k) for factor in self.factors))
+
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        kind = None if kind is None else self._kind(kind)
         steps = zip(self.factors, x, u, strict=True)
+        if kind is None:
+            return tuple([f.retract(a, b) for f, a, b in steps])
+        self._kind(kind)
         return tuple([f.retract(a, b, kind if kind in f.retractions else None) for f, a, b in steps])
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
@@ -70,9 +79,9 @@ class _Factored(Manifold):
 
     def free(self, x: Point, egrad: Point) -> Any:
         masks = [f.free(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)]
-        if all(mask is None for mask in masks):
+        if all([mask is None for mask in masks]):
             return None
-        return tuple(_all_free(a) if mask is None else mask for mask, a in zip(masks, x, strict=True))
+        return tuple([_all_free(shapes(a)) if mask is None else mask for a, mask in zip(x, masks, strict=True)])
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         return tuple([f.random_point(rng, dtype) for f in self.factors])
@@ -81,8 +90,7 @@ class _Factored(Manifold):
         return tuple([f.random_tangent(a, rng) for f, a in zip(self.factors, x, strict=True)])
 
     def to_component(self, x: Point, i: int) -> Point:
-        if not 0 <= i < self.components:
-            raise ValueError(f"{self!r} has {self.components} connected component(s): component {i} does not exist")
+        known_component(self, i)
         if self.components == 1:
             return x
         parts = []
@@ -101,8 +109,17 @@ class _Factored(Manifold):
         return point
 
 
-def _all_free(x: Any) -> Any:
-    return tuple(_all_free(part) for part in x) if isinstance(x, tuple) else np.ones(x.shape, bool)
+def _second_order(factor: Manifold, kind: str) -> bool:
+    return (kind if kind in factor.retractions else next(iter(factor.retractions), None)) in factor.second_order
+
+
+@lru_cache(maxsize=256)
+def _all_free(shape: Any) -> Any:
+    if shape and isinstance(shape[0], tuple):
+        return tuple(_all_free(part) for part in shape)
+    free = np.ones(shape, bool)
+    free.flags.writeable = False
+    return free
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -151,7 +168,7 @@ class Product(_Factored):
     def __repr__(self) -> str:
         return f"Product({', '.join(map(repr, self.factors))}, names={self.names})"
 
-    @property
+    @cached_property
     def components(self) -> int:  # type: ignore[override]
         return math.prod(factor.components for factor in self.factors)
 

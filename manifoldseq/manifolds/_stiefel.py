@@ -10,14 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
+from ..linalg._blas import GEMM
 from ..linalg._cayley import cayley_curve, cayley_retraction
 from ..linalg._polar import orthonormality, polar, qr_retraction, symmetric
-from ._base import Manifold, size
+from ._base import Manifold, known_component, size
+from ._geodesics import stiefel_geodesic
 
 _RETRACTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "polar": lambda x, u: polar(x + u),
     "qr": lambda x, u: qr_retraction(x + u),
     "cayley": cayley_retraction,
+    "exp": stiefel_geodesic,
 }
 
 
@@ -25,6 +28,7 @@ class _OrthonormalColumns(Manifold):
     """n×p matrices with ``XᵀX = I``, with the embedded metric."""
 
     retractions: ClassVar[tuple[str, ...]] = tuple(_RETRACTIONS)
+    second_order: ClassVar[tuple[str, ...]] = ("polar", "exp")
 
     @property
     @abstractmethod
@@ -36,13 +40,17 @@ class _OrthonormalColumns(Manifold):
         return n * p - p * (p + 1) // 2
 
     def project(self, x: Point, u: Point) -> Point:
-        return u - x @ symmetric(x.swapaxes(-1, -2) @ u)
+        if x.ndim > 2 or u.ndim > 2:
+            return u - x @ symmetric(x.swapaxes(-1, -2) @ u)
+        xt = x.T  # in Fortran order, as BLAS wants it; the last product and the difference are one call
+        twice = np.dot(xt, u)
+        return GEMM[x.dtype](-0.5, twice + twice.T, xt, beta=1.0, c=u.T).T
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
         return self.project(x, ehess - u @ symmetric(x.swapaxes(-1, -2) @ egrad))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        return _RETRACTIONS[self._kind(kind) or "polar"](x, u)
+        return polar(x + u) if kind is None else _RETRACTIONS[self._kind(kind) or "polar"](x, u)
 
     def nearest(self, x: Point) -> Point:
         return polar(x)
@@ -55,8 +63,7 @@ class _OrthonormalColumns(Manifold):
         return qr_retraction(rng.standard_normal(self.shape)).astype(dtype)
 
     def to_component(self, x: Point, i: int) -> Point:
-        if not 0 <= i < self.components:
-            raise ValueError(f"{self!r} has {self.components} connected component(s): component {i} does not exist")
+        known_component(self, i)
         if self.components == 1:
             return x
         wrong = (np.linalg.det(x) > 0) == (i == 1)
@@ -84,8 +91,8 @@ class Stiefel(_OrthonormalColumns):
 
     Notes
     -----
-    Retractions ``"polar"`` (default; by ``eigh`` of the Gram matrix), ``"qr"``, ``"cayley"``. ``descent_curve`` is
-    equation (17) of the LDS paper.
+    Retractions ``"polar"`` (default; by ``eigh`` of the Gram matrix), ``"qr"``, ``"cayley"`` and ``"exp"``, the
+    geodesic of the embedded metric. ``descent_curve`` is equation (17) of the LDS paper.
 
     Examples
     --------
@@ -138,6 +145,7 @@ class Orthogonal(_OrthonormalColumns):
 
     n: int
     components: ClassVar[int] = 2  # type: ignore[misc]
+    second_order: ClassVar[tuple[str, ...]] = ("polar", "cayley", "exp")
 
     def __post_init__(self) -> None:
         size("Orthogonal", n=self.n)

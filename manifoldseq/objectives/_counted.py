@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from .._result import Evaluations, Point
 from ..linalg._tree import freeze
 from ._objective import FiniteTerms, Objective, number
+
+_SEVERAL = (tuple, list)
 
 
 class Counter:
@@ -25,6 +28,7 @@ class Counter:
 
     def wrap(self, objective: Objective, share: float = 1.0) -> Objective:
         """Return the objective with counted, checked calls; `share` is what one of them counts."""
+        fused = objective.value_and_gradient
 
         def value(x: Point) -> float:
             self.nfev += share
@@ -33,8 +37,8 @@ class Counter:
         def value_and_gradient(x: Point) -> tuple[float, Point]:
             self.nfev += share
             self.njev += share
-            pair = objective.value_and_gradient(freeze(x))  # type: ignore[misc]
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
+            pair = fused(freeze(x))  # type: ignore[misc]
+            if not isinstance(pair, _SEVERAL) or len(pair) != 2:
                 raise TypeError(f"value_and_gradient returned {type(pair).__name__}: it must return (value, gradient)")
             return number(pair[0]), _like(pair[1], x, "gradient")
 
@@ -46,7 +50,7 @@ class Counter:
         return dataclasses.replace(
             objective,
             value=value,
-            value_and_gradient=value_and_gradient if objective.value_and_gradient else None,
+            value_and_gradient=value_and_gradient if fused else None,
             hessian_product=hessian_product if objective.hessian_product else None,
             terms=FiniteTerms(terms.n, lambda i: self.wrap(terms.batch(i), share * len(i) / terms.n))
             if terms
@@ -54,15 +58,34 @@ class Counter:
         )
 
 
+def batched_pair(batched: Any, points: Point, which: np.ndarray) -> tuple[np.ndarray, Point]:
+    """Return the values (float64) and gradients of some rows, or raise a sentence that says what is wrong with them."""
+    pair = batched(points, which)
+    if not isinstance(pair, _SEVERAL) or len(pair) != 2:
+        raise TypeError(f"batched returned {type(pair).__name__}: it must return (values, gradients)")
+    values = np.asarray(pair[0])
+    if values.dtype.kind not in "fiu" or values.shape != which.shape:
+        raise TypeError(
+            f"batched returned values of shape {values.shape} and dtype {values.dtype}: "
+            f"it must return {which.size} real numbers for {which.size} points"
+        )
+    return np.array(values, dtype=float), _like(pair[1], points, "gradient of batched")
+
+
 def _like(gradient: Point, x: Point, what: str, where: str = "") -> Point:
     """Return the gradient in the structure and dtype of the point, or raise a sentence that says where it differs."""
     if isinstance(x, tuple):
-        if not isinstance(gradient, tuple | list) or len(gradient) != len(x):
-            got = f"{len(gradient)} parts" if isinstance(gradient, tuple | list) else type(gradient).__name__
+        if not isinstance(gradient, _SEVERAL) or len(gradient) != len(x):
+            got = f"{len(gradient)} parts" if isinstance(gradient, _SEVERAL) else type(gradient).__name__
             raise TypeError(f"the {what}{where} must be a tuple of {len(x)} parts like the point, got {got}")
         return tuple(
-            [_like(g, part, what, f"{where}, factor {k}") for k, (g, part) in enumerate(zip(gradient, x, strict=True))]
+            [
+                g.copy() if _alike(g, part) else _like(g, part, what, f"{where}, factor {k}")
+                for k, (g, part) in enumerate(zip(gradient, x, strict=True))
+            ]
         )
+    if _alike(gradient, x):
+        return gradient.copy()  # an objective may reuse its own array
     leaf = np.asarray(gradient)
     if leaf.dtype.kind not in "fiu":
         raise TypeError(
@@ -70,4 +93,8 @@ def _like(gradient: Point, x: Point, what: str, where: str = "") -> Point:
         )
     if leaf.shape != x.shape:
         raise ValueError(f"the {what}{where} has shape {leaf.shape}, the point has {x.shape}")
-    return np.array(leaf, dtype=x.dtype, order="C")  # a copy: an objective may reuse its own array
+    return np.array(leaf, dtype=x.dtype, order="C")
+
+
+def _alike(g: Any, x: Point) -> bool:
+    return type(g) is type(x) is np.ndarray and g.shape == x.shape and g.dtype == x.dtype

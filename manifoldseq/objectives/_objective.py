@@ -11,10 +11,12 @@ import numpy as np
 
 from .._result import Point
 from ..linalg._tree import tree_map
-from . import _autodiff
+from ._autodiff import Differentiated, differentiated
+from ._number import number
 
 Value = Callable[[Point], float]
 ValueAndGradient = Callable[[Point], tuple[float, Point]]
+Batched = Callable[[Point, np.ndarray], tuple[np.ndarray, Point]]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Objective:
     updates : tuple of BlockUpdate
         Closed-form updates of some factors.
     batched : callable, optional
-        ``batched(points, which) -> (values, gradients)`` over a leading axis, for many problems at once.
+        ``batched(points, which) -> (values, gradients)`` of many problems at once, for ``minimize_batch``. `which` are
+        the numbers of the problems that are still active, an integer array of length b; `points` holds their points
+        only, so every leaf has a leading axis of length b, as has every leaf of the gradients; values have shape (b,).
 
     Notes
     -----
@@ -88,7 +92,7 @@ class Objective:
     hessian_product: Callable[[Point, Point], Point] | None = None
     terms: FiniteTerms | None = None
     updates: tuple[BlockUpdate, ...] = ()
-    batched: Callable[[Point, np.ndarray], tuple[np.ndarray, Point]] | None = None
+    batched: Batched | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.value):
@@ -117,7 +121,10 @@ def objective(
     *,
     value_and_gradient: ValueAndGradient | None = None,
     hessian_product: Callable[[Point, Point], Point] | None = None,
+    batched: Batched | None = None,
     backend: str = "autograd",
+    device: str | None = None,
+    dtype: str | None = None,
 ) -> Objective:
     """Build an :class:`Objective` from plain functions of the point.
 
@@ -125,15 +132,22 @@ def objective(
     ----------
     cost : callable, optional
         ``cost(point) -> float``. Without a gradient it is differentiated by `backend`; write it with ``autograd.numpy``
-        then. Also a decorator: ``@ms.objective``.
+        (``jax.numpy``, torch) then. Also a decorator: ``@ms.objective``.
     gradient : callable, optional
         ``gradient(point)``: the Euclidean gradient, in the structure of the point.
     value_and_gradient : callable, optional
         Both at once, if they share work; `cost` defaults to its first part.
     hessian_product : callable, optional
         ``hessian_product(point, tangent)``; by `backend` if the cost is differentiated by it.
-    backend : {"autograd"}
-        Automatic differentiation.
+    batched : callable, optional
+        ``batched(points, which) -> (values, gradients)`` of many problems at once, see :class:`Objective`. Given alone,
+        the objective of a single point is that of problem 0.
+    backend : {"autograd", "jax", "torch"}
+        Automatic differentiation: values, gradients and Hessian products, each built when it is first asked for. jax
+        compiles the cost, and computes in double precision where the point is double, whatever its global flag says.
+    device, dtype : str, optional
+        With torch, where the cost's own tensors are and of what kind, such as ``"cuda"`` and ``"float32"``: the point
+        comes as a tensor of that sort (by default on the CPU, of its own dtype), derivatives go back in its dtype.
 
     Returns
     -------
@@ -142,9 +156,12 @@ def objective(
     Raises
     ------
     TypeError
-        If neither a cost nor a fused function is given.
+        If neither a cost nor a fused function is given; when it is evaluated, if the cost returns no real number or the
+        backend cannot follow it.
     ValueError
-        For an unknown backend.
+        For an unknown backend, or a device without torch.
+    ImportError
+        If the backend is not installed.
 
     Examples
     --------
@@ -154,27 +171,39 @@ def objective(
     >>> value, gradient.tolist()
     (5.0, [2.0, 4.0])
     """
+    if cost is None and value_and_gradient is None and batched is not None:
+        value_and_gradient = partial(_of_problem_0, batched)
     if value_and_gradient is not None:
         value = partial(_first, value_and_gradient) if cost is None else partial(_value, cost)
-        return Objective(value, value_and_gradient, hessian_product)
+        return Objective(value, value_and_gradient, hessian_product, batched=batched)
     if cost is None:
-        raise TypeError("ms.objective needs a cost or value_and_gradient: pass a function of the point")
+        raise TypeError("ms.objective needs a cost, value_and_gradient or batched: pass a function of the point")
     if gradient is not None:
-        return Objective(partial(_value, cost), partial(_both, cost, gradient), hessian_product)
-    by = _autodiff.backend(backend)
-    return Objective(partial(_value, cost), by.value_and_gradient(cost), hessian_product or by.hessian_product(cost))
+        return Objective(partial(_value, cost), partial(_both, cost, gradient), hessian_product, batched=batched)
+    made = _from_cost(differentiated(cost, backend, device, dtype))
+    return replace(made, hessian_product=hessian_product or made.hessian_product, batched=batched)
 
 
-def finite_sum(cost: Callable[[Point, np.ndarray], float], n: int, *, backend: str = "autograd") -> Objective:
+def finite_sum(
+    cost: Callable[[Point, np.ndarray], float],
+    n: int,
+    *,
+    backend: str = "autograd",
+    device: str | None = None,
+    dtype: str | None = None,
+) -> Objective:
     """Build an objective that is a sum over `n` data from ``cost(point, indices)``.
 
     Parameters
     ----------
     cost : callable
-        ``cost(point, indices) -> float``: the sum of the terms named by the integer array `indices`.
+        ``cost(point, indices) -> float``: the sum of the terms named by the integer array `indices`. With jax it takes
+        them from arrays of jax, ``jax.numpy.asarray(data)[indices]``.
     n : int
         Number of data.
-    backend : {"autograd"}
+    backend : {"autograd", "jax", "torch"}
+    device, dtype : str, optional
+        See :func:`objective`. jax compiles the cost once for every size of a batch.
 
     Returns
     -------
@@ -191,21 +220,8 @@ def finite_sum(cost: Callable[[Point, np.ndarray], float], n: int, *, backend: s
     """
     if n < 1:
         raise ValueError(f"finite_sum(n={n}): a sum needs at least one term")
-
-    whole = objective(partial(_over, cost, np.arange(n)), backend=backend)
-    return replace(whole, terms=FiniteTerms(n, partial(_batch, cost, n, backend)))
-
-
-def number(value: Any) -> float:
-    """Return a value as a Python float, or raise a sentence if it is not one real number."""
-    if type(value) is float:
-        return value
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu" or array.size != 1:
-        shape = f" of shape {array.shape}" if array.size != 1 else ""
-        got = f"{type(value).__name__} {value!r}{shape}"
-        raise TypeError(f"the objective returned {got}: it must return one real number")
-    return float(array.reshape(()))
+    by = differentiated(cost, backend, device, dtype)
+    return replace(_from_cost(by, np.arange(n)), terms=FiniteTerms(n, partial(_batch, by, n)))
 
 
 # Module-level functions under partial, so that an objective can be pickled when the functions that it is made of can.
@@ -219,16 +235,21 @@ def _first(fused: ValueAndGradient, x: Point) -> float:
     return number(fused(x)[0])
 
 
+def _of_problem_0(batched: Batched, x: Point) -> tuple[float, Point]:
+    values, gradients = batched(tree_map(lambda leaf: leaf[None], x), np.zeros(1, int))
+    return number(values), tree_map(lambda leaf: leaf[0], gradients)
+
+
 def _both(cost: Value, gradient: Callable[[Point], Point], x: Point) -> tuple[float, Point]:
     return number(cost(x)), gradient(x)
 
 
-def _over(cost: Callable[[Point, np.ndarray], float], indices: np.ndarray, x: Point) -> float:
-    return cost(x, indices)
+def _from_cost(by: Differentiated, *rest: Any) -> Objective:
+    return Objective(partial(by.value, rest), partial(by.value_and_gradient, rest), partial(by.hessian_product, rest))
 
 
-def _batch(cost: Callable[[Point, np.ndarray], float], n: int, backend: str, indices: np.ndarray) -> Objective:
-    return objective(partial(_over, cost, indices), backend=backend) * (n / len(indices))
+def _batch(by: Differentiated, n: int, indices: np.ndarray) -> Objective:
+    return _from_cost(by, indices) * (n / len(indices))
 
 
 def _scaled(f: Objective, c: float) -> Objective:

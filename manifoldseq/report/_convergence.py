@@ -1,39 +1,55 @@
 """Objective, gradient norm and evaluations, against iterations or time."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._sources import history_of
-from ._style import few_ticks, gridded, line_style, prepared_axes
+from ._style import few_ticks, gridded, line_style, plain, prepared_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_AGAINST = {"nit": ("iteration", "iteration"), "time": ("time (s)", "time"), "nfev": ("evaluations", "evaluations")}
+_AXES = {"nit": ("iteration", "iteration"), "time": ("time (s)", "time"), "nfev": ("evaluations", "evaluations")}
 _COUNTS = {"nfev": "objective", "njev": "gradient", "nhev": "Hessian products"}
+_NAMES = {
+    "fun": "objective",
+    "gap": "objective above the lowest",
+    "grad_norm": "gradient norm",
+    "feasibility": "violation of the constraints",
+}
+_LOGARITHMIC = ("gap", "grad_norm", "feasibility")
 
 
 def plot_convergence(
-    result: Any, ax: "Axes | None" = None, *, against: str = "nit", label: str | None = None, series: int = 0
+    result: Any,
+    ax: "Axes | None" = None,
+    *,
+    x: str = "nit",
+    y: str = "fun",
+    label: str | None = None,
+    series: int = 0,
 ) -> "Axes":
-    """Plot the objective against iterations, seconds or evaluations.
-
-    Several runs are compared by several calls on the same axes.
+    """Plot the objective, or another column, of one or several runs against iterations, seconds or evaluations.
 
     Parameters
     ----------
-    result : Result, Run, fitted estimator, Fitted, RunFiles, or mapping of str to sequence of float
+    result : Result, Run, fitted estimator, Fitted, RunFiles, mapping of str to sequence of float, or mapping of those
         Something with a history, or a history itself: equally long columns with ``"fun"`` and, if there are,
-        ``"nit"``, ``"time"`` and ``"nfev"``.
+        ``"nit"``, ``"time"`` and ``"nfev"``. Several, by name, give a line each and a legend.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
-    against : {"nit", "time", "nfev"}
+    x : {"nit", "time", "nfev"}
         The column of the horizontal axis.
+    y : str
+        ``"fun"``, ``"grad_norm"``, ``"feasibility"`` or any other column; ``"gap"`` is the objective above the lowest
+        value of all runs shown. Gap, gradient norm and violation get a logarithmic axis, without values that are not
+        positive.
     label : str, optional
-        Name of the line in a legend.
+        Name of the line in a legend, if there is one run.
     series : int
-        Which colour, dash and marker of the palette.
+        Which colour, dash and marker of the palette; several runs count on from it.
 
     Returns
     -------
@@ -42,24 +58,41 @@ def plot_convergence(
     Raises
     ------
     ValueError
-        If there is no history, or it has no column ``"fun"`` or `against`.
+        If there is no history, or it has no column ``"fun"``, `x` or `y`.
 
     Examples
     --------
     >>> import manifoldseq as ms
     >>> import matplotlib.pyplot as plt
     >>> figure, ax = plt.subplots()
-    >>> ms.report.plot_convergence({"fun": [3.0, 1.0, 0.5]}, ax=ax).get_ylabel()
-    'objective'
+    >>> runs = {"steady": {"fun": [3.0, 2.0, 1.0]}, "fast": {"fun": [3.0, 1.0, 0.5]}}
+    >>> ms.report.plot_convergence(runs, ax=ax, y="gap").get_yscale()
+    'log'
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['steady', 'fast']
     >>> plt.close(figure)
     """
-    ax, title = _line(result, ax, "fun", against, label, series)
-    ax.set(title=f"Objective against {title}", ylabel="objective")
+    several = _several(result)
+    histories = [history_of(each) for each in (result.values() if several else [result])]
+    labels = [plain(name) for name in result] if several else [label]
+    if y == "gap":
+        lowest = min(float(np.nanmin(history["fun"])) for history in histories)
+        histories = [history | {"gap": history["fun"] - lowest} for history in histories]
+    title = ""
+    for i, (history, name) in enumerate(zip(histories, labels, strict=True)):
+        ax, title = _line(history, ax, y, x, name, series + i)
+    assert ax is not None
+    if several:
+        ax.legend(frameon=False)
+    named = _NAMES.get(y, y)
+    ax.set(title=f"{named[:1].upper()}{named[1:]} against {title}", ylabel=named)
+    if y in _LOGARITHMIC:
+        ax.set_yscale("log")
     return ax
 
 
 def plot_gradient_norm(
-    result: Any, ax: "Axes | None" = None, *, against: str = "nit", label: str | None = None, series: int = 0
+    result: Any, ax: "Axes | None" = None, *, x: str = "nit", label: str | None = None, series: int = 0
 ) -> "Axes":
     """Plot the norm of the Riemannian gradient, on a logarithmic axis.
 
@@ -75,13 +108,11 @@ def plot_gradient_norm(
     'log'
     >>> plt.close(figure)
     """
-    ax, title = _line(result, ax, "grad_norm", against, label, series)
-    ax.set(title=f"Gradient norm against {title}", ylabel="gradient norm", yscale="log")
-    return ax
+    return plot_convergence(result, ax, x=x, y="grad_norm", label=label, series=series)
 
 
 def plot_evaluations(
-    result: Any, ax: "Axes | None" = None, *, against: str = "nit", label: str | None = None, series: int = 0
+    result: Any, ax: "Axes | None" = None, *, x: str = "nit", label: str | None = None, series: int = 0
 ) -> "Axes":
     """Plot how many evaluations were spent so far.
 
@@ -104,7 +135,7 @@ def plot_evaluations(
     title = ""
     for i, name in enumerate(shown):
         named = label if label is not None or len(shown) == 1 else _COUNTS[name]
-        ax, title = _line(history, ax, name, against, named, series + i)
+        ax, title = _line(history, ax, name, x, named, series + i)
     assert ax is not None
     if len(shown) > 1:
         ax.legend(frameon=False)
@@ -122,6 +153,18 @@ def has_columns(result: Any, *names: str) -> bool:
     return len(history["fun"]) > 1 and all(np.isfinite(history.get(name, np.nan)).any() for name in names)
 
 
+def _several(result: Any) -> bool:
+    """Return whether these are runs by name, rather than the columns of one."""
+    return (
+        isinstance(result, Mapping)
+        and bool(result)
+        and all(
+            isinstance(each, Mapping) or hasattr(each, "history") or hasattr(each, "history_")
+            for each in result.values()
+        )
+    )
+
+
 def _line(
     result: Any, ax: "Axes | None", column: str, against: str, label: str | None, series: int
 ) -> tuple["Axes", str]:
@@ -131,9 +174,9 @@ def _line(
             raise ValueError(f"the history has no column {name!r}: it has {', '.join(history)}")
     x, y = history[against], history[column]
     ax = prepared_axes(ax)
-    y = np.where(y > 0, y, np.nan) if column == "grad_norm" else y
+    y = np.where(y > 0, y, np.nan) if column in _LOGARITHMIC else y
     ax.plot(x, y, label=label, **line_style(series, len(y)))
-    axis_label, title = _AGAINST.get(against, (against, against))
+    axis_label, title = _AXES.get(against, (against, against))
     ax.set_xlabel(axis_label)
     few_ticks(ax.xaxis, whole=against == "nit")
     gridded(ax)

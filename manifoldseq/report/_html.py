@@ -178,7 +178,7 @@ def _curves(runs: Sequence[RunFiles]) -> list[Drawing]:
         def paint(ax: Any, having: list[int] = having, plot: Any = plot, against: str = against) -> None:
             for i in having:
                 label = plain(runs[i].name) if len(runs) > 1 else None
-                plot(histories[i], ax, against=against, label=label, series=i)
+                plot(histories[i], ax, x=against, label=label, series=i)
             if len(runs) > 1:
                 ax.legend()
 

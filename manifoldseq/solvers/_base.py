@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .._problem import Problem
-from .._result import Measures, Point
-from ..linalg._tree import flatten, norm, unflattener
+from .._result import Evaluations, Measures, Point, Status
+from .._stopping import StoppingRule
+from ..linalg._tree import dot, dot_of, flatten, leaves, norm, unflattener
 
 State = dict[str, Any]
+_NONE = Evaluations()
 Dot = Callable[[np.ndarray, np.ndarray], float]
 
 
@@ -30,15 +33,30 @@ class Solver(ABC):
         Whether the best point seen is returned; otherwise the last one.
     monotone : bool
         Whether no step ever raises the objective, so that the last point is the best.
+    resumable : bool
+        Whether a run can be saved and resumed between its steps.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
     constraints: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
+    resumable: ClassVar[bool] = True
 
     @property
     def monotone(self) -> bool:
         return True
+
+    def seeded(self, seed: int) -> Solver:
+        """Return the solver that draws from `seed` unless its options name one; one that draws nothing is itself."""
+        return self
+
+    def until(self, stop: StoppingRule, reference: float) -> Solver:
+        """Return the solver that asks `stop` inside its step; one whose steps are short leaves that to the loop."""
+        return self
+
+    def answer(self, problem: Problem, state: State) -> Point:
+        """Return the point that a run which ended in `state` found."""
+        return state["x"]
 
     @abstractmethod
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
@@ -58,30 +76,57 @@ class Iterate(NamedTuple):
     grad: np.ndarray
     grad_norm: float
 
-    def measures(self, **more: Any) -> Measures:
-        """Return the measures of this point."""
-        return Measures(self.fun, self.grad_norm, egrad_norm=norm(self.egrad), **more)
+    @classmethod
+    def of(cls, state: State) -> Iterate:
+        """Return the iterate that :meth:`state` put into a state."""
+        return cls(state["x"], state["fun"], state["egrad"], state["grad"], state["grad_norm"])
+
+    def state(self, **more: Any) -> State:
+        """Return a state with this iterate and `more`."""
+        more.update(x=self.x, fun=self.fun, egrad=self.egrad, grad=self.grad, grad_norm=self.grad_norm)
+        return more
+
+    def measures(self, step_size: float | None = None, status: Status | None = None) -> Measures:
+        """Return the measures of this point; the Euclidean gradient in units of the metric where those are small."""
+        length = dot(self.grad, self.grad) ** 0.5
+        unit = length / self.grad_norm if self.grad_norm > length else 1.0  # one where the metric is embedded
+        return Measures(self.fun, self.grad_norm, None, step_size, unit * norm(self.egrad), _NONE, status)
 
 
 def evaluate(problem: Problem, x: Point) -> Iterate:
-    """Return the fused evaluation at `x`."""
+    """Return the fused evaluation at `x`; its gradient norm is NaN where the metric has left the range of numbers."""
     fun, egrad = problem.objective.value_and_gradient(x)  # type: ignore[misc]
-    gradient = problem.manifold.gradient(x, egrad)
-    flat = flatten(gradient)
-    return Iterate(x, fun, egrad, flat, inner(problem, x)(flat, flat) ** 0.5)
+    manifold = problem.manifold
+    if manifold.metric == "embedded":
+        flat = flatten(manifold.gradient(x, egrad))
+        return Iterate(x, fun, egrad, flat, dot(flat, flat) ** 0.5)
+    with np.errstate(all="ignore"):
+        gradient = manifold.gradient(x, egrad)
+        square = manifold.inner(x, gradient, gradient)
+    return Iterate(x, fun, egrad, flatten(gradient), square**0.5 if square >= 0 else math.nan)
 
 
 def inner(problem: Problem, x: Point) -> Dot:
     """Return the inner product at `x` of flat tangent vectors."""
     manifold = problem.manifold
     if manifold.metric == "embedded":
-        return _dot
+        return dot_of(leaves(x)[0].dtype)
     tree = unflattener(x)
-    return lambda u, v: manifold.inner(x, tree(u), tree(v))
+
+    def product(u: np.ndarray, v: np.ndarray) -> float:
+        with np.errstate(all="ignore"):
+            return manifold.inner(x, tree(u), tree(v))
+
+    return product
 
 
-def _dot(u: np.ndarray, v: np.ndarray) -> float:
-    return float(np.dot(u, v))
+def retracted(problem: Problem, x: Point, u: Point, kind: str | None) -> Point:
+    """Return the point reached from `x` along `u`: without a warning one that is not finite where `u` leads too far."""
+    manifold = problem.manifold
+    if manifold.metric == "embedded":
+        return manifold.retract(x, u, kind)
+    with np.errstate(all="ignore"):
+        return manifold.retract(x, u, kind)
 
 
 def whole_numbers(solver: str, **options: Any) -> None:
@@ -89,3 +134,17 @@ def whole_numbers(solver: str, **options: Any) -> None:
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{solver}({name}={value!r}): {name} must be a whole number ≥ 1")
+
+
+def positive_numbers(solver: str, **options: Any) -> None:
+    """Raise a sentence unless every option is a number above zero."""
+    for name, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise ValueError(f"{solver}({name}={value!r}): {name} must be a number above zero")
+
+
+def one_of(solver: str, known: Iterable[str], **options: Any) -> None:
+    """Raise a sentence unless every option is one of the known words."""
+    for name, value in options.items():
+        if value not in known:
+            raise ValueError(f"{solver}({name}={value!r}): {name} must be one of {', '.join(map(repr, known))}")

@@ -77,11 +77,11 @@ class PGD(Solver):
                 f"PGD(step_size={self.step_size!r}) has {rates.size} rates, the point has {factors} factor(s)"
             )
         at = evaluate(problem, point)
-        return {**at._asdict(), "scale": 1.0, "count": 0}, at.measures()
+        return at.state(scale=1.0, count=0), at.measures()
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Move every factor along its descent curve."""
-        at = Iterate(*(state[name] for name in Iterate._fields))
+        at = Iterate.of(state)
         curve = problem.manifold.descent_curve(at.x, at.egrad)
         start, egrad = flatten(at.x), flatten(at.egrad)
         halvings = 0 if self.halve_every is None else state["count"] // self.halve_every
@@ -95,8 +95,8 @@ class PGD(Solver):
             if enough or not self.backtracking:
                 length = float(np.dot(moved, moved)) ** 0.5
                 grown = min(1.0, 2.0 * scale) if trial == 0 else scale
-                state = {**new._asdict(), "scale": grown, "count": state["count"] + 1}
-                return state, new.measures(step_size=length)
+                state = new.state(scale=grown, count=state["count"] + 1)
+                return state, new.measures(length)
             scale *= 0.5
         return state, at.measures(status=Status.NO_DECREASE)
 

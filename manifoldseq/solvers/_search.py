@@ -3,52 +3,115 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from .._problem import Problem
-from .._result import Point
-from ..linalg._tree import flatten, tree_map
-from ._base import Iterate, evaluate
+from ..linalg._tree import dot, flatten, unflattener_of
+from ._base import Iterate, evaluate, inner, retracted
 
 SUFFICIENT = 1e-4
+"""The share of the predicted decrease that a step must reach (c₁)."""
+
+LINE_SEARCHES = ("armijo", "wolfe")
+
+Found = tuple[Iterate, float]
+
+
+class Line:
+    """The curve ``t ↦ retract(x, t·direction)``, and the objective along it.
+
+    Parameters
+    ----------
+    problem : Problem
+    at : Iterate
+        Where it starts.
+    direction : ndarray
+        Flat tangent vector.
+    slope : float
+        Inner product of the gradient with the direction, negative.
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+    """
+
+    __slots__ = ("_tree", "at", "direction", "problem", "retraction", "slope")
+
+    def __init__(
+        self, problem: Problem, at: Iterate, direction: np.ndarray, slope: float, retraction: str | None
+    ) -> None:
+        self.problem, self.at, self.direction, self.slope, self.retraction = problem, at, direction, slope, retraction
+        self._tree = unflattener_of(problem.manifold.shape)
+
+    def go(self, t: float) -> Iterate:
+        """Return the evaluation at `t`."""
+        return evaluate(
+            self.problem, retracted(self.problem, self.at.x, self._tree(t * self.direction), self.retraction)
+        )
+
+    def slope_at(self, new: Iterate) -> float:
+        """Return the inner product of the gradient at `new` with the transported direction.
+
+        That is the slope of the objective along retractions that turn the direction as the transport does: nearly so
+        for polar and exponential ones, for others after short steps only. Where the manifold is bounded, the
+        coordinates that the step has clipped do not count.
+        """
+        manifold, direction = self.problem.manifold, self.direction
+        if manifold.bounded:
+            free = manifold.free(new.x, self._tree(-direction))
+            if free is not None:
+                direction = direction * flatten(free)
+        if manifold.metric == "embedded":  # the gradient is tangent, so the direction need not be projected
+            return dot(new.grad, direction)
+        with np.errstate(all="ignore"):
+            moved = manifold.transport(self.at.x, new.x, self._tree(direction))
+        return inner(self.problem, new.x)(new.grad, flatten(moved))
+
+    def enough(self, new: Iterate, t: float, reference: float, shortening: float) -> bool:
+        """Return whether the objective decreases enough from `reference` (Armijo).
+
+        Where the manifold is bounded and the step was clipped, the predicted change is that of the clipped step.
+        """
+        if sufficient(self.at, new.fun, t * self.slope, shortening, reference):
+            return True
+        if not self.problem.manifold.bounded:
+            return False
+        predicted = inner(self.problem, self.at.x)(self.at.grad, flatten(new.x) - flatten(self.at.x))
+        return sufficient(self.at, new.fun, min(0.0, predicted), shortening, reference)
+
+
+def search(
+    rule: str, line: Line, first: float, max_trials: int, curvature: float, expand: bool = False
+) -> Found | None:
+    """Search by one of ``LINE_SEARCHES``; on bounded manifolds along the projected arc."""
+    if rule == "wolfe":
+        return wolfe(line, first, max_trials, curvature)
+    return armijo(line, first, max_trials, expand)
 
 
 def armijo(
-    problem: Problem,
-    at: Iterate,
-    direction: Point,
-    slope: float,
-    first: float,
-    retraction: str | None,
-    max_trials: int,
-    expand: bool,
-) -> tuple[Iterate, float] | None:
-    """Return the first accepted iterate along a direction and its step, or None.
+    line: Line, first: float, max_trials: int, expand: bool = False, reference: float | None = None
+) -> Found | None:
+    """Return the first iterate that decreases the objective enough, with its step; or None.
 
-    Sufficient decrease is ``f ≤ f₀ + 1e-4·t·slope``; on a bounded manifold, along the projected arc, the predicted
-    change is that of the clipped step. Rejected steps shrink by safeguarded quadratic interpolation, a non-finite value
-    by ten. With `expand` an accepted first step is doubled while the slope there says that most of the decrease is
-    still ahead.
+    The condition is ``f ≤ reference + 1e-4·t·slope``, where the reference is f at the start unless a nonmonotone
+    search gives a larger one. Rejected steps shrink by safeguarded quadratic interpolation, a non-finite value by ten.
+    With `expand` an accepted first step is enlarged while the slope there says that most of the decrease is still
+    ahead.
     """
-    manifold = problem.manifold
-    t = first
-    best: tuple[Iterate, float] | None = None
-    start = flatten(at.x) if manifold.bounded else None
-    egrad = flatten(at.egrad) if manifold.bounded else None
+    at, slope, t = line.at, line.slope, first
+    level = at.fun if reference is None else reference
+    best: Found | None = None
     for _ in range(max_trials):
-        x = manifold.retract(at.x, _scaled(direction, t), retraction)
-        new = evaluate(problem, x)
-        if not (math.isfinite(new.fun) and math.isfinite(new.grad_norm)):
+        new = line.go(t)
+        if not _finite(new):
             if best is not None:
                 return best
             t *= 0.1
-            continue
-        predicted = t * slope if start is None else min(0.0, float(np.dot(egrad, flatten(x) - start)))  # type: ignore[arg-type]
-        if sufficient(at, new.fun, predicted, t / first):
+        elif line.enough(new, t, level, t / first):
             if best is not None and new.fun >= best[0].fun:
                 return best
-            if not expand or manifold.metric != "embedded" or np.dot(new.grad, flatten(direction)) > 0.5 * slope:
+            if not expand or line.slope_at(new) > 0.5 * slope:
                 return new, t
             best = new, t
             t *= 4.0
@@ -60,16 +123,81 @@ def armijo(
     return best
 
 
-def sufficient(at: Iterate, fun: float, predicted: float, shortening: float) -> bool:
+class _End(NamedTuple):
+    """One end of an interval of steps."""
+
+    t: float
+    fun: float
+    slope: float
+    iterate: Iterate | None
+
+
+def wolfe(line: Line, first: float, max_trials: int, curvature: float) -> Found | None:
+    """Return an iterate that meets the strong Wolfe conditions, with its step.
+
+    They are ``f ≤ f₀ + 1e-4·t·slope`` and ``|slope at t| ≤ curvature·|slope|``. The step grows until an interval
+    contains one, which safeguarded cubic interpolation then shrinks. The best step that decreases the objective enough
+    is returned, or None, after `max_trials`, and where an interval of a hundredth of it contains none: there the
+    transport is not that of the retraction, and its slopes are not those of the curve. Source: Nocedal and Wright,
+    "Numerical Optimization", algorithm 3.5.
+    """
+    at, t = line.at, first
+    low, high = _End(0.0, at.fun, line.slope, None), None
+    rounding = _rounding(at)
+    for _ in range(max_trials):
+        new = line.go(t)
+        if not _finite(new):
+            high = _End(t, math.inf, math.nan, None)
+        else:
+            end = _End(t, new.fun, line.slope_at(new), new)
+            if not line.enough(new, t, at.fun, t / first) or end.fun > low.fun + rounding:
+                high = end
+            elif abs(end.slope) <= -curvature * line.slope:
+                return new, t
+            else:
+                if end.slope * ((t if high is None else high.t) - low.t) >= 0:
+                    high = low
+                low = end
+        if high is not None and low.t > 0 and abs(high.t - low.t) < 0.01 * low.t:
+            break
+        t = 4.0 * t if high is None else _between(low, high)
+    return None if low.iterate is None else (low.iterate, low.t)
+
+
+def _between(low: _End, high: _End) -> float:
+    """Return the minimizer of the cubic through both ends, kept away from them."""
+    width = high.t - low.t
+    share = 0.1
+    if math.isfinite(high.fun):
+        theta = 3 * (low.fun - high.fun) / width + low.slope + high.slope
+        radicand = theta * theta - low.slope * high.slope
+        share = 0.5
+        if radicand >= 0:
+            root = math.copysign(radicand**0.5, width)
+            divisor = high.slope - low.slope + 2 * root
+            if divisor != 0:
+                share = 1 - (high.slope + root - theta) / divisor
+    return low.t + min(0.9, max(0.1, share)) * width
+
+
+def sufficient(at: Iterate, fun: float, predicted: float, shortening: float, reference: float | None = None) -> bool:
     """Return whether `fun` decreases the objective enough for a step with this predicted change (Armijo).
 
     A rise at rounding level counts as none, else the last digits stall; but not for a step shortened a million times,
     which rounds to no step at all.
     """
+    level = at.fun if reference is None else reference
     if shortening > 1e-6:
-        return fun <= at.fun + SUFFICIENT * predicted + 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)
-    return fun < at.fun and fun <= at.fun + SUFFICIENT * predicted
+        return fun <= level + SUFFICIENT * predicted + _rounding(at)
+    return fun < at.fun and fun <= level + SUFFICIENT * predicted
 
 
-def _scaled(tree: Point, t: float) -> Point:
-    return tree_map(lambda leaf: leaf.dtype.type(t) * leaf, tree)
+_EPS = {np.dtype(t): 50 * float(np.finfo(t).eps) for t in (np.float32, np.float64)}
+
+
+def _rounding(at: Iterate) -> float:
+    return _EPS[at.grad.dtype] * abs(at.fun)
+
+
+def _finite(new: Iterate) -> bool:
+    return math.isfinite(new.fun) and math.isfinite(new.grad_norm)

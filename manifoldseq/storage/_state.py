@@ -12,6 +12,7 @@ State = Any
 
 
 _PLAIN = frozenset({float, int, str, bool, type(None)})
+_KEYS = frozenset({str})
 
 
 class _Outside(TypeError):
@@ -22,11 +23,11 @@ class _Outside(TypeError):
         self.sentence, self.place = sentence, place
 
 
-def normalize(state: State, *, copy: bool = False) -> State:
+def normalize(state: State, before: State = None, *, copy: bool = False) -> State:
     """Return the state with C-contiguous read-only arrays and plain Python scalars.
 
-    Parts that already conform keep their identity. With ``copy`` writeable arrays are copied instead of being made
-    read-only.
+    Parts that already conform keep their identity; those that are parts of `before`, a normalized state, are not looked
+    at again. With ``copy`` writeable arrays are copied instead of being made read-only.
 
     Raises
     ------
@@ -34,26 +35,30 @@ def normalize(state: State, *, copy: bool = False) -> State:
         If a part is not in the grammar; the sentence names it.
     """
     kind = type(state)
-    if kind in _PLAIN:
+    if kind in _PLAIN or (state is before and kind is not dict):
         return state
     if kind is np.ndarray:
-        if state.dtype.hasobject:
-            raise _Outside("is an array of Python objects: a state holds numeric arrays")
-        flags = state.flags
-        if flags.c_contiguous and not flags.writeable:
-            return state
-        if copy or not flags.c_contiguous:
-            state = np.array(state, order="C")
-        state.flags.writeable = False
-        return state
-    if kind is tuple:
-        parts = tuple([_within(part, key, copy) for key, part in enumerate(state)])
-        return state if all(map(operator.is_, parts, state)) else parts
-    if kind is dict:
-        for key in state:
-            if type(key) is not str:
-                raise _Outside(f"has the key {key!r}: the keys of a state are strings")
-        return {key: _within(part, key, copy) for key, part in state.items()}
+        return _array(state, copy)
+    if kind is dict and not _KEYS.issuperset(map(type, state)):
+        key = next(key for key in state if type(key) is not str)
+        raise _Outside(f"has the key {key!r}: the keys of a state are strings")
+    place: str | int = ""
+    try:
+        if kind is tuple:
+            known = set(map(id, before)) if type(before) is tuple else ()
+            parts = []
+            for place, part in enumerate(state):  # noqa: B007 (the sentence names it)
+                settled = type(part) in _PLAIN or id(part) in known
+                parts.append(part if settled else normalize(part, copy=copy))
+            return state if all(map(operator.is_, parts, state)) else tuple(parts)
+        if kind is dict:
+            old = before if type(before) is dict else {}
+            new = {}
+            for place, part in state.items():
+                new[place] = part if type(part) in _PLAIN else normalize(part, old.get(place), copy=copy)
+            return new
+    except _Outside as error:
+        raise _Outside(error.sentence, f"[{place!r}]{error.place}") from None
     if isinstance(state, np.generic):
         return state.item()
     raise _Outside(
@@ -62,13 +67,19 @@ def normalize(state: State, *, copy: bool = False) -> State:
     )
 
 
-def _within(part: State, key: str | int, copy: bool) -> State:
-    if type(part) in _PLAIN:
-        return part
-    try:
-        return normalize(part, copy=copy)
-    except _Outside as error:
-        raise _Outside(error.sentence, f"[{key!r}]{error.place}") from None
+def _array(array: np.ndarray, copy: bool) -> np.ndarray:
+    flags = array.flags
+    if array.dtype.hasobject:
+        raise _Outside("is an array of Python objects: a state holds numeric arrays")
+    if flags.c_contiguous:
+        if not flags.writeable:
+            return array
+        if not copy:
+            flags.writeable = False
+            return array
+    array = np.array(array, order="C")
+    array.flags.writeable = False
+    return array
 
 
 def encode(state: State, arrays: dict[str, np.ndarray]) -> Any:

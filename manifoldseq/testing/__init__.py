@@ -6,11 +6,12 @@ from ._kernel import check_kernel
 from ._manifold import check_manifold
 from ._model import check_model
 from ._objective import check_objective
-from ._report import CheckFailed, Law, Report
+from ._report import CheckFailed, Curve, Law, Report
 from ._solver import check_solver
 
 __all__ = [
     "CheckFailed",
+    "Curve",
     "Law",
     "Report",
     "check_estimator",

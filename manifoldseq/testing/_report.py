@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Curve(NamedTuple):
+    """An error over step sizes, and the order with which it must vanish."""
+
+    steps: np.ndarray
+    errors: np.ndarray
+    order: int
+
 
 Verdict = tuple[bool, str]
 """Whether a law holds, and the figure or the sentence to show for it."""
+
+
+class Measured(NamedTuple):
+    """A verdict with the error that it was read off."""
+
+    ok: bool
+    detail: str
+    curve: Curve | None = None
 
 
 @dataclass(frozen=True)
@@ -21,11 +42,14 @@ class Law:
     ok : bool
     detail : str
         The figure, or what failed and where.
+    curve : Curve, optional
+        Of a law about a derivative: ``steps``, ``errors`` and the ``order`` with which the errors must vanish.
     """
 
     name: str
     ok: bool
     detail: str = ""
+    curve: Curve | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         text = f"{self.name}: {self.detail}" if self.detail else self.name
@@ -67,6 +91,46 @@ class Report:
         if not self.ok:
             raise CheckFailed(str(self))
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the error of every derivative that was checked over the step size, with the slope that it must reach.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            A new figure's by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ValueError
+            If no law of this report is about a derivative.
+
+        Examples
+        --------
+        >>> import numpy as np, manifoldseq as ms
+        >>> f = ms.objective(lambda x: np.sum(x**3), lambda x: 3 * x**2)
+        >>> report = ms.testing.check_gradient((ms.manifolds.Euclidean(3), f))
+        >>> ax = report.plot()  # doctest: +SKIP
+        """
+        drawn = [(law, law.curve) for law in self.laws if law.curve is not None]
+        if not drawn:
+            raise ValueError(f"the report on {self.subject} has no errors of derivatives to plot")
+        if ax is None:
+            ax = import_module("matplotlib.pyplot").subplots()[1]
+        for law, curve in drawn:
+            errors = np.where(curve.errors > 0, curve.errors, np.nan)
+            ax.loglog(curve.steps, errors, "-" if law.ok else "--", label=f"{law.name}: {law.detail}")
+        for order in sorted({curve.order for _, curve in drawn}):
+            top = max(float(np.nanmax(curve.errors)) for _, curve in drawn if curve.order == order)
+            ends = np.array([max(drawn[0][1].steps[0], 1e-16 ** (1 / order)), drawn[0][1].steps[-1]])
+            ax.loglog(ends, top * (ends / ends[-1]) ** order, ":", color="0.5", label=f"slope {order}")
+        ax.set(xlabel="step size", ylabel="error of the Taylor expansion", title=self.subject)
+        ax.legend(fontsize="small")
+        return ax
+
     def __str__(self) -> str:
         head = "every law holds" if self.ok else f"{len(self.failures)} of {len(self.laws)} laws FAILED"
         return "\n".join([f"{self.subject}: {head}", *(f"  {law}" for law in self.laws)])
@@ -83,14 +147,15 @@ class Examination:
         self.subject = subject
         self._laws: list[Law] = []
 
-    def law(self, name: str, test: Callable[[], Verdict]) -> bool:
+    def law(self, name: str, test: Callable[[], Verdict | Measured]) -> bool:
         """Judge one law and return whether it holds."""
         try:
-            ok, detail = test()
+            outcome = test()
+            verdict = outcome if isinstance(outcome, Measured) else Measured(*outcome)
         except Exception as error:
-            ok, detail = False, raised(error)
-        self._laws.append(Law(name, bool(ok), detail))
-        return bool(ok)
+            verdict = Measured(False, raised(error))
+        self._laws.append(Law(name, bool(verdict.ok), verdict.detail, verdict.curve))
+        return bool(verdict.ok)
 
     def part(self, name: str, judge: Callable[[Examination], None]) -> None:
         """Let `judge` add laws, their names preceded by that of the part; its exception is a failure of the part."""
@@ -99,7 +164,7 @@ class Examination:
             judge(inner)
         except Exception as error:
             inner._laws.append(Law("can be checked", False, raised(error)))
-        self._laws += [Law(f"{name}: {law.name}" if name else law.name, law.ok, law.detail) for law in inner._laws]
+        self._laws += [replace(law, name=f"{name}: {law.name}" if name else law.name) for law in inner._laws]
 
     def report(self) -> Report:
         """Return the frozen report."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ._report import Verdict
+from ._report import Curve, Measured, Verdict
 
 STEPS = np.logspace(-9.5, 0, 58)
 _WINDOW = 8
@@ -24,14 +24,20 @@ def slope_law(error: Callable[[float], tuple[float, float]], minimum: float) -> 
     minimum : float
         The slope must exceed it; an error that is at rounding level at all steps is exact.
     """
+    return measured_slope(error, minimum)[:2]
+
+
+def measured_slope(error: Callable[[float], tuple[float, float]], minimum: float) -> Measured:
+    """Return what :func:`slope_law` does, with the errors."""
     errors, levels = np.array([error(float(step)) for step in STEPS]).T
     if not np.any(np.isfinite(errors[:_WINDOW])):
-        return False, "the values near the point are not finite"
+        return Measured(False, "the values near the point are not finite")
     slope = fitted_slope(STEPS, errors, levels)
+    curve = Curve(STEPS, errors, round(minimum))
     if slope is None:
-        return True, "exact (the error is at rounding level)"
+        return Measured(True, "exact (the error is at rounding level)", curve)
     text = f"slope {slope:.2f}"
-    return (True, text) if slope > minimum else (False, f"{text}, must exceed {minimum}")
+    return Measured(slope > minimum, text if slope > minimum else f"{text}, must exceed {minimum}", curve)
 
 
 def fitted_slope(steps: np.ndarray, errors: np.ndarray, levels: np.ndarray) -> float | None:

@@ -232,9 +232,8 @@ def _plain(measures: Measures) -> Any:
 
 
 def _solves(solver: Solver, problem: Problem, x: Point, minimum: float, iterations: int) -> Verdict:
-    result = minimize(
-        problem, copied(x), solver=solver, stop=GradientNorm(1e-6, relative=True) | MaxIterations(iterations)
-    )
+    stop = GradientNorm(1e-6, relative=True) | MaxIterations(iterations)
+    result = minimize(problem, copied(x), solver=solver, stop=stop, seed=0)
     first = float(result.history["fun"][0])
     if not solver.deterministic:
         return within((result.fun - minimum) / (first - minimum), 0.1)

@@ -180,8 +180,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             runs: dict[int, ms.Run] = {}
             interrupted = False
 
-            def run(number: int) -> None:
-                runs[number] = ms.iterate(
+            def run(number: int) -> ms.Run:
+                made = runs[number] = ms.iterate(
                     clustering.step,
                     lambda: clustering.start(init, generators[number], number),
                     stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
@@ -189,11 +189,12 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
                     checkpoint=store and store.child(f"start-{number}"),
                     resume=resume,
                 )
-                if runs[number].status is ms.Status.INTERRUPTED:
+                if made.status is ms.Status.INTERRUPTED:
                     raise KeyboardInterrupt  # also ends the other starts
+                return made
 
             try:
-                map_ordered(run, range(len(generators)))
+                runs.update(enumerate(map_ordered(run, range(len(generators)))))  # a start elsewhere fills no dict here
             except KeyboardInterrupt:
                 if not runs:
                     raise

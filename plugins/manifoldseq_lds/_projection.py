@@ -118,8 +118,10 @@ class ProjectionKernel:
         ]
         K = np.empty((len(P), len(Q)))
         with one_blas_thread():
-            for task, block in zip(tasks, map_ordered(lambda t: _panel(P[t[0]], Q[t[1]]), tasks), strict=True):
-                K[task] = block
+            # a task carries its own rows (views here), so that a worker elsewhere is sent no more than these
+            blocks = map_ordered(lambda tile: _panel(*tile), [(P[rows], Q[columns]) for rows, columns in tasks])
+        for task, block in zip(tasks, blocks, strict=True):
+            K[task] = block
         return K
 
     def diag(self, P: PackedSystems) -> Array:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.examples import SignClusterer, two_levels
+from cli.examples import two_levels
 
 import manifoldseq as ms
 from manifoldseq.cli._run import to_config
@@ -75,7 +75,7 @@ def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:
         (("sign", "two-levels", "--set", "trouble=value"), "offset=nan is not valid: pass a number"),
         (("sign", __file__), "no reader knows this name"),
         (("sign", "two-levels", "--read", "id=x"), "there is no file or folder two-levels"),
-        (("sign", "two-levels", "--dask", "tcp://x"), "--dask comes with the engine milestone"),
+        (("sign", "two-levels", "--dask", "tcp://x:1", "--jobs", "2"), "--jobs and --dask say where to compute"),
         (("sign", "two-levels", "--jobs", "0"), "Invalid value for '--jobs'"),
         (("sign",), "give ESTIMATOR and DATA, or --config run.toml"),
         (("sign", "two-levels", "--config", "no.toml"), "File 'no.toml' does not exist"),
@@ -239,9 +239,31 @@ def test_estimator_of_samples_gets_the_rows_of_all_sequences(run: Run, tmp_path:
     assert metrics["purity"] == 1.0 and "baseline_purity" not in metrics
 
 
-def test_estimator_of_views_is_refused(run: Run, tmp_path: Path) -> None:
-    ms.register(ms.hooks.Estimator("pair", SignClusterer, input="views"))
-    assert "takes views" in run("fit", "pair", "two-levels", "-o", tmp_path / "run")[2]
+def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path) -> None:
+    ms.register(ms.hooks.Estimator("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((60, 1)) @ rng.standard_normal((1, 5)) + 0.3 * rng.standard_normal((60, 5))
+    np.save(tmp_path / "table.npy", rows)
+    fit = ("fit", "mixture-pcca", tmp_path / "table.npy", "--set", "n_latent=1")
+    status, _, err = run(*fit, "--views", "3,2", "-o", tmp_path / "run")
+    assert status == 0, err
+    apply = ("apply", tmp_path / "run", tmp_path / "table.npy", "-o", tmp_path / "out.npz")
+    assert run(*apply, "--views", "3,2")[0] == 0
+    model, views = ms.load(tmp_path / "run"), [rows[:, :3], rows[:, 3:]]
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert np.array_equal(arrays["prediction"], model.predict(views))
+        assert np.array_equal(arrays["transform"], model.transform(views))
+    again = run("fit", "--config", tmp_path / "run" / "run.toml", "-o", tmp_path / "again")
+    assert again[0] == 0 and np.array_equal(ms.load(tmp_path / "again").mixture_.means, model.mixture_.means)
+    for words, arguments in (
+        ("the estimator takes views: share the 5 columns out, such as --views 1,4", fit),
+        ("--views 3,3: give the columns of each view, whole numbers of sum 5", (*fit, "--views", "3,3")),
+        ("--views a: give the columns of each view", (*fit, "--views", "a")),
+        ("--views 3,2: the estimator takes sequences, leave it out", ("fit", "sign", "two-levels", "--views", "3,2")),
+    ):
+        status, _, err = run(*arguments, "-o", tmp_path / "other")
+        assert status == 2 and words in err and not (tmp_path / "other").exists()
+    assert "takes views" in run(*apply)[2]
 
 
 def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:

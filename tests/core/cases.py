@@ -10,7 +10,22 @@ import numpy as np
 import scipy.linalg
 
 import manifoldseq as ms
-from manifoldseq.manifolds import BoundedDiagonal, CanonicalLDS, Euclidean, Manifold, Orthogonal, Product, Stiefel
+from manifoldseq.manifolds import (
+    BoundedDiagonal,
+    CanonicalLDS,
+    Euclidean,
+    Grassmann,
+    Manifold,
+    Oblique,
+    Orthogonal,
+    Positive,
+    Product,
+    Simplex,
+    SpecialOrthogonal,
+    Sphere,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
 
 MANIFOLDS: dict[str, Manifold] = {
     "vectors": Euclidean(4),
@@ -22,10 +37,33 @@ MANIFOLDS: dict[str, Manifold] = {
     "orthogonal": Orthogonal(4),
     "signs": Orthogonal(1),
     "bounded": BoundedDiagonal(5, 0.7),
+    "sigmoid": BoundedDiagonal(5, 0.7, method="sigmoid"),
+    "one column": Stiefel(1, 1),
+    "rotations": SpecialOrthogonal(4),
+    "turns": SpecialOrthogonal(2),
+    "one": SpecialOrthogonal(1),
+    "subspaces": Grassmann(7, 3),
+    "lines": Grassmann(5, 1),
+    "hyperplanes": Grassmann(4, 3),
+    "everything": Grassmann(3, 3),
+    "unit vectors": Sphere(5),
+    "unit matrices": Sphere(3, 2),
+    "two points": Sphere(1),
+    "columns": Oblique(4, 3),
+    "column signs": Oblique(1, 2),
+    "distribution": Simplex(5),
+    "rows": Simplex(3, 4),
+    "certain": Simplex(1),
+    "scales": Positive(4),
+    "weights": Positive(2, 3),
+    "covariance": SymmetricPositiveDefinite(4),
+    "variance": SymmetricPositiveDefinite(1),
     "product": Product(Stiefel(5, 2), Euclidean(3), names=("U", "b")),
     "nested": Product(Product(Stiefel(5, 2), BoundedDiagonal(2)), Orthogonal(3), names=("pair", "V")),
     "lds": CanonicalLDS(6, 3),
+    "mixture": Product(Simplex(3), Product(Grassmann(5, 2), SymmetricPositiveDefinite(2)), Sphere(3), Positive(2)),
 }
+EMBEDDED = [name for name, M in MANIFOLDS.items() if M.metric == "embedded"]
 ORTHONORMAL = [name for name, M in MANIFOLDS.items() if isinstance(M, Stiefel | Orthogonal)]
 
 

@@ -145,3 +145,14 @@ def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: p
 def test_children_are_folders_below(tmp_path: Path) -> None:
     child = Checkpoint(tmp_path, 5.0, "print").child("start-0")
     assert child == Checkpoint(tmp_path / "start-0", 5.0, "print")
+
+
+def test_parts_of_the_state_before_keep_their_identity() -> None:
+    before = normalize({"x": np.ones(2), "pairs": ((np.zeros(2), 1.0), (np.ones(2), 2.0)), "inner": {"y": np.ones(1)}})
+    new = {"x": np.ones(2).copy(), "pairs": (*before["pairs"][1:], (np.full(2, 3.0), 3.0)), "inner": before["inner"]}
+    after = normalize(new, before)
+    assert after["pairs"][0] is before["pairs"][1] and after["inner"]["y"] is before["inner"]["y"]
+    assert not any(array.flags.writeable for array in (after["x"], after["pairs"][1][0]))
+    assert after["inner"] is not before["inner"], "a step may go on writing into the dict that it returned"
+    with pytest.raises(TypeError, match=r"state\['pairs'\]\[1\]\[0\] is a list"):
+        normalize({"pairs": (before["pairs"][0], ([1.0], 1.0))}, before)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from manifoldseq import execution
 from manifoldseq.execution import map_ordered, sum_ordered, using
@@ -99,9 +102,71 @@ def test_blas_threads_are_limited_inside_and_restored() -> None:
     assert execution.blas_threads() == before
 
 
+def test_blas_threads_are_limited_from_any_thread() -> None:
+    """Overlapping blocks of two threads, after a third set the limit: threadpoolctl gives OpenBLAS to one of them."""
+    before = execution.blas_threads()
+    second_in, first_out = threading.Event(), threading.Event()
+
+    def first() -> int:
+        with execution.one_blas_thread():
+            assert second_in.wait(10)
+            seen = execution.blas_threads()
+        first_out.set()
+        return seen
+
+    def second() -> tuple[int, int]:
+        with execution.one_blas_thread():
+            second_in.set()
+            assert first_out.wait(10)
+            inside = execution.blas_threads()
+        return inside, execution.blas_threads()
+
+    threadpool_limits(2)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            one, two = pool.submit(first), pool.submit(second)
+            assert one.result() == 1 and two.result() == (1, 2)
+    finally:
+        threadpool_limits(before)
+
+
+def test_several_tasks_get_one_blas_thread_each_and_a_single_one_is_no_map() -> None:
+    before = execution.blas_threads()
+    threadpool_limits(2)
+    try:
+        for kind in ("serial", "threads"):
+            with using(kind, 2):
+                assert map_ordered(lambda _: execution.blas_threads(), range(3)) == [1, 1, 1]
+                assert map_ordered(lambda _: execution.blas_threads(), [0]) == [2]
+                assert execution.Shards([lambda: 0]).map(lambda *_: execution.blas_threads(), [(0, None)]) == [1]
+                inside = map_ordered(lambda _: execution.current(), [0])
+                assert inside == [execution.current()]
+    finally:
+        threadpool_limits(before)
+
+
+def test_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(ImportError, match=r"run `pip install 'manifoldseq\[dask\]'`"),
+        using("dask", "tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize(
-    ("arguments", "sentence"), [(("spark",), "unknown executor 'spark'"), (("threads", 0), "at least one worker")]
+    ("arguments", "sentence"),
+    [
+        (("spark",), "unknown executor 'spark': choose 'serial', 'threads' or 'dask'"),
+        (("threads", 0), "workers=0: use a whole number, at least one worker"),
+        (("threads", "tcp://127.0.0.1:1"), "workers='tcp://127.0.0.1:1': use a whole number"),
+    ],
 )
 def test_sentences(arguments: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence), using(*arguments):
+        pass
+
+
+def test_security_goes_with_a_cluster() -> None:
+    with pytest.raises(ValueError, match="security= goes with 'dask'"), using("threads", 2, security=object()):
         pass

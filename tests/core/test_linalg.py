@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import manifoldseq as ms
 from manifoldseq.linalg import cayley, polar
+from manifoldseq.linalg._polar import qr_retraction
 from manifoldseq.linalg._tree import flatten, freeze, unflattener
 
 
@@ -136,3 +137,46 @@ def _first(tree: Any) -> Any:
 
 def test_public_names() -> None:
     assert set(ms.linalg.__all__) == {"polar", "cayley", "stein", "stein_adjoint", "gramians"}
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (12, 12), (5, 1)])
+@pytest.mark.parametrize("step", [0.0, *(10.0**k for k in range(-9, 1))])
+def test_factors_of_a_point_after_a_step(shape: tuple[int, int], step: float) -> None:
+    """Every length of the series, and what comes after it; QR with one and two passes."""
+    rng = np.random.default_rng(7)
+    X = scipy.linalg.qr(rng.standard_normal(shape), mode="economic")[0]
+    U = rng.standard_normal(shape)
+    M = X + step * (U - X @ (X.T @ U + U.T @ X) / 2)
+    P, Q = polar(M), qr_retraction(M)
+    for factor in (P, Q):
+        assert np.abs(factor.T @ factor - np.eye(shape[1])).max() < 4e-15
+    np.testing.assert_allclose(P, scipy.linalg.polar(M)[0], atol=4e-15)
+    dense, R = scipy.linalg.qr(M, mode="economic")
+    np.testing.assert_allclose(Q, dense * np.sign(np.diag(R)), atol=1e-14)
+    batch = np.stack([M, X])
+    np.testing.assert_allclose(polar(batch)[0], P, atol=4e-15)
+    np.testing.assert_allclose(qr_retraction(batch)[0], Q, atol=1e-14)
+
+
+@pytest.mark.parametrize("condition", [1e3, 1e6, 1e9])
+def test_qr_of_ill_conditioned_matrices(condition: float) -> None:
+    M = with_condition(20, 4, condition)
+    Q = qr_retraction(M)
+    assert np.abs(Q.T @ Q - np.eye(4)).max() < 1e-14
+    R = Q.T @ M
+    assert np.abs(np.tril(R, -1)).max() < 1e-14 and np.diag(R).min() > 0
+    single = qr_retraction(M.astype(np.float32))
+    assert single.dtype == np.float32 and np.abs(single.T @ single - np.eye(4)).max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_projection_is_that_of_the_formula(dtype: type) -> None:
+    rng = np.random.default_rng(8)
+    M = ms.manifolds.Stiefel(9, 3)
+    x, u = M.random_point(rng, dtype), rng.standard_normal((9, 3)).astype(dtype)
+    for order in ("C", "F"):
+        kept = np.array(u, order=order)
+        got = M.project(x, kept)
+        assert got.dtype == dtype and np.array_equal(kept, u)
+        tolerance = 10 * np.finfo(dtype).eps
+        np.testing.assert_allclose(got, u - x @ (x.T @ u + u.T @ x) / 2, atol=tolerance)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 from core.cases import (
     PROBLEMS,
     box,
@@ -24,13 +25,28 @@ from core.cases import (
 
 import manifoldseq as ms
 from manifoldseq import Measures, Status
-from manifoldseq.manifolds import Euclidean, Orthogonal, Product
-from manifoldseq.solvers import LBFGS, PGD
+from manifoldseq.manifolds import BoundedDiagonal, Euclidean, Orthogonal, Product
+from manifoldseq.solvers import BB, CG, GD, LBFGS, PGD, InverseTime
 
 SOLVERS = {
     "lbfgs": LBFGS(),
     "lbfgs-memory-1": LBFGS(memory=1),
     "lbfgs-qr": LBFGS(retraction="qr"),
+    "lbfgs-wolfe": LBFGS(line_search="wolfe"),
+    "bb": BB(),
+    "bb-long": BB(step_size="long"),
+    "bb-short": BB(step_size="short"),
+    "bb-monotone": BB(nonmonotone=0),
+    "cg": CG(),
+    "cg-pr": CG(beta="polak-ribiere"),
+    "cg-fr": CG(beta="fletcher-reeves"),
+    "cg-dy": CG(beta="dai-yuan"),
+    "cg-hybrid": CG(beta="hybrid"),
+    "cg-armijo": CG(line_search="armijo"),
+    "gd": GD(),
+    "gd-wolfe": GD(line_search="wolfe"),
+    "gd-fixed": GD(step_size=0.15),
+    "gd-schedule": GD(step_size=InverseTime(0.2, delay=2000)),
     "pgd": PGD(step_size=0.2),
     "pgd-halving": PGD(step_size=0.2, halve_every=500),
     "pgd-fixed": PGD(step_size=0.05, backtracking=False),
@@ -63,7 +79,7 @@ def test_every_solver_solves_every_problem(solver: str, problem: str) -> None:
         assert np.all(np.diff(result.history["fun"]) <= 1e-12)
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+@pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg", "gd", "pgd"])
 def test_solvers_pass_their_checker(solver: str) -> None:
     ms.testing.check_solver(solver).raise_for_failure()
 
@@ -75,7 +91,7 @@ def test_active_bounds_are_met_and_their_gradients_do_not_count() -> None:
     assert result.success and result.grad_norm is not None and result.grad_norm < 1e-5
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+@pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg", "gd", "pgd"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_float32_in_float32_out(solver: str, problem: str) -> None:
     made, x0, minimum = PROBLEMS[problem]()
@@ -311,3 +327,84 @@ def test_progress_shows_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_measures_default_to_nothing_known() -> None:
     assert Measures(1.0).extra == {} and Measures(1.0).grad_norm is None
+
+
+def ellipsoid(bound: float, n: int = 40) -> ms.Problem:
+    """The minimum of an ill-conditioned quadratic in a box; its free minimum has entries of about one."""
+    rng = np.random.default_rng(4)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    H, c = (Q * np.logspace(0, 2, n)) @ Q.T, rng.standard_normal(n)
+    f = ms.objective(lambda x: 0.5 * float((x - c) @ H @ (x - c)), lambda x: H @ (x - c))
+    return ms.Problem(BoundedDiagonal(n, bound), f)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "lbfgs-wolfe", "bb", "cg", "cg-hybrid", "gd"])
+def test_active_bounds_cost_no_more_iterations(solver: str) -> None:
+    stop = ms.GradientNorm(1e-8, relative=True) | ms.MaxIterations(4000)
+    inside, at_bounds = (
+        ms.minimize(ellipsoid(bound), np.zeros(40), solver=SOLVERS[solver], stop=stop) for bound in (50.0, 0.5)
+    )
+    assert inside.success and at_bounds.success
+    assert np.sum(np.abs(at_bounds.x) == 0.5) > 10 and np.all(np.abs(inside.x) < 50)
+    assert at_bounds.nit <= 2 * inside.nit
+    f = ellipsoid(0.5).objective
+    oracle = scipy.optimize.minimize(
+        f.value, np.zeros(40), jac=lambda x: f.value_and_gradient(x)[1], bounds=[(-0.5, 0.5)] * 40, tol=1e-14
+    )
+    assert at_bounds.fun == pytest.approx(oracle.fun, rel=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["bb", "cg", "gd", "lbfgs-wolfe"])
+def test_a_run_in_two_parts_is_the_run_in_one(solver: str, tmp_path: Path) -> None:
+    """With the best point of a nonmonotone run in the checkpoint too."""
+    problem, x0, _ = system()
+    whole = ms.minimize(problem, x0, solver=SOLVERS[solver], stop=ms.MaxIterations(12))
+    ms.minimize(problem, x0, solver=SOLVERS[solver], stop=ms.MaxIterations(5), checkpoint=tmp_path)
+    again = ms.minimize(
+        problem, x0, solver=SOLVERS[solver], stop=ms.MaxIterations(12), checkpoint=tmp_path, resume=True
+    )
+    equal(again.x, whole.x)
+    assert (again.fun, again.grad_norm, again.nfev) == (whole.fun, whole.grad_norm, whole.nfev)
+    np.testing.assert_array_equal(again.history["fun"], whole.history["fun"])
+
+
+def test_the_best_point_of_a_nonmonotone_run_is_returned() -> None:
+    """The values of Barzilai–Borwein steps rise now and then; wherever the run ends, the best one counts."""
+    problem = ms.Problem(Euclidean(40), ellipsoid(1.0).objective)
+    rises = 0
+    for n in range(1, 40):
+        result = ms.minimize(problem, np.zeros(40), solver="bb", stop=ms.MaxIterations(n))
+        rises += result.history["fun"][-1] > result.fun
+        assert result.fun == result.history["fun"].min() == problem.objective.value(result.x)
+        assert result.grad_norm in result.history["grad_norm"]
+    assert rises > 3
+
+
+def test_a_point_that_drifted_is_projected_at_the_end() -> None:
+    problem, x0, _ = procrustes()
+
+    class Drifts(LBFGS):
+        def step(self, problem: ms.Problem, state: Any) -> Any:
+            state, measures = super().step(problem, state)
+            return {**state, "x": state["x"] * (1 + 1e-12)}, measures
+
+    drifted = ms.minimize(problem, x0, solver=Drifts(), stop=ms.MaxIterations(4))
+    assert drifted.feasibility < 1e-14
+    assert drifted.feasibility == np.abs(drifted.x.T @ drifted.x - np.eye(3)).max()
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        (lambda: LBFGS(line_search="exact"), r"LBFGS\(line_search='exact'\): line_search must be one of 'armijo'"),
+        (lambda: CG(beta="hs"), r"CG\(beta='hs'\): beta must be one of 'hestenes-stiefel'"),
+        (lambda: CG(restart=0), r"CG\(restart=0\): restart must be a number above zero"),
+        (lambda: BB(step_size="best"), r"BB\(step_size='best'\): step_size must be one of 'alternating'"),
+        (lambda: BB(nonmonotone=1), r"BB\(nonmonotone=1\): nonmonotone must be a number from 0 to below 1"),
+        (lambda: GD(step_size=-1.0), r"GD\(step_size=-1.0\): step_size must be a number above zero"),
+        (lambda: GD(max_trials=0), r"GD\(max_trials=0\): max_trials must be a whole number"),
+    ],
+)
+def test_options_out_of_range_are_refused(made: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        made()

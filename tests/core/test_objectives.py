@@ -122,7 +122,7 @@ def test_building() -> None:
         return anp.sum(x**3)
 
     assert cube.value_and_gradient(np.ones(2))[1].tolist() == [3, 3]  # type: ignore[misc]
-    with pytest.raises(TypeError, match="needs a cost or value_and_gradient"):
+    with pytest.raises(TypeError, match="needs a cost, value_and_gradient or batched"):
         ms.objective()
     with pytest.raises(ValueError, match="unknown backend 'tensorflow'"):
         ms.objective(lambda x: 0.0, backend="tensorflow")

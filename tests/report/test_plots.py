@@ -62,7 +62,7 @@ def test_plots_draw_into_given_or_new_axes_and_label_them(plot: Callable[..., Ax
 
 @pytest.mark.parametrize("against", ["nit", "time", "nfev"])
 def test_convergence_draws_the_columns(ax: Axes, against: str) -> None:
-    (line,) = plot_convergence(HISTORY, ax, against=against).get_lines()
+    (line,) = plot_convergence(HISTORY, ax, x=against).get_lines()
     assert line.get_ydata().tolist() == HISTORY["fun"]  # type: ignore[union-attr]
     assert line.get_xdata().tolist() == (HISTORY | {"nit": [0, 1, 2]})[against]  # type: ignore[union-attr]
     assert ax.get_xlabel() == {"nit": "iteration", "time": "time (s)", "nfev": "evaluations"}[against]
@@ -83,6 +83,25 @@ def test_convergence_of_every_kind_of_result() -> None:
     for source, history in sources:
         (line,) = plot_convergence(source).get_lines()
         assert np.array_equal(line.get_ydata(), history["fun"])
+
+
+def test_several_runs_by_name_share_the_axes_and_get_a_legend(ax: Axes) -> None:
+    other = {"fun": [3.0, 1.0], "time": [0.0, 0.1], "feasibility": [0.5, 0.0], "grad_norm": [1.0, 0.1], "nfev": [1, 2]}
+    runs = {"$one": HISTORY, "two": other}
+    lines = plot_convergence(runs, ax, x="time", y="gap").get_lines()
+    np.testing.assert_array_equal(lines[0].get_ydata(), [2.0, 1.0, 0.5])
+    np.testing.assert_array_equal(lines[1].get_ydata(), [2.0, np.nan])
+    assert ax.get_yscale() == "log" and ax.get_title() == "Objective above the lowest against time"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"\$one", "two"]
+    assert len({line.get_color() for line in lines}) == 2
+    problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: float(x @ x), lambda x: 2 * x))
+    results = {name: ms.minimize(problem, np.ones(2), solver=name) for name in ("lbfgs", "pgd")}
+    for y in ("fun", "grad_norm", "nfev"):
+        first, second = plot_convergence(results, x="nfev", y=y).get_lines()
+        np.testing.assert_array_equal(first.get_xdata(), results["lbfgs"].history["nfev"])
+        np.testing.assert_array_equal(second.get_ydata(), results["pgd"].history[y])
+    with pytest.raises(ValueError, match="no column 'feasibility'"):
+        plot_convergence(runs, y="feasibility")
 
 
 def test_gradient_norm_is_logarithmic_and_leaves_zeros_out(ax: Axes) -> None:

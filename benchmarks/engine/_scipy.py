@@ -1,0 +1,62 @@
+"""scipy's L-BFGS-B in the race: orthonormal columns are the Q factor of free matrices, bounds are its own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from numpy.typing import NDArray
+
+from manifoldseq.manifolds import BoundedDiagonal
+
+from ._measure import Ended, Oracle, Outcome, factors, like, parts
+from ._problems import Case
+
+Array = NDArray[Any]
+
+
+def lbfgsb(case: Case, limit: float) -> Outcome:
+    """Minimize over the free matrices from the same start, where Y = Q and R = I."""
+    oracle = Oracle(case, limit)
+    shapes = [part.shape for part in parts(case.start)]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    bounded = [isinstance(factor, BoundedDiagonal) for factor in factors(case.manifold)]
+
+    def both(flat: Array) -> tuple[float, Array]:
+        free = [part.reshape(shape) for part, shape in zip(np.split(flat, ends), shapes, strict=True)]
+        pairs = [(y, None) if b else _signed_qr(y) for y, b in zip(free, bounded, strict=True)]
+        value, egrad = oracle.fused(like(case.start, [x for x, _ in pairs]))
+        pulled = [g if R is None else _through_qr(x, R, g) for (x, R), g in zip(pairs, parts(egrad), strict=True)]
+        return value, np.concatenate([g.ravel() for g in pulled])
+
+    limits = []
+    for factor, shape in zip(factors(case.manifold), shapes, strict=True):
+        box = (-factor.bound, factor.bound) if isinstance(factor, BoundedDiagonal) else (None, None)
+        limits += [box] * int(np.prod(shape))
+    start = np.concatenate([part.ravel() for part in parts(case.start)])
+    with suppress(Ended):  # the oracle ends the run: no tolerance of the optimizer may end it before
+        scipy.optimize.minimize(
+            both,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=limits if any(bounded) else None,
+            options={"maxiter": 10**6, "maxfun": 10**7, "ftol": 0, "gtol": 0, "maxcor": 10},
+        )
+    return oracle.outcome()
+
+
+def _signed_qr(Y: Array) -> tuple[Array, Array]:
+    Q, R = scipy.linalg.qr(Y, mode="economic", check_finite=False)
+    signs = np.where(np.diag(R) < 0, -1.0, 1.0)
+    return Q * signs, R * signs[:, None]
+
+
+def _through_qr(Q: Array, R: Array, G: Array) -> Array:
+    """Return the gradient in Y of a function of its Q factor (Seeger and others, 2017)."""
+    M = np.tril(-G.T @ Q)
+    M = M + np.tril(M, -1).T
+    return scipy.linalg.solve_triangular(R, (G + Q @ M).T, check_finite=False).T

@@ -1,0 +1,1 @@
+"""Measured figures of hierarchical encoding: ``python -m benchmarks.hierarchical [accuracy] [solvers] [labels] …``."""

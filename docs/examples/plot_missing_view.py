@@ -1,0 +1,52 @@
+"""
+Imputing a missing view
+=======================
+
+Two instruments look at the same objects; the second fails for some. What the first saw tells what the second would have
+seen, as far as they share anything.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from manifoldseq_mpcca import MixturePCCA
+
+rng = np.random.default_rng(0)
+kind = rng.integers(3, size=1500)
+z = rng.standard_normal((1500, 2))
+loadings = rng.standard_normal((3, 2, 9))
+centres = 3 * rng.standard_normal((3, 9))
+rows = np.einsum("nd,ndc->nc", z, loadings[kind]) + centres[kind] + 0.3 * rng.standard_normal((1500, 9))
+X, Y = rows[:, :5], rows[:, 5:]
+train, test = slice(0, 1000), slice(1000, None)
+
+# %%
+# Three kinds of objects, so a mixture of three components. The expectation of Y given X is not linear: which component
+# an object belongs to is told by X as well.
+
+model = MixturePCCA(n_components=3, n_latent=2, n_init=3, random_state=0).fit(X[train], Y[train])
+guess = model.impute(X[test], None)[1]
+
+linear = np.linalg.lstsq(np.c_[X[train], np.ones(1000)], Y[train])[0]
+baseline = np.c_[X[test], np.ones(500)] @ linear
+for name, found in (("mixture", guess), ("linear regression", baseline)):
+    share = np.sum((found - Y[test]) ** 2) / np.sum((Y[test] - Y[train].mean(axis=0)) ** 2)
+    print(f"{name}: {share:.1%} of the variance of Y is missed")
+
+fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.6), sharex=True, sharey=True, layout="constrained")
+for ax, (name, found) in zip(axes, (("mixture", guess), ("linear regression", baseline)), strict=True):
+    ax.scatter(Y[test, 0], found[:, 0], c=kind[test], cmap="tab10", s=8)
+    ax.axline((0, 0), slope=1, color="gray", linewidth=1)
+    ax.set(title=name, xlabel="first column of Y, as it was")
+axes[0].set_ylabel("as it was imputed")
+
+# %%
+# Rows of which one view is missing can also take part in the fit: with NaN in their place and ``missing="em"``, the
+# likelihood is that of what was observed.
+
+holed = Y[train].copy()
+holed[::2] = np.nan
+partly = MixturePCCA(n_components=3, n_latent=2, n_init=3, missing="em", random_state=0).fit(X[train], holed)
+error = np.mean((partly.impute(X[test], None)[1] - Y[test]) ** 2) / np.mean((guess - Y[test]) ** 2)
+print(f"with half of Y missing in the fit, the squared error is {error:.2f} times as large")
+plt.show()

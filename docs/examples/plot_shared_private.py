@@ -1,0 +1,67 @@
+"""
+What two views share, and what is private to each
+=================================================
+
+Handwritten numerals, seen in two ways: by 76 Fourier coefficients and by 64 Karhunen-Loève coefficients. A mixture of
+probabilistic canonical correlation analysers says of each sample what both views know, the latent vector z, and what
+only one of them knows, x - W z.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import manifoldseq as ms
+from manifoldseq_mpcca import MixturePCCA, plot_shared, private_parts
+
+data = ms.hooks.get_dataset("uci-mfeat").loader()
+rows = np.concatenate(data.sequences)
+names = np.array([name.split()[0] for name in data.channel_names])
+X, Y = rows[:, names == "fou"], rows[:, names == "kar"]
+X, Y = ((view - view.mean(axis=0)) / view.std(axis=0) for view in (X, Y))
+digits = data.labels.astype(int)
+
+# %%
+# One component, two latent numbers
+# ---------------------------------
+# With K = 1 it is probabilistic canonical correlation analysis. Nobody told it about the digits; what both views
+# can tell is mostly about them.
+
+model = MixturePCCA(n_components=1, n_latent=2, random_state=0).fit(X, Y)
+Z = model.transform(X, Y)
+
+fig, ax = plt.subplots(figsize=(5.4, 4), layout="constrained")
+points = ax.scatter(*Z[:, :2].T, c=digits, cmap="tab10", s=6)
+ax.set(xlabel="first latent number", ylabel="second latent number", title="Shared by both views")
+fig.colorbar(points, label="digit", ticks=range(10))
+
+# %%
+# How much is shared
+# ------------------
+# The share of each view's variance that the latent vector explains, with four components.
+
+mixture = MixturePCCA(n_components=4, n_latent=4, random_state=0).fit(X, Y).mixture_
+plot_shared(mixture)
+
+# %%
+# The private part
+# ----------------
+# Subtracting what is shared leaves the views less alike in size, but not uncorrelated: the latent vector is only
+# estimated, from both views, and its error is common to both. For K = 1 the canonical correlations of the private parts
+# are even those of the views themselves when the noise is a full covariance.
+
+model = MixturePCCA(n_components=1, n_latent=10, random_state=0).fit(X, Y)
+private = [part[:, 0] for part in private_parts(model.mixture_, X, Y)]
+
+
+def canonical_correlations(a, b):
+    left, right = (np.linalg.svd(view - view.mean(axis=0), full_matrices=False) for view in (a, b))
+    keep = [part[0][:, part[1] > 1e-8 * part[1][0]] for part in (left, right)]
+    return np.linalg.svd(keep[0].T @ keep[1])[1]
+
+
+fig, ax = plt.subplots(figsize=(5.4, 3.2), layout="constrained")
+ax.plot(canonical_correlations(X, Y)[:30], marker="o", label="the views")
+ax.plot(canonical_correlations(*private)[:30], marker="s", label="their private parts")
+ax.set(xlabel="direction", ylabel="canonical correlation", ylim=(0, 1))
+ax.legend()
+plt.show()

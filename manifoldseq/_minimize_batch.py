@@ -1,0 +1,218 @@
+"""Many independent problems over one manifold, solved together in the one loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._iterate import iterate
+from ._minimize import DEFAULT_STOP, _as_point, _compare_shapes, _fingerprint, _generator, _on_manifold, _start
+from ._observers import Observer
+from ._problem import Problem
+from ._result import BatchResult, NotConverged, Point, Run, Status
+from ._stopping import StoppingRule
+from .execution import map_ordered
+from .linalg._tree import freeze, leaves, tree_map
+from .manifolds import Manifold
+from .objectives._counted import Counter, batched_pair
+from .solvers import BatchBB
+from .solvers._batch_bb import Oracle
+from .solvers._rows import Clock, RowRun
+from .storage import Checkpoint
+
+
+def minimize_batch(
+    problem: Problem | Sequence[Problem],
+    x0: Point | BatchResult | str | None = None,
+    *,
+    n_problems: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    stop: StoppingRule | None = None,
+    project: bool = False,
+    observers: Sequence[Observer] = (),
+    checkpoint: Checkpoint | str | Path | None = None,
+    resume: bool = False,
+    seed: int | np.random.Generator | None = None,
+    raise_on_failure: bool = False,
+) -> BatchResult:
+    """Minimize many independent objectives over one manifold together.
+
+    Every problem has its own step sizes and stops by itself; those that are solved leave the computation. It pays where
+    the problems are small: linear algebra over a leading axis costs a fraction of a Python loop.
+
+    Parameters
+    ----------
+    problem : Problem or sequence of Problem
+        One problem whose objective has ``batched(points, which) -> (values, gradients)``, see
+        :func:`manifoldseq.objective`; or one problem per row, all over equal manifolds, evaluated one by one by the
+        executor of the context; or one problem without ``batched``, minimized from many starts.
+    x0 : point, BatchResult, str or None
+        Starts, with a leading axis of length B on every leaf; the result of another run; the name of an initializer;
+        or None: the first initializer of every problem, else random points.
+    n_problems : int, optional
+        B, where neither `x0` nor `problem` says it.
+    options : mapping, optional
+        Of :class:`manifoldseq.solvers.BatchBB`.
+    stop : StoppingRule, optional
+        Asked for every problem by itself, with the time of the whole run. Replaces the default
+        ``GradientNorm(1e-6, relative=True) | MaxIterations(1000)``.
+    project : bool
+        Start from the nearest points of the manifold; otherwise a start off the manifold is refused.
+    observers, checkpoint, resume
+        See :func:`manifoldseq.iterate`; the point of an event holds the best one so far of every problem.
+    seed : int or numpy.random.Generator, optional
+        For initializers and random starts: one child generator per problem.
+    raise_on_failure : bool
+        Raise :class:`NotConverged` unless all are solved.
+
+    Returns
+    -------
+    BatchResult
+
+    Raises
+    ------
+    ValueError
+        For starts of the wrong shape or off the manifold, or manifolds that differ.
+    NotConverged
+        If asked for.
+
+    Examples
+    --------
+    Two hundred nearest matrices with orthonormal columns at once:
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> A = np.random.default_rng(0).standard_normal((200, 6, 2))
+    >>> def batched(X, which):
+    ...     D = X - A[which]
+    ...     return (D * D).sum(axis=(1, 2)), 2 * D
+    >>> problem = ms.Problem(ms.manifolds.Stiefel(6, 2), ms.objective(batched=batched))
+    >>> result = ms.minimize_batch(problem, n_problems=200, seed=0)
+    >>> bool(result.success.all()), bool(np.allclose(result.x, ms.linalg.polar(A), atol=1e-5))
+    (True, True)
+    """
+    problems = _problems(problem)
+    rule = DEFAULT_STOP if stop is None else stop
+    if not isinstance(rule, StoppingRule):
+        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options={options!r}: pass a dict of options of ms.solvers.BatchBB")
+    algorithm = BatchBB(**(options or {}))
+    manifold = problems[0].manifold
+    points = _starts(problems, x0, n_problems, project, _generator(seed))
+    n = len(leaves(points)[0])
+    reference = x0.reference if isinstance(x0, BatchResult) else None
+    run = RowRun(manifold, _oracle(problems, n), algorithm, rule, Clock(), reference)
+    store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    if store is not None and store.fingerprint is None:
+        several = "".join(_fingerprint(each, algorithm) for each in problems)
+        store = dataclasses.replace(store, fingerprint=hashlib.sha256(f"{n} {several}".encode()).hexdigest())
+    done = iterate(
+        run.step,
+        functools.partial(run.start, points),
+        stop=run.clock,
+        observers=observers,
+        checkpoint=store,
+        resume=resume,
+    )
+    result = _result(manifold, done)
+    if raise_on_failure and not result.success.all():
+        raise NotConverged(result)
+    return result
+
+
+def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
+    if not isinstance(problem, Problem | Sequence):
+        raise TypeError(f"minimize_batch needs a Problem or a sequence of them, got {type(problem).__name__}")
+    problems = (problem,) if isinstance(problem, Problem) else tuple(problem)
+    for k, each in enumerate(problems):
+        if not isinstance(each, Problem):
+            raise TypeError(f"minimize_batch needs a Problem or a sequence of them, got {type(each).__name__} at {k}")
+        if each.manifold != problems[0].manifold:
+            raise ValueError(
+                f"problem {k} is over {each.manifold!r}, problem 0 over {problems[0].manifold!r}: "
+                "minimize_batch takes problems over one manifold"
+            )
+        if each.equalities or each.inequalities:
+            raise ValueError("minimize_batch takes no constraints: use minimize(…, solver='augmented-lagrangian')")
+        if not (each.objective.value_and_gradient or (each.objective.batched and len(problems) == 1)):
+            raise ValueError(
+                f"the objective of problem {k} has no gradient: minimize_batch needs batched or value_and_gradient "
+                "(for several problems, the latter of each); give it with ms.objective(…)"
+            )
+    if not problems:
+        raise ValueError("minimize_batch got an empty sequence of problems")
+    return problems
+
+
+def _starts(
+    problems: tuple[Problem, ...], x0: Any, n_problems: int | None, project: bool, rng: np.random.Generator
+) -> Point:
+    manifold = problems[0].manifold
+    known = len(problems) if len(problems) > 1 else n_problems
+    if n_problems is not None and (isinstance(n_problems, bool) or not isinstance(n_problems, Integral)):
+        raise ValueError(f"n_problems={n_problems!r}: use a whole number ≥ 1")
+    if x0 is None or isinstance(x0, str):
+        if known is None or known < 1 or (n_problems is not None and n_problems != known):
+            raise ValueError(f"n_problems={n_problems!r}: say how many problems there are, or give their starts as x0")
+        several = problems * int(known) if len(problems) == 1 else problems
+        made = [_start(each, x0, child, project) for each, child in zip(several, rng.spawn(len(several)), strict=True)]
+        return tree_map(lambda *rows: np.stack(rows), *made)
+    point = _as_point(x0.x if isinstance(x0, BatchResult) else x0)
+    lengths = {len(leaf) if leaf.ndim else 0 for leaf in leaves(point)}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError("the leaves of x0 must have one leading axis of the same length: one start per problem")
+    _compare_shapes(_row_shapes(point), manifold.shape, manifold.names, "a row of x0")
+    n = lengths.pop()
+    if known is not None and n != known:
+        raise ValueError(f"x0 has {n} starts for {known} problems: give one per problem")
+    return _on_manifold(manifold, point, project)
+
+
+def _row_shapes(tree: Any) -> Any:
+    return tuple(_row_shapes(part) for part in tree) if isinstance(tree, tuple) else tree.shape[1:]
+
+
+def _oracle(problems: tuple[Problem, ...], n: int) -> Oracle:
+    """Return the function of rows of points that evaluates the problems they belong to, with checked answers."""
+    batched = problems[0].objective.batched if len(problems) == 1 else None
+    if batched is not None:
+        return lambda points, which: batched_pair(batched, freeze(points), which)
+    counter = Counter()
+    objectives = [counter.wrap(each.objective) for each in problems]
+    if len(objectives) == 1:
+        objectives *= n
+
+    def one_by_one(points: Point, which: np.ndarray) -> tuple[np.ndarray, Point]:
+        def single(k: int) -> tuple[float, Point]:
+            fused = objectives[which[k]].value_and_gradient
+            assert fused is not None
+            return fused(tree_map(lambda leaf: leaf[k], points))
+
+        values, gradients = zip(*map_ordered(single, range(which.size)), strict=True)
+        return np.array(values), tree_map(lambda *rows: np.stack(rows), *gradients)
+
+    return one_by_one
+
+
+def _result(manifold: Manifold, run: Run) -> BatchResult:
+    state = run.state
+    names = [name or run.status.name for name in state["status"].tolist()]
+    return BatchResult(
+        x=tree_map(np.array, state["x"]),
+        fun=state["fun"].copy(),
+        grad_norm=state["grad_norm"].copy(),
+        status=tuple(Status[name] for name in names),
+        nit=state["nit"].copy(),
+        nfev=state["nfev"].copy(),
+        time=run.time,
+        feasibility=np.asarray(manifold.feasibility(state["x"])),
+        history=run.history,
+        reference=state["first"][1].copy(),
+    )

@@ -1,0 +1,242 @@
+"""The executor on a cluster: recipes go out, results come back; nothing is scattered, so any worker may die."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from ._blas import one_blas_thread
+from ._executors import SERIAL, Executor
+from ._shards import Shards
+
+S = TypeVar("S")
+T = TypeVar("T")
+R = TypeVar("R")
+
+ANSWER_SECONDS = 5.0  # for a scheduler to answer, and for its first worker to be there
+_PATIENCE_SECONDS = 1.0  # between looks whether the workers that hold shards are still alive
+_REVIEW_SECONDS = 10.0  # between looks whether there are new ones
+_LIVES = 4  # how often an evaluation may lose a worker; more is no accident
+_CHUNKS_PER_THREAD = 4  # enough to even out tasks of different lengths; each chunk costs a few milliseconds
+_HEAVY = 1 << 20  # bytes of a function's closure above which it travels once per thread, not once per chunk
+
+
+class _Home(NamedTuple):
+    """A worker, and a future there whose value loads shards when they are first asked for."""
+
+    address: str
+    shards: Any
+
+
+class _WorkerLost(Exception):
+    pass
+
+
+class _Dask:
+    """Tasks in chunks, and shards dealt out to homes, about one per thread of the workers.
+
+    Chunks and homes depend on the cluster; what a task computes and where its result goes do not. Dask itself computes
+    the chunks of a dead worker again. Tasks on shards are bound to their worker, so that none is loaded twice; dask
+    would let them wait for ever once that is gone, so its homes are then dealt to others.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._threads: dict[str, int] = client.nthreads()
+        self._seen = time.monotonic()
+        self._homes: WeakKeyDictionary[Shards[Any], list[_Home]] = WeakKeyDictionary()
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
+        code = _dumps(function)
+        wanted = sum(self._threads.values()) * (1 if len(code) > _HEAVY else _CHUNKS_PER_THREAD)
+        size = -(-len(tasks) // max(1, wanted))
+        chunks = [_dumps(tasks[start : start + size]) for start in range(0, len(tasks), size)]
+        parts = self._gather(self._client.map(_run, [code] * len(chunks), chunks, pure=False))
+        return [result for part in parts for result in part]
+
+    def map_shards(
+        self, shards: Shards[S], function: Callable[[S, T], R], tasks: Sequence[tuple[int, T]], /
+    ) -> list[R]:
+        for _ in range(_LIVES):
+            homes = self._settled(shards)
+            dealt: dict[int, list[int]] = {}
+            for position, (number, _) in enumerate(tasks):
+                dealt.setdefault(number % len(homes), []).append(position)
+            calls = [_dumps((function, [tasks[position] for position in positions])) for positions in dealt.values()]
+            futures = [
+                self._submit(homes[home].address, _run_on_shards, homes[home].shards, call)
+                for home, call in zip(dealt, calls, strict=True)
+            ]
+            with suppress(_WorkerLost):
+                results: dict[int, R] = {}
+                for positions, part in zip(dealt.values(), self._gather(futures, homes), strict=True):
+                    results.update(zip(positions, part, strict=True))
+                return [results[position] for position in range(len(tasks))]
+        raise RuntimeError(
+            f"{_LIVES} times in a row a worker died while it computed on shards: "
+            "see its log, and give workers more memory or shards fewer data"
+        )
+
+    def _settled(self, shards: Shards[Any]) -> list[_Home]:
+        """Return the homes of shards; those on workers that are gone, or too many for theirs, are moved first."""
+        if time.monotonic() - self._seen > _REVIEW_SECONDS or not self._threads:
+            self._look()
+        before = self._homes.get(shards)
+        old = [None] * min(sum(self._threads.values()), len(shards)) if before is None else before
+        addresses = _deal([home and home.address for home in old], self._threads)
+        recipes = None
+        homes = []
+        for home, address in zip(old, addresses, strict=True):
+            if home is None or home.address != address:
+                recipes = recipes or _dumps(shards)
+                home = _Home(address, self._submit(address, pickle.loads, recipes))
+            homes.append(home)
+        self._homes[shards] = homes
+        return homes
+
+    def _look(self) -> None:
+        self._client.wait_for_workers(1)
+        self._threads = self._client.nthreads()
+        self._seen = time.monotonic()
+
+    def _submit(self, address: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._client.submit(function, *arguments, workers=[address], pure=False)
+
+    def _gather(self, futures: list[Any], homes: Sequence[_Home] = ()) -> list[Any]:
+        try:
+            return self._client.sync(self._watched, futures, {home.address for home in homes})
+        except BaseException as error:
+            try:
+                if isinstance(error, _WorkerLost):
+                    self._look()
+                elif isinstance(error, Exception):
+                    for future in futures:
+                        future.result()  # raises the first failure in the order of the tasks, as everywhere
+                raise
+            finally:
+                self._client.cancel(futures)
+
+    async def _watched(self, futures: list[Any], addresses: set[str]) -> list[Any]:
+        """Return the results, or raise when one of the workers that they are bound to is gone."""
+        gathering = asyncio.ensure_future(self._client.gather(futures, asynchronous=True))
+        try:
+            while not (await asyncio.wait([gathering], timeout=_PATIENCE_SECONDS))[0]:
+                if addresses and not addresses <= (await self._client.nthreads()).keys():
+                    raise _WorkerLost
+            return gathering.result()
+        finally:
+            gathering.cancel()
+
+
+def _deal(homes: Sequence[str | None], threads: dict[str, int]) -> list[str]:
+    """Return an address for every home: the one it has if it lives and has a thread to spare, else the emptiest."""
+    load = dict.fromkeys(sorted(threads), 0)
+    dealt = dict.fromkeys(range(len(homes)), "")
+    for number, address in enumerate(homes):
+        if address in load and load[address] < threads[address]:
+            dealt[number] = address
+            load[address] += 1
+    for number in [number for number, address in dealt.items() if not address]:
+        dealt[number] = min(load, key=lambda worker: (load[worker] + 1) / threads[worker])
+        load[dealt[number]] += 1
+    return list(dealt.values())
+
+
+def _run(code: bytes, chunk: bytes) -> list[Any]:
+    function = pickle.loads(code)
+    with one_blas_thread():
+        return [function(task) for task in pickle.loads(chunk)]
+
+
+def _run_on_shards(shards: Shards[Any], call: bytes) -> list[Any]:
+    function, tasks = pickle.loads(call)
+    with one_blas_thread():
+        return [function(shards.here(number), argument) for number, argument in tasks]
+
+
+def _dumps(value: Any) -> bytes:
+    try:
+        return import_module("cloudpickle").dumps(value)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise TypeError(
+            f"this cannot be sent to a worker ({error}): use functions and data that can be pickled, "
+            "or the executors 'serial' and 'threads'"
+        ) from error
+
+
+@contextmanager
+def connected(where: Any, security: Any) -> Iterator[Executor]:
+    """Yield the executor on the cluster at an address; inside one of its own tasks, the serial one."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError as error:
+        raise ImportError("clusters need dask.distributed: run `pip install 'manifoldseq[dask]'`") from error
+    if _is_task(distributed):
+        yield SERIAL
+        return
+    if isinstance(where, distributed.Client):
+        context: Any = nullcontext(where)
+    else:
+        context = _client(distributed, where, security)
+    # a function may carry its data: slower than a recipe, but no reason for a warning
+    without_warning = import_module("dask.config").set
+    with context as client, without_warning({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        try:
+            client.wait_for_workers(1, timeout=ANSWER_SECONDS)
+        except TimeoutError as error:
+            raise ConnectionError(
+                f"the scheduler at {client.scheduler.address} has no workers: start some with `dask worker ADDRESS`"
+            ) from error
+        yield _Dask(client)
+
+
+def _is_task(distributed: Any) -> bool:
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def _client(distributed: Any, where: Any, security: Any) -> Any:
+    if where is None:
+        raise ValueError(
+            "using('dask', …) needs the address of a scheduler, such as 'tcp://127.0.0.1:8786', or a cluster"
+        )
+    if isinstance(where, str):
+        _knock(where)
+    try:
+        return distributed.Client(where, timeout=ANSWER_SECONDS, security=security, set_as_default=False)
+    except OSError as error:
+        raise ConnectionError(_no_answer(where, error)) from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"no connection to the dask scheduler {where!r} can be made: {error}") from error
+
+
+def _knock(address: str) -> None:
+    """Connect and hang up: where no scheduler greets, a client would wait, even for ever, and leave a thread behind."""
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:  # of a port that is no number
+        host = port = None
+    if host is None or port is None:
+        raise ValueError(f"{address!r} is not the address of a dask scheduler: write it like 'tcp://127.0.0.1:8786'")
+    try:
+        with socket.create_connection((host, port), ANSWER_SECONDS) as connection:
+            if parts.scheme == "tcp" and not connection.recv(1):  # with TLS it is the client who speaks first
+                raise ConnectionResetError("what listens there hung up")
+    except OSError as error:
+        raise ConnectionError(_no_answer(address, error)) from error
+
+
+def _no_answer(address: Any, error: OSError) -> str:
+    return f"no dask scheduler answers at {address!r} ({error}): check the address, or start one with `dask scheduler`"

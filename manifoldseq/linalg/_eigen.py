@@ -1,0 +1,14 @@
+"""Eigenvalues of symmetric matrices that may have left the range of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def eigh(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``numpy.linalg.eigh(M)``; NaN for a matrix that is not finite, where NumPy raises for the whole batch."""
+    finite = np.all(np.isfinite(M), axis=(-2, -1), keepdims=True)
+    if finite.all():
+        return np.linalg.eigh(M)
+    w, V = np.linalg.eigh(np.where(finite, M, 0))
+    return np.where(finite[..., 0], w, np.nan), np.where(finite, V, np.nan)

@@ -1,0 +1,256 @@
+"""Manifolds of pymanopt among ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ..linalg._tree import dtype_of, leaves, norm, shapes, tree_map
+from ._base import Manifold, _leaf_shapes
+from ._fixed_rank import FixedRankVectors
+from ._product import Product
+from ._pymanopt import numpy_random, pymanopt
+
+
+def from_pymanopt(manifold: Any) -> Manifold:
+    """Return a manifold of pymanopt as one that our solvers, checkers and problems take.
+
+    Parameters
+    ----------
+    manifold : pymanopt.manifolds.manifold.Manifold
+        With real points. A ``Product`` becomes our :class:`Product`, factor by factor.
+
+    Returns
+    -------
+    Manifold
+        Points are arrays or tuples of arrays where pymanopt has lists; tangent vectors are in ambient coordinates,
+        whatever pymanopt keeps them in (skew-symmetric matrices on SO(n), three blocks on the fixed-rank matrices, here
+        ``(du, ds, dvt)``). A manifold that :func:`to_pymanopt` made comes back as it was.
+
+    Raises
+    ------
+    TypeError
+        If `manifold` is none of pymanopt's, has complex points, or lacks a method that every solver needs.
+
+    Notes
+    -----
+    Retractions are pymanopt's own (``"pymanopt"``) and, where there is one, ``"exp"``. Every operation works on one
+    point at a time; leading axes are a loop. ``nearest`` retracts the zero vector, which leads to the manifold from
+    near it (to the nearest point, or to that of a QR factorization), and ``feasibility`` is how far that moves a point:
+    where an open set ends, as of positive definite matrices, is not seen. Random numbers come from ours; the state of
+    ``numpy.random`` is put back. Where pymanopt has no transport, vectors are projected. The Hessian of ``Product`` is
+    right with factors such as SO(n), which pymanopt 2.2.1 forgets to embed. Where manifoldseq has the manifold itself,
+    that one is faster.
+
+    Examples
+    --------
+    >>> import numpy as np, pymanopt, manifoldseq as ms
+    >>> M = ms.from_pymanopt(pymanopt.manifolds.Oblique(3, 4))
+    >>> M.dim, M.shape
+    (8, (3, 4))
+    """
+    theirs = pymanopt().manifolds
+    if isinstance(manifold, pymanopt().Problem):
+        raise TypeError("from_pymanopt takes a manifold: of a whole problem, use ms.Problem.from_pymanopt(problem)")
+    if not isinstance(manifold, theirs.manifold.Manifold):
+        raise TypeError(
+            f"from_pymanopt needs a manifold such as pymanopt.manifolds.Stiefel(5, 2), got {type(manifold).__name__}"
+        )
+    from ._pymanopt_manifold import OurManifold
+
+    if isinstance(manifold, OurManifold):
+        return manifold.manifold
+    if isinstance(manifold, theirs.Product):
+        return Product(*map(from_pymanopt, manifold.manifolds))
+    return TheirManifold(manifold)
+
+
+@dataclass(frozen=True, repr=False)
+class TheirManifold(Manifold):
+    """A manifold of pymanopt behind our operations; made by ``ms.from_pymanopt``."""
+
+    theirs: Any
+    metric: ClassVar[str] = "pymanopt"  # type: ignore[misc]
+    vectors: Any = field(init=False, compare=False)
+    shapes: Any = field(init=False, compare=False)
+    retractions: Any = field(init=False, compare=False)  # type: ignore[assignment]
+    has_hessian: bool = field(init=False, compare=False)
+    has_transport: bool = field(init=False, compare=False)
+    quotient: Any = field(init=False, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        theirs, manifolds = self.theirs, pymanopt().manifolds
+        fixed_rank = isinstance(theirs, manifolds.FixedRankEmbedded)
+        object.__setattr__(self, "vectors", FixedRankVectors() if fixed_rank else EmbeddedVectors(theirs))
+        with numpy_random(np.random.default_rng(0)):
+            point = theirs.random_point()
+            vector = theirs.random_tangent_vector(point)
+        x = _tuple(point)
+        if any(leaf.dtype.kind == "c" for leaf in leaves(x)):
+            raise TypeError(f"{theirs} of pymanopt has complex points: manifoldseq works with real ones only")
+        object.__setattr__(self, "shapes", shapes(x))
+        u = self.vectors.to_ours(point, vector)
+        for method, *arguments in ("euclidean_to_riemannian_gradient", point, u), ("retraction", point, vector):
+            if not _implements(theirs, method, *arguments):
+                raise TypeError(f"{theirs} of pymanopt does not implement {method}, which every solver needs")
+        exact = not isinstance(theirs, manifolds.manifold.RetrAsExpMixin) and _implements(theirs, "exp", point, vector)
+        object.__setattr__(self, "retractions", ("pymanopt", "exp") if exact else ("pymanopt",))
+        curved = not fixed_rank and _implements(theirs, "euclidean_to_riemannian_hessian", point, u, u, vector)
+        object.__setattr__(self, "has_hessian", curved)
+        object.__setattr__(self, "has_transport", _implements(theirs, "transport", point, point, vector))
+        quotients = manifolds.Grassmann | manifolds.PSDFixedRank | manifolds.Elliptope
+        object.__setattr__(self, "quotient", isinstance(theirs, quotients))
+
+    def __repr__(self) -> str:
+        return f"from_pymanopt({self.theirs})"
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.shapes
+
+    @property
+    def dim(self) -> int:
+        return int(self.theirs.dim)
+
+    @property
+    def second_order(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.retractions[1:]
+
+    def project(self, x: Point, u: Point) -> Point:
+        return self._each(lambda x, u: self.vectors.project(x, u), x, u)
+
+    def inner(self, x: Point, u: Point, v: Point) -> Any:
+        def inner(x: Point, u: Point, v: Point) -> np.ndarray:
+            return np.asarray(self.theirs.inner_product(*self._theirs(x, u, v)), dtype=float)
+
+        total = self._each(inner, x, u, v, cast=False)
+        return float(total) if total.ndim == 0 else total
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        def gradient(x: Point, g: Point) -> Point:
+            u = self.vectors.to_ours(x, self.theirs.euclidean_to_riemannian_gradient(x, g))
+            return self.vectors.project(x, u) if self.quotient else u  # pymanopt counts on an invariant function
+
+        return self._each(gradient, x, egrad)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        if not self.has_hessian:
+            raise NotImplementedError(
+                f"{self.theirs} of pymanopt has no Hessian: use a solver without one, or tr with "
+                'hessian="finite-difference"'
+            )
+
+        def hessian(x: Point, g: Point, h: Point, u: Point) -> Point:
+            x, u = self._theirs(x, u)
+            return self.vectors.to_ours(x, self.theirs.euclidean_to_riemannian_hessian(x, g, h, u))
+
+        return self._each(hessian, x, egrad, ehess, u)
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        move = self.theirs.exp if self._kind(kind) == "exp" else self.theirs.retraction
+        return self._each(lambda x, u: self.vectors.arrived(x, _tuple(move(*self._theirs(x, u)))), x, u)
+
+    def transport(self, x: Point, y: Point, u: Point) -> Point:
+        def transport(x: Point, y: Point, u: Point) -> Point:
+            if not self.has_transport:
+                return self.vectors.project(y, u)
+            x, u = self._theirs(x, u)
+            return self.vectors.to_ours(y, self.theirs.transport(x, y, u))
+
+        return self._each(transport, x, y, u)
+
+    def nearest(self, x: Point) -> Point:
+        return self._each(lambda x: self.vectors.nearest(x), x)
+
+    def feasibility(self, x: Point) -> Any:
+        def moved(x: Point) -> np.ndarray:
+            y = self.vectors.nearest(x)
+            return np.array(max(float(np.max(np.abs(a - b))) for a, b in zip(leaves(x), leaves(y), strict=True)))
+
+        worst = self._each(moved, x, cast=False)
+        return float(worst) if worst.ndim == 0 else worst
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        with numpy_random(rng):
+            return tree_map(lambda leaf: np.array(leaf, dtype=dtype), _tuple(self.theirs.random_point()))
+
+    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+        with numpy_random(rng):
+            u = self._each(lambda x: self.vectors.to_ours(x, self.theirs.random_tangent_vector(x)), x)
+        scale = dtype_of(x).type(max(self.dim, 1) ** 0.5 / max(norm(u), 1e-300))  # theirs are of length one
+        return tree_map(lambda leaf: scale * leaf, u)
+
+    def _theirs(self, x: Point, *vectors: Point) -> tuple[Any, ...]:
+        return x, *(self.vectors.to_theirs(x, u) for u in vectors)
+
+    def _each(self, operation: Callable[..., Any], x: Point, *trees: Point, cast: bool = True) -> Any:
+        """Apply an operation at every point over the leading axes; its result in the dtype of the point."""
+        first, shape = leaves(x)[0], _leaf_shapes(self.shape)[0]
+        axes = first.shape[: first.ndim - len(shape)]
+
+        def at(*where: int) -> Any:
+            result = operation(*(tree_map(lambda leaf: leaf[where], tree) for tree in (x, *trees)))
+            return tree_map(lambda like, leaf: np.asarray(leaf, like.dtype), x, result) if cast else result
+
+        if not axes:
+            return at()
+        results = [at(*where) for where in np.ndindex(*axes)]
+        return tree_map(lambda *parts: np.stack(parts).reshape(*axes, *parts[0].shape), *results)
+
+
+def has_hessian(manifold: Manifold) -> bool:
+    """Return whether Euclidean Hessian products become Riemannian ones, in every factor."""
+    if isinstance(manifold, Product):
+        return all(map(has_hessian, manifold.factors))
+    return not isinstance(manifold, TheirManifold) or manifold.has_hessian
+
+
+def hessian_direction(theirs: Any, x: Point, u: Any) -> Any:
+    """Return what `euclidean_hessian` of a pymanopt problem takes for an ambient tangent vector, which it embeds."""
+    manifolds = pymanopt().manifolds
+    if type(theirs).embedding is manifolds.manifold.Manifold.embedding:
+        return u
+    if isinstance(theirs, manifolds.Product):
+        return [hessian_direction(f, a, b) for f, a, b in zip(theirs.manifolds, x, u, strict=True)]
+    return theirs.projection(x, u)
+
+
+class EmbeddedVectors:
+    """Tangent vectors that pymanopt keeps as arrays: in ambient coordinates, or brought there by its `embedding`."""
+
+    def __init__(self, theirs: Any) -> None:
+        self.theirs = theirs
+        manifolds = pymanopt().manifolds
+        self.ambient = type(theirs).embedding is manifolds.manifold.Manifold.embedding
+        self.linear = isinstance(theirs, manifolds.Symmetric | manifolds.SkewSymmetric)
+
+    def to_theirs(self, x: Any, u: Any) -> Any:
+        return u if self.ambient else self.theirs.projection(x, u)
+
+    def to_ours(self, x: Any, vector: Any) -> Any:
+        return vector if self.ambient else self.theirs.embedding(x, vector)
+
+    def project(self, x: Any, u: Any) -> Any:
+        return self.to_ours(x, self.theirs.projection(x, u))
+
+    def arrived(self, x: Any, y: Any) -> Any:
+        return y
+
+    def nearest(self, x: Any) -> Any:
+        return self.theirs.projection(x, x) if self.linear else self.theirs.retraction(x, self.theirs.zero_vector(x))
+
+
+def _tuple(point: Any) -> Point:
+    return tuple(map(_tuple, point)) if isinstance(point, list | tuple) else np.asarray(point)
+
+
+def _implements(theirs: Any, method: str, *arguments: Any) -> bool:
+    try:
+        getattr(theirs, method)(*arguments)
+    except NotImplementedError:
+        return False
+    return True

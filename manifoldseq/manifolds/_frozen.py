@@ -1,0 +1,84 @@
+"""A manifold that no step leaves the point of: a factor kept at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ..linalg._tree import dtype_of, tree_map
+from ._base import Manifold
+
+ON = 1e-6
+
+
+@dataclass(frozen=True)
+class Frozen(Manifold):
+    """The points of a manifold, each by itself: the tangent spaces are {0}, so that every solver stays at its start.
+
+    As a factor of a product it keeps that factor's array bit by bit; :meth:`manifoldseq.Problem.freeze` makes it one.
+
+    Parameters
+    ----------
+    manifold : Manifold
+        Where the points lie: ``nearest``, ``feasibility`` and ``random_point`` are its own, but a point that is off it
+        by at most 1e-6 is its own nearest one.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Frozen(ms.manifolds.Stiefel(3, 2))
+    >>> X = np.eye(3, 2)
+    >>> M.dim, M.retract(X, M.project(X, np.ones((3, 2)))) is X
+    (0, True)
+    """
+
+    manifold: Manifold
+    retractions: ClassVar[tuple[str, ...]] = ("stay",)
+    second_order: ClassVar[tuple[str, ...]] = ("stay",)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.manifold, Manifold):
+            raise TypeError(f"Frozen({self.manifold!r}) needs a manifold such as ms.manifolds.Stiefel(5, 2)")
+
+    @property
+    def dim(self) -> int:
+        return 0
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.manifold.shape
+
+    @property
+    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        return self.manifold.names
+
+    def project(self, x: Point, u: Point) -> Point:
+        return tree_map(np.zeros_like, u)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return tree_map(np.zeros_like, u)
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        self._kind(kind)
+        return x
+
+    def nearest(self, x: Point) -> Point:
+        on = np.asarray(self.manifold.feasibility(x)) <= max(ON, 100 * float(np.finfo(dtype_of(x)).eps))
+        if on.all():
+            return x
+        return tree_map(
+            lambda a, b: np.where(on.reshape(*on.shape, *[1] * (a.ndim - on.ndim)), a, b), x, self.manifold.nearest(x)
+        )
+
+    def feasibility(self, x: Point) -> Any:
+        return self.manifold.feasibility(x)
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return self.manifold.random_point(rng, dtype)
+
+    def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
+        return lambda step: x

@@ -1,0 +1,73 @@
+"""The Grassmann manifold: subspaces, kept as orthonormal bases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .._result import Point
+from ._base import size
+from ._geodesics import grassmann_geodesic
+from ._stiefel import _OrthonormalColumns
+
+
+@dataclass(frozen=True)
+class Grassmann(_OrthonormalColumns):
+    """Subspaces of dimension p of R^n; a point is an n×p matrix whose orthonormal columns span one.
+
+    Use it in place of :class:`Stiefel` when the objective depends on the subspace only, ``f(X Q) = f(X)`` for every
+    orthogonal Q: no step is spent on turning the basis, and minimizers are isolated. A function that tells X from X Q
+    is not a function on this manifold.
+
+    Parameters
+    ----------
+    n, p : int
+        With n ≥ p.
+
+    Raises
+    ------
+    ValueError
+        If n < p.
+
+    Notes
+    -----
+    Tangent vectors are horizontal, ``XᵀU = 0``, with the embedded metric. Retractions ``"polar"`` (default), ``"qr"``,
+    ``"cayley"`` and ``"exp"`` (the geodesic), all of second order; no n×n matrix is formed where n > 2p. Source:
+    Edelman, Arias, Smith, "The geometry of algorithms with orthogonality constraints", 1998.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> S = np.diag([4.0, 3.0, 2.0, 1.0])
+    >>> f = ms.objective(lambda X: -float(np.sum(X * (S @ X))), lambda X: -2 * S @ X)
+    >>> result = ms.minimize(ms.Problem(ms.manifolds.Grassmann(4, 2), f), seed=0)
+    >>> round(result.fun, 6)
+    -7.0
+    """
+
+    n: int
+    p: int
+    second_order: ClassVar[tuple[str, ...]] = _OrthonormalColumns.retractions
+    quotient: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        size("Grassmann", n=self.n, p=self.p)
+        if self.n < self.p:
+            raise ValueError(f"Grassmann(n={self.n}, p={self.p}): R^{self.n} has no subspace of dimension {self.p}")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.p
+
+    @property
+    def dim(self) -> int:
+        return self.p * (self.n - self.p)
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u - x @ (x.swapaxes(-1, -2) @ u)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return self.project(x, ehess - u @ (x.swapaxes(-1, -2) @ egrad))
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        return grassmann_geodesic(x, u) if kind == "exp" else super().retract(x, u, kind)

@@ -1,0 +1,171 @@
+"""Open sets of arrays whose entries each run along a line: positive numbers, and the inside of a box."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ._base import Manifold, size
+from ._geodesics import growth
+
+
+class _Entrywise(Manifold):
+    """Arrays with entries x(z) of a line z each; the metric is that of z, in which every geodesic is straight.
+
+    With the rate ``s(x) = dx/dz``: ``<u, v> = Σ u v / s²``. No bound is ever active: it is infinitely far away.
+    """
+
+    retractions: ClassVar[tuple[str, ...]] = ("exp",)
+    second_order: ClassVar[tuple[str, ...]] = ("exp",)
+
+    @abstractmethod
+    def _rate(self, x: Point) -> Point:
+        """Return dx/dz."""
+
+    @abstractmethod
+    def _bend(self, x: Point) -> Any:
+        """Return the derivative of the rate by x."""
+
+    @abstractmethod
+    def _moved(self, x: Point, z: Point) -> Point:
+        """Return the entries after a move of z along the line, inside."""
+
+    @abstractmethod
+    def _outside(self, x: Point) -> Point:
+        """Return by how much each entry is out, negative inside."""
+
+    @property
+    def dim(self) -> int:
+        return math.prod(self.shape)
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u
+
+    def inner(self, x: Point, u: Point, v: Point) -> Any:
+        rate = self._rate(x)
+        return super().inner(x, u / rate, v / rate)
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        rate = self._rate(x)
+        return rate * (rate * egrad)  # the square may leave the range of numbers
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        rate = self._rate(x)
+        return rate * (rate * ehess + self._bend(x) * egrad * u)
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        self._kind(kind)
+        return self._moved(x, u / self._rate(x))
+
+    def transport(self, x: Point, y: Point, u: Point) -> Point:
+        return u * (self._rate(y) / self._rate(x))
+
+    def feasibility(self, x: Point) -> Any:
+        out = self._outside(x).max(axis=tuple(range(-len(self.shape), 0)))
+        violation = np.where(out < 0, 0.0, 1.0 + out)
+        return float(violation) if violation.ndim == 0 else violation
+
+    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+        return self._rate(x) * rng.standard_normal(x.shape).astype(x.dtype)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Positive(_Entrywise):
+    """Arrays of positive numbers: variances, weights, scales.
+
+    Steps multiply, so that a problem looks the same in any unit and no step leaves the set. Where zeros are expected at
+    the optimum the iterates only approach them; then use bounds.
+
+    Parameters
+    ----------
+    *shape : int
+        ``Positive(3)`` are vectors of length 3.
+
+    Notes
+    -----
+    Affine-invariant metric ``<u, v> = Σ u v / x²``, that of log x; the retraction ``"exp"``, ``x exp(u / x)``, is its
+    geodesic (one step multiplies by at most 1/√eps), the transport is the parallel one. The set is open:
+    ``feasibility`` is one or more where an entry is not positive, and ``nearest`` puts the rounding unit there.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Positive(2)
+    >>> M.retract(np.array([1.0, 10.0]), np.array([1.0, 10.0])).round(3).tolist()
+    [2.718, 27.183]
+    """
+
+    sizes: tuple[int, ...]
+    metric: ClassVar[str] = "affine-invariant"  # type: ignore[misc]
+
+    def __init__(self, *shape: int) -> None:
+        if not shape:
+            raise ValueError("Positive() needs at least one size, such as Positive(3)")
+        size("Positive", **{f"shape[{k}]": n for k, n in enumerate(shape)})
+        object.__setattr__(self, "sizes", tuple(int(n) for n in shape))
+
+    def __repr__(self) -> str:
+        return f"Positive({', '.join(map(str, self.shape))})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sizes
+
+    def nearest(self, x: Point) -> Point:
+        return np.where(x > 0, x, np.finfo(x.dtype).eps) if not np.all(x > 0) else x
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return np.exp(rng.standard_normal(self.shape)).astype(dtype)
+
+    def _rate(self, x: Point) -> Point:
+        return x
+
+    def _bend(self, x: Point) -> Any:
+        return x.dtype.type(1)
+
+    def _moved(self, x: Point, z: Point) -> Point:
+        return np.maximum(x * growth(z), np.finfo(x.dtype).tiny)
+
+    def _outside(self, x: Point) -> Point:
+        return np.where(x > 0, -1.0, -x)
+
+
+@dataclass(frozen=True)
+class OpenBox(_Entrywise):
+    """The inside of BoundedDiagonal: entries ``x = bound · tanh(z / 2)``, the sigmoid of a free coordinate."""
+
+    n: int
+    bound: float
+    metric: ClassVar[str] = "logit"  # type: ignore[misc]
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.n,)
+
+    def nearest(self, x: Point) -> Point:
+        inside = x.dtype.type(self.bound) * (1 - 2 * np.finfo(x.dtype).eps)
+        return np.clip(x, -inside, inside)
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return self.nearest(rng.uniform(-self.bound, self.bound, self.n).astype(dtype))
+
+    def _rate(self, x: Point) -> Point:
+        bound = x.dtype.type(self.bound)
+        return (bound - x) * (bound + x) / (2 * bound)
+
+    def _bend(self, x: Point) -> Any:
+        return x / x.dtype.type(-self.bound)
+
+    def _moved(self, x: Point, z: Point) -> Point:
+        bound = x.dtype.type(self.bound)
+        a, b = x / bound, np.tanh(z / 2)
+        return self.nearest(bound * (a + b) / (1 + a * b))
+
+    def _outside(self, x: Point) -> Point:
+        bound = x.dtype.type(self.bound)
+        return np.where(np.abs(x) < bound, -1.0, np.abs(x) - bound)

@@ -1,0 +1,52 @@
+"""pymanopt, imported when it is first needed and kept from changing what is not its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+_NUMPY_RANDOM = threading.RLock()
+
+
+def pymanopt() -> Any:
+    """Return the package pymanopt.
+
+    Its first import loads every differentiation library that is installed (seconds with torch and jax) and makes jax
+    compute in double precision everywhere; jax's flag is put back as it was.
+    """
+    if "pymanopt" in sys.modules:
+        return sys.modules["pymanopt"]
+    double = _jax_in_double_precision()
+    try:
+        return import_module("pymanopt")
+    except ImportError as error:
+        raise ImportError(f"pymanopt cannot be imported ({error}): pip install pymanopt") from error
+    finally:
+        if "jax" in sys.modules and _jax_in_double_precision() != double:
+            sys.modules["jax"].config.update("jax_enable_x64", double)
+
+
+def _jax_in_double_precision() -> bool:
+    """Return jax's flag, or what it will be when jax is imported."""
+    if "jax" in sys.modules:
+        return bool(sys.modules["jax"].config.jax_enable_x64)
+    return os.environ.get("JAX_ENABLE_X64", "").lower() in ("y", "yes", "t", "true", "on", "1")
+
+
+@contextmanager
+def numpy_random(rng: np.random.Generator) -> Iterator[None]:
+    """Seed the global generator of numpy, from which pymanopt draws, and put it back; one thread at a time."""
+    with _NUMPY_RANDOM:
+        state = np.random.get_state()
+        np.random.seed(int(rng.integers(2**32)))
+        try:
+            yield
+        finally:
+            np.random.set_state(state)

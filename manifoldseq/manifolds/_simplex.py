@@ -1,0 +1,126 @@
+"""Probability vectors, inside the simplex."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ._base import Manifold, size
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Simplex(Manifold):
+    """Positive arrays that sum to one along the last axis: mixture weights, responsibilities.
+
+    For optima inside the simplex. Where an entry of the optimum is zero the iterates approach it and the gradient norm
+    of this metric vanishes there, whatever the sign of the derivative: start inside, not near a face. Exact zeros need
+    ``inequalities`` of the problem.
+
+    Parameters
+    ----------
+    *shape : int
+        ``Simplex(4)`` are probability vectors of length 4, ``Simplex(100, 4)`` a hundred of them in rows.
+
+    Notes
+    -----
+    Fisher metric ``<u, v> = Σ u v / x``, that of the sphere of radius two under ``x = y²``. Retractions ``"exp"``
+    (default; great circles of y) of second order, and ``"softmax"``, ``x exp(u / x)`` divided by its sum, of first. No
+    entry falls below the rounding unit. ``feasibility`` is one or more where an entry is not positive; ``nearest`` is
+    the Euclidean projection. Source: Sun, Gao, Hong, Mishra, Yin, "Escaping from saddle points on Riemannian
+    manifolds", 2019, and Manopt's ``multinomialfactory``.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> counts = np.array([1.0, 2.0, 5.0])
+    >>> f = ms.objective(lambda x: -float(counts @ np.log(x)), lambda x: -counts / x)
+    >>> ms.minimize(ms.Problem(ms.manifolds.Simplex(3), f), seed=0).x.round(4).tolist()
+    [0.125, 0.25, 0.625]
+    """
+
+    sizes: tuple[int, ...]
+    metric: ClassVar[str] = "fisher"  # type: ignore[misc]
+    retractions: ClassVar[tuple[str, ...]] = ("exp", "softmax")
+    second_order: ClassVar[tuple[str, ...]] = ("exp",)
+
+    def __init__(self, *shape: int) -> None:
+        if not shape:
+            raise ValueError("Simplex() needs at least one size, such as Simplex(3)")
+        size("Simplex", **{f"shape[{k}]": n for k, n in enumerate(shape)})
+        object.__setattr__(self, "sizes", tuple(int(n) for n in shape))
+
+    def __repr__(self) -> str:
+        return f"Simplex({', '.join(map(str, self.shape))})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sizes
+
+    @property
+    def dim(self) -> int:
+        return math.prod(self.shape) - math.prod(self.shape[:-1])
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u - x * _sum(u).astype(u.dtype)
+
+    def inner(self, x: Point, u: Point, v: Point) -> Any:
+        root = np.sqrt(x)
+        return super().inner(x, u / root, v / root)
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        return x * self._centred(x, egrad)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return self.project(x, x * ehess + x.dtype.type(0.5) * u * self._centred(x, egrad))
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        if self._kind(kind) == "softmax":
+            exponent = u / x
+            y = x * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
+        else:
+            root = np.sqrt(x)
+            velocity = u / (2 * root)
+            angle = np.sqrt(_sum(np.square(velocity, dtype=np.float64)))
+            y = (np.cos(angle) * root + np.sinc(angle / np.pi) * velocity) ** 2
+        return _normalized(y).astype(x.dtype, copy=False)
+
+    def transport(self, x: Point, y: Point, u: Point) -> Point:
+        """Return the projection of `u` at `y` on the sphere of √x."""
+        return self.project(y, u * np.sqrt(y / x))
+
+    def nearest(self, x: Point) -> Point:
+        if not np.any(self.feasibility(x)):
+            return x
+        ordered = -np.sort(-x.astype(np.float64, copy=False), axis=-1)
+        thresholds = (np.cumsum(ordered, axis=-1) - 1) / np.arange(1, x.shape[-1] + 1)
+        last = np.sum(ordered > thresholds, axis=-1, keepdims=True) - 1
+        return _normalized(np.maximum(x - np.take_along_axis(thresholds, last, axis=-1), 0)).astype(x.dtype, copy=False)
+
+    def feasibility(self, x: Point) -> Any:
+        axes = tuple(range(-len(self.shape), 0))
+        low = x.min(axis=axes)
+        violation = np.maximum(np.abs(_sum(x) - 1).max(axis=axes), np.where(low > 0, 0, 1 - low))
+        return float(violation) if violation.ndim == 0 else violation
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return _normalized(rng.exponential(size=self.shape)).astype(dtype)
+
+    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+        return self.project(x, np.sqrt(x) * rng.standard_normal(x.shape).astype(x.dtype))
+
+    def _centred(self, x: Point, egrad: Point) -> Point:
+        return egrad - _sum(x * egrad).astype(egrad.dtype)
+
+
+def _sum(x: np.ndarray) -> np.ndarray:
+    return np.add.reduce(x, axis=-1, keepdims=True, dtype=np.float64)
+
+
+def _normalized(x: np.ndarray) -> np.ndarray:
+    """Divide by the sum, no entry below the rounding unit of the dtype."""
+    x = np.maximum(x / _sum(x), np.finfo(x.dtype).eps)
+    return x / _sum(x)

@@ -1,0 +1,62 @@
+"""Rotations: orthogonal matrices of determinant one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ..linalg._polar import orthonormality, qr_retraction
+from ._base import size
+from ._stiefel import Orthogonal, _OrthonormalColumns
+
+
+@dataclass(frozen=True)
+class SpecialOrthogonal(_OrthonormalColumns):
+    """Rotations: orthogonal n×n matrices of determinant +1.
+
+    Use :class:`Orthogonal` where reflections are allowed: no path leads to them from here.
+
+    Parameters
+    ----------
+    n : int
+
+    Notes
+    -----
+    Tangent vectors are ambient, ``U = XΩ`` with skew-symmetric Ω; the metric is the embedded one. Retractions
+    ``"polar"`` (default), ``"cayley"`` and ``"exp"`` are of second order, ``"qr"`` is of first. ``nearest`` is the
+    rotation of the Kabsch algorithm. ``feasibility`` is at least one at a reflection.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> ms.manifolds.SpecialOrthogonal(2).nearest(np.diag([2.0, -1.0])).round(12).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    n: int
+    second_order: ClassVar[tuple[str, ...]] = Orthogonal.second_order
+
+    def __post_init__(self) -> None:
+        size("SpecialOrthogonal", n=self.n)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.n
+
+    def nearest(self, x: Point) -> Point:
+        left, _, right = np.linalg.svd(x.astype(np.float64, copy=False))
+        left[..., -1] *= np.sign(np.linalg.det(left @ right))[..., None]
+        return (left @ right).astype(x.dtype, copy=False)
+
+    def feasibility(self, x: Point) -> Any:
+        det = np.linalg.det(x.astype(np.float64, copy=False))
+        violation = np.maximum(orthonormality(x), np.where(det < 0, 1 - det, 0))
+        return float(violation) if violation.ndim == 0 else violation
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        x = qr_retraction(rng.standard_normal(self.shape))
+        x[:, -1] *= np.sign(np.linalg.det(x))
+        return x.astype(dtype)

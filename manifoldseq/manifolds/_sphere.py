@@ -1,0 +1,160 @@
+"""Arrays of norm one: the sphere, and matrices whose columns lie on it."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._result import Point
+from ._base import Manifold, known_component, size
+
+
+class _UnitNorm(Manifold):
+    """Arrays whose entries have norm one over some of the last axes, with the embedded metric."""
+
+    retractions: ClassVar[tuple[str, ...]] = ("polar", "exp")
+    second_order: ClassVar[tuple[str, ...]] = ("polar", "exp")
+
+    @property
+    @abstractmethod
+    def _axes(self) -> tuple[int, ...]:
+        """The axes, counted from the end, that one norm runs over."""
+
+    def _dot(self, u: Point, v: Point) -> Any:
+        return np.sum(np.multiply(u, v, dtype=np.float64), axis=self._axes, keepdims=True)
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u - x * self._dot(x, u).astype(u.dtype)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return self.project(x, ehess) - u * self._dot(x, egrad).astype(u.dtype)
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        if self._kind(kind) == "polar":
+            return self.nearest(x + u)
+        angle = np.sqrt(self._dot(u, u))
+        return self.nearest(np.cos(angle).astype(x.dtype) * x + np.sinc(angle / np.pi).astype(x.dtype) * u)
+
+    def nearest(self, x: Point) -> Point:
+        with np.errstate(over="ignore"):
+            square = self._dot(x, x)
+        if not np.all(np.isfinite(square) & (square > 1e-250)):  # zero, or squares that leave the range
+            scale = np.abs(x).max(axis=self._axes, keepdims=True)
+            with np.errstate(invalid="ignore"):
+                x = np.divide(x, scale, out=np.ones_like(x), where=scale != 0)
+            square = self._dot(x, x)
+        return (x / np.sqrt(square)).astype(x.dtype, copy=False)
+
+    def feasibility(self, x: Point) -> Any:
+        violation = np.abs(self._dot(x, x) - 1).max(axis=tuple(range(-len(self.shape), 0)))
+        return float(violation) if violation.ndim == 0 else violation
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        return self.nearest(rng.standard_normal(self.shape)).astype(dtype)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Sphere(_UnitNorm):
+    """Arrays of a given shape and Frobenius norm one.
+
+    Parameters
+    ----------
+    *shape : int
+        ``Sphere(3)`` is the sphere in R³, of dimension 2; ``Sphere(3, 2)`` are matrices of norm one.
+
+    Notes
+    -----
+    Embedded metric; retractions ``"polar"`` (default: add and divide by the norm) and ``"exp"`` (great circles), both
+    of second order. ``Sphere(1)`` is the two numbers ±1, which are its two components.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Sphere(2)
+    >>> M.retract(np.array([1.0, 0.0]), np.array([0.0, np.pi / 2]), "exp").round(12).tolist()
+    [0.0, 1.0]
+    """
+
+    sizes: tuple[int, ...]
+
+    def __init__(self, *shape: int) -> None:
+        if not shape:
+            raise ValueError("Sphere() needs at least one size, such as Sphere(3)")
+        size("Sphere", **{f"shape[{k}]": n for k, n in enumerate(shape)})
+        object.__setattr__(self, "sizes", tuple(int(n) for n in shape))
+
+    def __repr__(self) -> str:
+        return f"Sphere({', '.join(map(str, self.shape))})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sizes
+
+    @property
+    def dim(self) -> int:
+        return math.prod(self.shape) - 1
+
+    @property
+    def components(self) -> int:  # type: ignore[override]
+        return 2 if self.dim == 0 else 1
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return tuple(range(-len(self.shape), 0))
+
+    def to_component(self, x: Point, i: int) -> Point:
+        known_component(self, i)
+        return x if self.dim else np.full_like(x, 1 - 2 * i)
+
+
+@dataclass(frozen=True)
+class Oblique(_UnitNorm):
+    """Matrices n×m whose columns have norm one: a dictionary of m atoms.
+
+    Parameters
+    ----------
+    n, m : int
+
+    Notes
+    -----
+    The product of m spheres in R^n, as one array. Retractions as on :class:`Sphere`. For n = 1 the entries are signs:
+    of the 2^m components number i has −1 where its binary digits, the lowest first, are one.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> ms.manifolds.Oblique(2, 2).nearest(np.array([[3.0, 0.0], [4.0, 2.0]])).tolist()
+    [[0.6, 0.0], [0.8, 1.0]]
+    """
+
+    n: int
+    m: int
+
+    def __post_init__(self) -> None:
+        size("Oblique", n=self.n, m=self.m)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.m
+
+    @property
+    def dim(self) -> int:
+        return (self.n - 1) * self.m
+
+    @property
+    def components(self) -> int:  # type: ignore[override]
+        return 2**self.m if self.n == 1 else 1
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return (-2,)
+
+    def to_component(self, x: Point, i: int) -> Point:
+        known_component(self, i)
+        if self.n > 1:
+            return x
+        return np.broadcast_to(1 - 2 * ((i >> np.arange(self.m)) & 1), x.shape).astype(x.dtype)

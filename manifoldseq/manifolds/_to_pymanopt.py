@@ -1,0 +1,53 @@
+"""Our manifolds in pymanopt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._base import Manifold
+
+
+def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = None) -> Any:
+    """Return the same manifold for pymanopt: a subclass of its ``Manifold`` that all of its optimizers take.
+
+    Parameters
+    ----------
+    manifold : Manifold
+    seed : int or numpy.random.Generator, optional
+        Of ``random_point`` and ``random_tangent_vector``; numpy's global generator is never used.
+
+    Returns
+    -------
+    pymanopt.manifolds.manifold.Manifold
+        Its points are arrays, or, of a product, lists of the arrays of all factors, those of nested products too; a
+        cost takes them as that many arguments. Tangent vectors are in ambient coordinates. Points keep their dtype.
+
+    Raises
+    ------
+    TypeError
+        If `manifold` is none of ours.
+    ImportError
+        If pymanopt is missing.
+
+    Notes
+    -----
+    ``exp`` exists where every factor has it. ``log`` and ``dist``, which only ParticleSwarm and NelderMead use, are
+    exact on Euclidean space, `Positive`, `Simplex` and `SymmetricPositiveDefinite`. Elsewhere ``log(x, y)`` is the
+    projection of y − x, an inverse of the retraction to first order, and ``dist`` the Euclidean norm of y − x (of the
+    nearest representatives, on a quotient): half of its square has the gradient −log. Active bounds are kept by
+    clipping, of which pymanopt knows nothing: its optimizers may then stop early.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> sphere = ms.to_pymanopt(ms.manifolds.Sphere(3), seed=0)
+    >>> sphere.dim, sphere.random_point().shape
+    (2, (3,))
+    """
+    if not isinstance(manifold, Manifold):
+        raise TypeError(f"to_pymanopt needs a manifold such as ms.manifolds.Stiefel(5, 2), got {manifold!r}")
+    from ._pymanopt_manifold import OurManifold  # imports pymanopt
+
+    return OurManifold(manifold, np.random.default_rng(seed))

@@ -1,0 +1,74 @@
+"""Derivatives by jax: compiled once per cost, in double precision where the point is, without changing jax's flag."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from .._result import Point
+from ._autodiff import Differentiated, like
+
+
+class ByJax(Differentiated):
+    """Derivatives of a cost written with ``jax.numpy``."""
+
+    advice = (
+        "jax ({cause}): write it with jax.numpy, without float(), .item(), numpy functions or in-place assignment, or "
+        "give its gradient"
+    )
+
+    def value(self, rest: tuple[Any, ...], x: Point) -> float:
+        return float(self._run(self._value, x, *rest))
+
+    def value_and_gradient(self, rest: tuple[Any, ...], x: Point) -> tuple[float, Point]:
+        value, gradient = self._run(self._pair, x, *rest)
+        return float(value), like(gradient, x)
+
+    def hessian_product(self, rest: tuple[Any, ...], x: Point, u: Point) -> Point:
+        return like(self._run(self._product, like(u, x), x, *rest), x)
+
+    @cached_property
+    def _value(self) -> Any:
+        return _jax().jit(self._scalar)
+
+    @cached_property
+    def _pair(self) -> Any:
+        return _jax().jit(_jax().value_and_grad(self._scalar))
+
+    @cached_property
+    def _product(self) -> Any:
+        jax = _jax()
+
+        def product(u: Point, x: Point, *rest: Any) -> Point:
+            return jax.jvp(jax.grad(lambda y: self._scalar(y, *rest)), (x,), (u,))[1]
+
+        return jax.jit(product)
+
+    def _scalar(self, x: Point, *rest: Any) -> Any:
+        """Return the cost, or raise a sentence; runs only while jax traces it."""
+        value, jnp = self.cost(x, *rest), _jax().numpy
+        if value is None or isinstance(value, tuple | list | dict | str):
+            raise self.returned(type(value).__name__)
+        array = jnp.asarray(value)
+        if jnp.iscomplexobj(array):
+            raise self.returned("a complex number")
+        if array.size != 1:
+            raise self.returned(f"an array of shape {array.shape}")
+        return array.reshape(()).astype(jnp.result_type(array, jnp.float32))
+
+    def _run(self, function: Any, *args: Any) -> Any:
+        jax = _jax()
+        try:
+            with jax.enable_x64(True):
+                return jax.block_until_ready(function(*args))
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+            raise self.explained(error) from error
+        except TypeError as error:
+            if "item assignment" in str(error):
+                raise self.explained(error) from error
+            raise
+
+
+def _jax() -> Any:
+    return import_module("jax")

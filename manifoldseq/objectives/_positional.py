@@ -1,0 +1,131 @@
+"""Functions as pymanopt has them: the arrays of a point are positional arguments, value and gradient are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._result import Point
+from ..linalg._tree import leaves, tree_map
+from ._number import number
+from ._objective import Objective
+
+Parts = tuple[np.ndarray, ...]
+
+
+class Positional:
+    """An objective asked by positional arguments; what is known about the last points is not computed again.
+
+    pymanopt asks for the value at an accepted point up to three times and for the gradient once more with every
+    product with the Hessian.
+    """
+
+    def __init__(self, objective: Objective, tree: Callable[[Parts], Point]) -> None:
+        self.objective, self.tree = objective, tree
+        self.valued: tuple[Parts, float] | None = None
+        self.differentiated: tuple[Parts, Point, Any] | None = None
+
+    def cost(self, parts: Parts) -> float:
+        """Return the value."""
+        if self.valued is None or not _same(self.valued[0], parts):
+            self.valued = parts, number(self.objective.value(self.tree(parts)))
+        return self.valued[1]
+
+    def gradient(self, parts: Parts) -> Any:
+        """Return the Euclidean gradient: an array, or a list of as many as there are arguments."""
+        if self.differentiated is None or not _same(self.differentiated[0], parts):
+            x = self.tree(parts)
+            fun, egrad = self.objective.value_and_gradient(x)  # type: ignore[misc]
+            self.valued = parts, number(fun)
+            self.differentiated = parts, x, _listed(egrad)
+        return self.differentiated[2]
+
+    def hessian_product(self, parts: Parts) -> Any:
+        """Return the Hessian product at the first half of the arguments along the second."""
+        point, vector = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+        self.gradient(point)
+        x = self.differentiated[1]  # type: ignore[index]
+        u = tree_map(lambda leaf, v: np.asarray(v, leaf.dtype), x, self.tree(vector))
+        return _listed(self.objective.hessian_product(x, u))  # type: ignore[misc]
+
+
+def _same(a: Parts, b: Parts) -> bool:
+    return len(a) == len(b) and all(p is q for p, q in zip(a, b, strict=True))
+
+
+def _listed(tree: Point) -> Any:
+    parts = list(leaves(tree))
+    return parts if len(parts) > 1 else parts[0]
+
+
+def of_pymanopt(
+    theirs: Any, has_hessian: bool, embedded: bool, direction: Callable[[Point, Point], Any], flat: bool
+) -> Objective:
+    """Return the objective of a ``pymanopt.Problem``.
+
+    Parameters
+    ----------
+    theirs : pymanopt.Problem
+    has_hessian : bool
+        Whether the manifold can turn Euclidean Hessian products into Riemannian ones.
+    embedded : bool
+        Whether the Riemannian gradient of a tangent vector is that vector, so that it can stand for the Euclidean one.
+    direction : callable
+        ``(x, u) -> vector``, what ``theirs.euclidean_hessian`` wants for the ambient tangent vector u.
+    flat : bool
+        Whether its points are lists of all arrays, though ours are nested.
+    """
+
+    def point(x: Point) -> Any:
+        copies = tree_map(np.array, x)  # torch warns of arrays that are read-only
+        return list(leaves(copies)) if flat else copies
+
+    def value(x: Point) -> float:
+        return number(theirs.cost(point(x)))
+
+    gradient, euclidean = _supported(theirs, "euclidean_gradient"), True
+    if gradient is None and theirs._riemannian_gradient is not None:
+        if not embedded:
+            raise ValueError(
+                "the pymanopt problem has a Riemannian gradient only, and its manifold no embedded metric: give its "
+                "euclidean_gradient too"
+            )
+        gradient, euclidean = theirs.riemannian_gradient, False
+    if gradient is None:
+        return Objective(value)
+
+    def value_and_gradient(x: Point) -> tuple[float, Point]:
+        at = point(x)
+        return number(theirs.cost(at)), _grouped(gradient(at), x)
+
+    product = _supported(theirs, "euclidean_hessian") if has_hessian and euclidean else None
+    if product is None:
+        return Objective(value, value_and_gradient)
+
+    def hessian_product(x: Point, u: Point) -> Point:
+        return _grouped(product(point(x), direction(x, point(u))), x)
+
+    return Objective(value, value_and_gradient, hessian_product)
+
+
+def _supported(theirs: Any, operator: str) -> Any:
+    """Return an operator of a problem, or None where it is not given and its backend cannot differentiate."""
+    try:
+        return getattr(theirs, operator)
+    except NotImplementedError:
+        return None
+
+
+def _grouped(gradient: Any, x: Point) -> Point:
+    rest = _arrays(gradient)
+    return tree_map(lambda leaf: np.asarray(next(rest), leaf.dtype), x)
+
+
+def _arrays(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, Sequence):
+        for part in tree:
+            yield from _arrays(part)
+    else:
+        yield tree

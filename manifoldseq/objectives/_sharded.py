@@ -1,0 +1,151 @@
+"""A sum over data that never lie in one place: recipes load the shards where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._result import Point
+from ..execution import Shards
+from ..execution._executors import added
+from ..linalg._tree import tree_map
+from ._objective import FiniteTerms, Objective, number
+
+
+def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callable[[], Any]]) -> Objective:
+    """Build the sum of one objective per shard of the data.
+
+    ``make_objective(recipe())`` runs once per shard, where the executor of the context computes, and stays there:
+    under ``using("dask", …)`` on a worker, else in this process. For every evaluation the point goes out, and a value
+    and a gradient per shard come back; they are added in the order of the recipes, in float64, so the result has the
+    same bits on every executor. A worker that dies takes no data with it: another one follows the recipe again.
+
+    Parameters
+    ----------
+    make_objective : callable
+        ``make_objective(data) -> Objective``.
+    recipes : sequence of callables
+        ``recipe() -> data``, one per shard: small to pickle, and the same at every call, such as
+        ``functools.partial(numpy.load, path, mmap_mode="r")``. On a cluster the path must be right for the worker.
+
+    Returns
+    -------
+    Objective
+        With those of ``value_and_gradient, hessian_product, terms`` that every shard has; the terms are numbered
+        through the shards, and a batch asks only the shards that it falls into.
+
+    Raises
+    ------
+    TypeError
+        If a recipe is not callable or `make_objective` returns something else.
+    ValueError
+        If there are no recipes.
+
+    Notes
+    -----
+    The shards are loaded now, to see what they can do: call this inside the block whose executor is to hold them, or
+    they are loaded once here and once there. In one process all shards are in memory together (a memory map is not).
+    Starts of one :func:`manifoldseq.minimize` that run on several workers each load every shard.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import numpy as np, manifoldseq as ms
+    >>> def squares(data):
+    ...     return ms.objective(lambda x: ((x - data) ** 2).sum(), lambda x: 2 * (x - data).sum(axis=0))
+    >>> f = ms.sharded(squares, [partial(np.full, (2, 3), 1.0), partial(np.full, (5, 3), 2.0)])
+    >>> value, gradient = f.value_and_gradient(np.zeros(3))
+    >>> value, gradient.tolist()
+    (66.0, [-24.0, -24.0, -24.0])
+    """
+    if not callable(make_objective):
+        raise TypeError(f"make_objective={make_objective!r} is not a function: write one from data to an Objective")
+    checked = Shards(recipes).recipes
+    shards = Shards([partial(_load, make_objective, recipe) for recipe in checked])
+    parts = [_Part(number) for number in range(len(shards))]
+    fused, products, sizes = zip(*shards.map(_abilities, [(part.shard, None) for part in parts]), strict=True)
+    whole = _sum(shards, parts, all(fused), all(products))
+    if None in sizes:
+        return whole
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    terms = FiniteTerms(int(offsets[-1]), partial(_batch, shards, offsets, all(fused), all(products)))
+    return Objective(whole.value, whole.value_and_gradient, whole.hessian_product, terms)
+
+
+class _Part(NamedTuple):
+    """What of a shard is asked: all of it, or some of its terms with a weight."""
+
+    shard: int
+    indices: np.ndarray | None = None
+    weight: float = 1.0
+
+
+def _load(make_objective: Callable[[Any], Objective], recipe: Callable[[], Any]) -> Objective:
+    made = make_objective(recipe())
+    if not isinstance(made, Objective):
+        raise TypeError(f"make_objective returned {type(made).__name__}: it must return an Objective, see ms.objective")
+    return made
+
+
+def _abilities(objective: Objective, _: None) -> tuple[bool, bool, int | None]:
+    terms = objective.terms
+    return bool(objective.value_and_gradient), bool(objective.hessian_product), terms.n if terms else None
+
+
+def _sum(shards: Shards[Objective], parts: list[_Part], fused: bool, products: bool) -> Objective:
+    return Objective(
+        partial(_value, shards, parts),
+        partial(_pair, shards, parts) if fused else None,
+        partial(_product, shards, parts) if products else None,
+    )
+
+
+def _value(shards: Shards[Objective], parts: list[_Part], x: Point) -> float:
+    return added([number(value) for value in _asked(shards, parts, "value", x)])
+
+
+def _pair(shards: Shards[Objective], parts: list[_Part], x: Point) -> tuple[float, Point]:
+    values, gradients = zip(*_asked(shards, parts, "value_and_gradient", x), strict=True)
+    return added([number(value) for value in values]), _added_like(x, gradients)
+
+
+def _product(shards: Shards[Objective], parts: list[_Part], x: Point, u: Point) -> Point:
+    return _added_like(x, _asked(shards, parts, "hessian_product", x, u))
+
+
+def _batch(
+    shards: Shards[Objective], offsets: np.ndarray, fused: bool, products: bool, indices: np.ndarray
+) -> Objective:
+    """Return the objective of some terms, from the shards that have them.
+
+    A batch of a shard stands for all its terms; weighted by its share of them it is a sum over the indices alone.
+    """
+    indices = np.asarray(indices)
+    owners = np.searchsorted(offsets, indices, side="right") - 1
+    parts = []
+    for shard in np.unique(owners):
+        local = indices[owners == shard] - offsets[shard]
+        share = len(local) / (offsets[shard + 1] - offsets[shard])
+        parts.append(_Part(int(shard), local, float(share * offsets[-1] / len(indices))))
+    return _sum(shards, parts, fused, products)
+
+
+def _asked(shards: Shards[Objective], parts: list[_Part], name: str, *points: Point) -> list[Any]:
+    return shards.map(_answer, [(part.shard, (part, name, points)) for part in parts])
+
+
+def _answer(objective: Objective, question: tuple[_Part, str, tuple[Point, ...]]) -> Any:
+    part, name, points = question
+    if part.indices is not None:
+        assert objective.terms is not None
+        objective = part.weight * objective.terms.batch(part.indices)
+    return getattr(objective, name)(*points)
+
+
+def _added_like(x: Point, trees: Sequence[Point]) -> Point:
+    """Return the sum of gradients in float64, in the structure and dtype of the point."""
+    wide = [tree_map(lambda _, leaf: np.asarray(leaf, np.float64), x, tree) for tree in trees]
+    return tree_map(lambda leaf, total: total.astype(leaf.dtype), x, added(wide))

@@ -1,0 +1,107 @@
+"""The Riemannian Barzilai–Borwein method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .._problem import Problem
+from .._result import Measures, Point, Status
+from ..linalg._tree import flatten, unflattener
+from ._base import Iterate, Solver, State, evaluate, inner, one_of, whole_numbers
+from ._search import Line, armijo
+
+_STEP_SIZES = ("alternating", "long", "short")
+
+
+@dataclass(frozen=True)
+class BB(Solver):
+    """Gradient steps of Barzilai–Borwein length: the cheapest iteration.
+
+    The step size is the long ``⟨s, s⟩/⟨s, y⟩`` and the short ``⟨s, y⟩/⟨y, y⟩`` in turn, with ``s`` the last step and
+    ``y`` the change of the gradient, both transported. The search is nonmonotone: a step must decrease a weighted mean
+    of the values so far (Zhang and Hager), so that nearly every first trial is taken. The best point is returned.
+
+    Parameters
+    ----------
+    step_size : {"alternating", "long", "short"}
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+    nonmonotone : float
+        Weight of the past in the mean, from 0 (monotone) to below 1.
+    max_trials : int
+        Trial steps per line search.
+
+    References
+    ----------
+    Iannazzo, Porcelli, "The Riemannian Barzilai–Borwein method with nonmonotone line search", 2018; Zhang, Hager, "A
+    nonmonotone line search technique", 2004; Dai, Fletcher, "Projected Barzilai–Borwein methods", 2005.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: ((x - 1) ** 2).sum()))
+    >>> ms.minimize(problem, np.zeros(2), solver="bb").x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    step_size: str = "alternating"
+    retraction: str | None = None
+    nonmonotone: float = 0.85
+    max_trials: int = 30
+
+    def __post_init__(self) -> None:
+        whole_numbers("BB", max_trials=self.max_trials)
+        one_of("BB", _STEP_SIZES, step_size=self.step_size)
+        if not (isinstance(self.nonmonotone, int | float) and 0 <= self.nonmonotone < 1):
+            raise ValueError(f"BB(nonmonotone={self.nonmonotone!r}): nonmonotone must be a number from 0 to below 1")
+
+    @property
+    def monotone(self) -> bool:
+        return self.nonmonotone == 0
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        """Return the first state."""
+        at = evaluate(problem, point)
+        return at.state(step=None, level=at.fun, weight=1.0, short=self.step_size == "short"), at.measures()
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Step along the negative gradient."""
+        at, known, level = Iterate.of(state), state["step"], state["level"]
+        square = at.grad_norm * at.grad_norm
+        line = Line(problem, at, -at.grad, -square, self.retraction)
+        first = min(1.0, 1.0 / max(at.grad_norm, 1e-300)) if known is None else known
+        found = armijo(line, first, self.max_trials, known is None, level)
+        if found is None:
+            return state, at.measures(status=Status.NO_DECREASE)
+        new, t = found
+        last = at.grad
+        if problem.manifold.metric != "embedded":
+            last = flatten(problem.manifold.transport(at.x, new.x, unflattener(at.x)(last)))
+            square = inner(problem, new.x)(last, last)
+        short: bool = state["short"]
+        step = _step_size(t, square, inner(problem, new.x)(last, new.grad), new.grad_norm, short)
+        weight = self.nonmonotone * state["weight"] + 1.0
+        return (
+            new.state(
+                step=step,
+                level=level + (new.fun - level) / weight,
+                weight=weight,
+                short=short != (self.step_size == "alternating"),
+            ),
+            new.measures(t * at.grad_norm),
+        )
+
+
+def _step_size(t: float, square: float, product: float, norm: float, short: bool) -> float:
+    """Return the next step size from three inner products: with ``s = −t·g`` no other is needed.
+
+    ``⟨s, s⟩ = t²⟨g, g⟩``, ``⟨s, y⟩ = t(⟨g, g⟩ − ⟨g, g⁺⟩)`` and ``⟨y, y⟩ = ⟨g, g⟩ − 2⟨g, g⁺⟩ + ⟨g⁺, g⁺⟩``.
+    """
+    curved = abs(square - product)
+    bent = square - 2 * product + norm * norm
+    if short:
+        step = t * curved / bent if bent > 0 else 0.0
+    else:
+        step = t * square / curved if curved > 0 else 0.0
+    return step if 0 < step < math.inf else t

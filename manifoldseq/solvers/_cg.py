@@ -1,0 +1,159 @@
+"""Riemannian nonlinear conjugate gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Measures, Point, Status
+from ..linalg._tree import flatten, unflattener
+from ._base import Iterate, Solver, State, evaluate, inner, one_of, whole_numbers
+from ._search import LINE_SEARCHES, Line, search
+
+
+class _Products(NamedTuple):
+    """Inner products at the new point: of the new gradient, the old one and the old direction, both transported."""
+
+    new: float
+    old: float
+    new_old: float
+    slope: float
+    old_slope: float
+
+
+def _hestenes_stiefel(p: _Products) -> float:
+    return max(0.0, _ratio(p.new - p.new_old, p.slope - p.old_slope))
+
+
+def _polak_ribiere(p: _Products) -> float:
+    return max(0.0, _ratio(p.new - p.new_old, p.old))
+
+
+def _fletcher_reeves(p: _Products) -> float:
+    return _ratio(p.new, p.old)
+
+
+def _dai_yuan(p: _Products) -> float:
+    return _ratio(p.new, p.slope - p.old_slope)
+
+
+def _hybrid(p: _Products) -> float:
+    return max(0.0, min(_hestenes_stiefel(p), _dai_yuan(p)))
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b != 0 else 0.0
+
+
+_BETAS: dict[str, Callable[[_Products], float]] = {
+    "hestenes-stiefel": _hestenes_stiefel,
+    "polak-ribiere": _polak_ribiere,
+    "fletcher-reeves": _fletcher_reeves,
+    "dai-yuan": _dai_yuan,
+    "hybrid": _hybrid,
+}
+
+
+@dataclass(frozen=True)
+class CG(Solver):
+    """Nonlinear conjugate gradients on a manifold.
+
+    The next direction is ``−g⁺ + β d``, with the last gradient and direction transported to the new point. It starts
+    anew along the negative gradient where the direction does not descend, where successive gradients are far from
+    orthogonal (Powell), and where the set of active bounds changes.
+
+    Parameters
+    ----------
+    beta : {"hestenes-stiefel", "polak-ribiere", "fletcher-reeves", "dai-yuan", "hybrid"}
+        The first two are cut off at zero; the hybrid is that of Hestenes–Stiefel between zero and Dai–Yuan.
+    restart : float
+        Powell's: start anew where ``|⟨g⁺, g⟩| ≥ restart·⟨g⁺, g⁺⟩``; infinity never does.
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+    line_search : {"wolfe", "armijo"}
+        The strong Wolfe conditions with curvature constant 0.1, or sufficient decrease alone. Both follow the
+        projected arc where the manifold is bounded.
+    max_trials : int
+        Trial steps per line search.
+
+    References
+    ----------
+    Sato, "Riemannian conjugate gradient methods: general framework and specific algorithms", 2022; Nocedal and Wright,
+    "Numerical Optimization", chapter 5.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: ((x - 1) ** 2).sum()))
+    >>> ms.minimize(problem, np.zeros(2), solver="cg", options={"beta": "hybrid"}).x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    beta: str = "hestenes-stiefel"
+    restart: float = 0.5
+    retraction: str | None = None
+    line_search: str = "wolfe"
+    max_trials: int = 30
+
+    def __post_init__(self) -> None:
+        whole_numbers("CG", max_trials=self.max_trials)
+        one_of("CG", _BETAS, beta=self.beta)
+        one_of("CG", LINE_SEARCHES, line_search=self.line_search)
+        if not (isinstance(self.restart, int | float) and self.restart > 0):
+            raise ValueError(f"CG(restart={self.restart!r}): restart must be a number above zero")
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        """Return the state whose direction is the negative gradient."""
+        at = evaluate(problem, point)
+        return at.state(direction=-at.grad, fresh=True, change=None), at.measures()
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Search along the conjugate direction, and along the negative gradient if that fails."""
+        manifold = problem.manifold
+        at, direction, fresh, change = Iterate.of(state), state["direction"], state["fresh"], state["change"]
+        dot = inner(problem, at.x)
+        while True:
+            slope = dot(at.grad, direction)
+            found = None
+            if fresh or slope < -1e-10 * at.grad_norm * dot(direction, direction) ** 0.5:
+                first = change / slope if change and slope else min(1.0, 1.0 / max(at.grad_norm, 1e-300))
+                line = Line(problem, at, direction, slope, self.retraction)
+                found = search(self.line_search, line, first, self.max_trials, 0.1, expand=not change)
+            if found is not None:
+                break
+            if fresh and not change:
+                return state, at.measures(status=Status.NO_DECREASE)
+            direction, fresh, change = -at.grad, True, None  # a large last decrease may have predicted far too much
+        new, t = found
+        length = t * dot(direction, direction) ** 0.5
+        turned, fresh = self._turn(problem, at, new, direction)
+        if manifold.bounded and not fresh and _changed(problem, at, new):
+            turned, fresh = -new.grad, True
+        return new.state(direction=turned, fresh=fresh, change=t * slope), new.measures(length)
+
+    def _turn(self, problem: Problem, at: Iterate, new: Iterate, direction: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return the next direction, and whether it is the negative gradient."""
+        manifold, tree, dot = problem.manifold, unflattener(at.x), inner(problem, new.x)
+        moved = flatten(manifold.transport(at.x, new.x, tree(direction)))
+        # With the embedded metric a product with a tangent vector needs no projection of the other.
+        embedded = manifold.metric == "embedded"
+        old = at.grad if embedded else flatten(manifold.transport(at.x, new.x, tree(at.grad)))
+        square = new.grad_norm * new.grad_norm
+        products = _Products(square, dot(old, old), dot(new.grad, old), dot(new.grad, moved), dot(old, moved))
+        if abs(products.new_old) >= self.restart * square:
+            return -new.grad, True
+        beta = _BETAS[self.beta](products)
+        turned = -new.grad + beta * moved
+        return turned, beta == 0
+
+
+def _changed(problem: Problem, at: Iterate, new: Iterate) -> bool:
+    """Return whether the coordinates that active bounds hold have changed."""
+    before, after = (problem.manifold.free(i.x, i.egrad) for i in (at, new))
+    if before is None or after is None:
+        return before is not after
+    return bool(np.any(flatten(before) != flatten(after)))

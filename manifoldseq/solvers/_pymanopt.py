@@ -1,0 +1,272 @@
+"""The optimizers of pymanopt: one step runs one to its end."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Evaluations, Measures, Point, Status
+from .._stopping import AnyOf, GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from ..linalg._tree import dtype_of, tree_map
+from ..manifolds._pymanopt import numpy_random, pymanopt
+from ._base import Solver, State, evaluate
+
+NEEDS = {
+    "SteepestDescent": ("value_and_gradient",),
+    "ConjugateGradient": ("value_and_gradient",),
+    "TrustRegions": ("value_and_gradient", "hessian_product"),
+    "ParticleSwarm": (),
+    "NelderMead": (),
+}
+DRAWS = ("ParticleSwarm", "NelderMead")
+ENDINGS = {
+    "max time": Status.MAX_TIME,
+    "max iterations": Status.MAX_ITERATIONS,
+    "min grad norm": Status.CONVERGED,
+    "min step_size": Status.SMALL_STEP,
+    "max cost evals": Status.MAX_EVALUATIONS,
+}
+NO_LIMIT = 10**9
+
+
+@dataclass(frozen=True)
+class Pymanopt(Solver):
+    """An optimizer of pymanopt on our problems: ``"pymanopt:conjugate-gradient"`` and four others.
+
+    Parameters
+    ----------
+    optimizer : str
+        The name of its class; :meth:`steepest_descent` and the others fill it in.
+    options : mapping
+        Of the class and of its ``run``, under pymanopt's names, such as ``beta_rule`` or ``maxinner``.
+    seed : int, optional
+        Of the optimizers that draw; from ``minimize`` by default. numpy's global generator is put back.
+    stop, reference
+        The rule that the run is under, which ``minimize`` fills in, and the gradient norm that it refers to.
+
+    Raises
+    ------
+    ValueError
+        For an option that pymanopt does not have.
+
+    Notes
+    -----
+    One step runs the optimizer to its end, so a run has one iteration (the column ``inner_iterations`` of the history
+    has pymanopt's, gradients asked for at new points) and cannot be resumed. The stopping rule of ``minimize`` is asked
+    at every iterate, limits of time and evaluations at every evaluation; swarm and simplex know no gradient and end by
+    limits. pymanopt's own absolute tolerance is off unless ``min_gradient_norm`` is given; a step size below its
+    ``min_step_size`` ends a run without success. Swarm and simplex start around the given point. Evaluations are those
+    that happened: what is known about the last point is not asked again. A value that is not finite counts as infinite.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> f = ms.objective(lambda x: np.sum((x - 2) ** 2), lambda x: 2 * (x - 2))
+    >>> problem = ms.Problem(ms.manifolds.Sphere(4), f)
+    >>> ms.minimize(problem, solver="pymanopt:conjugate-gradient", seed=0).x.round(4).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+
+    optimizer: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    stop: StoppingRule = GradientNorm(1e-6, relative=True) | MaxIterations(1000)
+    reference: float = 0.0
+    resumable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in NEEDS:
+            raise ValueError(f"Pymanopt({self.optimizer!r}): choose one of {', '.join(NEEDS)}")
+        known = {*self._parameters("__init__"), *self._parameters("run")}
+        for name in self.options:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = f"did you mean {close[0]!r}? " if close else ""
+                raise ValueError(
+                    f"pymanopt's {self.optimizer} has no option {name!r}: {hint}It has {', '.join(sorted(known))}"
+                )
+
+    @classmethod
+    def steepest_descent(cls, **options: Any) -> Pymanopt:
+        """Return pymanopt's ``SteepestDescent``."""
+        return cls("SteepestDescent", options)
+
+    @classmethod
+    def conjugate_gradient(cls, **options: Any) -> Pymanopt:
+        """Return pymanopt's ``ConjugateGradient``."""
+        return cls("ConjugateGradient", options)
+
+    @classmethod
+    def trust_regions(cls, **options: Any) -> Pymanopt:
+        """Return pymanopt's ``TrustRegions``."""
+        return cls("TrustRegions", options)
+
+    @classmethod
+    def particle_swarm(cls, **options: Any) -> Pymanopt:
+        """Return pymanopt's ``ParticleSwarm``."""
+        return cls("ParticleSwarm", options)
+
+    @classmethod
+    def nelder_mead(cls, **options: Any) -> Pymanopt:
+        """Return pymanopt's ``NelderMead``."""
+        return cls("NelderMead", options)
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return NEEDS[self.optimizer]
+
+    def seeded(self, seed: int) -> Pymanopt:
+        """Return the solver that draws from `seed` unless it has one."""
+        return self if self.seed is not None or self.optimizer not in DRAWS else replace(self, seed=seed)
+
+    def until(self, stop: StoppingRule, reference: float) -> Pymanopt:
+        """Return the solver that ends by `stop`."""
+        return replace(self, stop=stop, reference=reference)
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        """Return the start."""
+        return {"x": point}, _measured(problem, point)
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Run the optimizer until its end or that of the stopping rule."""
+        package, watch = pymanopt(), _Watch(self, problem)
+        watched = replace(problem.objective, value=watch.value, value_and_gradient=watch.value_and_gradient)
+        if problem.objective.value_and_gradient is None:
+            watched = replace(watched, value_and_gradient=None)
+        theirs = replace(problem, objective=watched).to_pymanopt()
+        given, draws = dict(self.options), self.optimizer in DRAWS
+        run = {name: given.pop(name) for name in self._parameters("run") if name in given}
+        if draws:
+            theirs.manifold.random_point = _around(theirs.manifold, state["x"], self.seed or 0)
+        else:
+            run["initial_point"] = theirs.manifold.to_theirs(state["x"])
+        limit = _iterations(self.stop)
+        defaults: dict[str, Any] = {"verbosity": 0, "max_time": math.inf, "min_gradient_norm": 0.0}
+        if limit is not None or not draws:  # swarm and simplex have limits of their own
+            defaults["max_iterations"] = NO_LIMIT if limit is None else limit + 1
+        optimizer = getattr(package.optimizers, self.optimizer)(**{**defaults, **given})
+        confined = numpy_random(np.random.default_rng(self.seed or 0)) if draws else nullcontext()
+        try:
+            with confined, np.errstate(all="ignore"):
+                result = optimizer.run(theirs, **run)
+            x = theirs.manifold.to_ours(result.point)
+            status = next(status for words, status in ENDINGS.items() if words in result.stopping_criterion)
+        except _Finished as finished:
+            x, status = watch.x, finished.status
+        except KeyboardInterrupt:
+            x, status = watch.x, Status.INTERRUPTED
+        if x is None:
+            return state, replace(_measured(problem, state["x"]), status=status)
+        extra = {"inner_iterations": float(watch.nit)}
+        measures = watch.measures if x is watch.x and watch.measures is not None else _measured(problem, x)
+        return {"x": tree_map(np.array, x)}, replace(measures, status=status, extra=extra)
+
+    def _parameters(self, method: str) -> list[str]:
+        """Return the options of the constructor or of ``run``."""
+        cls = getattr(pymanopt().optimizers, self.optimizer)
+        names = list(inspect.signature(getattr(cls, method)).parameters)
+        if method == "__init__":
+            names += inspect.signature(pymanopt().optimizers.optimizer.Optimizer.__init__).parameters
+        return [name for name in names if name not in ("self", "args", "kwargs", "problem", "initial_point")]
+
+
+class _Finished(Exception):
+    """Leaves an optimizer of pymanopt: what it knows is in the watch."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+
+
+class _Watch:
+    """Stands between pymanopt and the objective: keeps what to hand back, and asks the stopping rule."""
+
+    def __init__(self, solver: Pymanopt, problem: Problem) -> None:
+        self.solver, self.problem = solver, problem
+        self.began = time.perf_counter()
+        self.nfev = self.njev = self.nit = 0
+        self.x: Point | None = None
+        self.fun = math.inf
+        self.measures: Measures | None = None
+        self.previous: Measures | None = None
+        self.first: Measures | None = None
+
+    def value(self, x: Point) -> float:
+        self.nfev += 1
+        fun = self.problem.objective.value(x)
+        if not math.isfinite(fun):
+            return math.inf
+        if not self.solver.needs:  # no gradient tells what an iterate is: the best point is kept
+            if fun < self.fun:
+                self.x, self.fun = x, fun
+            self._ask(Measures(self.fun))
+        elif self.measures is not None:
+            self._ask(self.measures)
+        return fun
+
+    def value_and_gradient(self, x: Point) -> tuple[float, Point]:
+        self.nfev += 1
+        self.njev += 1
+        at = evaluate(self.problem, x)
+        if not math.isfinite(at.fun) or not math.isfinite(at.grad_norm):
+            raise _Finished(Status.NON_FINITE)
+        self.previous, self.measures, self.x = self.measures, at.measures(), x
+        self.nit += self.previous is not None
+        self._ask(self.measures)
+        return at.fun, at.egrad
+
+    def _ask(self, current: Measures) -> None:
+        """End the run if the rule says so. The counts are those of this step: one evaluation was spent before."""
+        self.first = first = self.first or current
+        status = self.solver.stop.check(
+            RunSoFar(
+                self.nit,
+                time.perf_counter() - self.began,
+                Evaluations(self.nfev + 1, self.njev + 1),
+                first,
+                self.previous,
+                current,
+                max(first.grad_norm or 0.0, self.solver.reference),
+                float(np.finfo(dtype_of(self.x)).eps),
+            )
+        )
+        if status is not None:
+            raise _Finished(status)
+
+
+def _measured(problem: Problem, x: Point) -> Measures:
+    f = problem.objective
+    return Measures(f.value(x)) if f.value_and_gradient is None else evaluate(problem, x).measures()
+
+
+def _iterations(stop: StoppingRule) -> int | None:
+    """Return the limit of iterations of a rule, if it has one."""
+    limits = [_iterations(rule) for rule in stop.rules] if isinstance(stop, AnyOf) else []
+    if isinstance(stop, MaxIterations):
+        limits = [stop.n]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _around(manifold: Any, x: Point, seed: int) -> Any:
+    """Return a ``random_point`` that gives the start first, then points around it, in the same component."""
+    manifold.rng = np.random.default_rng(seed)
+    start = manifold.to_theirs(x)
+    given = False
+
+    def random_point() -> Any:
+        nonlocal given
+        if not given:
+            given = True
+            return start
+        length = manifold.typical_dist * manifold.rng.uniform()
+        return manifold.retraction(start, length * manifold.random_tangent_vector(start))
+
+    return random_point

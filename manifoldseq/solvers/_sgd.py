@@ -1,0 +1,84 @@
+"""Riemannian stochastic gradient descent with momentum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Point
+from ..linalg._tree import flatten, unflattener
+from ._base import Iterate, State
+from ._schedules import Schedule
+from ._stochastic import Stochastic
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD(Stochastic):
+    """Stochastic gradient descent with momentum, on mini-batches of a sum over data.
+
+    A step is ``m ← μ m + g``, ``x ← retract(x, −τ m)``, and m is transported to the new point; g is the Riemannian
+    gradient of a mini-batch, scaled to the whole sum. Needs an objective with ``terms``, such as
+    :func:`manifoldseq.finite_sum` makes.
+
+    Parameters
+    ----------
+    step_size : float or Schedule
+        The rate τ, or one of :class:`InverseTime`, :class:`Cosine`, :class:`Halving`. It refers to the gradient of the
+        whole objective: for a sum of n terms, about 1/n of the rate for their mean.
+    momentum : float
+        The factor μ, in [0, 1).
+    batch_size : int
+        Data per step; every epoch visits all of them once, in seeded order, the last batch may be smaller.
+    clip : float, optional
+        Longer gradients are shortened to this norm.
+    average_from : int, optional
+        Return the mean of the points from this iteration on (Polyak–Ruppert), taken in ambient coordinates and mapped
+        to the nearest point of the manifold; otherwise the last point.
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+    seed : int, optional
+        Of the order of the data; by default it comes from the seed of ``minimize`` (and is 0 in a loop of your own).
+
+    Notes
+    -----
+    The history holds estimates, of the batch of each step; ``fun`` and ``grad_norm`` of the result are exact, and a
+    success that only a batch met is taken back (``Status.ESTIMATE_ONLY``).
+
+    References
+    ----------
+    Bonnabel, "Stochastic gradient descent on Riemannian manifolds", IEEE Trans. Automat. Control 58 (2013).
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> data = np.random.default_rng(0).standard_normal((200, 3)) + 5
+    >>> f = ms.finite_sum(lambda x, i: 0.5 * ((x - data[i]) ** 2).sum() / 200, n=200)
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(3), f)
+    >>> options = {"step_size": ms.solvers.InverseTime(0.5, delay=20), "momentum": 0.0}
+    >>> result = ms.minimize(problem, np.zeros(3), solver="sgd", options=options, stop=ms.MaxIterations(300), seed=0)
+    >>> bool(np.allclose(result.x, data.mean(axis=0), atol=0.05))
+    True
+    """
+
+    step_size: float | Schedule = 0.01
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.momentum, bool) or not isinstance(self.momentum, int | float) or not 0 <= self.momentum < 1:
+            raise ValueError(f"SGD(momentum={self.momentum!r}): momentum must lie in [0, 1)")
+
+    def begin(self, problem: Problem, x: Point) -> State:
+        """Return the momentum, zero."""
+        return {"momentum": np.zeros_like(flatten(x))}
+
+    def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
+        """Add the gradient to the momentum and follow it."""
+        manifold, tree = problem.manifold, unflattener(at.x)
+        momentum = memory["momentum"] * self.momentum + at.grad
+        x = manifold.retract(at.x, tree(momentum * -rate), self.retraction)
+        if self.momentum:
+            momentum = flatten(manifold.transport(at.x, x, tree(momentum)))
+        return x, {"momentum": momentum}

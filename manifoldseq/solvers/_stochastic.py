@@ -1,0 +1,139 @@
+"""What solvers on mini-batches share: batches in seeded order, clipping, averaging."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Measures, Point
+from ..linalg._tree import flatten, leaves, tree_map
+from ._base import Iterate, Solver, State, evaluate, positive_numbers, whole_numbers
+from ._schedules import Schedule, rate_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stochastic(Solver):
+    """A solver that moves along the gradient of a mini-batch; a subclass says how, in :meth:`move`.
+
+    Every epoch visits all data once, in an order drawn from the generator in the state. The measures of a step are
+    estimates: those of its batch, at the point that the step starts from. Record 0 is exact, and so is the answer of
+    ``minimize``, which evaluates the last (or averaged) point on all data.
+
+    Parameters
+    ----------
+    step_size, batch_size, clip, average_from, retraction, seed
+        As in :class:`SGD`.
+
+    Examples
+    --------
+    Steps of a fixed length:
+
+    >>> import dataclasses, numpy as np, manifoldseq as ms
+    >>> @dataclasses.dataclass(frozen=True, kw_only=True)
+    ... class Normalized(ms.solvers.Stochastic):
+    ...     def begin(self, problem, x):
+    ...         return {}
+    ...     def move(self, problem, at, memory, rate, k):
+    ...         step = -rate / max(at.grad_norm, 1e-12) * at.grad
+    ...         return problem.manifold.retract(at.x, step.reshape(at.x.shape)), memory
+    >>> f = ms.finite_sum(lambda x, i: ((x - i[:, None]) ** 2).sum(), n=9)
+    >>> problem, solver = ms.Problem(ms.manifolds.Euclidean(1), f), Normalized(step_size=0.5, batch_size=9)
+    >>> ms.minimize(problem, np.zeros(1), solver=solver, stop=ms.MaxIterations(8), seed=0).x.tolist()
+    [4.0]
+    """
+
+    step_size: float | Schedule
+    batch_size: int = 32
+    clip: float | None = None
+    average_from: int | None = None
+    retraction: str | None = None
+    seed: int | None = None
+    needs: ClassVar[tuple[str, ...]] = ("value_and_gradient", "terms")
+    deterministic: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        whole_numbers(name, batch_size=self.batch_size)
+        if not isinstance(self.step_size, Schedule):
+            positive_numbers(name, step_size=self.step_size)
+        if self.clip is not None:
+            positive_numbers(name, clip=self.clip)
+        for option in ("average_from", "seed"):
+            value = getattr(self, option)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 0):
+                raise ValueError(f"{name}({option}={value!r}): {option} must be a whole number ≥ 0, or None")
+
+    @property
+    def monotone(self) -> bool:
+        return False
+
+    @abstractmethod
+    def begin(self, problem: Problem, x: Point) -> State:
+        """Return the memory of :meth:`move` at the start."""
+
+    @abstractmethod
+    def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
+        """Return the next point and memory from the gradient of a batch at the point of iteration `k`."""
+
+    def seeded(self, seed: int) -> Solver:
+        """Return the solver with this seed, unless it has one."""
+        return self if self.seed is not None else replace(self, seed=seed)
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        """Return the state before the first epoch, with one evaluation on all data."""
+        terms = problem.objective.terms
+        assert terms is not None  # one of the needs
+        generator = np.random.default_rng(0 if self.seed is None else self.seed).bit_generator.state
+        state = {"x": point, "nit": 0, "memory": self.begin(problem, point), "mean": None}
+        return {**state, "rng": generator, "order": np.arange(0), "next": 0}, evaluate(problem, point).measures()
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Draw a batch and move along its gradient."""
+        terms = problem.objective.terms
+        assert terms is not None
+        drawn, indices = self._draw(state, terms.n)
+        at = evaluate(replace(problem, objective=terms.batch(indices)), state["x"])
+        k: int = state["nit"]
+        x, memory = self.move(problem, self._clipped(at), state["memory"], rate_at(self.step_size, k), k)
+        if not all(np.all(np.isfinite(leaf)) for leaf in leaves(x)):
+            return state, Measures(float("nan"))
+        change = flatten(x) - flatten(at.x)
+        measures = at.measures(step_size=float(np.dot(change, change)) ** 0.5)
+        return {**drawn, "x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k)}, measures
+
+    def answer(self, problem: Problem, state: State) -> Point:
+        """Return the last point, or the point nearest to the mean of the points from ``average_from`` on."""
+        return state["x"] if state["mean"] is None else problem.manifold.nearest(state["mean"])
+
+    def _draw(self, state: State, n: int) -> tuple[State, np.ndarray]:
+        """Return the state after drawing, and the sorted indices of the batch."""
+        first = state["next"]
+        if first >= len(state["order"]):
+            rng = _generator(state["rng"])
+            state, first = {**state, "order": rng.permutation(n), "rng": rng.bit_generator.state}, 0
+        last = first + self.batch_size
+        return {**state, "next": last}, np.sort(state["order"][first:last])
+
+    def _clipped(self, at: Iterate) -> Iterate:
+        if self.clip is None or at.grad_norm <= self.clip:
+            return at
+        return at._replace(grad=at.grad * at.grad.dtype.type(self.clip / at.grad_norm), grad_norm=self.clip)
+
+    def _mean(self, mean: Point | None, x: Point, k: int) -> Point | None:
+        if self.average_from is None or k < self.average_from:
+            return None
+        if mean is None:
+            return x
+        share = 1.0 / (k - self.average_from + 1)
+        return tree_map(lambda a, b: a + a.dtype.type(share) * (b - a), mean, x)
+
+
+def _generator(state: Any) -> np.random.Generator:
+    bits = np.random.PCG64()
+    bits.state = state
+    return np.random.Generator(bits)

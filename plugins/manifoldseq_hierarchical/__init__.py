@@ -1,0 +1,47 @@
+"""Hierarchical encoding: subspaces that tell classes of frames apart, found in closed form, and codes in them.
+
+Names load when they are first used, so that importing the package imports no model code.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._encoder import HierarchicalSequenceEncoder
+    from ._encoder_plots import plot_distances, plot_storage
+    from ._kmeans import SubspaceKMeans
+    from ._plots import plot_coordinates, plot_gain
+    from ._storage import StorageReport
+    from ._subspace import SubspaceEncoder
+
+_HOMES = {
+    "HierarchicalSequenceEncoder": "_encoder",
+    "StorageReport": "_storage",
+    "SubspaceEncoder": "_subspace",
+    "SubspaceKMeans": "_kmeans",
+    "plot_coordinates": "_plots",
+    "plot_distances": "_encoder_plots",
+    "plot_gain": "_plots",
+    "plot_storage": "_encoder_plots",
+}
+
+__all__ = [
+    "HierarchicalSequenceEncoder",
+    "StorageReport",
+    "SubspaceEncoder",
+    "SubspaceKMeans",
+    "plot_coordinates",
+    "plot_distances",
+    "plot_gain",
+    "plot_storage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

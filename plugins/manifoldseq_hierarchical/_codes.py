@@ -1,0 +1,100 @@
+"""What estimators with a subspace share: codes of frames, frames of codes, nearest centroids in coordinates."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._closed_form import completed, decode, encode, nearest
+from ._moments import Array
+
+
+class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What fitted estimators with ``components_``, ``center_`` and ``centroids_`` do; not to be used by itself."""
+
+    components_: Array
+    center_: Array
+    centroids_: Array
+    singular_values_: Array
+    scatter_: float
+
+    def transform(self, X: Any) -> NDArray:
+        """Return the codes of frames, ``V' (x - mu_0)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, d)
+
+        Returns
+        -------
+        ndarray of shape (N, m), float32 for float32 frames, else float64
+        """
+        check_is_fitted(self, "components_")
+        X = self._frames(X, reset=False)
+        return encode(X, self.components_.T, self.center_)
+
+    def inverse_transform(self, X: Any) -> NDArray:
+        """Return the frames ``mu_0 + V z`` that codes stand for.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, m)
+            Codes, as `transform` gives them.
+
+        Returns
+        -------
+        ndarray of shape (N, d)
+
+        Raises
+        ------
+        ValueError
+            If the codes have another number of coordinates.
+        """
+        check_is_fitted(self, "components_")
+        Z = np.asarray(X)
+        Z = Z if Z.dtype == np.float32 else Z.astype(np.float64)
+        if Z.ndim != 2 or Z.shape[1] != len(self.components_):
+            raise ValueError(
+                f"the codes have shape {Z.shape}: pass (N, {len(self.components_)}), as transform gives them"
+            )
+        return decode(Z, self.components_.T, self.center_)
+
+    def rotation(self) -> Array:
+        """Return the whole orthogonal V, shape (d, d): the components as its first columns, and a complement.
+
+        The complement is arbitrary; F (1) does not depend on it.
+        """
+        check_is_fitted(self, "components_")
+        return completed(self.components_.T, self.components_.shape[1])
+
+    def gain_curve(self) -> Array:
+        """Return F (1) for the best subspace of 0, 1, 2, … dimensions: the trace of S_0 less the gains (13) so far.
+
+        Returns
+        -------
+        ndarray of shape (min(h, d) + 1,)
+        """
+        check_is_fitted(self, "singular_values_")
+        return self.scatter_ - np.concatenate([[0.0], np.cumsum(np.square(self.singular_values_))])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _frames(self, X: Any, *, reset: bool, least: int = 1) -> NDArray:
+        # whether frames are finite is found out on the way, without another pass
+        return validate_data(self, X, reset=reset, ensure_all_finite=False, ensure_min_samples=least)
+
+    def _nearest(self, X: Any) -> tuple[NDArray[np.intp], NDArray]:
+        """Return the class row of each frame in the coordinates of the subspace, and the squared distance there."""
+        check_is_fitted(self, "components_")
+        codes = encode(self.centroids_, self.components_.T, self.center_)
+        Z = self.transform(X)
+        return nearest(Z, codes.astype(Z.dtype))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,265 @@
+"""The model ``hierarchical.subspace``: F(V, m, mu) of labelled frames over subspaces and class centroids."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import manifoldseq as ms
+
+from ._closed_form import completed, leading_directions, weighted_centroids
+from ._members import Members, frames_and_members, member_rows
+from ._moments import Array, Moments
+from ._printed import lowest_directions, printed_sigma
+from ._settings import check_components, resolved_origin
+
+Point = tuple[Array, Array]
+
+
+def build(
+    data: Any,
+    *,
+    n_components: int | None = None,
+    center: Any = "mean",
+    manifold: str = "grassmann",
+    partition: bool = True,
+    method: str = "closed-form",
+) -> ms.Problem:
+    """Return the problem of the subspace in which class means represent frames best, (1) and (2) of the paper.
+
+    ``F(V, mu)`` is the energy of the frames about their class centroids in the m coordinates ``V' x``, plus their
+    energy about ``mu_0`` in the other coordinates. m is fixed by the data or by `n_components`.
+
+    Parameters
+    ----------
+    data : list of array-like of shape (T_k, d), or tuple (X, labels)
+        Each array of the list is one class. Of a pair, X has shape (N, d) and `labels` (N,), whole numbers or text;
+        with ``partition=False`` whole numbers with -1 for a frame in no class, or booleans of shape (N, h).
+    n_components : int, optional
+        m; by default the optimal one, (13) with a tolerance: the rank of the weighted centroids, h - 1 if mu_0 is the
+        mean, h if it is no combination of the centroids.
+    center : {"mean"}, 0, or array-like of shape (d,)
+        mu_0.
+    manifold : {"grassmann", "orthogonal"}
+        Where V lives. F does not change under a rotation of the first m columns or of the others, so that m columns up
+        to a rotation, a point of Grassmann(d, m), say all; ``"orthogonal"`` has all d columns, for costs of your own
+        that need them.
+    partition : bool
+        Whether every frame has to be in exactly one class. If not, Sigma (8) is formed, d×d, and may be indefinite.
+    method : {"closed-form", "eigh"}
+        ``"eigh"`` finds V and m as printed, by the eigenvalues of Sigma that are negative, rounding errors among them.
+
+    Returns
+    -------
+    manifoldseq.Problem
+        Points ``(V, mu)``; initializers ``"closed-form"``, which is the optimum, and ``"random"``; Hessian products;
+        block updates ``"mu"`` (4) and ``"V"`` (the best one for this mu); mini-batches over frames for a partition.
+
+    Raises
+    ------
+    ValueError
+        If frames have NaN, labels do not match, frames are in no class although a partition is asked for, or m = 0.
+
+    References
+    ----------
+    Le, Xu, Hoang, Milford: Hierarchical encoding of sequential data with compact and sub-linear storage cost,
+    supplementary material, equations (1)-(13).
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> rng = np.random.default_rng(0)
+    >>> data = [rng.standard_normal((20, 6)) + 3 * rng.standard_normal(6) for _ in range(4)]
+    >>> problem = ms.get_model("hierarchical.subspace").build(data)
+    >>> result = ms.minimize(problem)
+    >>> result.success, result.nit, problem.manifold.shape
+    (True, 0, ((6, 3), (4, 6)))
+
+    With a penalty of one's own, from the closed form:
+
+    >>> import dataclasses, autograd.numpy as anp
+    >>> sparse = ms.objective(lambda point: anp.sum(anp.sqrt(point[0] ** 2 + 1e-6)))
+    >>> mine = dataclasses.replace(problem, objective=problem.objective + 10 * sparse)
+    >>> ms.minimize(mine).success
+    True
+    """
+    X, members = frames_and_members(data, partition)
+    energy = _partitioned(X, members, center) if partition else _general(X, members, center)
+    V = _directions(energy, X, members, check_components(n_components, X.shape[1]), method)
+    d, m = V.shape
+    if m == 0:
+        raise ValueError(
+            "every class centroid coincides with mu_0, so that m = 0 and there is no subspace: "
+            "pass at least two classes that differ, or another center"
+        )
+    if manifold == "grassmann":
+        of_V = ms.manifolds.Grassmann(d, m)
+    elif manifold == "orthogonal":
+        of_V, V = ms.manifolds.Orthogonal(d), completed(V, d)
+    else:
+        raise ValueError(f"manifold={manifold!r} is not known: choose 'grassmann' or 'orthogonal'")
+    energy = replace(energy, m=m)
+    batch = partial(_batch, energy, X, members)
+    return ms.Problem(
+        ms.manifolds.Product(of_V, ms.manifolds.Euclidean(*energy.centroids.shape), names=("V", "mu")),
+        energy.objective(ms.objectives.FiniteTerms(len(X), batch) if partition else None),
+        {"closed-form": _Start((V, energy.centroids)), "random": _random},
+    )
+
+
+def example(rng: np.random.Generator) -> list[Array]:
+    """Return four noisy classes of frames around separate centroids."""
+    return [rng.standard_normal((12, 7)) + 2 * rng.standard_normal(7) for _ in range(4)]
+
+
+@dataclass(frozen=True)
+class _Energy:
+    """F as a quadratic form: ``total + tr(V' Sigma V) + |D V|²`` with V of m columns, ``D = roots (mu - centroids)``.
+
+    Sigma is ``-factor' factor`` (a partition) or the matrix `sigma`. `total` is the trace of S_0, `roots` sqrt(n_k).
+    """
+
+    total: float
+    roots: Array
+    centroids: Array
+    origin: Array
+    tolerance: float
+    factor: Array | None = None
+    sigma: Array | None = None
+    m: int = 0
+
+    def objective(self, terms: ms.objectives.FiniteTerms | None) -> ms.Objective:
+        both = ms.objectives.last_point(self.both)
+        update = ms.objectives.BlockUpdate
+        return ms.Objective(
+            partial(_first, both),
+            both,
+            self.hessian_product,
+            terms=terms,
+            updates=(update("mu", ("mu",), self.with_best_mu), update("V", ("V",), self.with_best_V)),
+        )
+
+    def sigma_times(self, V: Array) -> Array:
+        return self.sigma @ V if self.factor is None else -(self.factor.T @ (self.factor @ V))
+
+    def deviations(self, mu: Array) -> Array:
+        return self.roots[:, None] * (mu - self.centroids)
+
+    def both(self, point: Point) -> tuple[float, Point]:
+        whole, mu = point
+        V, D = whole[:, : self.m], self.deviations(mu)
+        SV, DV = self.sigma_times(V), D @ V
+        value = self.total + float(np.vdot(V, SV)) + float(np.vdot(DV, DV))
+        return value, (_padded(2 * (SV + D.T @ DV), whole), 2 * self.roots[:, None] * (DV @ V.T))
+
+    def hessian_product(self, point: Point, tangent: Point) -> Point:
+        whole, mu = point
+        V, U, D = whole[:, : self.m], tangent[0][:, : self.m], self.deviations(mu)
+        N = self.roots[:, None] * tangent[1]
+        moved = D @ U + N @ V
+        HV = self.sigma_times(U) + D.T @ moved + N.T @ (D @ V)
+        return _padded(2 * HV, whole), 2 * self.roots[:, None] * (moved @ V.T + (D @ V) @ U.T)
+
+    def with_best_mu(self, point: Point) -> Point:
+        return point[0], self.centroids.astype(point[1].dtype)  # (4), whatever V and m are
+
+    def with_best_V(self, point: Point) -> Point:
+        whole, mu = point
+        D = self.deviations(mu)
+        if self.factor is None or 2 * len(D) >= len(whole):
+            Sigma = self.sigma_times(np.eye(len(whole))) + D.T @ D
+            V = lowest_directions(Sigma, self.m)[0]
+        else:
+            V = _lowest_of_difference(D, self.factor, self.m)
+        return completed(V, whole.shape[1]).astype(whole.dtype), mu
+
+
+def _lowest_of_difference(D: Array, B: Array, m: int) -> Array:
+    """Return eigenvectors of the m smallest eigenvalues of ``D' D - B' B``, without forming it."""
+    Q, R = np.linalg.qr(np.concatenate([D, B]).T)
+    signs = np.repeat([1.0, -1.0], [len(D), len(B)])
+    eigenvalues, W = np.linalg.eigh((R * signs) @ R.T)
+    zeros = min(m, len(Q) - len(eigenvalues))  # the eigenvalue of everything orthogonal to both
+    order = np.argsort(np.concatenate([eigenvalues, np.zeros(zeros)]), kind="stable")[:m]
+    inside = order[order < len(eigenvalues)]
+    outside = completed(Q, len(eigenvalues) + len(order) - len(inside))[:, len(eigenvalues) :]
+    return np.concatenate([Q @ W[:, inside], outside], axis=1)
+
+
+def _partitioned(X: Array, codes: Array, center: Any) -> _Energy:
+    moments = Moments.of(X, codes)
+    return _of_moments(moments, resolved_origin(center, moments.mean))
+
+
+def _of_moments(moments: Moments, origin: Array) -> _Energy:
+    centroids = moments.centroids
+    return _Energy(
+        moments.scatter(origin),
+        np.sqrt(moments.counts),
+        centroids,
+        origin,
+        moments.tolerance(origin),
+        factor=weighted_centroids(centroids, moments.counts, origin),
+    )
+
+
+def _general(X: Array, members: Members, center: Any) -> _Energy:
+    everything = Moments.of(X, np.zeros(len(X), np.int64))
+    origin = resolved_origin(center, everything.mean)
+    rows = member_rows(members)
+    centroids = np.stack([X[of_class].mean(axis=0, dtype=np.float64) for of_class in rows])
+    total = everything.scatter(origin)
+    return _Energy(
+        total,
+        np.sqrt([len(of_class) for of_class in rows]),
+        centroids,
+        origin,
+        total * everything.tolerance(origin) / max(np.sqrt(everything.scatter(0 * origin)), 1e-300),
+        sigma=printed_sigma(X, members, centroids, origin),
+    )
+
+
+def _directions(energy: _Energy, X: Array, members: Members, n_components: int | None, method: str) -> Array:
+    if method == "eigh":
+        return lowest_directions(printed_sigma(X, members, energy.centroids, energy.origin), n_components)[0]
+    if method != "closed-form":
+        raise ValueError(f"method={method!r} is not known: choose 'closed-form' or 'eigh'")
+    if energy.factor is None:
+        return lowest_directions(energy.sigma, n_components, energy.tolerance)[0]
+    return leading_directions(energy.factor, energy.tolerance, n_components)[0]
+
+
+def _batch(whole: _Energy, X: Array, codes: Array, rows: NDArray[np.int64]) -> ms.Objective:
+    """Return F of some frames, scaled to the whole."""
+    moments = Moments.of(X[rows], codes[rows], len(whole.centroids))
+    return (len(X) / len(rows)) * replace(_of_moments(moments, whole.origin), m=whole.m).objective(None)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """An initializer that always gives one point."""
+
+    point: Point
+
+    def __call__(self, problem: ms.Problem, rng: np.random.Generator) -> Point:
+        return self.point
+
+
+# Module-level functions, so that the problem can be pickled.
+
+
+def _random(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    return problem.manifold.random_point(rng)
+
+
+def _first(both: Any, point: Point) -> float:
+    return both(point)[0]
+
+
+def _padded(gradient: Array, like: Array) -> Array:
+    """Return the gradient in the first columns of zeros of the shape of `like`."""
+    if gradient.shape == like.shape:
+        return gradient
+    return np.concatenate([gradient, np.zeros((len(like), like.shape[1] - gradient.shape[1]))], axis=1)

@@ -1,0 +1,194 @@
+"""Counts, sums and scatter of classes of frames in one pass, block by block, in float64."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+_BLOCK = 1 << 20
+"""Numbers in a block of rows: 8 MiB in float64."""
+_ROWS = (16, 8192)
+_FAR = 4.0
+"""Frames are shifted before they are summed if their mean square is beyond so many times their variance."""
+
+
+@dataclass
+class Moments:
+    """What the closed form needs to know of labelled frames; frames and classes can be added at any time.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (h,), int64
+        Frames of each class.
+    sums : ndarray of shape (h, d)
+        Sum of ``x - shift`` of each class.
+    shift : ndarray of shape (d,)
+        A point near the first frames, so that sums of squares lose no digits to a large common offset.
+    energy : float
+        Sum of ``|x - shift|²`` of all frames.
+    eps : float
+        The largest machine epsilon of the dtypes that frames came in.
+    """
+
+    counts: Codes
+    sums: Array
+    shift: Array
+    energy: float
+    eps: float
+
+    @classmethod
+    def of(cls, X: Any, codes: Codes, n_classes: int = 0) -> Self:
+        """Return the moments of frames.
+
+        Parameters
+        ----------
+        X : ndarray of shape (N, d)
+            Of any real dtype; a `numpy.memmap` is read once, block by block.
+        codes : ndarray of shape (N,), int
+            The class of each frame, from 0.
+        n_classes : int
+            At least so many classes.
+
+        Raises
+        ------
+        ValueError
+            If a frame has NaN, infinity, or numbers whose squares overflow.
+        """
+        made = cls.empty(X, n_classes)
+        made.add(X, codes)
+        return made
+
+    @classmethod
+    def empty(cls, X: Any, n_classes: int) -> Self:
+        """Return the moments of no frames, with a shift that suits these frames."""
+        first = X[: min(len(X), 64)].astype(np.float64)
+        with np.errstate(all="ignore"):  # `add` says what is not finite
+            mean = first.mean(axis=0)
+            far = float(mean @ mean) > _FAR * float(np.mean(np.square(first - mean).sum(axis=1)))
+        shift = mean if far and np.isfinite(mean).all() else np.zeros(X.shape[1])
+        counts, sums = np.zeros(n_classes, np.int64), np.zeros((n_classes, X.shape[1]))
+        return cls(counts, sums, shift, 0.0, float(np.finfo(np.float64).eps))
+
+    def add(self, X: Any, codes: Codes) -> None:
+        """Add frames to the classes that `codes` name, which may be new ones; on an error nothing was added."""
+        new = self.copy()
+        n_classes = max(int(codes.max(initial=-1)) + 1, len(self.counts))
+        new.spread(np.arange(len(self.counts)), n_classes)
+        for rows, block in self.blocks(X):
+            with np.errstate(all="ignore"):
+                new._add_block(block, codes[rows])
+                new.energy += float(np.vecdot(block, block).sum())
+            if not np.isfinite(new.energy):
+                raise ValueError(not_finite(X[rows], rows.start))
+        if np.issubdtype(X.dtype, np.floating):
+            new.eps = max(self.eps, float(np.finfo(X.dtype).eps))
+        self.__dict__.update(vars(new))
+
+    def blocks(self, X: Any) -> Iterator[tuple[slice, Array]]:
+        """Yield blocks of consecutive rows about the shift in float64, of X itself or in one array used again."""
+        plain = X.dtype == np.float64 and X.flags.c_contiguous and not self.shift.any()
+        buffer = None
+        for rows in row_blocks(X):
+            if plain:
+                yield rows, X[rows]
+                continue
+            if buffer is None:
+                buffer = np.empty((rows.stop - rows.start, X.shape[1]))
+            block = buffer[: rows.stop - rows.start]
+            np.copyto(block, X[rows])
+            block -= self.shift
+            yield rows, block
+
+    def move(self, X: Any, old: Codes, new: Codes) -> None:
+        """Move frames between classes that are there, from codes `old` to codes `new`."""
+        for rows, block in self.blocks(X):
+            self._add_block(block, new[rows])
+            self._add_block(block, old[rows], -1)
+
+    def _add_block(self, block: Array, codes: Codes, times: int = 1) -> None:
+        """Add one of the `blocks` so many times to the counts and sums."""
+        few = len(self.counts) <= len(codes)
+        present, place = (slice(None), codes) if few else np.unique(codes, return_inverse=True)
+        n_present = len(self.counts[present])
+        indicator = csc_array(
+            (np.full(len(place), float(times)), place.astype(np.int32), np.arange(len(place) + 1, dtype=np.int32)),
+            shape=(n_present, len(place)),
+        )
+        self.sums[present] += indicator @ block
+        self.counts[present] += times * np.bincount(place, minlength=n_present)
+
+    def copy(self) -> Self:
+        """Return moments that can change without these."""
+        return type(self)(self.counts.copy(), self.sums.copy(), self.shift, self.energy, self.eps)
+
+    def spread(self, rows: NDArray[np.intp], n_classes: int) -> None:
+        """Move the classes to these rows of `n_classes`; the others are empty."""
+        counts, sums = np.zeros(n_classes, np.int64), np.zeros((n_classes, len(self.shift)))
+        counts[rows], sums[rows] = self.counts, self.sums
+        self.counts, self.sums = counts, sums
+
+    @property
+    def n(self) -> int:
+        """Number of frames."""
+        return int(self.counts.sum())
+
+    @property
+    def mean(self) -> Array:
+        """The mean of all frames, shape (d,)."""
+        return self.shift + self.sums.sum(axis=0) / self.n
+
+    @property
+    def centroids(self) -> Array:
+        """The class means (4), shape (h, d); that of an empty class is `shift`."""
+        return self.shift + self.sums / np.maximum(self.counts, 1)[:, None]
+
+    @property
+    def within(self) -> float:
+        """The trace of S_w: the sum of squared distances of the frames to their class means."""
+        between = np.square(self.sums).sum(axis=1) / np.maximum(self.counts, 1)
+        return max(self.energy - float(between.sum()), 0.0)
+
+    def scatter(self, origin: Array) -> float:
+        """Return the trace of S_0 (7): the sum of squared distances of the frames to `origin`."""
+        away = origin - self.shift
+        return max(self.energy - 2 * float(away @ self.sums.sum(axis=0)) + self.n * float(away @ away), 0.0)
+
+    def tolerance(self, origin: Array) -> float:
+        """Return what rounding can contribute to a singular value of the weighted centroids.
+
+        Averaging over classes does not raise the norm of a perturbation of the frames, so the rounding of the input
+        moves singular values by at most ``eps / 2 * |X|``, in the Frobenius norm; sums of N frames in float64 add
+        about ``sqrt(N)`` times the epsilon of float64. Scale-free, and aware of a large common offset.
+        """
+        norm = np.sqrt(self.scatter(np.zeros_like(origin)) + self.n * float(origin @ origin))
+        return 4 * max(self.eps, np.finfo(np.float64).eps * np.sqrt(self.n)) * float(norm)
+
+
+def row_blocks(X: Any) -> Iterator[slice]:
+    """Yield slices of consecutive rows of about 8 MiB in float64."""
+    rows = int(np.clip(_BLOCK // max(X.shape[1], 1), *_ROWS))
+    for start in range(0, len(X), rows):
+        yield slice(start, min(start + rows, len(X)))
+
+
+def centred(block: Any, origin: Array) -> Array:
+    """Return ``block - origin`` in float64."""
+    made = block.astype(np.float64, order="C")
+    made -= origin
+    return made
+
+
+def not_finite(block: Any, start: int) -> str:
+    """Return the sentence about a block of frames, from number `start` on, whose squares are not finite."""
+    bad = np.argwhere(~np.isfinite(block))
+    if not len(bad):
+        return f"the squares of the frames {start} to {start + len(block) - 1} overflow: scale X down"
+    row, feature = bad[0]
+    what = "NaN" if np.isnan(block[row, feature]) else "infinity"
+    return f"frame {start + row} has {what} in feature {feature}: remove or fill it"

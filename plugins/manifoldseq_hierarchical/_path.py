@@ -1,0 +1,209 @@
+"""A sequence kept as quantized points of a path, and searched as the path: straight lines between the points.
+
+The point of a segment of frames is their mean (or one of them). Neighbouring segments are joined, so that a query is
+placed between points, and a segment can be several times as long as the tolerance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._nodes import NodeSubspaces
+from ._quantize import Codes, Coordinates, Quantizer
+
+Found = tuple[NDArray[np.float64], NDArray[np.float32]]
+"""Places in frames, and squared distances."""
+
+_BLOCK = 1 << 22
+"""Numbers in a block of scores or coordinates: 16 MiB in float32."""
+
+
+@dataclass
+class Path:
+    """Points of a path in the coordinates of a subspace, quantized, with groups of them above.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n, bytes), uint8
+    places : ndarray of shape (4,), float64
+        The frame of the first point, the frames from one point to the next, the frame of the last point, the last
+        frame.
+    quantizer : ScalarQuantizer or ProductQuantizer
+    branching, levels : int
+        Each level above the points holds the means of `branching` consecutive nodes of the one below. They are
+        made from the codes and not stored.
+    subspaces : NodeSubspaces, optional
+        Of the groups of points, if each has its own; the points are then in the coordinates of frames.
+    """
+
+    codes: Codes
+    places: NDArray[np.float64]
+    quantizer: Quantizer
+    branching: int
+    levels: int
+    subspaces: NodeSubspaces | None = None
+
+    @cached_property
+    def points(self) -> Coordinates:
+        """The decoded points, shape (n, m); kept from the first search on."""
+        Z = self.quantizer.decode(self.codes)
+        return Z if self.subspaces is None else self.subspaces.decode(Z)
+
+    @cached_property
+    def nodes(self) -> list[Coordinates]:
+        """The nodes of every level, the topmost first, the points last."""
+        tree = [self.points]
+        for _ in range(self.levels):
+            below = tree[-1]
+            starts = np.arange(0, len(below), self.branching)
+            sizes = np.diff(np.append(starts, len(below)))
+            tree.append(np.add.reduceat(below, starts, axis=0) / sizes[:, None].astype(np.float32))
+        return tree[::-1]
+
+    @property
+    def resident(self) -> int:
+        """Bytes of the decoded points and nodes."""
+        return sum(level.nbytes for level in self.nodes)
+
+    @cached_property
+    def _at(self) -> NDArray[np.float64]:
+        """The frame of each point, shape (n,)."""
+        first, step, last, _ = self.places
+        return np.append(first + step * np.arange(len(self.codes) - 1), last)
+
+    @cached_property
+    def _norms(self) -> list[NDArray[np.float32]]:
+        return [np.square(level).sum(axis=1) for level in self.nodes]
+
+    @cached_property
+    def _products(self) -> NDArray[np.float32]:
+        """Inner products of neighbours, shape (n - 1,)."""
+        return np.einsum("ij,ij->i", self.points[:-1], self.points[1:])
+
+    def search(self, Z: Coordinates, beam: int, n_best: int = 1) -> Found:
+        """Return where on the path queries are, the best places first.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (Q, m), float32
+            Queries in the coordinates of the subspace.
+        beam : int
+            Nodes that are kept at every level.
+        n_best : int
+            Places per query, on different lines between points.
+
+        Returns
+        -------
+        places : ndarray of shape (Q, n_best), float64
+            In frames. Where the path has fewer lines, the last is repeated.
+        squared : ndarray of shape (Q, n_best), float32
+        """
+        found = [self._search(Z[rows], beam, n_best) for rows in self._blocks(len(Z), beam)]
+        places, squared = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return places, squared
+
+    def _blocks(self, n_queries: int, beam: int) -> Iterator[slice]:
+        width = max(len(self.nodes[0]), beam * (self.branching + 2) * self.points.shape[1])
+        step = max(1, _BLOCK // width)
+        for start in range(0, n_queries, step):
+            yield slice(start, start + step)
+
+    def _search(self, Z: Coordinates, beam: int, n_best: int) -> Found:
+        top = self.nodes[0]
+        scores = self._norms[0] - 2 * (Z @ top.T)
+        kept = least(scores, beam)
+        for level, norms in zip(self.nodes[1:-1], self._norms[1:-1], strict=True):
+            children = _children(kept, self.branching, len(level))
+            scores = norms[children] - 2 * _products(Z, level, children)
+            kept = np.take_along_axis(children, least(scores, beam), axis=1)
+        lines, products = self._lines(Z, kept, scores)
+        return self._placed(Z, lines, products, n_best)
+
+    def _lines(self, Z: Coordinates, kept: NDArray[np.intp], scores: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the runs of consecutive points to try, shape (Q, runs, length), and the products of queries with them.
+
+        A run is what a node holds, with the neighbour on either side.
+        """
+        width = self.branching if self.levels else 1
+        runs = np.clip(kept[:, :, None] * width + np.arange(-1, width + 1), 0, len(self.points) - 1)
+        if self.levels:
+            flat = runs.reshape(len(Z), -1)
+            return runs, _products(Z, self.points, flat).reshape(runs.shape)
+        dense = (self._norms[-1] - scores) / 2
+        return runs, np.take_along_axis(dense, runs.reshape(len(Z), -1), axis=1).reshape(runs.shape)
+
+    def _placed(self, Z: Coordinates, runs: NDArray[np.intp], products: NDArray, n_best: int) -> Found:
+        """Place each query on its best lines: the nearest point of each line, in closed form."""
+        starts, ends = runs[..., :-1], runs[..., 1:]
+        norms, gaps = self._norms[-1], np.diff(self._at)
+        between = self._products[np.minimum(starts, len(gaps) - 1)]
+        along = products[..., 1:] - products[..., :-1] + norms[starts] - between
+        length = norms[starts] + norms[ends] - 2 * between
+        # a run that was cut repeats a point, and points may coincide: there is no line then
+        apart = (ends > starts) & (length > 1e-6 * (norms[starts] + norms[ends]))
+        along, length = along * apart, np.where(apart, length, 1)
+        # the first and the last line go on to the ends of the sequence
+        first = np.where(starts == 0, -self._at[0] / gaps[0], 0.0)
+        last = np.where(ends == len(gaps), 1 + (self.places[3] - self._at[-1]) / gaps[-1], 1.0)
+        share = np.clip(along / length, first, last).astype(np.float32)
+        if self.places[1] == 1:  # every frame has its point: there is nothing between
+            share = np.rint(share)
+        squared = norms[starts] - 2 * products[..., :-1] - share * (2 * along - share * length)
+        lines, share = starts.reshape(len(Z), -1), share.reshape(len(Z), -1)
+        energy = np.square(Z).sum(axis=1, keepdims=True)
+        squared = np.maximum(squared.reshape(len(Z), -1) + energy, 0)
+        best = _first_least(squared, lines, 1e-6 * (energy + norms[lines].max(axis=1, keepdims=True)), n_best)
+        best = np.pad(best, ((0, 0), (0, n_best - best.shape[1])), mode="edge")
+        line, share, squared = (np.take_along_axis(values, best, axis=1) for values in (lines, share, squared))
+        return self._at[line] + share * gaps[np.minimum(line, len(gaps) - 1)], squared
+
+    def distances(self, Z: Coordinates) -> NDArray[np.float32]:
+        """Return the squared distances of queries to all points, shape (Q, n)."""
+        energy = np.square(Z).sum(axis=1, keepdims=True)
+        return np.maximum(self._norms[-1] - 2 * (Z @ self.points.T) + energy, 0)
+
+    def near(self, Z: Coordinates, at: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return where on the lines to either side of one point each queries are, in frames, shape (Q,)."""
+        runs = np.clip(at[:, None, None] + np.arange(-1, 2), 0, len(self.points) - 1)
+        products = _products(Z, self.points, runs[:, 0])[:, None]
+        return self._placed(Z, runs, products, 1)[0][:, 0]
+
+    def decode(self, frames: NDArray[np.float64]) -> Coordinates:
+        """Return the points of the path at some frames, shape (Q, m)."""
+        line = np.clip(np.searchsorted(self._at, frames, side="right") - 1, 0, len(self._at) - 2)
+        share = np.clip((frames - self._at[line]) / (self._at[line + 1] - self._at[line]), 0, 1)[:, None]
+        return ((1 - share) * self.points[line] + share * self.points[line + 1]).astype(np.float32)
+
+
+def _first_least(scores: NDArray, lines: NDArray[np.intp], rounding: NDArray, k: int) -> NDArray[np.intp]:
+    """Return the columns of the k least scores of each row in order; of equal ones (to rounding), first lines."""
+    steps = np.floor((scores - scores.min(axis=1, keepdims=True)) / np.maximum(rounding, np.finfo(np.float32).tiny))
+    if k == 1:
+        return np.where(steps == 0, lines, np.iinfo(np.intp).max).argmin(axis=1)[:, None]
+    order = np.lexsort((lines, steps), axis=1)
+    ordered = np.take_along_axis(lines, order, axis=1)
+    again = np.pad(ordered[:, 1:] == ordered[:, :-1], ((0, 0), (1, 0)))  # a line may be in two runs
+    return np.take_along_axis(order, np.argsort(again, axis=1, kind="stable"), axis=1)[:, :k]
+
+
+def least(scores: NDArray, k: int) -> NDArray[np.intp]:
+    """Return the columns of the k least scores of each row, in no order."""
+    if k >= scores.shape[1]:
+        return np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+    if k == 1:
+        return scores.argmin(axis=1)[:, None]
+    return np.argpartition(scores, k - 1, axis=1)[:, :k]
+
+
+def _children(nodes: NDArray[np.intp], branching: int, n: int) -> NDArray[np.intp]:
+    """Return the children of nodes, shape (Q, nodes * branching); the last node may repeat its last one."""
+    children = nodes[:, :, None] * branching + np.arange(branching)
+    return np.minimum(children, n - 1).reshape(len(nodes), -1)
+
+
+def _products(Z: Coordinates, rows: Coordinates, which: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Return the product of each query with its own rows, shape (Q, rows)."""
+    return (rows[which] @ Z[:, :, None])[:, :, 0]

@@ -1,0 +1,97 @@
+"""What this package registers; targets are strings, so that listing imports no model code."""
+
+from collections.abc import Iterator
+
+import manifoldseq as ms
+from manifoldseq import hooks
+
+_PAPER = "Le et al., Hierarchical encoding of sequential data with compact and sub-linear storage cost (supplement)"
+
+
+@ms.hookimpl
+def manifoldseq_models() -> Iterator[hooks.Model]:
+    """The subspace in which class means represent frames best."""
+    yield hooks.Model(
+        "hierarchical.subspace",
+        build="manifoldseq_hierarchical._model:build",
+        example="manifoldseq_hierarchical._model:example",
+        summary="The subspace that tells classes of frames apart, with their centroids: F(V, m, mu) (1), (2)",
+        reference=_PAPER,
+    )
+
+
+@ms.hookimpl
+def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+    """Encoding and clustering of frames."""
+    plots = ("subspace-gain", "subspace-coordinates")
+    yield hooks.Estimator(
+        "subspace-encoder",
+        factory="manifoldseq_hierarchical._subspace:SubspaceEncoder",
+        input="samples",
+        plots=plots,
+        summary="Coordinates of frames in the subspace of their class means, in closed form, streamed",
+    )
+    yield hooks.Estimator(
+        "subspace-kmeans",
+        factory="manifoldseq_hierarchical._kmeans:SubspaceKMeans",
+        input="samples",
+        plots=plots,
+        summary="k-means whose centroids live in the subspace that tells them apart best",
+    )
+    yield hooks.Estimator(
+        "hierarchical-encoder",
+        factory="manifoldseq_hierarchical._encoder:HierarchicalSequenceEncoder",
+        input="samples",
+        plots=("encoder-distances", "encoder-storage"),
+        summary="A long sequence of frames kept in about a byte per frame, and places found in it",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_plots() -> Iterator[hooks.Plot]:
+    """Figures of the reports of the estimators above."""
+    yield hooks.Plot(
+        "subspace-gain",
+        accepts="manifoldseq_hierarchical._plots:accepts",
+        draw="manifoldseq_hierarchical._plots:draw_gain",
+        summary="Energy that is left, F(m), against the number of coordinates m: flat beyond the rank of the centroids",
+    )
+    yield hooks.Plot(
+        "subspace-coordinates",
+        accepts="manifoldseq_hierarchical._plots:accepts",
+        draw="manifoldseq_hierarchical._plots:draw_coordinates",
+        summary="Frames and class centroids in the two coordinates that tell the classes apart best",
+    )
+    yield hooks.Plot(
+        "encoder-distances",
+        accepts="manifoldseq_hierarchical._encoder_plots:accepts",
+        draw="manifoldseq_hierarchical._encoder_plots:draw_distances",
+        summary="Distances from frames to the points of an encoded sequence; what is dark was taken for the same place",
+    )
+    yield hooks.Plot(
+        "encoder-storage",
+        accepts="manifoldseq_hierarchical._encoder_plots:accepts",
+        draw="manifoldseq_hierarchical._encoder_plots:draw_storage",
+        summary="Bytes per frame of an encoded sequence, by part",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+    """Frames along one way, twice."""
+    yield hooks.Dataset(
+        "nordland",
+        loader="manifoldseq_hierarchical._places:nordland_dataset",
+        licence="as in tmadl/pySeqSLAM (GPL-3); frames of the film by NRK, CC BY-NC-SA 3.0",
+        summary="The Nordland railway in spring and winter: 2 × 357 frames of 2048 pixels, aligned",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
+    """Storage, recall and time of the sequence encoder."""
+    yield hooks.Reproduction(
+        "hierarchical-storage",
+        run="manifoldseq_hierarchical._reproduction:hierarchical_storage",
+        summary="Bytes per frame, recall and query time of the sequence encoder beside faiss; with --data, real runs",
+    )

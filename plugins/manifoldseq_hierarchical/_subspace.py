@@ -1,0 +1,232 @@
+"""Coordinates of frames in the subspace that tells their classes apart, in closed form."""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._closed_form import leading_directions, weighted_centroids
+from ._codes import SubspaceCodes
+from ._labels import class_codes, equal_segments, segment_codes
+from ._moments import Codes, Moments
+from ._printed import lowest_directions, printed_sigma
+from ._settings import check_choice, check_components, check_whole, resolved_origin
+
+METHODS = ("closed-form", "eigh")
+
+
+class SubspaceEncoder(SubspaceCodes):
+    """Encode frames in the few coordinates that tell classes, or segments of a sequence, apart.
+
+    The subspace minimizes F(V, m, mu), the energy of the frames about their class means in m coordinates and about mu_0
+    in all others. It is found in closed form from the h class means, in one pass over the frames and without a d×d
+    matrix. In m = rank coordinates the nearest class mean is the nearest one in all d: nothing is lost for `predict`.
+
+    Parameters
+    ----------
+    n_components : int or None
+        m. By default the best one, which is the rank of the class means about mu_0: h - 1 if mu_0 is the mean of the
+        frames and d is large enough. The first m' < m coordinates are the best m' ones.
+    n_segments : int
+        Without labels, frames are a sequence that is cut into so many contiguous segments of equal length.
+    center : {"mean"}, 0, or array-like of shape (d,)
+        mu_0.
+    method : {"closed-form", "eigh"}
+        ``"eigh"`` forms Sigma (8), d×d, and counts its negative eigenvalues as the paper prints it; rounding errors are
+        among them, so that m is too large. For comparison.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (m, d)
+        The transpose of V, orthonormal rows; the largest entry of each is positive.
+    center_ : ndarray of shape (d,)
+        mu_0.
+    centroids_ : ndarray of shape (h, d)
+        The class means (4).
+    classes_ : ndarray of shape (h,)
+        Sorted labels, or the numbers of the segments.
+    class_count_ : ndarray of shape (h,), int
+    singular_values_ : ndarray of shape (min(h, d),)
+        Of the weighted class means; ``-singular_values_**2`` are the eigenvalues of Sigma that are not 0.
+    energy_ : float
+        F (1) at the optimum.
+    scatter_ : float
+        The trace of S_0 (7): F for m = 0.
+    n_features_in_ : int
+    moments_ : Moments
+        What `partial_fit` goes on with.
+
+    See Also
+    --------
+    SubspaceKMeans : finds the classes too.
+
+    References
+    ----------
+    Le, Xu, Hoang, Milford: Hierarchical encoding of sequential data with compact and sub-linear storage cost,
+    supplementary material, equations (1)-(13).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.cumsum(rng.standard_normal((300, 50)), axis=0)
+    >>> encoder = SubspaceEncoder(n_segments=10).fit(X)
+    >>> encoder.transform(X).shape
+    (300, 9)
+    >>> bool(np.mean(encoder.predict(X) == np.arange(300) // 30) > 0.8)
+    True
+    """
+
+    stored_types = (Moments,)
+
+    def __init__(
+        self, n_components: int | None = None, *, n_segments: int = 8, center: Any = "mean", method: str = "closed-form"
+    ) -> None:
+        self.n_components = n_components
+        self.n_segments = n_segments
+        self.center = center
+        self.method = method
+
+    def fit(self, X: Any, y: Any = None, *, segments: Any = None) -> Self:
+        """Learn the subspace of labelled frames, or of the segments of a sequence.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, d)
+            Of any real dtype; a `numpy.memmap` is read block by block.
+        y : array-like of shape (N,), optional
+            The class of each frame.
+        segments : sequence of int, optional
+            In place of labels: the lengths of contiguous segments.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or input, or if the class means do not differ; one sentence says what to do.
+        """
+        self._check()
+        X = self._frames(X, reset=True)
+        check_components(self.n_components, X.shape[1])
+        if y is not None and segments is not None:
+            raise ValueError("y and segments say the same: give one of them")
+        if y is not None:
+            classes, codes = class_codes(y, len(X))
+        else:
+            codes = segment_codes(equal_segments(len(X), self.n_segments) if segments is None else segments, len(X))
+            classes = np.arange(codes[-1] + 1)
+        moments = Moments.of(X, codes, len(classes))
+        self._solve(moments, classes, (X, codes) if self.method == "eigh" else None)
+        if not len(self.components_):
+            raise ValueError(self._why_nothing())
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Add frames, and the classes that are new: exactly what one `fit` to all frames so far would learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, d)
+        y : array-like of shape (N,)
+
+        Notes
+        -----
+        As long as the class means do not differ, with only one class for example, codes have no coordinates.
+        """
+        fitted = hasattr(self, "moments_")
+        return self._learn([(X, y)], self.moments_.copy() if fitted else None, self.classes_ if fitted else None)
+
+    def fit_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> Self:
+        """Learn from a stream of blocks in one pass, and solve once at its end.
+
+        Parameters
+        ----------
+        blocks : iterable of (array-like of shape (N_i, d), array-like of shape (N_i,))
+            Frames and their classes; only one block is in memory at a time.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, and if there are no blocks.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> blocks = ((rng.standard_normal((100, 8)) + np.eye(8)[k], np.full(100, k)) for k in range(4))
+        >>> SubspaceEncoder().fit_blocks(blocks).components_.shape
+        (3, 8)
+        """
+        self._learn(blocks, None, None)
+        if not len(self.components_):
+            raise ValueError(self._why_nothing())
+        return self
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the class whose mean is nearest in the coordinates of the subspace.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+        """
+        rows, _ = self._nearest(X)
+        return self.classes_[rows]
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the share of frames whose predicted class is `y`."""
+        return float(np.mean(self.predict(X) == np.asarray(y)))
+
+    def _check(self) -> None:
+        check_whole(self, "n_segments")
+        check_choice(self, "method", METHODS)
+
+    def _learn(self, blocks: Iterable[tuple[Any, Any]], moments: Moments | None, classes: NDArray | None) -> Self:
+        """Add blocks to moments of sorted classes, both None at first, and solve."""
+        self._check()
+        if self.method == "eigh":
+            raise ValueError("method='eigh' needs all frames at once: use fit, or method='closed-form'")
+        for X, y in blocks:
+            X = self._frames(X, reset=moments is None)
+            check_components(self.n_components, X.shape[1])
+            new, codes = class_codes(y, len(X))
+            if moments is None or classes is None:
+                moments, classes = Moments.of(X, codes, len(new)), new
+                continue
+            together = _union(classes, new)
+            if len(together) > len(classes):
+                moments.spread(np.searchsorted(together, classes), len(together))
+                classes = together
+            moments.add(X, np.searchsorted(classes, new)[codes])
+        if moments is None or classes is None:
+            raise ValueError("there are no blocks: pass at least one pair of frames and labels")
+        self._solve(moments, classes, None)
+        return self
+
+    def _solve(self, moments: Moments, classes: NDArray, frames: tuple[NDArray, Codes] | None) -> None:
+        origin = resolved_origin(self.center, moments.mean)
+        centroids = moments.centroids
+        if frames is None:
+            B = weighted_centroids(centroids, moments.counts, origin)
+            V, s = leading_directions(B, moments.tolerance(origin), self.n_components)
+        else:
+            V, eigenvalues = lowest_directions(printed_sigma(*frames, centroids, origin), self.n_components)
+            s = np.sqrt(np.maximum(-eigenvalues, 0.0))
+        self.moments_, self.classes_, self.class_count_ = moments, classes, moments.counts.copy()
+        self.components_ = np.ascontiguousarray(V.T)
+        self.center_, self.centroids_, self.singular_values_ = origin, centroids, s
+        self.scatter_ = moments.scatter(origin)
+        self.energy_ = max(self.scatter_ - float(np.square(s[: len(self.components_)]).sum()), 0.0)
+
+    def _why_nothing(self) -> str:
+        if len(self.classes_) == 1:
+            return "there is only one class, and nothing to tell it from: pass at least two classes, or another center"
+        if self.scatter_ == 0:
+            return "all frames are equal, so that there is nothing to encode: pass frames that differ"
+        return "the class means are equal to rounding, so that no direction tells the classes apart: check the labels"
+
+
+def _union(classes: NDArray, new: NDArray) -> NDArray:
+    try:
+        return np.union1d(classes, new)
+    except TypeError:
+        raise ValueError(f"the labels {new[:3]} cannot be sorted with the classes before: use one kind") from None

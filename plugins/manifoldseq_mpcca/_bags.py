@@ -1,0 +1,182 @@
+"""Bags of descriptors in several views: checked as they are read, and handed on in groups, never all at once."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._parameters import Array
+
+Bag = tuple[NDArray[Any], ...]
+"""One (T, d_v) array per view, T descriptors of one object; T may be 0."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some bags, one after the other.
+
+    Attributes
+    ----------
+    views : list of ndarray of shape (R, d_v)
+        The rows of all bags of the group.
+    lengths : ndarray of shape (B,)
+        How many rows each bag has.
+    """
+
+    views: list[NDArray[Any]]
+    lengths: NDArray[np.int64]
+
+
+class Bags:
+    """Bags that can be gone through more than once.
+
+    Parameters
+    ----------
+    X, Y
+        The views. X is the first and Y the second, or X is a list of all of them and Y is None. A view is an array
+        (N, d_v), N bags of one descriptor, an array (N, T, d_v), or a sequence of arrays (T_i, d_v); of a sequence that
+        reads an item when it is asked for, only a group is in memory.
+
+    Raises
+    ------
+    ValueError
+        If there are no bags or no descriptors, or views have different numbers of them. Bags are checked when read.
+    """
+
+    def __init__(self, X: Any, Y: Any = None) -> None:
+        views = [X, Y] if Y is not None else X
+        if isinstance(views, np.ndarray) or not isinstance(views, Sequence) or isinstance(views, str):
+            raise ValueError(f"X is of type {type(views).__name__}: pass X and Y, or a list with one entry per view")
+        self.views = [_view(view, v) for v, view in enumerate(views)]
+        if not self.views:
+            raise ValueError("there are no views: pass X and Y, or a list with one entry per view")
+        numbers = [len(view) for view in self.views]
+        if len(set(numbers)) > 1:
+            hint = "" if Y is not None else "; several bags of one view are [bags]"
+            raise ValueError(f"the views have {', '.join(map(str, numbers))} bags: pass the same objects in each{hint}")
+        if not numbers[0]:
+            raise ValueError("there are no bags: pass at least one")
+        filled = next((bag for bag in map(self._read, range(len(self))) if len(bag[0])), None)
+        if filled is None:
+            raise ValueError("every bag is empty: pass bags with descriptors")
+        self.widths = tuple(part.shape[1] for part in filled)
+
+    def __len__(self) -> int:
+        return len(self.views[0])
+
+    def check_widths(self, expected: tuple[int, ...]) -> None:
+        """Refuse bags of other widths than a fitted encoder has seen."""
+        if self.widths != tuple(expected):
+            raise ValueError(f"views have {_and(self.widths)} columns but those in fit had {_and(expected)}")
+
+    def groups(self, n_rows: int, n_bags: int) -> Iterator[Group]:
+        """Go through all bags in groups of at most `n_bags`, each ended by the bag that brings it to `n_rows`."""
+        if all(isinstance(view, np.ndarray) and view.ndim == 2 for view in self.views):
+            size = max(1, min(n_rows, n_bags))
+            for start in range(0, len(self), size):
+                views = [view[start : start + size] for view in self.views]
+                yield Group(views, np.ones(len(views[0]), dtype=np.int64))
+        else:
+            yield from grouped((self._bag(i) for i in range(len(self))), n_rows, n_bags)
+
+    def sample(self, most: int | None, rng: np.random.Generator) -> list[Array]:
+        """Return descriptors of all bags, at most ``ceil(most / N)`` of each, drawn without replacement."""
+        quota = None if most is None else -(-most // len(self))
+        if quota is not None and all(isinstance(view, np.ndarray) and view.ndim == 2 for view in self.views):
+            rows = np.sort(rng.choice(len(self), min(most or 0, len(self)), replace=False))
+            return [view[rows] for view in self.views]
+        found: list[list[Array]] = [[] for _ in self.views]
+        for group in self.groups(2**16, 2**12):
+            ends = np.cumsum(group.lengths)
+            for start, end in zip(ends - group.lengths, ends, strict=True):
+                rows = np.arange(start, end)
+                if quota is not None and len(rows) > quota:
+                    rows = np.sort(rng.choice(rows, quota, replace=False))
+                for kept, view in zip(found, group.views, strict=True):
+                    kept.append(view[rows])
+        return [np.concatenate(kept) for kept in found]
+
+    def _bag(self, i: int) -> Bag:
+        bag = self._read(i)
+        if len(bag[0]) == 0:
+            return tuple(np.empty((0, width)) for width in self.widths)
+        if (widths := tuple(part.shape[1] for part in bag)) != self.widths:
+            raise ValueError(f"bag {i} has {_and(widths)} columns in its views but others have {_and(self.widths)}")
+        return bag
+
+    def _read(self, i: int) -> Bag:
+        return checked_bag([view[i : i + 1] if _rows(view) else view[i] for view in self.views], i)
+
+
+def grouped(bags: Iterable[Bag], n_rows: int, n_bags: int) -> Iterator[Group]:
+    """Collect checked bags into groups as `Bags.groups` does."""
+    held: list[Bag] = []
+    total = 0
+    for bag in bags:
+        held.append(bag)
+        total += len(bag[0])
+        if total >= n_rows or len(held) >= n_bags:
+            yield _join(held)
+            held, total = [], 0
+    if held:
+        yield _join(held)
+
+
+def checked_bag(parts: Sequence[Any], i: int) -> Bag:
+    """Return bag i, one array per view, or refuse it in one sentence."""
+    arrays = []
+    for v, part in enumerate(parts):
+        where = f"bag {i} of view {v}"
+        try:
+            array = np.asarray(part)
+        except ValueError:
+            raise ValueError(f"{where} has rows of different lengths: pass a (T, d) array") from None
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{where} has dtype {array.dtype}: pass real numbers")
+        if array.ndim != 2 or array.shape[1] == 0:
+            raise ValueError(f"{where} has shape {array.shape}: pass a (T, d) array, one row per descriptor")
+        _check_finite(array, where)
+        arrays.append(array)
+    if len({len(array) for array in arrays}) > 1:
+        raise ValueError(f"bag {i} has {_and(tuple(map(len, arrays)))} rows in its views: pass paired descriptors")
+    return tuple(arrays)
+
+
+def _view(view: Any, v: int) -> Any:
+    if isinstance(view, np.ndarray):
+        if view.dtype == object or view.ndim not in (2, 3):
+            raise ValueError(
+                f"view {v} is an array of shape {view.shape} and dtype {view.dtype}: pass (N, d), (N, T, d) or a list"
+            )
+        if view.dtype.kind not in "biuf":
+            raise ValueError(f"view {v} has dtype {view.dtype}: pass real numbers")
+        if view.ndim == 2:
+            _check_finite(view, f"view {v}")
+        return view
+    if isinstance(view, str) or not (hasattr(view, "__len__") and hasattr(view, "__getitem__")):
+        raise ValueError(f"view {v} is of type {type(view).__name__}: pass an array or a list of (T, d) arrays")
+    if isinstance(view, list | tuple) and view and all(np.ndim(row) == 1 for row in view):
+        return _view(np.asarray(view), v)  # nested lists of numbers
+    return view
+
+
+def _rows(view: Any) -> bool:
+    return isinstance(view, np.ndarray) and view.ndim == 2
+
+
+def _join(bags: list[Bag]) -> Group:
+    views = [np.concatenate(parts) for parts in zip(*bags, strict=True)]
+    return Group(views, np.array([len(bag[0]) for bag in bags], dtype=np.int64))
+
+
+def _check_finite(array: NDArray[Any], where: str) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        what = "NaN" if np.isnan(array[row, column]) else "infinity"
+        raise ValueError(f"{where} has {what} at row {row}, column {column}: remove or fill it")
+
+
+def _and(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))

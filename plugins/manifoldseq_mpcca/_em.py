@@ -1,0 +1,231 @@
+"""Expectation maximization as one pure step: accelerated by L-BFGS in the units of EM, and safeguarded."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import manifoldseq as ms
+
+from ._expectation import Expectation
+from ._gradient import Units
+from ._maximization import maximize
+from ._parameters import Array, Mixture
+from ._statistics import Statistics
+from ._views import Moments, View, row_blocks
+
+State = dict[str, Any]
+"""``x``: `Mixture.point`; ``statistics`` at it; ``steps`` and ``changes`` of L-BFGS; ``wait``, iterations of EM before
+L-BFGS is tried, and ``patience``, those after its next failure; ``tried``: which components were re-seeded, and
+``repairs``, how many of them stayed; ``start``, a number."""
+
+_MEMORY = 10
+_PLAIN = 3
+"""Iterations of EM before L-BFGS takes over."""
+_PATIENCE = 32
+"""Most iterations of EM after a failure of L-BFGS; they double from one with every failure."""
+_TRIALS = 2
+"""Points that a line search looks at before it leaves the step to EM."""
+_ARMIJO = 1e-4
+_COLLAPSED = 2.0
+"""A component with fewer rows than this describes no variance: it has collapsed."""
+
+
+@dataclass(frozen=True)
+class EM:
+    """The data of one problem and how it is iterated; `step` never lowers the likelihood.
+
+    Attributes
+    ----------
+    groups : tuple of (columns, views)
+        Rows that have the same columns, a mask (D,), with those of their views that they have; columns that miss in a
+        row are summed over the posterior.
+    n : int
+        Rows.
+    origin : ndarray of shape (D,)
+    floor : ndarray of shape (D,)
+        Least variance of the noise.
+    update : str
+        See `maximize`.
+    accelerated : bool
+    """
+
+    groups: tuple[tuple[NDArray[np.bool_], list[View]], ...]
+    n: int
+    origin: Array
+    floor: Array
+    update: str
+    accelerated: bool
+
+    @classmethod
+    def of(cls, views: list[View], moments: Moments, floor: float, update: str, accelerated: bool) -> Self:
+        """Return the problem of views with these moments, the floor being relative to the variances."""
+        return cls.of_parts(views, moments.mean, floor * moments.variance, update, accelerated)
+
+    @classmethod
+    def of_parts(cls, views: list[View], origin: Array, floor: Array, update: str, accelerated: bool = False) -> Self:
+        """Return the problem of views about an origin, with an absolute floor."""
+        return cls(tuple(grouped(views)), len(views[0]), origin, floor, update, accelerated)
+
+    def of_rows(self, rows: NDArray[np.intp]) -> Self:
+        """Return the problem of some rows of complete views."""
+        ((columns, views),) = self.groups
+        return replace(self, groups=((columns, [view[rows] for view in views]),), n=len(rows))
+
+    def evaluate(self, mixture: Mixture) -> Statistics:
+        """Return the statistics of all rows."""
+        whole = None
+        for columns, views in self.groups:
+            if columns.all():
+                part = Expectation(mixture, self.origin).statistics(views)
+            else:
+                part = Expectation(mixture.observed(columns), self.origin[columns]).statistics(views)
+                part = part.completed(mixture, columns, self.origin)
+            whole = part if whole is None else whole.joined(part)
+        assert whole is not None
+        return whole
+
+    def start(self, mixture: Mixture, number: int = 0) -> tuple[State, ms.Measures]:
+        """Return the state that EM begins with, and its measures."""
+        statistics = self.evaluate(mixture)
+        state = {"steps": (), "changes": (), "tried": np.zeros(mixture.n_components, bool)}
+        state |= {"start": number, "wait": _PLAIN, "patience": 1, "repairs": 0}
+        return self._at(mixture, statistics, state), self._measures(statistics, 1, 0)
+
+    def step(self, state: State) -> tuple[State, ms.Measures]:
+        """Return the state of a likelier mixture."""
+        old, before = Mixture.from_point(state["x"]), statistics_from(state["statistics"])
+        state = dict(state)
+        found, calls = self._repaired(old, before, state)
+        if found is None and self.accelerated and not state["wait"] and before.counts.min() >= 1:
+            found, calls = self._searched(old, before, state, calls)
+            if found is None:
+                state |= {"wait": state["patience"], "patience": min(2 * state["patience"], _PATIENCE)}
+        if found is not None:
+            return found
+        state["wait"] = max(state["wait"] - 1, 0)
+        mixture = maximize(before, old, self.floor, self.update)
+        statistics = self.evaluate(mixture)
+        if not statistics.log_likelihood >= before.log_likelihood:  # rounding: EM itself has nothing left to gain
+            return state, self._measures(before, calls + 1, state["repairs"], ms.Status.ROUNDING_LEVEL)
+        state |= {"steps": (), "changes": ()}
+        return self._at(mixture, statistics, state), self._measures(statistics, calls + 1, state["repairs"])
+
+    def _searched(
+        self, old: Mixture, before: Statistics, state: State, calls: int
+    ) -> tuple[tuple[State, ms.Measures] | None, int]:
+        """Return the outcome of a line search along the direction of L-BFGS, if any, and the evaluations until then."""
+        units = Units.of(before, old, self.floor)
+        slope = units.gradient(before)
+        direction = _inverse_hessian(slope, state["steps"], state["changes"])
+        gain, t = float(slope @ direction), 1.0
+        for _ in range(_TRIALS):
+            calls += 1
+            mixture = units.moved(t * direction)
+            with np.errstate(over="ignore", invalid="ignore"):  # a step too far is refused below
+                statistics = self.evaluate(mixture)
+            rise = statistics.log_likelihood - before.log_likelihood
+            if rise >= _ARMIJO * t * gain and rise >= 0 and statistics.counts.min() > 0:
+                state["patience"] = 1
+                step, change = t * direction, slope - Units.of(statistics, mixture, self.floor).gradient(statistics)
+                if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+                    state |= {
+                        "steps": (*state["steps"], step)[-_MEMORY:],
+                        "changes": (*state["changes"], change)[-_MEMORY:],
+                    }
+                measures = self._measures(statistics, calls, state["repairs"])
+                return (self._at(mixture, statistics, state), measures), calls
+            curved = gain * t * t / (2 * (gain * t - rise)) if np.isfinite(rise) else 0.0
+            t = float(np.clip(curved, 0.1 * t, 0.5 * t))
+        return None, calls
+
+    def _repaired(self, old: Mixture, before: Statistics, state: State) -> tuple[tuple[State, ms.Measures] | None, int]:
+        """Return the outcome of putting a collapsed component where the density is least, if likelier; evaluations."""
+        collapsed = np.flatnonzero((before.counts < _COLLAPSED) & ~state["tried"])
+        if old.n_components == 1 or not len(collapsed):
+            return None, 0
+        k = int(collapsed[before.counts[collapsed].argmin()])
+        state["tried"] = state["tried"] | (np.arange(old.n_components) == k)
+        heaviest = int(before.counts.argmax())
+        weights, means, loadings = old.weights.copy(), old.means.copy(), old.loadings.copy()
+        weights[k] = max(weights[k], 1 / self.n)
+        means[k], loadings[k] = before.worst + self.origin, loadings[heaviest]
+        noise = [part.copy() for part in old.noise]
+        for part in noise:
+            part[k] = part[heaviest]
+        mixture = Mixture.trusted(weights / weights.sum(), means, loadings, noise)
+        statistics = self.evaluate(mixture)
+        if not statistics.log_likelihood >= before.log_likelihood:
+            return None, 1
+        state |= {"repairs": state["repairs"] + 1, "steps": (), "changes": ()}
+        return (self._at(mixture, statistics, state), self._measures(statistics, 1, state["repairs"])), 1
+
+    def _at(self, mixture: Mixture, statistics: Statistics, state: State) -> State:
+        return {**state, "x": mixture.point, "statistics": statistics_to(statistics)}
+
+    def _measures(
+        self, statistics: Statistics, calls: int, repairs: int, status: ms.Status | None = None
+    ) -> ms.Measures:
+        return ms.Measures(
+            fun=-statistics.log_likelihood / self.n,
+            evaluations=ms.Evaluations(calls, calls),
+            status=status,
+            extra={"repairs": float(repairs)},
+        )
+
+
+def _inverse_hessian(slope: Array, steps: tuple[Array, ...], changes: tuple[Array, ...]) -> Array:
+    """Return the direction of L-BFGS (two loops), which is `slope`, a step of EM, while nothing is known."""
+    q, shares = slope.copy(), []
+    pairs = list(zip(steps, changes, strict=True))
+    for s, y in reversed(pairs):
+        shares.append((s @ q) / (s @ y))
+        q -= shares[-1] * y
+    if pairs:
+        s, y = pairs[-1]
+        q *= (s @ y) / (y @ y)
+    for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        q += (share - (y @ q) / (s @ y)) * s
+    return q
+
+
+def grouped(views: list[View]) -> Iterator[tuple[NDArray[np.bool_], list[View]]]:
+    """Return the rows that have the same columns, as masks and the views of these columns; without NaN all in one."""
+    for columns, rows in patterns(views):
+        yield columns, views if rows is None else observed_views(views, columns, rows)
+
+
+def patterns(views: list[View]) -> list[tuple[NDArray[np.bool_], NDArray[np.intp] | None]]:
+    """Return which columns are there (D,) in which rows; the rows are None if all have all of them."""
+    D = sum(view.shape[1] for view in views)
+    if not any(np.isnan(view[rows]).any() for view in views for rows in row_blocks(len(view))):
+        return [(np.ones(D, bool), None)]
+    holes = np.hstack([np.isnan(view) for view in views])
+    for i in np.flatnonzero(holes.all(axis=1)):
+        raise ValueError(f"row {i} has no value in any view: remove it")
+    kinds, kind = np.unique(np.packbits(holes, axis=1), axis=0, return_inverse=True)
+    kind = kind.ravel()
+    return [(np.unpackbits(row, count=D) == 0, np.flatnonzero(kind == i)) for i, row in enumerate(kinds)]
+
+
+def observed_views(views: list[View], columns: NDArray[np.bool_], rows: NDArray[np.intp]) -> list[View]:
+    """Return these rows and columns; views without any of the columns are left out."""
+    parts, start = [], 0
+    for view in views:
+        kept = columns[start : start + view.shape[1]]
+        start += view.shape[1]
+        if kept.any():
+            parts.append(view[np.ix_(rows, kept)])
+    return parts
+
+
+def statistics_to(statistics: Statistics) -> dict[str, Any]:
+    """Return statistics in the grammar of states."""
+    return {one.name: getattr(statistics, one.name) for one in fields(statistics)}
+
+
+def statistics_from(state: dict[str, Any]) -> Statistics:
+    """Return the statistics of a state."""
+    return Statistics(**state)

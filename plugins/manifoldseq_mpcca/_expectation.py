@@ -1,0 +1,270 @@
+"""E-step: responsibilities, latent posteriors and sufficient statistics, for all components in one product per block.
+
+With ``M_k = I + W' Psi^-1 W = L_k L_k'`` and ``A_k = L_k^-1 W' Psi^-1`` (Woodbury, never a D × D matrix), all of
+(13)-(20) follows from ``y_ik = A_k (v_i - mu_k)``: the quadratic form is ``(v-mu)' Psi^-1 (v-mu) - |y|²``, the latent
+mean ``L^-T y``, the latent covariance ``M^-1``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm  # pyright: ignore[reportAttributeAccessIssue]
+
+from ._parameters import Array, Mixture
+from ._statistics import Statistics
+
+Views = Sequence[NDArray[Any]]
+
+SKIP = 1e-14
+"""Responsibilities up to this may be left out of sums; one over N rows then lacks at most N · SKIP of its largest term
+(of g = 1)."""
+
+_BUFFER = 2**20
+"""Numbers in the largest buffer of a block, so that it stays in cache."""
+_SPARSE = 0.25
+"""Statistics are summed over the pairs above SKIP alone if at most this share of a block's pairs is."""
+_FAR = 1e3
+"""A component whose mean is this far (in noise variances per column, squared) from the origin is centred on its own."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows and what the E-step knows of them; the arrays are overwritten by the next block.
+
+    Attributes
+    ----------
+    rows : slice
+    V : ndarray of shape (b, D + 1)
+        The rows less the origin, and a column of ones.
+    log_density : ndarray of shape (b,)
+        ln p(v) of the mixture.
+    g : ndarray of shape (K, b)
+        Responsibilities (13).
+    Y : ndarray of shape (K, d, b)
+        ``L' zhat``: see `Expectation.latent`.
+    """
+
+    rows: slice
+    V: Array
+    log_density: Array
+    g: Array
+    Y: Array
+
+
+class Expectation:
+    """What the E-step needs of a mixture, computed once.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    origin : ndarray of shape (D,), optional
+        What rows are centred by before anything else, by default the mean of the mixture.
+
+    Attributes
+    ----------
+    latent_covariance : ndarray of shape (K, d, d)
+        (19), the same for every sample.
+    """
+
+    def __init__(self, mixture: Mixture, origin: Array | None = None) -> None:
+        K, d, D = mixture.n_components, mixture.n_latent, mixture.means.shape[1]
+        self.mixture = mixture
+        self.origin = mixture.weights @ mixture.means if origin is None else origin
+        self.means = mixture.means - self.origin
+        M, log_det = np.broadcast_to(np.eye(d), (K, d, d)).copy(), np.zeros(K)
+        T = np.empty((K, d, D))  # W' Psi^-1
+        self._whiteners: list[Array] = []  # of each view with full noise: R^-1 (K, d_v, d_v), Psi = R R'
+        for v, noise in enumerate(mixture.noise):
+            columns = mixture.columns(v)
+            W = mixture.loadings[:, columns]
+            if mixture.full:
+                R = np.linalg.cholesky(noise)
+                inverse = np.linalg.inv(R)
+                W = inverse @ W
+                T[:, :, columns] = W.mT @ inverse
+                log_det += 2 * np.log(np.diagonal(R, axis1=1, axis2=2)).sum(axis=1)
+                self._whiteners.append(inverse)
+            else:
+                T[:, :, columns] = (W / noise[:, :, None]).mT
+                W = W / np.sqrt(noise)[:, :, None]
+                log_det += np.log(noise).sum(axis=1)
+            M += W.mT @ W
+        L = np.linalg.cholesky(M)
+        log_det += 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+        self._unrotate = np.linalg.inv(L)
+        self.latent_covariance = self._unrotate.mT @ self._unrotate
+        A = self._unrotate @ T
+        shift = -(A @ self.means[:, :, None])
+        self._A = np.concatenate([A, shift], axis=2).reshape(K * d, D + 1)
+        with np.errstate(divide="ignore"):  # a weight may be zero
+            self._log = np.log(mixture.weights) - 0.5 * (D * np.log(2 * np.pi) + log_det)
+        self._precision = 1 / mixture.variances
+        squared = (self.means**2 * self._precision).sum(axis=1)
+        self._linear = np.concatenate([-2 * self.means * self._precision, squared[:, None]], axis=1)
+        self._far = np.flatnonzero(squared > _FAR * D).tolist()
+        width = max([d, *(mixture.views if mixture.full else ())])
+        self._block = int(np.clip(_BUFFER // (K * max(width, 1)), 64, 4096))
+
+    def blocks(self, views: Views) -> Iterator[Block]:
+        """Go through the rows of the views, (N, d_v) each, of any real dtype; sums are in float64."""
+        K, d, D = self.mixture.n_components, self.mixture.n_latent, self.means.shape[1]
+        N = len(views[0])
+        most = min(self._block, max(N, 1))
+        V, Y = np.empty((most, D + 1)), np.empty(K * d * most)
+        for start in range(0, N, most):
+            rows = slice(start, min(start + most, N))
+            b = rows.stop - start
+            block, y = V[:b], Y[: K * d * b].reshape(K * d, b)
+            for v, view in enumerate(views):
+                columns = self.mixture.columns(v)
+                np.subtract(view[rows], self.origin[columns], out=block[:, columns], dtype=np.float64)
+            block[:, D] = 1.0
+            np.matmul(self._A, block.T, out=y)
+            y = y.reshape(K, d, b)
+            joint = self._quadratic(block)
+            for k in self._far:
+                apart = block[:, :D] - self.means[k]
+                y[k] = self._A[k * d : (k + 1) * d, :D] @ apart.T
+                joint[k] = self._distances(k, apart)
+            joint -= np.einsum("kdb,kdb->kb", y, y)
+            joint *= -0.5
+            joint += self._log[:, None]
+            top = joint.max(axis=0)
+            joint -= top
+            np.exp(joint, out=joint)
+            total = joint.sum(axis=0)
+            joint /= total
+            yield Block(rows, block, top + np.log(total), joint, y)
+
+    def _quadratic(self, block: Array) -> Array:
+        """Return (v - mu_k)' Psi_k^-1 (v - mu_k), (K, b)."""
+        D = self.means.shape[1]
+        if self.mixture.full:
+            found = np.zeros((len(self.means), len(block)))
+            for v, inverse in enumerate(self._whiteners):
+                columns = self.mixture.columns(v)
+                K, n, _ = inverse.shape
+                U = (inverse.reshape(K * n, n) @ block[:, columns].T).reshape(K, n, -1)
+                U -= inverse @ self.means[:, columns, None]
+                found += np.einsum("kdb,kdb->kb", U, U)
+            return found
+        found = self._precision @ (block[:, :D] ** 2).T
+        found += self._linear @ block.T
+        return found
+
+    def _distances(self, k: int, apart: Array) -> Array:
+        """Return the quadratic form of component k, of rows less its mean."""
+        if not self.mixture.full:
+            return apart**2 @ self._precision[k]
+        parts = [apart[:, self.mixture.columns(v)] @ inverse[k].T for v, inverse in enumerate(self._whiteners)]
+        return np.sum([np.einsum("bd,bd->b", part, part) for part in parts], axis=0)
+
+    def log_density(self, views: Views) -> Array:
+        """Return ln p(v) of each row, (N,): (12) is their sum."""
+        found = np.empty(len(views[0]))
+        for block in self.blocks(views):
+            found[block.rows] = block.log_density
+        return found
+
+    def responsibilities(self, views: Views) -> Array:
+        """Return (13) of each row, (N, K)."""
+        found = np.empty((len(views[0]), self.mixture.n_components))
+        for block in self.blocks(views):
+            found[block.rows] = block.g.T
+        return found
+
+    def latent(self, block: Block) -> Array:
+        """Return the latent means (18) of the rows of a block, (K, d, b)."""
+        return self._unrotate.mT @ block.Y
+
+    def latent_means(self, views: Views) -> Array:
+        """Return the latent mean (18) of each row in each component, (N, K, d)."""
+        found = np.empty((len(views[0]), self.mixture.n_components, self.mixture.n_latent))
+        for block in self.blocks(views):
+            found[block.rows] = self.latent(block).transpose(2, 0, 1)
+        return found
+
+    def statistics(self, views: Views) -> Statistics:
+        """Return the sufficient statistics of the rows under the posterior, in one pass."""
+        sums = _Sums(self)
+        for block in self.blocks(views):
+            sums.add(block)
+        return sums.statistics(len(views[0]))
+
+
+class _Sums:
+    """The statistics in the rotated latent coordinates y, as they grow."""
+
+    def __init__(self, expectation: Expectation) -> None:
+        mixture = expectation.mixture
+        K, d, D = mixture.n_components, mixture.n_latent, mixture.means.shape[1]
+        self.expectation = expectation
+        self.first = np.zeros((K, D + 1))
+        self.cross = np.zeros((K * d, D + 1))
+        self.latent = np.zeros((K, d, d))
+        self.second = [np.zeros_like(part) for part in mixture.noise]
+        self.log_likelihood = 0.0
+        self.least, self.worst = np.inf, np.zeros(D)
+        self.spare = np.empty(0)
+
+    def add(self, block: Block) -> None:
+        i = int(block.log_density.argmin())
+        if block.log_density[i] < self.least:
+            self.least, self.worst = float(block.log_density[i]), block.V[i, :-1].copy()
+        self.log_likelihood += float(block.log_density.sum())
+        active = block.g > SKIP
+        if np.count_nonzero(active) <= _SPARSE * active.size:
+            self._add_active(block, active)
+        else:
+            self._add_all(block)
+
+    def _add_all(self, block: Block) -> None:
+        g, Y, V = block.g, block.Y, block.V
+        if self.spare.size < Y.size:
+            self.spare = np.empty(Y.size)
+        YG = np.multiply(Y, g[:, None, :], out=self.spare[: Y.size].reshape(Y.shape))
+        flat = YG.reshape(-1, len(V))
+        if flat.size:  # cross += flat @ V in place: the transposes are in the order of BLAS
+            dgemm(1.0, V.T, flat.T, beta=1.0, c=self.cross.T, overwrite_c=True)
+        self.latent += Y @ YG.mT
+        self.first += g @ V
+        mixture = self.expectation.mixture
+        for v, second in enumerate(self.second):
+            part = V[:, mixture.columns(v)]
+            second += (part.T * g[:, None, :]) @ part if mixture.full else g @ part**2
+
+    def _add_active(self, block: Block, active: NDArray[np.bool_]) -> None:
+        mixture = self.expectation.mixture
+        d = mixture.n_latent
+        for k in np.flatnonzero(active.any(axis=1)):
+            rows = np.flatnonzero(active[k])
+            g, V, Y = block.g[k, rows], block.V[rows], block.Y[k][:, rows]
+            YG = Y * g
+            self.cross[k * d : (k + 1) * d] += YG @ V
+            self.latent[k] += Y @ YG.T
+            self.first[k] += g @ V
+            for v, second in enumerate(self.second):
+                part = V[:, mixture.columns(v)]
+                second[k] += (part.T * g) @ part if mixture.full else g @ part**2
+
+    def statistics(self, n: int) -> Statistics:
+        e = self.expectation
+        K, d = e.mixture.n_components, e.mixture.n_latent
+        cross = self.cross.reshape(K, d, self.cross.shape[1]).mT @ e._unrotate
+        counts = self.first[:, -1]
+        return Statistics(
+            n=float(n),
+            origin=e.origin,
+            counts=counts,
+            first=self.first[:, :-1],
+            second=tuple(self.second),
+            cross=cross[:, :-1],
+            latent_first=cross[:, -1],
+            latent_second=e._unrotate.mT @ self.latent @ e._unrotate + counts[:, None, None] * e.latent_covariance,
+            log_likelihood=self.log_likelihood,
+            least=self.least,
+            worst=self.worst,
+        )

@@ -1,0 +1,119 @@
+"""The gradient of the log-likelihood from sufficient statistics (Fisher's identity), and steps in its natural units."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._maximization import raised
+from ._parameters import Array, Mixture
+from ._statistics import Statistics
+
+_FAR = 5.0
+"""A step multiplies a variance by at most exp(±5)."""
+_AT_FLOOR = 1e-9
+
+
+def gradient(statistics: Statistics, mixture: Mixture) -> tuple[Any, ...]:
+    """Return the derivatives of (12) by weights, means, loadings and noise, in the structure of `Mixture.point`.
+
+    The weights count as free numbers. Derivatives by a covariance are those by a symmetric matrix, halves off the
+    diagonal, as ``tr(G' dPsi)`` demands.
+    """
+    s = statistics
+    both = np.concatenate([mixture.loadings, (mixture.means - s.origin)[:, :, None]], axis=2)
+    score = s.rows_by_latent - both @ s.gram
+    noise = []
+    for v, residual in enumerate(s.residuals(mixture, both)):
+        columns, Psi = mixture.columns(v), mixture.noise[v]
+        if mixture.full:
+            score[:, columns] = np.linalg.solve(Psi, score[:, columns])
+            inverse = np.linalg.inv(Psi)
+            noise.append(0.5 * (inverse @ residual @ inverse - s.counts[:, None, None] * inverse))
+        else:
+            score[:, columns] /= Psi[:, :, None]
+            noise.append(0.5 * (residual / Psi - s.counts[:, None]) / Psi)
+    return s.counts / mixture.weights, score[:, :, -1], score[:, :, :-1], tuple(noise)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Coordinates of steps from a mixture in which the information of the complete data is the identity.
+
+    There the gradient is an EM step to first order, so that a quasi-Newton method which knows nothing yet starts as EM.
+    """
+
+    mixture: Mixture
+    origin: Array
+    counts: Array
+    floor: Array
+    roots: tuple[Array, ...]  # of each noise: R with R R' = Psi, or standard deviations
+    latent: Array  # L^-1 with L L' = gram
+
+    @classmethod
+    def of(cls, statistics: Statistics, mixture: Mixture, floor: Array) -> "Units":
+        """Return the units at a mixture; all of its components need data."""
+        roots = tuple(np.linalg.cholesky(n) if mixture.full else np.sqrt(n) for n in mixture.noise)
+        latent = np.linalg.inv(np.linalg.cholesky(statistics.gram))
+        return cls(mixture, statistics.origin, statistics.counts, floor, roots, latent)
+
+    def gradient(self, statistics: Statistics) -> Array:
+        """Return the gradient of (12) as a vector; a variance at its floor that would fall counts as fixed."""
+        mixture, n, width = self.mixture, self.counts, np.sqrt(2 * self.counts)
+        weights, means, loadings, noise = gradient(statistics, mixture)
+        scores = np.concatenate([loadings, means[:, :, None]], axis=2)
+        parts = [(weights - statistics.n) * mixture.weights / np.sqrt(n)]
+        for v, (root, part) in enumerate(zip(self.roots, noise, strict=True)):
+            columns = mixture.columns(v)
+            if mixture.full:
+                part = _allowed(part, mixture.noise[v], self.floor[columns])
+                parts += [root.mT @ part @ root * (2 / width)[:, None, None], root.mT @ scores[:, columns]]
+            else:
+                fixed = (mixture.noise[v] <= self.floor[columns]) & (part < 0)
+                part = np.where(fixed, 0.0, part) * mixture.noise[v] * (2 / width)[:, None]
+                parts += [part, root[:, :, None] * scores[:, columns]]
+            parts[-1] = parts[-1] @ self.latent.mT
+        return np.concatenate([part.ravel() for part in parts])
+
+    def moved(self, step: Array) -> Mixture:
+        """Return the mixture that a step leads to."""
+        mixture, width = self.mixture, np.sqrt(2 / self.counts)
+        K, D, d = mixture.loadings.shape
+        place = 0
+
+        def take(*shape: int) -> Array:
+            nonlocal place
+            start, place = place, place + int(np.prod(shape))
+            return step[start:place].reshape(shape)
+
+        logits = np.log(mixture.weights) + take(K) / np.sqrt(self.counts)
+        weights = np.exp(logits - logits.max())
+        both, noise = np.empty((K, D, d + 1)), []
+        for v, root in enumerate(self.roots):
+            columns = mixture.columns(v)
+            floor, size = self.floor[columns], root.shape[1]
+            if mixture.full:
+                values, vectors = np.linalg.eigh(take(K, size, size) * width[:, None, None])
+                factor = root @ (vectors * np.exp(0.5 * np.clip(values, -_FAR, _FAR))[:, None, :])
+                noise.append(raised(factor @ factor.mT, floor))
+                both[:, columns] = root @ take(K, size, d + 1) @ self.latent
+            else:
+                change = np.exp(np.clip(take(K, size) * width[:, None], -_FAR, _FAR))
+                noise.append(np.maximum(mixture.noise[v] * change, floor))
+                both[:, columns] = root[:, :, None] * (take(K, size, d + 1) @ self.latent)
+        loadings = mixture.loadings + both[:, :, :-1]
+        return Mixture.trusted(weights / weights.sum(), mixture.means + both[:, :, -1], loadings, noise)
+
+
+def _allowed(part: Array, Psi: Array, floor: Array) -> Array:
+    """Return the derivative by covariances without what would lower eigenvalues that are at the floor."""
+    unit = np.sqrt(floor[:, None] * floor)
+    values, vectors = np.linalg.eigh(Psi / unit)
+    low = values <= 1 + _AT_FLOOR
+    if not low.any():
+        return part
+    inside = low[:, :, None] & low[:, None, :]
+    turned = vectors.mT @ (part * unit) @ vectors
+    slopes, axes = np.linalg.eigh(np.where(inside, turned, 0.0))
+    rising = (axes * np.maximum(slopes, 0.0)[:, None, :]) @ axes.mT
+    return vectors @ np.where(inside, rising, turned) @ vectors.mT / unit

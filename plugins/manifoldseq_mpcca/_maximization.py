@@ -1,0 +1,59 @@
+"""M-step: the mixture that explains sufficient statistics best, (30)-(36)."""
+
+import numpy as np
+
+from ._parameters import Array, Mixture
+from ._statistics import Statistics
+
+UPDATES = ("expanded", "joint", "conditional")
+
+
+def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "joint") -> Mixture:
+    """Return the mixture of the next EM iteration; none of the updates lowers the likelihood.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Of the data under the posterior of `old`.
+    old : Mixture
+        Components without any data keep their parameters.
+    floor : ndarray of shape (D,)
+        Least variance of the noise; a full noise is bounded below by the diagonal matrix of it.
+    update : {"expanded", "joint", "conditional"}
+        ``"joint"`` maximizes in the loadings and means at once, by one (d+1) × (d+1) solve per component.
+        ``"conditional"`` is as printed: (31), (32) with the old loadings, then (33), (34) with the new means.
+        ``"expanded"`` is ``"joint"`` in the model where the latent vector has a mean and a covariance of its own, which
+        the loadings and means then take over (Liu, Rubin, Wu: Parameter expansion to accelerate EM, 1998).
+    """
+    s, alive = statistics, statistics.counts > np.finfo(float).tiny
+    counts = np.where(alive, s.counts, 1.0)[:, None]
+    gram = s.gram
+    gram[~alive] = np.eye(gram.shape[1])
+    if update == "conditional":
+        mean = (s.first - (old.loadings @ s.latent_first[:, :, None])[:, :, 0]) / counts
+        cross = s.cross - mean[:, :, None] * s.latent_first[:, None, :]
+        W = np.linalg.solve(gram[:, :-1, :-1], cross.mT).mT
+    else:
+        both = np.linalg.solve(gram, s.rows_by_latent.mT).mT
+        W, mean = both[:, :, :-1], both[:, :, -1]
+    noise = []
+    for v, residual in enumerate(s.residuals(old, np.concatenate([W, mean[:, :, None]], axis=2))):
+        least = floor[old.columns(v)]
+        part = raised(residual / counts[:, :, None], least) if old.full else np.maximum(residual / counts, least)
+        part[~alive] = old.noise[v][~alive]
+        noise.append(part)
+    if update == "expanded":
+        centre = s.latent_first / counts
+        spread = gram[:, :-1, :-1] / counts[:, :, None] - centre[:, :, None] * centre[:, None, :]
+        mean = mean + (W @ centre[:, :, None])[:, :, 0]
+        W = W @ np.linalg.cholesky(spread)
+    means = np.where(alive[:, None], mean + s.origin, old.means)
+    return Mixture.trusted(s.counts / s.n, means, np.where(alive[:, None, None], W, old.loadings), noise)
+
+
+def raised(covariances: Array, floor: Array) -> Array:
+    """Return the likeliest covariances that are not below diag(floor), given sample covariances."""
+    scale = np.sqrt(floor)
+    unit = scale[:, None] * scale
+    values, vectors = np.linalg.eigh((covariances + covariances.mT) / (2 * unit))
+    return (vectors * np.maximum(values, 1.0)[..., None, :]) @ vectors.mT * unit

@@ -1,0 +1,449 @@
+"""A mixture of probabilistic canonical correlation analysers of two or more views."""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from hashlib import sha256
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+import manifoldseq as ms
+from manifoldseq.estimators import random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ._em import EM, observed_views, patterns
+from ._expectation import Expectation
+from ._maximization import UPDATES, maximize
+from ._parameters import Array, Mixture
+from ._settings import check_choice, check_fits, check_init, check_number, check_problem, check_whole
+from ._starts import Start
+from ._statistics import Statistics
+from ._views import Moments, View, as_list, check_sizes, check_views, row_blocks
+
+ACCELERATIONS = ("lbfgs", None)
+MISSING = ("refuse", "em")
+
+_FORGETTING = 0.6
+"""Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
+
+
+class MixturePCCA(DensityMixin, BaseEstimator):
+    """Model paired views by a mixture of probabilistic canonical correlation analysers.
+
+    In component k the views of a sample share a latent vector ``z ~ N(0, I)`` and have noise of their own:
+    ``x = W_x z + mu_x + e_x``, ``y = W_y z + mu_y + e_y``, (7), (8); so for three and more views. Fitted by expectation
+    maximization (13)-(41), without a matrix over the columns of all views.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    n_latent : int
+        d, at most the columns of the smallest view; 0 is a mixture of Gaussians.
+    covariance_type : {"diag", "full"}
+        Of the noise of each view.
+    init : {"auto", "cca", "factors", "random"} or Mixture
+        ``"cca"``: k-means on standardized columns, then canonical correlations per cluster, the closed form of Bach
+        and Jordan. ``"factors"``: k-means, then principal factors. ``"random"``: means at random rows, random loadings.
+        ``"auto"``: ``"cca"`` for full noise, else ``"factors"``.
+    update : {"expanded", "joint", "conditional"}
+        M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` in loadings and means at once, ``"expanded"`` with a
+        latent mean and covariance besides (parameter expansion).
+    acceleration : {"lbfgs", None}
+        ``"lbfgs"``: after three iterations of EM, L-BFGS on the likelihood in the units of EM; a step that does not
+        raise the likelihood is replaced by one of EM. None: EM alone.
+    n_init : int
+        Number of starts; the best by the likelihood is kept. One for ``init=Mixture``.
+    max_iter : int
+    tol : float
+        A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
+    noise_floor : float
+        Least variance of the noise of a column, as a share of the variance of the column.
+    missing : {"refuse", "em"}
+        What `fit` makes of NaN: an error, or the exact likelihood of what is observed. Full noise takes only whole
+        views that miss in a row.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    mixture_ : Mixture
+        Latent axes are those of the posterior, most informative first, the largest loading of each positive.
+    log_likelihood_ : float
+        (12) of the data, summed over the rows.
+    n_iter_ : int
+        Iterations of the best start.
+    n_evaluations_ : int
+        Evaluations of the EM map (an E-step with the statistics for an M-step) of the best start.
+    repairs_ : int
+        Collapsed components (fewer than two rows) that were put where the density was least.
+    history_ : dict of str to ndarray
+        Equally long columns of the best start: ``nit``, ``time``, ``fun`` (minus the mean log-likelihood), ``nfev``
+        (evaluations of the EM map so far), ``repairs`` and further ones.
+    status_ : manifoldseq.Status
+    n_features_in_ : int
+        Columns of all views together.
+    n_rows_ : int
+        Rows seen in `fit`.
+
+    Notes
+    -----
+    Views are given as ``(X, Y)`` or as a list ``[X, Y, …]``, in any real dtype; sums are in float64 and go over blocks
+    of rows, so that memory does not grow with N beyond the data, which may be memory maps. Responsibilities up to 1e-14
+    are left out of sums where that saves time. All methods but `fit` take a view that is None, and NaN: what is missing
+    is summed over the posterior. Ctrl-C during `fit` ends it with the best state so far.
+
+    References
+    ----------
+    Supplementary material of paper 2012, 2013, equations (7)-(41); Liu, Rubin, Wu, 1998 (parameter expansion);
+    Jamshidian, Jennrich, 1997 (quasi-Newton acceleration of EM); Bach, Jordan, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> z, which = rng.standard_normal((300, 1)), rng.integers(2, size=300)
+    >>> X = np.where(which[:, None], z * [1, 2, 1], 6 + z * [2, -1, 1]) + 0.3 * rng.standard_normal((300, 3))
+    >>> Y = np.where(which[:, None], z * [1, -1], 5 + z * [1, 1]) + 0.3 * rng.standard_normal((300, 2))
+    >>> model = MixturePCCA(2, 1, random_state=0).fit(X, Y)
+    >>> model.mixture_
+    Mixture(K=2, views=(3, 2), d=1, diag)
+    >>> labels = model.predict(X, Y)
+    >>> bool(max(np.mean(labels == which), np.mean(labels != which)) > 0.99)
+    True
+    >>> float(np.abs(model.impute(X, None)[1] - Y).mean().round(1))
+    0.3
+    """
+
+    stored_types = (Mixture, Statistics)
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        n_latent: int = 2,
+        *,
+        covariance_type: str = "diag",
+        init: Any = "auto",
+        update: str = "expanded",
+        acceleration: str | None = "lbfgs",
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-7,
+        noise_floor: float = 1e-6,
+        missing: str = "refuse",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_latent = n_latent
+        self.covariance_type = covariance_type
+        self.init = init
+        self.update = update
+        self.acceleration = acceleration
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.noise_floor = noise_floor
+        self.missing = missing
+        self.random_state = random_state
+
+    @one_blas_thread()
+    def fit(
+        self,
+        X: Any,
+        Y: Any = None,
+        *more: Any,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit the mixture to paired rows.
+
+        Parameters
+        ----------
+        X, Y, *more : array-like of shape (N, d_v), or one list of them
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (`Mixture.point`) and ``start``. Each
+            start has its own folder in the checkpoint.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or view; one sentence says which, where, and what to do.
+
+        Warns
+        -----
+        UserWarning
+            If a component ended with fewer than two rows.
+        """
+        views, moments = self._prepared(X, Y, *more)
+        em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None)
+        given = isinstance(self.init, Mixture)
+        generators = random_generator(self.random_state).spawn(1 if given else self.n_init)
+        store = self._store(checkpoint, views)
+        best = interrupted = None
+        for number, rng in enumerate(generators):
+            run = ms.iterate(
+                em.step,
+                lambda rng=rng, number=number: em.start(self._start(views, moments, em.floor, rng), number),
+                stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
+                observers=observers,
+                checkpoint=store and store.child(f"start-{number}"),
+                resume=resume,
+            )
+            if best is None or run.measures.fun < best.measures.fun:
+                best = run
+            if run.status is ms.Status.INTERRUPTED:
+                interrupted = run.status
+                break
+        assert best is not None
+        self.mixture_ = Mixture.from_point(best.state["x"]).canonical()
+        self.log_likelihood_ = -best.measures.fun * em.n
+        self.n_iter_ = best.nit
+        self.n_evaluations_ = int(best.history["nfev"][-1])
+        self.repairs_ = int(best.state["repairs"])
+        self.history_ = best.history
+        self.status_ = interrupted or best.status
+        for name in ("floor_", "statistics_", "batches_"):  # of an earlier partial_fit
+            self.__dict__.pop(name, None)
+        self._remember(views)
+        few = np.flatnonzero(best.state["statistics"]["counts"] < 2)
+        if len(few):
+            warnings.warn(
+                f"{len(few)} of {self.n_components} components describe fewer than two rows: lower n_components",
+                stacklevel=3,  # the decorator is in between
+            )
+        return self
+
+    @one_blas_thread()
+    def partial_fit(self, X: Any, Y: Any = None, *more: Any) -> Self:
+        """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
+
+        The first batch chooses the start and fixes the noise floor; it needs at least K rows, and should be typical.
+
+        Parameters
+        ----------
+        X, Y, *more : array-like of shape (b, d_v), or one list of them
+        """
+        if not hasattr(self, "batches_"):
+            views, moments = self._prepared(X, Y, *more)
+            em = EM.of(views, moments, self.noise_floor, self.update, False)
+            mixture = self._start(views, moments, em.floor, random_generator(self.random_state))
+            self.floor_, self.statistics_, self.batches_ = em.floor, em.evaluate(mixture), 1
+            self._remember(views)
+        else:
+            views = self._checked(X, Y, *more, missing=self.missing == "em")
+            mixture = self.mixture_
+            em = EM.of_parts(views, self.statistics_.origin, self.floor_, self.update)
+            batch, old = em.evaluate(mixture), self.statistics_
+            share = (self.batches_ + 1) ** -_FORGETTING
+            self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
+            self.batches_ += 1
+            self.n_rows_ += len(views[0])
+        # loadings keep their axes from batch to batch, as the statistics do
+        update = "joint" if self.update == "expanded" else self.update
+        self.mixture_ = maximize(self.statistics_, mixture, self.floor_, update)
+        return self
+
+    def predict(self, X: Any, Y: Any = None, *more: Any) -> NDArray[np.int64]:
+        """Return the likeliest component of each row, (N,)."""
+        return self.predict_proba(X, Y, *more).argmax(axis=1)
+
+    @one_blas_thread()
+    def predict_proba(self, X: Any, Y: Any = None, *more: Any) -> Array:
+        """Return the responsibilities (13) of the components for each row, (N, K)."""
+        views = self._checked(X, Y, *more)
+        found = np.empty((len(views[0]), self.mixture_.n_components))
+        for rows, expectation, seen in self._parts(views):
+            found[rows] = expectation.responsibilities(seen)
+        return found
+
+    @one_blas_thread()
+    def score_samples(self, X: Any, Y: Any = None, *more: Any) -> Array:
+        """Return the log-density of each row, (N,); of what is observed of it."""
+        views = self._checked(X, Y, *more)
+        found = np.zeros(len(views[0]))
+        for rows, expectation, seen in self._parts(views):
+            found[rows] = expectation.log_density(seen)
+        return found
+
+    def score(self, X: Any, Y: Any = None, *more: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the mean log-density of the rows."""
+        return float(self.score_samples(X, Y, *more).mean())
+
+    @one_blas_thread()
+    def transform(self, X: Any, Y: Any = None, *more: Any) -> Array:
+        """Return the latent means (18) of each row in each component, times its responsibility, (N, K d).
+
+        Latent axes of different components have nothing in common, so that they stay apart.
+        """
+        views = self._checked(X, Y, *more)
+        K, d = self.mixture_.n_components, self.mixture_.n_latent
+        found = np.empty((len(views[0]), K, d))
+        for rows, expectation, seen in self._parts(views):
+            for block in expectation.blocks(seen):
+                within = np.arange(len(views[0]))[rows][block.rows]
+                found[within] = (expectation.latent(block) * block.g[:, None, :]).transpose(2, 0, 1)
+        return found.reshape(len(found), K * d)
+
+    def fit_transform(self, X: Any, Y: Any = None, *more: Any, **options: Any) -> Array:
+        """Equivalent to ``fit(X, Y).transform(X, Y)``."""
+        return self.fit(X, Y, *more, **options).transform(X, Y, *more)
+
+    @one_blas_thread()
+    def impute(self, X: Any, Y: Any = None, *more: Any) -> list[Array]:
+        """Return all views with what is missing replaced by its conditional expectation.
+
+        Parameters
+        ----------
+        X, Y, *more : array-like of shape (N, d_v) or None, or one list of them
+            A view that is None, or NaN, is filled in.
+
+        Returns
+        -------
+        list of ndarray of shape (N, d_v)
+        """
+        views = self._checked(X, Y, *more)
+        mixture = self.mixture_
+        whole = np.concatenate(views, axis=1, dtype=np.float64)
+        for columns, rows in patterns(views):
+            if columns.all():
+                continue
+            every = np.arange(len(whole)) if rows is None else rows
+            expectation = Expectation(mixture.observed(columns))
+            W, mu = mixture.loadings[:, ~columns], mixture.means[:, ~columns]
+            for block in expectation.blocks(self._seen(views, columns, every)):
+                mean = mu[:, :, None] + W @ expectation.latent(block)
+                whole[np.ix_(every[block.rows], ~columns)] = np.einsum("kdb,kb->bd", mean, block.g)
+        ends = np.cumsum(mixture.views)[:-1]
+        return [np.ascontiguousarray(part) for part in np.split(whole, ends, axis=1)]
+
+    @one_blas_thread()
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[list[Array], NDArray[np.int64]]:
+        """Draw rows from the fitted mixture.
+
+        Returns
+        -------
+        list of ndarray of shape (n_samples, d_v), ndarray of int of shape (n_samples,)
+            The views, and the components that the rows are from.
+        """
+        check_is_fitted(self, "mixture_")
+        check_whole("n_samples", n_samples)
+        rng, mixture = random_generator(random_state), self.mixture_
+        labels = rng.choice(mixture.n_components, n_samples, p=mixture.weights / mixture.weights.sum())
+        latent = rng.standard_normal((n_samples, mixture.n_latent))
+        rows = rng.standard_normal((n_samples, mixture.means.shape[1]))
+        for k in range(mixture.n_components):
+            own = labels == k
+            for v, noise in enumerate(mixture.noise):
+                columns = mixture.columns(v)
+                e = rows[own, columns]
+                rows[own, columns] = e @ np.linalg.cholesky(noise[k]).T if mixture.full else e * np.sqrt(noise[k])
+            rows[own] += latent[own] @ mixture.loadings[k].T + mixture.means[k]
+        return np.split(rows, np.cumsum(mixture.views)[:-1], axis=1), labels
+
+    def bic(self, X: Any, Y: Any = None, *more: Any) -> float:
+        """Return the Bayesian information criterion of rows; the lower the better."""
+        density = self.score_samples(X, Y, *more)
+        return float(-2 * density.sum() + self.mixture_.n_parameters * np.log(len(density)))
+
+    def _prepared(self, X: Any, Y: Any, *more: Any) -> tuple[list[View], Moments]:
+        """Return the views that a fit starts with, after all checks."""
+        check_problem(self.n_components, self.n_latent, self.covariance_type, self.noise_floor)
+        check_whole("n_init", self.n_init)
+        check_whole("max_iter", self.max_iter)
+        check_number("tol", self.tol)
+        check_choice("update", self.update, UPDATES)
+        check_choice("acceleration", self.acceleration, ACCELERATIONS)
+        check_choice("missing", self.missing, MISSING)
+        views = check_views(*_given(X, Y, *more), missing=self.missing == "em")
+        sizes = tuple(view.shape[1] for view in views)
+        check_fits(sizes, len(views[0]), self.n_components, self.n_latent)
+        check_init(self.init, sizes, self.n_components, self.n_latent, self.covariance_type == "full")
+        if self.covariance_type == "full":
+            _check_whole_views(views)
+        return views, Moments.of(views)
+
+    def _checked(self, X: Any, Y: Any, *more: Any, missing: bool = True) -> list[View]:
+        """Return the views that a fitted estimator is asked about; one that is None becomes NaN."""
+        check_is_fitted(self, "mixture_")
+        sizes = self.mixture_.views
+        items = as_list(X, Y, *more) if Y is not None or more or isinstance(X, (list, tuple)) else [X, None]
+        items += [None] * (len(sizes) - len(items))
+        rows = [len(item) for item in items if item is not None]
+        if not rows:
+            raise ValueError("every view is None: pass at least one")
+        if len(items) != len(sizes):
+            raise ValueError(f"{len(items)} views were passed but {len(sizes)} were fitted: pass the same views")
+        filled = [np.full((rows[0], n), np.nan) if i is None else i for i, n in zip(items, sizes, strict=True)]
+        views = check_views(filled, missing=missing)
+        check_sizes(views, sizes, type(self).__name__)
+        if self.mixture_.full:
+            _check_whole_views(views)
+        return views
+
+    def _parts(self, views: list[View]) -> Any:
+        """Go through the rows by what is observed of them: rows, E-step, and the views of it."""
+        for columns, rows in patterns(views):
+            every = slice(None) if rows is None else rows
+            yield every, Expectation(self.mixture_.observed(columns)), self._seen(views, columns, every)
+
+    def _seen(self, views: list[View], columns: NDArray[np.bool_], rows: Any) -> list[View]:
+        if columns.all():
+            return [view[rows] for view in views]
+        return observed_views(views, columns, rows)
+
+    def _start(self, views: list[View], moments: Moments, floor: Array, rng: np.random.Generator) -> Mixture:
+        if isinstance(self.init, Mixture):
+            return self.init
+        sizes = (self.n_components, self.n_latent, self.covariance_type == "full")
+        return Start.of(views, moments, *sizes, floor, rng).mixture(self.init)
+
+    def _remember(self, views: list[View]) -> None:
+        self.n_features_in_ = sum(view.shape[1] for view in views)
+        self.n_rows_ = len(views[0])
+
+    def _store(self, checkpoint: Any, views: list[View]) -> ms.storage.Checkpoint | None:
+        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
+        if checkpoint is None:
+            return None
+        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+        if store.fingerprint is not None:
+            return store
+        digest = sha256()
+        arrays = (*self.init.point[:3], *self.init.noise) if isinstance(self.init, Mixture) else ()
+        for array in (*views, *arrays):
+            digest.update(repr((array.shape, array.dtype.str)).encode())
+            for rows in row_blocks(len(array)):
+                digest.update(np.ascontiguousarray(array[rows]).tobytes())
+        seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
+        names = ("n_components", "n_latent", "covariance_type", "update", "acceleration", "noise_floor", "missing")
+        init = self.init if isinstance(self.init, str) else None
+        digest.update(repr([*(getattr(self, name) for name in names), init, seed]).encode())
+        return dataclasses.replace(store, fingerprint=digest.hexdigest())
+
+
+def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
+    """Return the views of a fit, none of which may be None."""
+    items = as_list(X, Y, *more) if Y is not None or more else as_list(X)
+    for v, item in enumerate(items):
+        if item is None:
+            raise ValueError(f"view {v} is None: pass all views to fit, with NaN where rows are missing")
+    return [items]
+
+
+def _check_whole_views(views: list[View]) -> None:
+    """Refuse rows that have some columns of a view and not the others."""
+    for v, view in enumerate(views):
+        for rows in row_blocks(len(view)):
+            holes = np.isnan(view[rows])
+            partly = np.flatnonzero(holes.any(axis=1) & ~holes.all(axis=1))
+            if len(partly):
+                raise ValueError(
+                    f"view {v} misses some columns in row {rows.start + partly[0]}: "
+                    f"with full noise a view is whole or missing, use covariance_type='diag'"
+                )

@@ -1,0 +1,194 @@
+"""The parameters of a mixture of probabilistic canonical correlation analysers, as one record of arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.floating[Any]]
+
+_SUM = 1e-8
+"""How far weights may be from summing to one."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Mixture:
+    """K probabilistic canonical correlation analysers of V views, with their weights.
+
+    Component k says of a sample v, its views side by side: ``v = loadings[k] @ z + means[k] + e``, where the latent
+    ``z ~ N(0, I)`` is shared by the views and the noise e is not, ``e ~ N(0, noise[0][k])`` for the first view and so
+    on: (7), (8). Arrays are copied and read-only.
+
+    Parameters
+    ----------
+    weights : array-like of shape (K,)
+        Positive, of sum one (28).
+    means : array-like of shape (K, D)
+        The D columns of all views, view after view.
+    loadings : array-like of shape (K, D, d)
+    noise : sequence of array-like, one per view
+        Of shape (K, d_v), the variances of a diagonal noise, or (K, d_v, d_v), the covariances of a full one.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a value is not finite, or a weight or a noise is not positive.
+
+    Examples
+    --------
+    >>> Mixture([1.0], [[0.0, 0.0, 1.0]], [[[1.0], [0.5], [2.0]]], noise=[[[1.0, 1.0]], [[0.1]]])
+    Mixture(K=1, views=(2, 1), d=1, diag)
+    """
+
+    weights: Array
+    means: Array
+    loadings: Array
+    noise: tuple[Array, ...]
+
+    def __init__(self, weights: ArrayLike, means: ArrayLike, loadings: ArrayLike, noise: Sequence[ArrayLike]) -> None:
+        parts = tuple(_real(f"noise of view {v}", part) for v, part in enumerate(noise))
+        self._set(_real("weights", weights), _real("means", means), _real("loadings", loadings), parts)
+        self._check_shapes()
+        if not (self.weights >= 0).all() or abs(self.weights.sum() - 1) > _SUM:
+            raise ValueError(f"weights have sum {self.weights.sum():.6g}: pass non-negative numbers of sum one")
+        for v, part in enumerate(self.noise):
+            if (np.linalg.eigvalsh(part) if self.full else part).min() <= 0:
+                raise ValueError(f"the noise of view {v} is not positive: raise its variances")
+
+    @classmethod
+    def trusted(cls, weights: Array, means: Array, loadings: Array, noise: Sequence[Array]) -> Self:
+        """Return a record of float64 arrays that are known to be valid; they are not copied, and become read-only."""
+        made = object.__new__(cls)
+        made._set(weights, means, loadings, tuple(noise))
+        return made
+
+    @classmethod
+    def from_point(cls, point: Any) -> Self:
+        """Return the record of a point ``(weights, means, loadings, (noise of view 0, …))``.
+
+        Examples
+        --------
+        >>> Mixture.from_point(Mixture([1.0], [[0.0]], [[[1.0]]], noise=[[[1.0]]]).point)
+        Mixture(K=1, views=(1,), d=1, diag)
+        """
+        weights, means, loadings = (np.asarray(part, np.float64) for part in point[:3])
+        return cls.trusted(weights, means, loadings, _floats(point[3]))
+
+    @property
+    def point(self) -> tuple[Any, ...]:
+        """The arrays as a point of the manifold of the model ``mpcca``."""
+        return self.weights, self.means, self.loadings, self.noise
+
+    @property
+    def n_components(self) -> int:
+        """The number K of components."""
+        return len(self.weights)
+
+    @property
+    def n_latent(self) -> int:
+        """The dimension d of the latent vector."""
+        return self.loadings.shape[2]
+
+    @property
+    def views(self) -> tuple[int, ...]:
+        """The number of columns of each view."""
+        return tuple(part.shape[1] for part in self.noise)
+
+    @property
+    def full(self) -> bool:
+        """Whether the noise of a view has correlations."""
+        return self.noise[0].ndim == 3
+
+    @property
+    def variances(self) -> Array:
+        """The variances of the noise, (K, D)."""
+        parts = [np.diagonal(part, axis1=1, axis2=2) for part in self.noise] if self.full else self.noise
+        return np.concatenate(parts, axis=1)
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of free parameters, rotations of the latent vector taken off."""
+        K, D, d = self.loadings.shape
+        noise = sum(size * (size + 1) // 2 for size in self.views) if self.full else D
+        return K - 1 + K * (D + D * d - d * (d - 1) // 2 + noise)
+
+    def canonical(self) -> Self:
+        """Return the same distribution with latent axes that are uncorrelated given a sample.
+
+        The most informative comes first, the largest loading of each is positive: the rotation of the latent vector,
+        which no data determine, is then the same in every run.
+        """
+        information = np.zeros((self.n_components, self.n_latent, self.n_latent))
+        for v, Psi in enumerate(self.noise):
+            W = self.loadings[:, self.columns(v)]
+            information += W.mT @ (np.linalg.solve(Psi, W) if self.full else W / Psi[:, :, None])
+        axes = np.linalg.eigh(information)[1][:, :, ::-1]
+        W = self.loadings @ axes
+        if W.size:
+            largest = np.take_along_axis(W, np.abs(W).argmax(axis=1, keepdims=True), axis=1)
+            W = W * np.where(largest < 0, -1.0, 1.0)
+        return self.trusted(self.weights, self.means, W, self.noise)
+
+    def columns(self, v: int) -> slice:
+        """Return where view v is among the D columns."""
+        start = sum(self.views[:v])
+        return slice(start, start + self.views[v])
+
+    def observed(self, columns: NDArray[np.bool_]) -> Self:
+        """Return the mixture that some of the columns alone follow; views without any of them are left out.
+
+        Examples
+        --------
+        >>> both = Mixture([1.0], [[0.0, 0.0, 1.0]], [[[1.0], [0.5], [2.0]]], noise=[[[1.0, 1.0]], [[0.1]]])
+        >>> both.observed(np.array([True, True, False]))
+        Mixture(K=1, views=(2,), d=1, diag)
+        """
+        noise = []
+        for v, part in enumerate(self.noise):
+            kept = np.flatnonzero(columns[self.columns(v)])
+            if len(kept):
+                noise.append(part[:, kept[:, None], kept] if self.full else part[:, kept])
+        return self.trusted(self.weights, self.means[:, columns], self.loadings[:, columns], noise)
+
+    def __repr__(self) -> str:
+        kind = "full" if self.full else "diag"
+        return f"Mixture(K={self.n_components}, views={self.views}, d={self.n_latent}, {kind})"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._set(**state)  # copies are read-only too
+
+    def _set(self, weights: Array, means: Array, loadings: Array, noise: tuple[Array, ...]) -> None:
+        for part in (weights, means, loadings, *noise):
+            part.flags.writeable = False
+        for name, value in (("weights", weights), ("means", means), ("loadings", loadings), ("noise", tuple(noise))):
+            object.__setattr__(self, name, value)
+
+    def _check_shapes(self) -> None:
+        K = self.weights.size
+        if self.weights.ndim != 1 or K == 0:
+            raise ValueError(f"weights have shape {self.weights.shape}: pass (K,) with at least one component")
+        if not self.noise or any(part.ndim not in (2, 3) or part.ndim != self.noise[0].ndim for part in self.noise):
+            raise ValueError("noise needs one array per view, all (K, d_v) or all (K, d_v, d_v)")
+        for v, part in enumerate(self.noise):
+            if part.shape != (K, part.shape[1], part.shape[1])[: part.ndim] or part.size == 0:
+                raise ValueError(f"the noise of view {v} has shape {part.shape}: pass (K, d_v) or (K, d_v, d_v), K={K}")
+        D = sum(self.views)
+        if self.means.shape != (K, D):
+            raise ValueError(f"means have shape {self.means.shape}: pass (K, D) = {(K, D)}, as the noise demands")
+        if self.loadings.ndim != 3 or self.loadings.shape[:2] != (K, D):
+            raise ValueError(f"loadings have shape {self.loadings.shape}: pass (K, D, d) with K, D = {K}, {D}")
+
+
+def _real(name: str, value: ArrayLike) -> Array:
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {array.dtype}: pass real numbers")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} has a value that is not finite: repair it")
+    return np.array(array, dtype=np.float64, order="C")
+
+
+def _floats(parts: Any) -> tuple[Array, ...]:
+    return tuple(np.asarray(part, np.float64) for part in parts)

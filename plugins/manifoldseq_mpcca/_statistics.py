@@ -1,0 +1,137 @@
+"""Sufficient statistics of a mixture of probabilistic canonical correlation analysers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._parameters import Array, Mixture
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Sums over rows under the posterior; v is a row less the origin, g a responsibility, z the latent mean (18).
+
+    Attributes
+    ----------
+    n : float
+        Rows.
+    origin : ndarray of shape (D,)
+    counts : ndarray of shape (K,)
+        sum g
+    first : ndarray of shape (K, D)
+        sum g v
+    second : tuple of ndarray of shape (K, d_v), or (K, d_v, d_v) for full noise
+        sum g v², or sum g v v', of each view
+    cross : ndarray of shape (K, D, d)
+        sum g v z'
+    latent_first : ndarray of shape (K, d)
+        sum g z
+    latent_second : ndarray of shape (K, d, d)
+        sum g <z z'> (20)
+    log_likelihood : float
+        (12), of the mixture that made the posterior.
+    least : float
+        The least log-density of a row.
+    worst : ndarray of shape (D,)
+        That row, less the origin.
+    """
+
+    n: float
+    origin: Array
+    counts: Array
+    first: Array
+    second: tuple[Array, ...]
+    cross: Array
+    latent_first: Array
+    latent_second: Array
+    log_likelihood: float
+    least: float
+    worst: Array
+
+    @property
+    def gram(self) -> Array:
+        """The second moments of (z, 1): [[sum g <z z'>, sum g z], [sum g z', sum g]], (K, d + 1, d + 1)."""
+        d = self.latent_first.shape[1]
+        whole = np.empty((len(self.counts), d + 1, d + 1))
+        whole[:, :d, :d], whole[:, :d, d], whole[:, d, d] = self.latent_second, self.latent_first, self.counts
+        whole[:, d, :d] = self.latent_first
+        return whole
+
+    @property
+    def rows_by_latent(self) -> Array:
+        """The moments of rows with (z, 1), (K, D, d + 1)."""
+        return np.concatenate([self.cross, self.first[:, :, None]], axis=2)
+
+    def residuals(self, mixture: Mixture, both: Array) -> tuple[Array, ...]:
+        """Return sum g <(v - W z - mu)(v - W z - mu)'> of each view, or its diagonal; `both` is [W, mu - origin]."""
+        rest = self.rows_by_latent - 0.5 * both @ self.gram
+        found = []
+        for v, second in enumerate(self.second):
+            P, R = both[:, mixture.columns(v)], rest[:, mixture.columns(v)]
+            if mixture.full:
+                product = P @ R.mT
+                found.append(second - product - product.mT)
+            else:
+                found.append(second - 2 * np.einsum("kdq,kdq->kd", P, R))
+        return tuple(found)
+
+    def joined(self, other: "Statistics", own: float = 1.0, theirs: float = 1.0) -> "Statistics":
+        """Return the weighted sum with the statistics of other rows about the same origin."""
+
+        def added(p: Array, q: Array) -> Array:
+            return own * p + theirs * q
+
+        return Statistics(
+            n=own * self.n + theirs * other.n,
+            origin=self.origin,
+            counts=added(self.counts, other.counts),
+            first=added(self.first, other.first),
+            second=tuple(added(p, q) for p, q in zip(self.second, other.second, strict=True)),
+            cross=added(self.cross, other.cross),
+            latent_first=added(self.latent_first, other.latent_first),
+            latent_second=added(self.latent_second, other.latent_second),
+            log_likelihood=own * self.log_likelihood + theirs * other.log_likelihood,
+            least=min(self.least, other.least),
+            worst=self.worst if self.least <= other.least else other.worst,
+        )
+
+    def completed(self, mixture: Mixture, columns: NDArray[np.bool_], origin: Array) -> "Statistics":
+        """Return what these statistics of some columns become when the posterior fills the other columns.
+
+        With full noise, each view is among the columns as a whole or not at all.
+        """
+        K, D, d = mixture.loadings.shape
+        gram, missing = self.gram, ~columns
+        both = np.concatenate([mixture.loadings, (mixture.means - origin)[:, :, None]], axis=2)
+        products = np.empty((K, D, d + 1))
+        products[:, columns] = self.rows_by_latent
+        products[:, missing] = both[:, missing] @ gram
+        second, given = [], iter(self.second)
+        for v, noise in enumerate(mixture.noise):
+            seen = columns[mixture.columns(v)]
+            P = both[:, mixture.columns(v)]
+            if seen.all():
+                second.append(next(given))
+            elif mixture.full:
+                second.append(P @ gram @ P.mT + self.counts[:, None, None] * noise)
+            else:
+                part = np.einsum("kdp,kpq,kdq->kd", P, gram, P) + self.counts[:, None] * noise
+                if seen.any():
+                    part[:, seen] = next(given)
+                second.append(part)
+        worst = np.zeros(D)
+        worst[columns] = self.worst
+        return Statistics(
+            n=self.n,
+            origin=origin,
+            counts=self.counts,
+            first=products[:, :, -1],
+            second=tuple(second),
+            cross=products[:, :, :-1],
+            latent_first=self.latent_first,
+            latent_second=self.latent_second,
+            log_likelihood=self.log_likelihood,
+            least=self.least,
+            worst=worst,
+        )

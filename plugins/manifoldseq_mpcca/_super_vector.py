@@ -1,0 +1,360 @@
+"""Estimators that turn each bag of descriptors into one vector: `FisherVector` and `MultiViewSuperVector`."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldseq.estimators import random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ._bags import Bags, checked_bag, grouped
+from ._gradient_vector import SCALES, Encoder, Encoding
+from ._mixture_pcca import MixturePCCA
+from ._parameters import Array, Mixture
+
+PARTS = ("both", "gradient", "latent")
+
+
+class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """What both encoders share. Abstract: a final class has the parameters and says which model it fits."""
+
+    stored_types = (Mixture,)
+
+    n_components: int
+    covariance_type: str
+    scale: str
+    power: float
+    intra_normalize: bool
+    max_descriptors: int | None
+    random_state: Any
+
+    @abstractmethod
+    def _model(self, rng: np.random.Generator) -> MixturePCCA:
+        """Return the mixture to fit, with its settings."""
+
+    def _parts(self) -> str:
+        return "both"
+
+    def fit(self, X: Any, Y: Any = None) -> Self:
+        """Fit the mixture to descriptors of all bags.
+
+        Parameters
+        ----------
+        X, Y
+            X is the first view and Y the second, or X is a list of all views. A view is a list of arrays (T_i, d_v),
+            one per bag, an array (N, T, d_v), or an array (N, d_v), whose rows are bags of one descriptor. A sequence
+            that reads an array when it is indexed is never in memory as a whole.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or input; one sentence says which, where, and what to do.
+        """
+        self._check_parameters()
+        bags = Bags(X, Y)
+        rng = random_generator(self.random_state)
+        model = self._model(rng)
+        rows = bags.sample(self.max_descriptors, rng)
+        self.mixture_ = model.fit(rows).mixture_
+        return self
+
+    def fit_transform(self, X: Any, Y: Any = None) -> Array:  # pyright: ignore
+        """Equivalent to ``fit(X, Y).transform(X, Y)``."""
+        return self.fit(X, Y).transform(X, Y)
+
+    def transform(self, X: Any, Y: Any = None) -> Array:
+        """Encode bags.
+
+        Parameters
+        ----------
+        X, Y
+            As in `fit`. A bag may be empty; its vector is zero.
+
+        Returns
+        -------
+        ndarray of shape (N, width)
+            A bag's vector does not depend on the others.
+        """
+        check_is_fitted(self, "mixture_")
+        bags = Bags(X, Y)
+        bags.check_widths(self.mixture_.views)
+        encoder = Encoder(self.mixture_, self.scale)
+        found = np.empty((len(bags), self._width))
+        row = 0
+        with one_blas_thread():
+            for encoding in encoder.encode(bags):
+                vectors = self._vectors(encoding)
+                found[row : row + len(vectors)] = vectors
+                row += len(vectors)
+        return found
+
+    def stream(self, bags: Iterable[Sequence[Any]]) -> Iterator[Array]:
+        """Encode bags one after the other, however many there are.
+
+        Parameters
+        ----------
+        bags : iterable of sequences of array-like of shape (T, d_v)
+            A bag is a sequence of one array per view.
+
+        Yields
+        ------
+        ndarray of shape (width,)
+        """
+        check_is_fitted(self, "mixture_")
+        encoder, widths = Encoder(self.mixture_, self.scale), self.mixture_.views
+
+        def checked() -> Iterator[Any]:
+            for i, parts in enumerate(bags):
+                bag = checked_bag(parts, i)
+                if (found := tuple(part.shape[1] for part in bag)) != widths:
+                    raise ValueError(f"the views of bag {i} have {found} columns: pass {widths}, as in fit")
+                yield bag
+
+        for group in grouped(checked(), *encoder.group_size):
+            with one_blas_thread():
+                vectors = self._vectors(encoder.encode_group(group))
+            yield from vectors
+
+    @property
+    def blocks_(self) -> dict[str, slice]:
+        """Where the parts are in a vector: ``"view 0"``, ``"view 1"`` and so on, and ``"latent"``."""
+        check_is_fitted(self, "mixture_")
+        K, d = self.mixture_.n_components, self.mixture_.n_latent
+        sizes = {}
+        if self._parts() != "latent":
+            for v, n in enumerate(self.mixture_.views):
+                sizes[f"view {v}"] = K * (n + (n * (n + 1) // 2 if self.mixture_.full else n))
+        if self._parts() != "gradient" and d:
+            sizes["latent"] = K * d
+        ends = np.cumsum(list(sizes.values())).tolist()
+        return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+
+    @property
+    def _width(self) -> int:
+        return max((block.stop for block in self.blocks_.values()), default=0)
+
+    def _vectors(self, encoding: Encoding) -> Array:
+        """Return one normalized vector per bag, (B, width)."""
+        parts = []
+        if self._parts() != "latent":
+            for means, noise in zip(encoding.means, encoding.noise, strict=True):
+                flat = _triangle(noise) if self.mixture_.full else noise
+                parts.append([self._normalized(means), self._normalized(flat)])
+        if self._parts() != "gradient":
+            parts.append([self._normalized(encoding.latent)])
+        vectors = np.concatenate(
+            [np.concatenate(part, axis=2).reshape(len(encoding.latent), -1) for part in parts], axis=1
+        )
+        return _unit(vectors) if self.intra_normalize else vectors
+
+    def _normalized(self, block: Array) -> Array:
+        """Return the power of a block (B, K, width), of each component on its own to unit length."""
+        if self.power != 1:
+            block = np.copysign(np.abs(block) ** self.power, block)
+        return _unit(block) if self.intra_normalize else block
+
+    def _check_parameters(self) -> None:
+        if self.scale not in SCALES:
+            raise ValueError(f"scale={self.scale!r} is not valid: pass one of {', '.join(map(repr, SCALES))}")
+        if not isinstance(self.power, Real) or not 0 < float(self.power) <= 1:
+            raise ValueError(f"power={self.power!r} is not valid: pass a number above 0 and at most 1, which is none")
+        if not isinstance(self.intra_normalize, bool | np.bool_):
+            raise ValueError(f"intra_normalize={self.intra_normalize!r} is not valid: pass True or False")
+        most = self.max_descriptors
+        if most is not None and (not isinstance(most, Integral) or isinstance(most, bool) or most < 1):
+            raise ValueError(f"max_descriptors={most!r} is not valid: pass a whole number of at least 1, or None")
+        if self._parts() not in PARTS:
+            raise ValueError(f"parts={self._parts()!r} is not valid: pass one of {', '.join(map(repr, PARTS))}")
+
+
+class FisherVector(_BagEncoder):
+    """Encode bags of descriptors by the Fisher vector of a Gaussian mixture, (1)-(3).
+
+    Descriptors of several views are put side by side; their noise has no correlations between views. A single view is
+    ``fit([bags])``.
+
+    Parameters
+    ----------
+    n_components : int
+        Gaussians K.
+    covariance_type : {"diag", "full"}
+        ``"full"`` has correlations within a view, and takes the triangle of the gradient in a covariance matrix, what
+        is off its diagonal times the root of two.
+    scale : {"paper", "model", "likelihood", "fisher"}
+        See `gradient_vectors`: ``"paper"`` is (1), (2) as printed, ``-(2/N)`` times the gradient of the log-likelihood.
+    power : float
+        ``sign(x) |x|**power`` of every entry; 1 leaves them.
+    intra_normalize : bool
+        Divide the block of each component, view and parameter by its length, then the whole vector by its own.
+    max_descriptors : int or None
+        Fit to about so many descriptors, drawn evenly from the bags.
+    n_init, max_iter, tol
+        Of the fit, see `MixturePCCA`.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    mixture_ : Mixture
+        The Gaussian mixture, as one without latent vector.
+    blocks_ : dict of str to slice
+        Where each view is in a vector.
+
+    Notes
+    -----
+    A vector has for each view and each component the gradient in the mean and in the noise, ``2 K (n + m)`` numbers in
+    all for diagonal noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.standard_normal((20, 3)) + i % 2 for i in range(10)]
+    >>> FisherVector(n_components=2, random_state=0).fit_transform([bags]).shape
+    (10, 12)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 8,
+        *,
+        covariance_type: str = "diag",
+        scale: str = "paper",
+        power: float = 1.0,
+        intra_normalize: bool = True,
+        max_descriptors: int | None = 200_000,
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.scale = scale
+        self.power = power
+        self.intra_normalize = intra_normalize
+        self.max_descriptors = max_descriptors
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _model(self, rng: np.random.Generator) -> MixturePCCA:
+        return MixturePCCA(
+            self.n_components,
+            n_latent=0,
+            covariance_type=self.covariance_type,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=rng,
+        )
+
+
+class MultiViewSuperVector(_BagEncoder):
+    """Encode bags of paired descriptors by what is private to each view and what the views share: [G_x, G_y, Z].
+
+    A mixture of probabilistic CCAs is fitted to the descriptors. G is its gradient vector (42)-(45), a Fisher vector
+    whose shared part is subtracted, Z the mean of the latent vectors under the responsibilities. The document leaves
+    open how Z is pooled and how blocks are normalized; both are this project's choice.
+
+    Parameters
+    ----------
+    n_components : int
+        Components K.
+    n_latent : int
+        Dimension d of the latent vector; 0 gives the Fisher vector.
+    covariance_type, scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state
+        As for `FisherVector`; Z has its own block.
+    parts : {"both", "gradient", "latent"}
+        Leave out Z, or G.
+
+    Attributes
+    ----------
+    mixture_ : Mixture
+        Its latent coordinates are ordered by how much they say about a descriptor, and have their largest loading
+        positive, so that Z does not depend on a rotation.
+    blocks_ : dict of str to slice
+        Where ``"view 0"`` (G_x), ``"view 1"`` (G_y) and ``"latent"`` (Z) are in a vector.
+
+    Notes
+    -----
+    A vector has ``K (2 (n + m) + d)`` numbers for diagonal noise: for each view and each component the gradient in the
+    mean and in the noise, then for each component the latent vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.standard_normal((20, 3)) for i in range(10)]
+    >>> Y = [x[:, :2] + rng.standard_normal((20, 2)) for x in X]
+    >>> encoder = MultiViewSuperVector(n_components=2, n_latent=1, random_state=0)
+    >>> encoder.fit_transform(X, Y).shape, encoder.blocks_["latent"]
+    ((10, 22), slice(20, 22, None))
+    """
+
+    def __init__(
+        self,
+        n_components: int = 8,
+        *,
+        n_latent: int = 2,
+        covariance_type: str = "diag",
+        scale: str = "paper",
+        power: float = 1.0,
+        intra_normalize: bool = True,
+        parts: str = "both",
+        max_descriptors: int | None = 200_000,
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_latent = n_latent
+        self.covariance_type = covariance_type
+        self.scale = scale
+        self.power = power
+        self.intra_normalize = intra_normalize
+        self.parts = parts
+        self.max_descriptors = max_descriptors
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _parts(self) -> str:
+        return self.parts
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.parts == "latent" and self.n_latent == 0:
+            raise ValueError("parts='latent' with n_latent=0 leaves nothing: pass n_latent of at least 1")
+
+    def _model(self, rng: np.random.Generator) -> MixturePCCA:
+        return MixturePCCA(
+            self.n_components,
+            n_latent=self.n_latent,
+            covariance_type=self.covariance_type,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=rng,
+        )
+
+
+def _triangle(blocks: Array) -> Array:
+    """Return symmetric matrices as vectors with the same inner products."""
+    rows, columns = np.triu_indices(blocks.shape[-1])
+    return blocks[..., rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
+
+
+def _unit(blocks: Array) -> Array:
+    """Return vectors of length one along the last axis, or zero."""
+    largest = np.abs(blocks).max(axis=-1, keepdims=True, initial=0.0)  # first, as squares may underflow
+    scaled = np.divide(blocks, largest, out=np.zeros_like(blocks), where=largest > 0)
+    length = np.linalg.norm(scaled, axis=-1, keepdims=True)
+    return np.divide(scaled, length, out=scaled, where=length > 0)

@@ -1,0 +1,162 @@
+"""Validation of views: arrays of shape (N, d_v) with the same rows, of any real dtype."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+View = NDArray[Any]
+
+_ROWS = 8192
+
+
+def check_views(X: Any, *more: Any, missing: bool = False) -> list[View]:
+    """Validate views and return them as arrays of their own floating dtype; nothing is copied that need not be.
+
+    Parameters
+    ----------
+    X : array-like of shape (N, d_x), or list of views if it is the only argument that is not None
+    *more : array-like of shape (N, d_v) or None
+    missing : bool
+        Accept NaN.
+
+    Returns
+    -------
+    list of ndarray of shape (N, d_v)
+
+    Raises
+    ------
+    ValueError
+        One sentence that says which view is wrong, where, and what to do.
+
+    Examples
+    --------
+    >>> [view.shape for view in check_views([[1.0], [2.0]], [[3.0, 4.0], [5.0, 6.0]])]
+    [(2, 1), (2, 2)]
+    >>> check_views([[1.0]], [[1.0], [2.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: view 1 has 2 rows but view 0 has 1: pass the same samples in every view
+    """
+    views = [_as_view(item, v) for v, item in enumerate(as_list(X, *more))]
+    for v, view in enumerate(views):
+        if len(view) != len(views[0]):
+            raise ValueError(
+                f"view {v} has {len(view)} rows but view 0 has {len(views[0])}: pass the same samples in every view"
+            )
+        for rows in row_blocks(len(view)):
+            wrong = np.isinf(view[rows]) if missing else ~np.isfinite(view[rows])
+            if wrong.any():
+                i, j = np.argwhere(wrong)[0]
+                i += rows.start
+                if np.isnan(view[i, j]):
+                    raise ValueError(
+                        f"view {v} has NaN at row {i}, column {j}: remove or fill it, or fit with missing='em'"
+                    )
+                raise ValueError(f"view {v} has infinity at row {i}, column {j}: remove or clip it")
+    return views
+
+
+def as_list(X: Any, *more: Any) -> list[Any]:
+    """Return the views of ``(X, Y)`` or ``([X, Y])`` as a list; those that are None stay None."""
+    given = [item for item in more if item is not None]
+    if not more or (not given and isinstance(X, (list, tuple)) and _is_list_of_views(X)):
+        if not isinstance(X, (list, tuple)):
+            raise ValueError(f"one {type(X).__name__} was passed: pass the views as (X, Y) or as a list [X, Y]")
+        return list(X)
+    return [X, *more]
+
+
+def split(tables: Any, sizes: Any) -> list[View]:
+    """Return the views that the columns of tables are, one below the other.
+
+    Examples
+    --------
+    >>> [view.tolist() for view in split([[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]], [1, 2])]
+    [[[1.0], [4.0]], [[2.0, 3.0], [5.0, 6.0]]]
+    """
+    rows = np.concatenate([_as_view(table, i) for i, table in enumerate(tables)])
+    whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, int) and size > 0 for size in sizes)
+    if not whole or sum(sizes) != rows.shape[1]:
+        raise ValueError(f"views={sizes!r} is not valid: pass whole numbers of columns of sum {rows.shape[1]}")
+    return np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+
+
+def check_sizes(views: list[View], sizes: tuple[int, ...], name: str) -> None:
+    """Refuse views with other columns than those that an estimator was fitted on."""
+    found = tuple(view.shape[1] for view in views)
+    if found != sizes:
+        raise ValueError(f"the views have {found} columns but this {name} was fitted on {sizes}: pass the same columns")
+
+
+def row_blocks(N: int) -> Iterator[slice]:
+    """Return slices of consecutive rows."""
+    return (slice(start, min(start + _ROWS, N)) for start in range(0, N, _ROWS))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Means and variances of all columns, with the checks that ask for them.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of shape (D,)
+    """
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, views: list[View]) -> "Moments":
+        """Return the moments of views; NaN counts as missing.
+
+        Raises
+        ------
+        ValueError
+            If a column is constant up to rounding, or never observed.
+        """
+        means, variances = [], []
+        for v, view in enumerate(views):
+            shift = np.nan_to_num(np.asarray(view[0], np.float64))
+            count, first, second = np.zeros((3, view.shape[1]))
+            for rows in row_blocks(len(view)):
+                block = view[rows] - shift
+                count += np.count_nonzero(~np.isnan(block), axis=0)
+                first += np.nansum(block, axis=0)
+                second += np.nansum(block**2, axis=0)
+            if not count.all():
+                raise ValueError(f"column {int(count.argmin())} of view {v} is missing in every row: remove it")
+            offset = first / count
+            variance = second / count - offset**2
+            scale = np.abs(shift + offset) + np.sqrt(second / count)
+            constant = variance <= (16 * np.finfo(_eps_dtype(view)).eps * scale) ** 2
+            for j in np.flatnonzero(constant):
+                raise ValueError(f"column {j} of view {v} is constant: remove it, no density describes it")
+            means.append(shift + offset)
+            variances.append(variance)
+        return cls(np.concatenate(means), np.concatenate(variances))
+
+
+def _eps_dtype(view: View) -> Any:
+    return view.dtype if view.dtype.kind == "f" else np.float64
+
+
+def _is_list_of_views(X: Any) -> bool:
+    """Say whether a list holds views rather than being one of rows of numbers."""
+    return any(item is None or np.ndim(item) >= 2 for item in X)
+
+
+def _as_view(item: Any, v: int) -> View:
+    if hasattr(item, "toarray"):
+        raise ValueError(f"view {v} is a sparse matrix: convert it with .toarray()")
+    try:
+        view = np.asarray(item)
+    except ValueError:
+        raise ValueError(f"view {v} has rows of different lengths: pass an (N, d) array of numbers") from None
+    if view.dtype.kind not in "biuf":
+        raise ValueError(f"view {v} has dtype {view.dtype}: pass an (N, d) array of real numbers")
+    if view.ndim != 2 or 0 in view.shape:
+        raise ValueError(f"view {v} has shape {view.shape}: pass an (N, d) array with at least one row and column")
+    return view

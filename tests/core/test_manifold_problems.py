@@ -1,0 +1,255 @@
+"""Known optima on every manifold, found by the solvers; and what an active bound costs, in iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+import scipy.linalg
+from core.cases import close
+from scipy.spatial.transform import Rotation
+
+import manifoldseq as ms
+from manifoldseq.manifolds import (
+    BoundedDiagonal,
+    Grassmann,
+    Oblique,
+    Positive,
+    Product,
+    Simplex,
+    SpecialOrthogonal,
+    Sphere,
+    SymmetricPositiveDefinite,
+)
+
+Solved = tuple[ms.Problem, Any, Callable[[Any], None]]
+STOP = ms.GradientNorm(1e-8, relative=True) | ms.MaxIterations(3000)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def spread(n: int, seed: int = 0) -> np.ndarray:
+    """Return a symmetric matrix with eigenvalues from zero to two."""
+    Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+    return Q @ np.diag(np.linspace(0, 2, n)) @ Q.T
+
+
+def leading_eigenvector() -> Solved:
+    S = spread(8)
+    f = ms.objective(lambda x: -float(x @ S @ x), lambda x: -2 * S @ x)
+    best = np.linalg.eigh(S)[1][:, -1]
+    return ms.Problem(Sphere(8), f), np.eye(8)[0], lambda x: close(abs(x @ best), 1.0)
+
+
+def eigenvectors_in_columns() -> Solved:
+    S = np.stack([spread(5, seed) for seed in range(3)])
+    f = ms.objective(lambda X: -float(np.einsum("ij,jik,kj", X, S, X)), lambda X: -2 * np.einsum("jik,kj->ij", S, X))
+    best = np.stack([np.linalg.eigh(part)[1][:, -1] for part in S], axis=1)
+    start = Oblique(5, 3).random_point(rng())
+    return ms.Problem(Oblique(5, 3), f), start, lambda X: close(np.abs(np.sum(X * best, axis=0)), np.ones(3))
+
+
+def leading_subspace() -> Solved:
+    S = spread(9)
+    f = ms.objective(lambda X: -float(np.sum(X * (S @ X))), lambda X: -2 * S @ X)
+    best = np.linalg.eigh(S)[1][:, -2:]
+    return (
+        ms.Problem(Grassmann(9, 2), f),
+        Grassmann(9, 2).random_point(rng()),
+        lambda X: close(X @ X.T, best @ best.T, atol=1e-7),
+    )
+
+
+def wahba() -> Solved:
+    """The rotation nearest to a matrix that is nearest to a reflection."""
+    A = np.diag([3.0, 2.0, -1.0]) + 0.1 * rng().standard_normal((3, 3))
+    f = ms.objective(lambda X: 0.5 * float(np.sum((X - A) ** 2)), lambda X: X - A)
+    best = Rotation.align_vectors(A.T, np.eye(3))[0].as_matrix()
+    start = SpecialOrthogonal(3).random_point(rng())
+    return ms.Problem(SpecialOrthogonal(3), f), start, lambda X: close(X, best, atol=1e-6)
+
+
+def nearest_distribution() -> Solved:
+    p = np.array([0.1, 0.2, 0.3, 0.4])
+    target = p + 0.7  # its projection onto the simplex is p
+    f = ms.objective(lambda x: 0.5 * float(np.sum((x - target) ** 2)), lambda x: x - target)
+    return ms.Problem(Simplex(4), f), np.full(4, 0.25), lambda x: close(x, p, atol=1e-7)
+
+
+def multinomial() -> Solved:
+    counts = np.array([[1.0, 2.0, 7.0], [5.0, 1.0, 4.0]])
+    f = ms.objective(lambda x: -float(np.sum(counts * np.log(x))), lambda x: -counts / x)
+    start = np.full((2, 3), 1 / 3)
+    return ms.Problem(Simplex(2, 3), f), start, lambda x: close(x, counts / 10, atol=1e-7)
+
+
+def geometric_mean() -> Solved:
+    a = np.exp(2 * rng().standard_normal((6, 3)))
+    f = ms.objective(lambda x: 0.5 * float(np.sum(np.log(x / a) ** 2)), lambda x: np.sum(np.log(x / a), axis=0) / x)
+    best = np.exp(np.log(a).mean(axis=0))
+    return ms.Problem(Positive(3), f), np.ones(3), lambda x: close(x, best, rtol=1e-7)
+
+
+def mean_of_two_covariances() -> Solved:
+    """The midpoint of the geodesic, P^½ (P^-½ Q P^-½)^½ P^½."""
+    M = SymmetricPositiveDefinite(4)
+    generator = rng()
+    ends = [M.random_point(generator) for _ in range(2)]
+    half = scipy.linalg.sqrtm(ends[0])
+    inverse = np.linalg.inv(half)
+    best = half @ scipy.linalg.sqrtm(inverse @ ends[1] @ inverse) @ half
+
+    def fused(X: np.ndarray) -> tuple[float, np.ndarray]:
+        L = np.linalg.inv(np.linalg.cholesky(X))
+        value, gradient = 0.0, np.zeros_like(X)
+        for end in ends:
+            w, V = np.linalg.eigh(L @ end @ L.T)
+            value += 0.5 * float(np.sum(np.log(w) ** 2))
+            gradient -= L.T @ (V * np.log(w)) @ V.T @ L
+        return value, gradient
+
+    f = ms.objective(lambda X: fused(X)[0], value_and_gradient=fused)
+    return ms.Problem(M, f), np.eye(4), lambda X: close(X, best, atol=1e-7)
+
+
+def covariance_and_mean() -> Solved:
+    """Maximum likelihood of a normal distribution, over a product."""
+    data = rng().standard_normal((50, 2)) @ np.array([[1.0, 0.3], [0.0, 0.6]]) + 1.0
+
+    def fused(point: Any) -> tuple[float, Any]:
+        X, mean = point
+        P, off = np.linalg.inv(X), data - mean
+        C = off.T @ off / 50
+        return float(np.linalg.slogdet(X)[1] + np.sum(P * C)), (P - P @ C @ P, -2 * P @ off.mean(axis=0))
+
+    f = ms.objective(lambda x: fused(x)[0], value_and_gradient=fused)
+    manifold = Product(SymmetricPositiveDefinite(2), ms.manifolds.Euclidean(2), names=("covariance", "mean"))
+    best = (np.cov(data.T, bias=True), data.mean(axis=0))
+    return ms.Problem(manifold, f), (np.eye(2), np.zeros(2)), lambda x: close(x, best, atol=1e-6)
+
+
+SOLVED = [
+    leading_eigenvector,
+    eigenvectors_in_columns,
+    leading_subspace,
+    wahba,
+    nearest_distribution,
+    multinomial,
+    geometric_mean,
+    mean_of_two_covariances,
+    covariance_and_mean,
+]
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+@pytest.mark.parametrize("made", SOLVED, ids=lambda made: made.__name__)
+def test_known_optimum(made: Callable[[], Solved], solver: str) -> None:
+    problem, start, judge = made()
+    options = {"step_size": 0.05} if solver == "pgd" else {}
+    result = ms.minimize(problem, start, solver=solver, options=options, stop=STOP)
+    assert result.success, result
+    judge(result.x)
+    assert result.feasibility < 1e-13
+
+
+@pytest.mark.parametrize("kind", ["qr", "cayley", "exp"])
+def test_every_retraction_finds_the_subspace(kind: str) -> None:
+    problem, start, judge = leading_subspace()
+    result = ms.minimize(problem, start, options={"retraction": kind}, stop=STOP)
+    assert result.success, result
+    judge(result.x)
+
+
+def test_single_precision_finds_the_covariance() -> None:
+    problem, start, _ = mean_of_two_covariances()
+    result = ms.minimize(problem, start.astype(np.float32), stop=ms.GradientNorm(1e-4, relative=True))
+    exact = ms.minimize(problem, start, stop=STOP)
+    assert result.success and result.x.dtype == np.float32
+    close(result.x, exact.x, atol=1e-4)
+
+
+def boxed(active: bool, method: str, seed: int) -> tuple[ms.Problem, np.ndarray]:
+    """Return a quadratic over a box, half of whose bounds are active at the optimum or none, and the optimum."""
+    generator = np.random.default_rng(seed)
+    n = 10
+    Q = np.linalg.qr(generator.standard_normal((n, n)))[0]
+    H = Q @ np.diag(np.linspace(1, 20, n)) @ Q.T
+    best = generator.uniform(-0.5, 0.5, n)
+    on = np.arange(n) < (n // 2 if active else 0)
+    best = np.where(on, 0.8 * np.sign(best), best)
+    push = np.where(on, -np.sign(best) * generator.uniform(1, 5, n), 0)  # the gradient at the optimum points outward
+    f = ms.objective(
+        lambda x: float((x - best) @ (0.5 * H @ (x - best) + push)),
+        lambda x: H @ (x - best) + push,
+        hessian_product=lambda x, u: H @ u,
+    )
+    return ms.Problem(BoundedDiagonal(n, 0.8, method=method), f), best
+
+
+def iterations(active: bool, method: str, solver: str, options: dict[str, Any]) -> list[int]:
+    """Return the iterations to relative gradient norm 1e-8 of five problems; 1000 is the limit."""
+    counts = []
+    for seed in range(5):
+        problem, best = boxed(active, method, seed)
+        stop = ms.GradientNorm(1e-8, relative=True) | ms.MaxIterations(1000)
+        result = ms.minimize(problem, np.zeros(10), solver=solver, options=options, stop=stop)
+        if result.success:
+            close(result.x, best, atol=1e-6)
+        counts.append(result.nit)
+    return counts
+
+
+@pytest.mark.parametrize(("solver", "options"), [("lbfgs", {}), ("pgd", {"step_size": 1.0}), ("tr", {})])
+def test_an_active_bound_converges_like_an_inactive_one(solver: str, options: Any) -> None:
+    inside, on_bound = (iterations(active, "project", solver, options) for active in (False, True))
+    assert np.median(on_bound) <= 2 * np.median(inside)
+    assert max(on_bound) < 150
+
+
+def test_a_sigmoid_crawls_to_an_active_bound() -> None:
+    inside, on_bound = (iterations(active, "sigmoid", "pgd", {"step_size": 1.0}) for active in (False, True))
+    assert max(inside) < 200 and min(on_bound) == 1000
+
+
+def of_rows(x: Any) -> Any:
+    """A smooth function of X that does not tell X from X Q."""
+    P = anp.dot(x, x.T)
+    return anp.sum(anp.sin(P)) + anp.sum(P[0] ** 3)
+
+
+def of_entries(x: Any) -> Any:
+    return anp.sum(anp.sin(3 * x)) + anp.sum(x) ** 3
+
+
+def of_factors(point: Any) -> Any:
+    """Couples the factors, so that the Hessian has blocks off the diagonal."""
+    R, X, w = point
+    return anp.sum(anp.sin(anp.dot(R, anp.dot(X, X.T)))) + anp.sum(w) * anp.sum(R**3)
+
+
+@pytest.mark.parametrize(
+    ("manifold", "cost"),
+    [
+        (Grassmann(5, 2), of_rows),
+        (SpecialOrthogonal(3), of_entries),
+        (Sphere(4), of_entries),
+        (Oblique(3, 2), of_entries),
+        (Simplex(2, 3), of_entries),
+        (Positive(3), of_entries),
+        (SymmetricPositiveDefinite(3), of_entries),
+        (BoundedDiagonal(3, method="sigmoid"), of_entries),
+        (Product(SpecialOrthogonal(3), Grassmann(3, 2), Simplex(3)), of_factors),
+    ],
+    ids=lambda one: getattr(one, "__name__", repr(one)),
+)
+def test_hessians_from_automatic_differentiation(manifold: Any, cost: Any) -> None:
+    problem = ms.Problem(manifold, ms.objective(cost))
+    ms.testing.check_gradient(problem).raise_for_failure()
+    ms.testing.check_hessian(problem).raise_for_failure()
+    result = ms.minimize(problem, seed=0, solver="tr")
+    assert result.success, result

@@ -1,0 +1,441 @@
+"""Many problems at once: each as by itself, with its own steps, its own end, and the loop's promises."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from core.cases import close, equal, leaves, tree_map
+
+import manifoldseq as ms
+from manifoldseq import Status
+from manifoldseq.manifolds import (
+    BoundedDiagonal,
+    CanonicalLDS,
+    Euclidean,
+    Frozen,
+    Manifold,
+    Oblique,
+    Orthogonal,
+    Product,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
+
+TIGHT = ms.GradientNorm(1e-8, relative=True) | ms.MaxIterations(500)
+MANIFOLDS: dict[str, Manifold] = {
+    "vectors": Euclidean(3),
+    "stiefel": Stiefel(7, 3),
+    "orthogonal": Orthogonal(3),
+    "bounded": BoundedDiagonal(4, 0.6),
+    "oblique": Oblique(4, 3),
+    "lds": CanonicalLDS(6, 2, 0.9),
+    "nested": Product(Product(Stiefel(5, 2), BoundedDiagonal(2)), Euclidean(3), names=("pair", "b")),
+    "frozen": Product(Frozen(Stiefel(5, 2)), Euclidean(3), names=("U", "b")),
+}
+
+
+def near(manifold: Manifold, n: int = 9, seed: int = 0) -> tuple[Any, Any]:
+    """Return ambient targets of very different scales, and starts."""
+    rng = np.random.default_rng(seed)
+    starts = [manifold.random_point(rng) for _ in range(n)]
+    targets = [
+        tree_map(lambda leaf, k=k: 1.5 * leaf + 3.0**-k * rng.standard_normal(leaf.shape), x)
+        for k, x in enumerate(starts)
+    ]
+    return tree_map(lambda *rows: np.stack(rows), *targets), tree_map(lambda *rows: np.stack(rows), *starts)
+
+
+def nearest_points(targets: Any) -> ms.Objective:
+    """Return the sums of weighted squares of what separates each point from its target."""
+    weights = tree_map(lambda leaf: np.linspace(1, 3, leaf[0].size).reshape(leaf.shape[1:]), targets)
+
+    def batched(x: Any, which: np.ndarray) -> Any:
+        assert not any(leaf.flags.writeable for leaf in leaves(x))
+        parts = tree_map(lambda leaf, target, w: (leaf - target[which], w), x, targets, weights)
+        pairs = _pairs(parts)
+        values = sum(0.5 * np.sum(w * d * d, axis=tuple(range(1, d.ndim))) for d, w in pairs)
+        return values, tree_map(
+            lambda leaf, target, w: (w * (leaf - target[which])).astype(leaf.dtype), x, targets, weights
+        )
+
+    return ms.objective(batched=batched)
+
+
+def _pairs(parts: Any) -> list[Any]:
+    if isinstance(parts[0], np.ndarray):
+        return [parts]
+    return [pair for part in parts for pair in _pairs(part)]
+
+
+def single(objective: ms.Objective, k: int) -> ms.Objective:
+    """Return the objective of row `k` alone."""
+
+    def fused(x: Any) -> Any:
+        values, gradients = objective.batched(_frozen(tree_map(lambda leaf: leaf[None], x)), np.array([k]))  # type: ignore[misc]
+        return float(values[0]), tree_map(lambda leaf: leaf[0], gradients)
+
+    return ms.objective(value_and_gradient=fused)
+
+
+def _frozen(tree: Any) -> Any:
+    for leaf in leaves(tree):
+        leaf.flags.writeable = False
+    return tree
+
+
+@pytest.mark.parametrize("name", MANIFOLDS)
+def test_every_problem_as_by_itself(name: str) -> None:
+    manifold = MANIFOLDS[name]
+    targets, x0 = near(manifold)
+    problem = ms.Problem(manifold, nearest_points(targets))
+    result = ms.minimize_batch(problem, x0, stop=TIGHT)
+    assert result.success.all(), result
+    assert result.feasibility.shape == result.fun.shape == (9,) and result.feasibility.max() < 1e-12
+    for k in range(len(result)):
+        alone = ms.minimize(
+            ms.Problem(manifold, single(problem.objective, k)), tree_map(lambda leaf, k=k: leaf[k], x0), stop=TIGHT
+        )
+        assert alone.success and result[k].fun == pytest.approx(alone.fun, abs=1e-8), k
+        close(result[k].x, alone.x, atol=1e-5)
+        value, gradient = single(problem.objective, k).value_and_gradient(result[k].x)  # type: ignore[misc]
+        assert result.fun[k] == pytest.approx(value, abs=1e-12)
+        riemannian = manifold.gradient(result[k].x, gradient)
+        norm = manifold.inner(result[k].x, riemannian, riemannian) ** 0.5
+        assert result.grad_norm[k] == pytest.approx(norm, abs=1e-9)
+
+
+def test_the_metric_of_the_manifold_is_used() -> None:
+    """The mean of two matrices in the affine-invariant metric would not be found with flat dot products."""
+    manifold = SymmetricPositiveDefinite(3)
+    rng = np.random.default_rng(0)
+    A = np.stack([scipy.linalg.expm(0.5 * (S + S.T)) for S in rng.standard_normal((5, 3, 3))])
+
+    def batched(X: np.ndarray, which: np.ndarray) -> Any:
+        B = A[which]
+        values = np.trace(np.linalg.solve(B, X), axis1=1, axis2=2) - np.linalg.slogdet(X)[1]
+        return values, np.linalg.inv(B) - np.linalg.inv(X)
+
+    result = ms.minimize_batch(ms.Problem(manifold, ms.objective(batched=batched)), n_problems=5, seed=0, stop=TIGHT)
+    assert result.success.all()
+    np.testing.assert_allclose(result.x, A, rtol=1e-6, atol=1e-8)
+
+
+def procrustes(n: int = 30, seed: int = 0) -> tuple[ms.Problem, np.ndarray]:
+    A = np.random.default_rng(seed).standard_normal((n, 8, 3)) * np.logspace(0, 1, n)[:, None, None]
+
+    def batched(X: np.ndarray, which: np.ndarray) -> Any:
+        D = X - A[which]
+        return np.sum(D * D, axis=(1, 2)), 2 * D
+
+    return ms.Problem(Stiefel(8, 3), ms.objective(batched=batched)), A
+
+
+def test_closed_form_seeds_and_what_a_result_holds() -> None:
+    problem, A = procrustes()
+    result = ms.minimize_batch(problem, n_problems=30, seed=3, stop=TIGHT)
+    best = np.stack([scipy.linalg.polar(a)[0] for a in A])
+    np.testing.assert_allclose(result.x, best, atol=1e-6)
+    np.testing.assert_allclose(result.fun, np.sum((best - A) ** 2, axis=(1, 2)), rtol=1e-10)
+    again = ms.minimize_batch(problem, n_problems=30, seed=np.random.default_rng(3), stop=TIGHT)
+    equal(again.x, result.x)
+    fewer = ms.minimize_batch(problem, n_problems=12, seed=3, stop=TIGHT)
+    close(fewer.x, result.x[:12], atol=1e-7)
+    assert len(list(result)) == len(result) == 30
+    assert result[-1].fun == result.fun[29] and result[-1].nfev == result.nfev[29]
+    with pytest.raises(IndexError):
+        result[30]
+    assert "30 of 30: The gradient norm is below" in result.message and repr(result).startswith("BatchResult(30 of 30")
+    copy = pickle.loads(pickle.dumps(result))
+    equal(copy.x, result.x)
+    assert copy.status == result.status and repr(copy) == repr(result)
+
+
+def test_every_problem_has_its_own_end_and_leaves() -> None:
+    problem, _ = procrustes()
+    seen: list[list[int]] = []
+
+    def batched(X: np.ndarray, which: np.ndarray) -> Any:
+        assert len(X) == len(which)
+        seen.append(which.tolist())
+        return problem.objective.batched(X, which)  # type: ignore[misc]
+
+    result = ms.minimize_batch(ms.Problem(problem.manifold, ms.objective(batched=batched)), n_problems=30, seed=0)
+    assert result.success.all() and len(set(result.nit.tolist())) > 4
+    counts = np.bincount(np.concatenate(seen), minlength=30)
+    np.testing.assert_array_equal(counts, result.nfev)
+    assert result.history["nfev"][-1] == counts.sum() and result.history["active"][-1] == 0
+    assert np.all(np.diff(result.history["active"]) <= 0) and result.history["nit"][-1] == result.nit.max()
+    assert set(seen[-1]) < set(seen[0])
+
+
+@pytest.mark.parametrize("executor", ["serial", "threads"])
+def test_a_sequence_of_problems(executor: str) -> None:
+    problem, A = procrustes(6)
+    several = [
+        ms.Problem(
+            problem.manifold, ms.objective(lambda X, a=a: float(np.sum((X - a) ** 2)), lambda X, a=a: 2 * (X - a))
+        )
+        for a in A
+    ]
+    with ms.execution.using(executor):
+        result = ms.minimize_batch(several, seed=1)
+    together = ms.minimize_batch(problem, n_problems=6, seed=1)
+    close(result.x, together.x, atol=1e-12)
+    np.testing.assert_array_equal(result.nit, together.nit)
+
+
+def test_one_problem_from_many_starts_and_its_initializers() -> None:
+    f = ms.objective(lambda x: float(np.sum(np.cos(3 * x) + 0.1 * x**2)), lambda x: -3 * np.sin(3 * x) + 0.2 * x)
+    start = {"far": lambda problem, rng: rng.uniform(-6, 6, 2)}
+    problem = ms.Problem(Euclidean(2), f, start)
+    result = ms.minimize_batch(problem, "far", n_problems=20, seed=0)
+    assert result.success.all() and result.fun.min() < result.fun.max() - 0.5
+    equal(result.x, ms.minimize_batch(problem, n_problems=20, seed=0).x)
+    alone = [ms.minimize(problem, x).fun for x in result.x]
+    np.testing.assert_allclose(result.fun, alone, atol=1e-8)
+
+
+def test_float32_in_float32_out() -> None:
+    problem, A = procrustes()
+    x0 = np.stack([np.eye(8, 3, dtype=np.float32)] * 30)
+    result = ms.minimize_batch(problem, x0, stop=ms.GradientNorm(1e-3, relative=True) | ms.MaxIterations(300))
+    assert result.x.dtype == np.float32 and result.fun.dtype == np.float64
+    assert result.success.all() and result.feasibility.max() < 1e-6
+    np.testing.assert_allclose(result.x, ms.linalg.polar(A), atol=1e-2)
+    tight = ms.minimize_batch(problem, x0, stop=ms.GradientNorm(0.0) | ms.MaxIterations(300))
+    assert {Status.ROUNDING_LEVEL} == set(tight.status)
+
+
+class Target(ms.StoppingRule):
+    """Ends a problem by its value, first value and step."""
+
+    def check(self, so_far: Any) -> Status | None:
+        assert so_far.previous is None or so_far.previous.fun is not None
+        assert so_far.evaluations.nfev >= so_far.nit and so_far.time >= 0.0
+        return Status.CONVERGED if so_far.current.fun <= 0.5 * so_far.first.fun else None
+
+
+@pytest.mark.parametrize(
+    ("rule", "status"),
+    [
+        (ms.MaxIterations(4), Status.MAX_ITERATIONS),
+        (ms.MaxEvaluations(5), Status.MAX_EVALUATIONS),
+        (ms.MaxTime(0.0), Status.MAX_TIME),
+        (ms.StepSize(1e9), Status.SMALL_STEP),
+        (ms.CostChange(1e-2), Status.COST_CHANGE),
+    ],
+)
+def test_rules_are_asked_for_every_problem(rule: ms.StoppingRule, status: Status) -> None:
+    problem, _ = procrustes()
+    result = ms.minimize_batch(problem, n_problems=30, seed=0, stop=rule)
+    assert set(result.status) == {status}
+    if status is Status.MAX_ITERATIONS:
+        assert set(result.nit.tolist()) == {4}
+    if status is Status.MAX_EVALUATIONS:
+        assert result.nfev.min() >= 5 and result.nfev.max() < 12
+    if status is Status.MAX_TIME:
+        assert result.nit.max() == 0
+
+
+def test_a_rule_of_your_own_and_raise_on_failure() -> None:
+    f = ms.objective(batched=lambda X, which: (np.sum(X * X, axis=1) + which, 2 * X))
+    problem, x0 = ms.Problem(Euclidean(2), f), np.full((4, 2), 2.0)
+    result = ms.minimize_batch(problem, x0, stop=Target() | ms.MaxIterations(30))
+    assert result.success.all() and np.all(result.fun <= 0.5 * (8 + np.arange(4)))
+    with pytest.raises(ms.NotConverged, match="4 of 4: The maximum number of iterations") as caught:
+        ms.minimize_batch(problem, x0, stop=ms.MaxIterations(0), raise_on_failure=True)
+    assert caught.value.result.nit.tolist() == [0] * 4
+
+
+def test_a_bad_problem_harms_no_other() -> None:
+    """Row 1 starts with NaN, row 2 has a wrong gradient, row 3 is NaN far from its start."""
+
+    def batched(X: np.ndarray, which: np.ndarray) -> Any:
+        values, gradients = np.sum((X - 1) ** 2, axis=1), 2 * (X - 1)
+        values[which == 1] = np.nan
+        gradients[which == 2] *= -1
+        values[(which == 3) & (X[:, 0] < -0.3)] = np.nan
+        return values, gradients
+
+    x0 = np.zeros((5, 2))
+    x0[3] = -0.2
+    result = ms.minimize_batch(ms.Problem(Euclidean(2), ms.objective(batched=batched)), x0)
+    assert [s.name for s in result.status] == ["CONVERGED", "NON_FINITE", "NO_DECREASE", "CONVERGED", "CONVERGED"]
+    np.testing.assert_allclose(result.x[[0, 3, 4]], 1.0, atol=1e-5)
+    assert result.nit[1] == result.nit[2] == 0 and result.x[1:3].tolist() == [[0, 0], [0, 0]]
+    assert np.isfinite(result.history["fun"]).all() and "1 of 5: The line search" in result.message
+
+
+def test_the_best_point_so_far_is_returned() -> None:
+    scales = np.logspace(0, 3, 6)
+    f = ms.objective(batched=lambda X, which: (0.5 * np.sum(scales * X * X, axis=1), scales * X))
+    problem, x0 = ms.Problem(Euclidean(6), f), np.random.default_rng(0).standard_normal((8, 6))
+    values: list[np.ndarray] = []
+
+    def watched(X: np.ndarray, which: np.ndarray) -> Any:
+        out = f.batched(X, which)  # type: ignore[misc]
+        values.append(out[0])
+        return out
+
+    for nit in range(1, 30, 4):
+        values.clear()
+        given = ms.Problem(problem.manifold, ms.objective(batched=watched))
+        result = ms.minimize_batch(given, x0, stop=ms.MaxIterations(nit))
+        assert np.all(result.fun <= 0.5 * np.sum(scales * x0 * x0, axis=1))
+        np.testing.assert_allclose(result.fun, 0.5 * np.sum(scales * result.x**2, axis=1), rtol=1e-12)
+        assert np.all(np.diff(result.history["fun"]) <= 0)
+    pairs = [(a, b) for a, b in pairwise(values) if len(a) == len(b)]
+    assert any(np.any(after > before) for before, after in pairs)  # it does climb at times
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_interrupted_anywhere_and_resumed_bit_for_bit(error: type[BaseException], tmp_path: Path) -> None:
+    problem, _ = procrustes(8)
+    whole = ms.minimize_batch(problem, n_problems=8, seed=0)
+    calls, at = 0, 10**9
+
+    def batched(X: np.ndarray, which: np.ndarray) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise error("in the objective")
+        return problem.objective.batched(X, which)  # type: ignore[misc]
+
+    watched = ms.Problem(problem.manifold, ms.objective(batched=batched))
+    ms.minimize_batch(watched, n_problems=8, seed=0)
+    total = calls
+    assert total > 10
+    for at in range(3, total + 1):
+        calls = 0
+        given: dict[str, Any] = {"n_problems": 8, "seed": 0, "checkpoint": tmp_path / str(at)}
+        if error is KeyboardInterrupt:
+            part = ms.minimize_batch(watched, **given)
+            assert Status.INTERRUPTED in part.status and part.fun.sum() >= whole.fun.sum() - 1e-9
+        else:
+            with pytest.raises(error, match="in the objective"):
+                ms.minimize_batch(watched, **given)
+        resumed = ms.minimize_batch(problem, resume=True, **given)
+        equal(resumed.x, whole.x)
+        assert resumed.status == whole.status
+        for name in ("fun", "grad_norm", "nit", "nfev"):
+            np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+
+
+def test_resume_refuses_other_problems(tmp_path: Path) -> None:
+    problem, _ = procrustes(8)
+    ms.minimize_batch(problem, n_problems=8, seed=0, stop=ms.MaxIterations(2), checkpoint=tmp_path)
+    others: list[dict[str, Any]] = [
+        {"problem": procrustes(8, seed=5)[0], "n_problems": 8},
+        {"problem": problem, "n_problems": 7},
+        {"problem": problem, "n_problems": 8, "options": {"averaging": 0.5}},
+    ]
+    for other in others:
+        with pytest.raises(ms.storage.CheckpointError, match="belongs to other data or settings"):
+            ms.minimize_batch(**other, seed=0, checkpoint=tmp_path, resume=True)
+
+
+def test_warm_start_and_observers() -> None:
+    problem, _ = procrustes()
+    first = ms.minimize_batch(problem, n_problems=30, seed=0)
+    again = ms.minimize_batch(problem, first)
+    assert again.nit.max() == 0 and again.success.all()
+    np.testing.assert_array_equal(again.reference, first.reference)
+    cold = ms.minimize_batch(problem, first.x)
+    assert cold.nit.max() > 0
+    seen = ms.Recorder(lambda event: (event.x.shape, event.measures.extra["active"]))
+    ms.minimize_batch(problem, n_problems=30, seed=0, observers=[seen])
+    assert seen.records[0] == ((30, 8, 3), 30) and seen.records[-1][1] == 0
+
+
+def test_sums_and_multiples_keep_the_batch() -> None:
+    problem, A = procrustes()
+    f = 0.5 * problem.objective + 0.25 * problem.objective
+    both = ms.minimize_batch(replace(problem, objective=f), n_problems=30, seed=0, stop=TIGHT)
+    np.testing.assert_allclose(both.x, ms.linalg.polar(A), atol=1e-6)
+    one = problem.objective.value_and_gradient(A[0])  # type: ignore[misc]
+    assert problem.objective.value(A[0]) == one[0] == 0.0 and one[1].shape == (8, 3)  # of problem 0
+
+
+def test_starts_off_the_manifold_are_projected_if_asked() -> None:
+    problem, A = procrustes(5)
+    x0 = np.stack([np.eye(8, 3)] * 5)
+    x0[3] *= 1.25
+    with pytest.raises(ValueError, match=r"x0\[3\] is off Stiefel\(n=8, p=3\) by 0.56.*project=True"):
+        ms.minimize_batch(problem, x0)
+    assert ms.minimize_batch(problem, x0, project=True).success.all()
+    assert ms.minimize_batch(problem, A, project=True, stop=TIGHT).nit.max() <= 1  # the projection is the solution
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ({}, ValueError, "n_problems=None: say how many problems there are, or give their starts"),
+        ({"n_problems": 0}, ValueError, "n_problems=0"),
+        ({"n_problems": 2.5}, ValueError, "n_problems=2.5: use a whole number"),
+        ({"x0": np.eye(8, 3)}, ValueError, r"a row of x0 has shape \(3,\), the manifold needs \(8, 3\)"),
+        ({"x0": np.zeros((0, 8, 3))}, ValueError, "one leading axis of the same length"),
+        ({"x0": np.ones((2, 8, 3)) * np.nan}, ValueError, "NaN or infinite"),
+        ({"x0": np.zeros((2, 3, 8))}, ValueError, r"has shape \(3, 8\), the manifold needs \(8, 3\)"),
+        ({"x0": np.stack([np.eye(8, 3)] * 2), "n_problems": 3}, ValueError, "x0 has 2 starts for 3 problems"),
+        ({"x0": "svd", "n_problems": 2}, ValueError, "unknown initializer 'svd': this problem has none"),
+        ({"n_problems": 2, "stop": 100}, TypeError, "stop=100 is not a stopping rule"),
+        ({"n_problems": 2, "options": 3}, TypeError, "options=3: pass a dict of options"),
+        ({"n_problems": 2, "options": {"averaging": 1.0}}, ValueError, r"BatchBB\(averaging=1.0\)"),
+        ({"n_problems": 2, "options": {"max_trials": 0}}, ValueError, r"BatchBB\(max_trials=0\)"),
+        ({"n_problems": 2, "seed": "abc"}, ValueError, "seed='abc'"),
+        ({"n_problems": 2, "resume": True}, ValueError, "needs a checkpoint"),
+    ],
+)
+def test_unusable_arguments(given: dict[str, Any], error: Any, sentence: str) -> None:
+    problem, _ = procrustes()
+    with pytest.raises(error, match=sentence):
+        ms.minimize_batch(problem, **given)
+
+
+def test_unusable_problems() -> None:
+    f = ms.objective(lambda x: 0.0, lambda x: 0 * x)
+    mixed = [ms.Problem(Euclidean(2), f), ms.Problem(Euclidean(3), f)]
+    with pytest.raises(ValueError, match=r"problem 1 is over Euclidean\(3\), problem 0 over Euclidean\(2\)"):
+        ms.minimize_batch(mixed)
+    with pytest.raises(ValueError, match="empty sequence"):
+        ms.minimize_batch([])
+    with pytest.raises(TypeError, match="got function at 0"):
+        ms.minimize_batch([lambda x: 0.0])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="got int"):
+        ms.minimize_batch(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no gradient: minimize_batch needs batched or value_and_gradient"):
+        ms.minimize_batch(ms.Problem(Euclidean(2), ms.Objective(lambda x: 0.0)), n_problems=2)
+    with pytest.raises(ValueError, match=r"problem 0 has no gradient.*for several problems"):
+        ms.minimize_batch([ms.Problem(Euclidean(2), ms.Objective(lambda x: 0.0, batched=lambda x, k: (k, x)))] * 2)
+    pair = ms.Problem(Product(Euclidean(2), Euclidean(1), names=("a", "b")), f)
+    with pytest.raises(ValueError, match="one leading axis of the same length"):
+        ms.minimize_batch(pair, (np.zeros((3, 2)), np.zeros((2, 1))))
+    with pytest.raises(ValueError, match=r"a row of x0 must be a tuple of 2 arrays \(a, b\)"):
+        ms.minimize_batch(pair, np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("batched", "error", "sentence"),
+    [
+        (lambda X, which: None, TypeError, r"batched returned NoneType: it must return \(values, gradients\)"),
+        (lambda X, which: (1.0, X), TypeError, r"values of shape \(\) .*3 real numbers for 3 points"),
+        (lambda X, which: (np.ones(2), X), TypeError, r"values of shape \(2,\)"),
+        (lambda X, which: (1j * np.ones(3), X), TypeError, "dtype complex128"),
+        (lambda X, which: ([None] * 3, X), TypeError, "dtype object"),
+        (lambda X, which: (np.ones(3), X[0]), ValueError, r"the gradient of batched has shape \(2,\)"),
+        (lambda X, which: (np.ones(3), (X, X)), ValueError, "the gradient of batched has shape"),
+        (lambda X, which: (np.ones(3), 1j * X), TypeError, "it must be a real array"),
+        (lambda X, which: X.__iadd__(1), ValueError, "read-only"),
+    ],
+)
+def test_what_batched_may_return(batched: Any, error: Any, sentence: str) -> None:
+    problem = ms.Problem(Euclidean(2), ms.objective(batched=batched))
+    with pytest.raises(error, match=sentence):
+        ms.minimize_batch(problem, np.zeros((3, 2)))

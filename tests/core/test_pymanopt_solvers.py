@@ -1,0 +1,209 @@
+"""The optimizers of pymanopt under ``minimize``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from core.cases import PROBLEMS, changed, procrustes, quadratic
+from core.pymanopt_cases import OURS, problem_on
+
+import manifoldseq as ms
+from manifoldseq import Status, hooks
+from manifoldseq.manifolds import Positive, Sphere
+from manifoldseq.solvers import Pymanopt
+
+DESCENT = ["pymanopt:steepest-descent", "pymanopt:conjugate-gradient", "pymanopt:trust-regions"]
+SEARCH = ["pymanopt:particle-swarm", "pymanopt:nelder-mead"]
+SLOW = ("nested", "pymanopt:nelder-mead")  # pymanopt's centroid asks for hundreds of thousands of distances
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("solver", DESCENT)
+def test_they_solve_what_ours_solve(name: str, solver: str) -> None:
+    problem, x0, best = PROBLEMS[name]()
+    if solver == "pymanopt:trust-regions" and problem.objective.hessian_product is None:
+        with pytest.raises(ValueError, match="needs hessian_product, which the objective lacks"):
+            ms.minimize(problem, x0, solver=solver)
+        return
+    result = ms.minimize(problem, x0, solver=solver)
+    assert result.status is Status.CONVERGED and result.nit == 1
+    assert result.grad_norm is not None and result.grad_norm <= 1e-6 * result.history["grad_norm"][0]
+    assert result.fun == pytest.approx(best, abs=1e-8) and result.feasibility < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "solver"), [(name, s) for name in ("sphere", "positive", "nested") for s in SEARCH if (name, s) != SLOW]
+)
+def test_searches_need_no_gradient_and_draw_from_the_seed(name: str, solver: str) -> None:
+    problem, x0 = problem_on(OURS[name], OURS[name])
+    blind = changed(problem, value_and_gradient=None, hessian_product=None)
+    before = np.random.get_state()[1].tolist()
+    results = [ms.minimize(blind, x0, solver=solver, seed=s, stop=ms.MaxEvaluations(50)) for s in (1, 1, 2)]
+    assert np.random.get_state()[1].tolist() == before
+    assert results[0].status is Status.MAX_EVALUATIONS and results[0].grad_norm is None
+    assert results[0].fun < problem.objective.value(x0)
+    assert results[0].fun == results[1].fun != results[2].fun
+    assert problem.objective.value(results[0].x) == pytest.approx(results[0].fun)
+
+
+@pytest.mark.parametrize("component", [0, 1])
+def test_a_swarm_stays_in_its_component(component: int) -> None:
+    problem, x0 = problem_on(OURS["orthogonal"], OURS["orthogonal"])
+    x0 = problem.manifold.to_component(x0, component)
+    result = ms.minimize(problem, x0, solver="pymanopt:particle-swarm", seed=0, stop=ms.MaxIterations(10))
+    assert np.linalg.det(result.x) == pytest.approx(1 - 2 * component)
+
+
+@pytest.mark.parametrize("solver", [*DESCENT, *SEARCH])
+@pytest.mark.parametrize(
+    ("stop", "status"),
+    [
+        (ms.MaxIterations(3), Status.MAX_ITERATIONS),
+        (ms.MaxEvaluations(9), Status.MAX_EVALUATIONS),
+        (ms.MaxTime(0.0), Status.MAX_TIME),
+        (ms.MaxIterations(0), Status.MAX_ITERATIONS),
+    ],
+    ids=str,
+)
+def test_limits_are_kept(solver: str, stop: ms.StoppingRule, status: Status) -> None:
+    problem, x0, _ = procrustes()
+    result = ms.minimize(problem, x0, solver=solver, stop=stop, seed=0)
+    assert result.status is status and not result.success
+    if isinstance(stop, ms.MaxEvaluations):
+        assert 9 <= result.nfev <= 10  # swarm and simplex: the gradient of what they found
+    if isinstance(stop, ms.MaxIterations) and solver in DESCENT and stop.n:
+        assert result.history["inner_iterations"][-1] == 3
+
+
+@pytest.mark.parametrize("solver", DESCENT)
+@pytest.mark.parametrize(
+    "stop",
+    [ms.GradientNorm(1e-3, relative=True), ms.GradientNorm(1e-2), ms.CostChange(1e-4)],
+    ids=str,
+)
+def test_rules_are_asked_at_every_iterate(solver: str, stop: ms.StoppingRule) -> None:
+    problem, x0, best = procrustes()
+    early = ms.minimize(problem, x0, solver=solver, stop=stop | ms.MaxIterations(500))
+    late = ms.minimize(problem, x0, solver=solver)
+    assert early.success and early.nfev <= late.nfev and best < early.fun < best + 1e-2
+
+
+def test_rules_of_the_users_are_asked_too() -> None:
+    class Low(ms.StoppingRule):
+        def check(self, so_far: Any) -> Status | None:
+            return Status.CONVERGED if so_far.current.fun < 5 else None
+
+    problem, x0, _ = quadratic()
+    result = ms.minimize(problem, x0, solver="pymanopt:steepest-descent", stop=Low())
+    assert result.success and 0.1 < result.fun < 5
+
+
+def test_evaluations_are_those_that_happened() -> None:
+    problem, x0, _ = procrustes()
+    calls = {"value": 0, "both": 0}
+    value, both = problem.objective.value, problem.objective.value_and_gradient
+
+    def counted(x: Any) -> Any:
+        calls["value"] += 1
+        return value(x)
+
+    def fused(x: Any) -> Any:
+        calls["both"] += 1
+        return both(x)  # type: ignore[misc]
+
+    watched = changed(problem, value=counted, value_and_gradient=fused)
+    result = ms.minimize(watched, x0, solver="pymanopt:conjugate-gradient")
+    assert (result.nfev, result.njev) == (calls["value"] + calls["both"], calls["both"])
+    assert calls["both"] == result.history["inner_iterations"][-1] + 2  # the start is asked by the loop too
+
+
+def test_a_step_size_too_small_is_no_success() -> None:
+    problem, x0, _ = procrustes()
+    options = {"min_step_size": 0.5}
+    result = ms.minimize(problem, x0, solver="pymanopt:conjugate-gradient", options=options)
+    assert result.status is Status.SMALL_STEP and not result.success
+    wrong = changed(problem, value_and_gradient=lambda X: (problem.objective.value(X), 1.0 * np.ones_like(X)))
+    assert not ms.minimize(wrong, x0, solver="pymanopt:steepest-descent").success
+
+
+def test_options_pass_through_and_unknown_ones_are_named() -> None:
+    problem, x0, best = procrustes()
+    options = {"kappa": 0.2, "maxinner": 3}
+    result = ms.minimize(problem, x0, solver="pymanopt:trust-regions", options=options)
+    assert result.fun == pytest.approx(best) and result.nhev <= 3 * result.history["inner_iterations"][-1] + 3
+    loose = ms.minimize(
+        problem, x0, solver="pymanopt:conjugate-gradient", options={"min_gradient_norm": 1.0, "beta_rule": "LiuStorey"}
+    )
+    assert loose.status is Status.CONVERGED and loose.grad_norm is not None and 1e-3 < loose.grad_norm < 1
+    with pytest.raises(ValueError, match="ConjugateGradient has no option 'betarule': did you mean 'beta_rule'"):
+        ms.get_solver("pymanopt:conjugate-gradient", betarule="x")
+    with pytest.raises(ValueError, match="choose one of SteepestDescent"):
+        Pymanopt("Newton")
+
+
+def test_values_that_are_not_finite_shorten_the_step() -> None:
+    def value(x: np.ndarray) -> float:
+        return float(np.log(x[0] - 1) + 4 / (x[0] - 1)) if x[0] > 1 else np.nan
+
+    f = ms.objective(value, lambda x: 1 / (x - 1) - 4 / (x - 1) ** 2)
+    result = ms.minimize(ms.Problem(Positive(1), f), np.array([1.05]), solver="pymanopt:steepest-descent")
+    assert result.success and result.x[0] == pytest.approx(5.0, rel=1e-3)
+    broken = ms.objective(lambda x: float(x @ x), lambda x: x * np.nan if x[0] < 2 else 2 * x)
+    result = ms.minimize(ms.Problem(ms.manifolds.Euclidean(1), broken), [3.0], solver="pymanopt:steepest-descent")
+    assert result.status is Status.NON_FINITE and np.isfinite(result.fun)
+
+
+def test_an_interrupt_keeps_the_last_iterate() -> None:
+    problem, x0, best = procrustes()
+    fused, calls = problem.objective.value_and_gradient, []
+
+    def stops(X: Any) -> Any:
+        calls.append(X)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return fused(X)  # type: ignore[misc]
+
+    result = ms.minimize(changed(problem, value_and_gradient=stops), x0, solver="pymanopt:conjugate-gradient")
+    assert result.status is Status.INTERRUPTED and best < result.fun < problem.objective.value(x0)
+
+
+def test_not_resumable(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="runs in one step to its end: it takes no checkpoint and no resume"):
+        ms.minimize(quadratic()[0], solver="pymanopt:steepest-descent", checkpoint=tmp_path)
+
+
+def test_single_precision_and_starts() -> None:
+    f = ms.objective(lambda x: np.sum((x - 2) ** 2), lambda x: 2 * (x - 2))
+    problem = ms.Problem(Sphere(4), f)
+    x0 = Sphere(4).random_point(np.random.default_rng(0), np.float32)
+    stop = ms.GradientNorm(1e-3, relative=True) | ms.MaxIterations(100)
+    for solver in DESCENT[:2]:
+        result = ms.minimize(problem, x0, solver=solver, stop=stop)
+        assert result.success and result.x.dtype == np.float32
+    several = ms.minimize(problem, solver=DESCENT[1], n_starts=3, seed=0)
+    assert several.success and several.fun == pytest.approx(4 * (0.5 - 2) ** 2)
+
+
+def test_names_with_a_colon_are_the_cores() -> None:
+    names = [record.name for _, record in hooks.records("solvers")]
+    assert set(DESCENT + SEARCH) <= set(names)
+    with pytest.raises(ValueError, match="name must start with a letter or digit"):
+        hooks.Solver("mine:gd", "math:hypot")
+    with pytest.raises(ValueError, match="names with 'pymanopt' before a colon are the core's"):
+        ms.register(hooks.Solver("pymanopt:newton", "math:hypot"))
+    with pytest.raises(ValueError, match="name must start with"):
+        hooks.Model("pymanopt:x", "math:hypot")
+    plugin = type("Plugin", (), {})()
+
+    @ms.hookimpl
+    def manifoldseq_solvers() -> Any:
+        yield hooks.Solver("pymanopt:newton", "math:hypot")
+        yield hooks.Solver("newton", "math:hypot")
+
+    plugin.manifoldseq_solvers = manifoldseq_solvers
+    collected = hooks._plugin.Plugin("mine")  # type: ignore[attr-defined]
+    hooks._plugin.collect(collected, plugin)  # type: ignore[attr-defined]
+    assert [record.name for record in collected.records] == ["newton"]
+    assert "names with 'pymanopt' before a colon are the core's" in collected.warnings[0].message

@@ -1,0 +1,277 @@
+"""`HierarchicalSequenceEncoder`: places on the path against exhaustive geometry, growth, storage, refused input."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import manifoldseq as ms
+from manifoldseq_hierarchical import HierarchicalSequenceEncoder
+from manifoldseq_hierarchical._generated import dense_path, long_path, queries
+from manifoldseq_hierarchical._path import Path
+
+
+@pytest.fixture(scope="module")
+def walk():
+    return long_path(3000, 24, seed=0)
+
+
+def means(X, length):
+    return np.array([X[start : start + length].mean(axis=0) for start in range(0, len(X), length)])
+
+
+def middles(n, length):
+    return np.array([np.arange(start, min(start + length, n)).mean() for start in range(0, n, length)])
+
+
+def nearest_on_path(points, places, last, q):
+    """The nearest point of the polygon to `q`, line by line by a scalar search; the end lines go on to the ends."""
+    best = np.inf, 0.0
+    for k in range(len(points) - 1):
+        gap = places[k + 1] - places[k]
+        low = -places[0] / gap if k == 0 else 0.0
+        high = 1 + (last - places[-1]) / gap if k == len(points) - 2 else 1.0
+
+        def distance(w, k=k):
+            return ((q - (1 - w) * points[k] - w * points[k + 1]) ** 2).sum()
+
+        w = minimize_scalar(distance, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).x
+        best = min([best, *((distance(v), places[k] + v * gap) for v in (w, low, high))])
+    return best
+
+
+@pytest.mark.parametrize("n", [400, 413])
+@pytest.mark.parametrize("settings", [{"levels": 0}, {"levels": 1, "branching": 3}, {"levels": 2, "branching": 2}])
+def test_places_are_the_nearest_on_the_path(walk, n, settings):
+    X = walk[:n]
+    encoder = HierarchicalSequenceEncoder(20, bits=32, beam=1000, n_components=24, **settings).fit(X)
+    points, places = means(X.astype(float), 20), middles(n, 20)
+    np.testing.assert_allclose(encoder.decode(places), points, atol=1e-5)
+    Q = X[::37] + 0.3 * np.random.default_rng(1).standard_normal(X[::37].shape)
+    found, squared = encoder.query(Q.astype(np.float32))
+    for q, place, value in zip(Q, found[:, 0], squared[:, 0], strict=True):
+        expected, where = nearest_on_path(points, places, n - 1, q)
+        assert value == pytest.approx(expected, rel=1e-4)
+        assert place == pytest.approx(where, abs=0.05)
+
+
+def test_best_places_are_in_order_and_on_different_lines(walk):
+    encoder = HierarchicalSequenceEncoder(20, levels=0).fit(walk)
+    places, squared = encoder.query(walk[:50], n_best=5)
+    assert places.shape == squared.shape == (50, 5)
+    assert (np.diff(squared, axis=1) >= -1e-4).all()
+    lines = np.floor((places - 9.5) / 20)
+    inside = (places - 9.5) % 20 > 1e-3  # at a point two lines meet
+    assert all(len(set(row[ok])) == ok.sum() for row, ok in zip(lines, inside, strict=True))
+    np.testing.assert_array_equal(places[:, 0], encoder.query(walk[:50])[0][:, 0])
+    few = HierarchicalSequenceEncoder(20, levels=0).fit(walk[:40]).query(walk[:3], n_best=5)[0]
+    assert few.shape == (3, 5)
+
+
+def test_a_wide_beam_finds_what_a_full_search_finds(walk):
+    full = HierarchicalSequenceEncoder(20, levels=0, beam=200).fit(walk)
+    tree = HierarchicalSequenceEncoder(20, levels=3, branching=2, beam=200).fit(walk)
+    np.testing.assert_allclose(tree.query(walk[::7])[0], full.query(walk[::7])[0], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [({}, 0.9), ({"bits": 1}, 0.7), ({"bits": 8}, 0.95), ({"bits": 32}, 0.95), ({"summary": "key"}, 0.85),
+     ({"subspace": "per-node", "bits": 8}, 0.9), ({"subspace": "per-node", "n_components": 3, "bits": 8}, 0.6)],
+)  # fmt: skip
+def test_noisy_frames_are_found(settings, least):
+    X = long_path(4000, 64, seed=1)
+    t, Q = queries(X, 200, noise=0.5, seed=1)
+    assert HierarchicalSequenceEncoder(**settings).fit(X).score(Q, t) > least
+
+
+def test_a_truncated_subspace_is_that_of_the_closed_form():
+    rng = np.random.default_rng(0)
+    X = (
+        long_path(4000, 40, seed=2)
+        * np.geomspace(3, 0.01, 40).astype(np.float32)
+        @ np.linalg.qr(rng.standard_normal((40, 40)))[0].astype(np.float32)
+    )
+    encoder = HierarchicalSequenceEncoder(20, n_components=10, bits=8).fit(X)
+    B = np.sqrt(20) * (means(X.astype(float), 20) - X.mean(axis=0, dtype=float))
+    _, s, Vt = np.linalg.svd(B, full_matrices=False)
+    np.testing.assert_allclose(encoder.singular_values_, s, rtol=1e-6)
+    np.testing.assert_allclose(encoder.components_.T @ encoder.components_, Vt[:10].T @ Vt[:10], atol=1e-5)
+    t, Q = queries(X, 200, noise=0.05, seed=0)
+    assert encoder.score(Q, t) > 0.95
+
+
+def test_bytes_are_those_of_the_arrays(walk):
+    # identity: codes of two bits, the origin and the scales in float32
+    report = HierarchicalSequenceEncoder(20).fit(walk).storage_report()
+    assert report.parts["codes"] == 150 * 24 * 2 // 8
+    assert report.parts["subspace"] == report.parts["quantizer"] == 24 * 4
+    assert report.total == sum(report.parts.values()) and report.per_frame == report.total / 3000
+    truncated = HierarchicalSequenceEncoder(20, n_components=8, bits=8).fit(walk).storage_report()
+    assert truncated.parts["codes"] == 150 * 8 and truncated.parts["subspace"] == 4 * 24 * (8 + 1)
+    nodes = HierarchicalSequenceEncoder(20, subspace="per-node", branching=5, bits=8).fit(walk).storage_report()
+    assert nodes.parts["subspace"] == 4 * 24 * (1 + 30 * (1 + 4)) and nodes.parts["codes"] == 150 * 4
+    assert HierarchicalSequenceEncoder(20).fit(walk[:2990]).storage_report().parts["growth"] == 24 * 8
+
+
+def test_what_is_saved_is_not_more_than_what_is_counted(walk, tmp_path):
+    encoder = HierarchicalSequenceEncoder(20).fit(walk)
+    encoder.query(walk[:5])  # the decoded points are not saved
+    ms.storage.save_model(encoder, tmp_path)
+    with np.load(tmp_path / "model.npz") as arrays:
+        saved = sum(arrays[name].nbytes for name in arrays.files if name != "singular_values_")
+    assert saved <= encoder.storage_report().total
+    again = ms.storage.load_model(tmp_path)
+    np.testing.assert_array_equal(again.query(walk[::50])[0], encoder.query(walk[::50])[0])
+
+
+@pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"labels": "digits"}, {"summary": "key"}])
+def test_every_kind_survives_files_and_pickle(walk, tmp_path, settings):
+    encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
+    ms.storage.save_model(encoder, tmp_path)
+    for again in (ms.storage.load_model(tmp_path), pickle.loads(pickle.dumps(encoder))):
+        np.testing.assert_array_equal(again.predict(walk[::50]), encoder.predict(walk[::50]))
+
+
+def test_a_truncated_file_is_refused(walk, tmp_path):
+    ms.storage.save_model(HierarchicalSequenceEncoder(20).fit(walk), tmp_path)
+    file = tmp_path / "model.npz"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ms.storage.ModelError, match="damaged or exchanged"):
+        ms.storage.load_model(tmp_path)
+
+
+@pytest.mark.parametrize("cuts", [(1500,), (1490, 1495, 1497, 2200), (1, 2999)])
+def test_growth_in_any_portions_is_the_same(walk, cuts):
+    first = walk[:1400]
+    whole = HierarchicalSequenceEncoder(20).fit(first).partial_fit(walk)
+    parts = HierarchicalSequenceEncoder(20).fit(first)
+    for part in np.split(walk, cuts):
+        parts.partial_fit(part)
+    np.testing.assert_array_equal(parts.index_.codes, whole.index_.codes)
+    np.testing.assert_array_equal(parts.index_.places, whole.index_.places)
+    assert parts.n_frames_ == whole.n_frames_ == 4400
+    np.testing.assert_allclose(parts.tail_, whole.tail_, atol=1e-9)
+    assert whole.score(walk[2000:2100], np.arange(3400, 3500)) > 0.9
+
+
+def test_growth_appends_the_codes_of_the_new_segments(walk):
+    encoder = HierarchicalSequenceEncoder(20, bits=32).fit(walk[:1410])
+    encoder.partial_fit(walk[1410:])
+    np.testing.assert_allclose(encoder.decode(middles(3000, 20)), means(walk.astype(float), 20), atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"labels": "digits"}, {"summary": "key"}])
+def test_growth_that_is_not_possible_is_refused(walk, settings):
+    encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
+    with pytest.raises(ValueError, match="fit all frames again"):
+        encoder.partial_fit(walk)
+
+
+def test_short_sequences_get_short_segments(walk):
+    encoder = HierarchicalSequenceEncoder(40, branching=4).fit(walk[:100])
+    assert encoder.segment_length_ == 12 and encoder.score(walk[:100]) > 0.9
+    assert HierarchicalSequenceEncoder().fit(walk[:8]).predict(walk[:8]).tolist() == list(range(8))
+
+
+def test_digits_store_the_logarithm():
+    sizes = {}
+    for n in (2_000, 16_000, 128_000):
+        encoder = HierarchicalSequenceEncoder(10, labels="digits", branching=8).fit(long_path(n, 8, seed=0))
+        sizes[n] = encoder.storage_report().total
+    # each step of 8 times the frames adds one place of eight class means and a subspace of at most 7 × 8
+    steps = np.diff(list(sizes.values()))
+    assert (steps > 0).all() and (steps <= 4 * (7 * 8 + 8) + 8 * 2).all()
+
+
+def test_digits_find_the_best_digits(walk):
+    X = walk[:640]
+    encoder = HierarchicalSequenceEncoder(10, labels="digits", branching=4, bits=32, beam=64).fit(X)
+    points = means(X.astype(float), 10)
+    Q = X[::29].astype(float)
+    squared = np.zeros((len(Q), len(points)))
+    for place in range(3):
+        digit = np.arange(len(points)) // 4**place % 4
+        classes = np.array([points[digit == k].mean(axis=0) for k in range(4)])
+        centred = classes - classes.mean(axis=0)
+        V = np.linalg.svd(centred, full_matrices=False)[2][:3].T
+        squared += (((Q[:, None] - classes) @ V) ** 2).sum(axis=2)[:, digit]
+    np.testing.assert_array_equal((encoder.query(X[::29])[0][:, 0] - 4.5) / 10, squared.argmin(axis=1))
+
+
+def test_a_denser_path_takes_no_more_bytes():
+    sizes = [
+        HierarchicalSequenceEncoder(40 * k).fit(dense_path(2000 * k, 16, length=2000)).storage_report().total
+        for k in (1, 4, 16)
+    ]
+    assert len(set(sizes)) == 1
+
+
+def test_real_types_and_memory_maps(walk, tmp_path):
+    X = np.clip(40 * walk + 128, 0, 255).astype(np.uint8)
+    np.save(tmp_path / "frames.npy", X)
+    mapped = HierarchicalSequenceEncoder(20).fit(np.load(tmp_path / "frames.npy", mmap_mode="r"))
+    np.testing.assert_array_equal(
+        mapped.index_.codes, HierarchicalSequenceEncoder(20).fit(X.astype(float)).index_.codes
+    )
+
+
+def test_scikit_learn_conventions():
+    ms.testing.check_estimator(HierarchicalSequenceEncoder()).raise_for_failure()
+    ms.testing.check_estimator(HierarchicalSequenceEncoder(2, branching=2, bits=8)).raise_for_failure()
+
+
+def test_product_quantization():
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    X = long_path(12_000, 32, seed=0)
+    t, Q = queries(X, 200, seed=0)
+    encoder = HierarchicalSequenceEncoder(20, n_groups=8).fit(X)
+    report = encoder.storage_report()
+    assert report.parts["codes"] == 600 * 8 and report.parts["quantizer"] == 256 * 32 * 4
+    assert encoder.score(Q, t) > 0.7
+    with pytest.raises(ValueError, match="does not divide"):
+        HierarchicalSequenceEncoder(20, n_groups=7).fit(X)
+    with pytest.raises(ValueError, match="use bits, or more segments"):
+        HierarchicalSequenceEncoder(200, n_groups=8).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [({"segment_length": 0}, "segment_length=0"), ({"segment_length": 2.5}, "segment_length=2.5"),
+     ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 3}, "choose one of 1, 2, 4"),
+     ({"labels": "words"}, "'segments', 'digits'"), ({"subspace": "own"}, "'shared', 'per-node'"),
+     ({"summary": "max"}, "'mean', 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
+     ({"n_components": 25}, "1 to the 24 features"), ({"labels": "digits", "n_groups": 4}, "leave subspace"),
+     ({"branching": 3001}, "X has 3000 frames, fewer than branching=3001")],
+)  # fmt: skip
+def test_settings_that_do_not_fit_are_refused(walk, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        HierarchicalSequenceEncoder(**{"segment_length": 20, **settings}).fit(walk)
+
+
+def test_frames_that_do_not_fit_are_refused(walk):
+    encoder = HierarchicalSequenceEncoder(20).fit(walk)
+    broken = walk[:400].copy()
+    broken[13, 5] = np.nan
+    for use in (HierarchicalSequenceEncoder(20).fit, encoder.partial_fit):
+        with pytest.raises(ValueError, match="frame 13 has NaN in feature 5"):
+            use(broken)
+    with pytest.raises(ValueError, match="NaN"):
+        encoder.predict(broken)
+    with pytest.raises(ValueError, match="same mean"):
+        HierarchicalSequenceEncoder(20).fit(np.ones((400, 3)))
+    with pytest.raises(ValueError, match="features"):
+        encoder.predict(walk[:, :5])
+    with pytest.raises(ValueError, match="n_best=0"):
+        encoder.query(walk[:2], n_best=0)
+    with pytest.raises(ValueError, match="between 0 and 2999"):
+        encoder.decode([3000])
+    assert encoder.n_frames_ == 3000, "a refused portion leaves no trace"
+
+
+def test_storage_report_reads_as_a_table(walk):
+    text = str(HierarchicalSequenceEncoder(20).fit(walk).storage_report())
+    assert "codes" in text and "per frame, 3000 frames" in io.StringIO(text).readlines()[-2]
+    assert isinstance(HierarchicalSequenceEncoder(20).fit(walk).index_, Path)

@@ -1,0 +1,78 @@
+"""What the plugin registers, that listing it imports no model code, and that the command line takes it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hierarchical.problems import frames
+
+import manifoldseq as ms
+import manifoldseq_hierarchical
+import manifoldseq_hierarchical._plugin as plugin
+from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
+
+RECORDS = [record for hook in ("models", "estimators", "plots") for record in getattr(plugin, f"manifoldseq_{hook}")()]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.kind}:{record.name}")
+def test_every_target_is_there(record):
+    assert record.summary
+    record.resolved()
+
+
+def test_found_by_name():
+    assert ms.get_estimator("subspace-encoder") is SubspaceEncoder
+    assert ms.get_estimator("subspace-kmeans") is SubspaceKMeans
+    data = ms.get_model("hierarchical.subspace").example(np.random.default_rng(0))
+    assert ms.get_model("hierarchical.subspace").build(data).manifold.names == ("V", "mu")
+
+
+def test_public_names():
+    assert set(manifoldseq_hierarchical.__all__) <= set(dir(manifoldseq_hierarchical))
+    for name in manifoldseq_hierarchical.__all__:
+        made = getattr(manifoldseq_hierarchical, name)
+        assert made.__name__ == name and made.__module__.startswith("manifoldseq_hierarchical.")
+    with pytest.raises(AttributeError, match="has no attribute 'SubspaceKmeans'"):
+        manifoldseq_hierarchical.SubspaceKmeans  # noqa: B018
+
+
+def test_listing_imports_no_model_code():
+    code = """
+import sys
+import manifoldseq_hierarchical._plugin as plugin
+for name in dir(plugin):
+    if name.startswith("manifoldseq_"):
+        list(getattr(plugin, name)())
+loaded = [m for m in sys.modules if m.startswith("manifoldseq_hierarchical.") and not m.endswith("._plugin")]
+assert not loaded, loaded
+assert "sklearn" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["subspace-encoder", "subspace-kmeans"])
+def test_command_line(name, tmp_path):
+    X, y = frames(200, 8, 3)
+    np.savez(tmp_path / "data.npz", **{f"s{k}": X[y == k] for k in range(3)})
+    (tmp_path / "labels.txt").write_text("a\nb\nc\n")
+    from manifoldseq.cli import main
+
+    extra = ["--set=n_clusters=3"] if name == "subspace-kmeans" else []
+    labels = f"--labels={tmp_path / 'labels.txt'}"
+    assert main(["fit", name, str(tmp_path / "data.npz"), labels, *extra, "-o", str(tmp_path / "run")]) == 0
+    model = ms.load(tmp_path / "run")
+    assert model.components_.shape == (2, 8)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Energy left by the best coordinates" in page and "Frames in the subspace of the class means" in page
+    assert main(["apply", str(tmp_path / "run"), str(tmp_path / "data.npz"), "-o", str(tmp_path / "out.npz")]) == 0
+
+
+def test_solving_on_the_command_line(tmp_path, capsys):
+    X, y = frames(60, 6, 3)
+    np.savez(tmp_path / "data.npz", **{f"s{k}": X[y == k] for k in range(3)})
+    from manifoldseq.cli import main
+
+    assert main(["solve", "hierarchical.subspace", str(tmp_path / "data.npz"), "-o", str(tmp_path / "run")]) == 0
+    value = ms.load(tmp_path / "run").fun
+    assert value == pytest.approx(SubspaceEncoder().fit(X, y).energy_, rel=1e-12)

@@ -1,0 +1,173 @@
+"""`SubspaceKMeans`: conventions, descent, Lloyd's k-means as its special case, starts, resuming, refusals."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hierarchical.problems import frames, means, printed_F
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+import manifoldseq as ms
+from manifoldseq_hierarchical import SubspaceKMeans
+
+
+def within(X, labels):
+    return sum(np.sum((X[labels == k] - X[labels == k].mean(axis=0)) ** 2) for k in np.unique(labels))
+
+
+def test_scikit_learn_conventions():
+    ms.testing.check_estimator(SubspaceKMeans()).raise_for_failure()
+    ms.testing.check_estimator(SubspaceKMeans(n_components=1)).raise_for_failure()
+
+
+@pytest.mark.parametrize("m", [None, 1, 3, 8, 30])
+@pytest.mark.parametrize("init", ["k-means++", "random", "segments"])
+def test_no_step_raises_the_objective(m, init):
+    X, _ = frames(600, 30, 9, spread=0.7)
+    model = SubspaceKMeans(9, n_components=m, init=init, n_init=2, random_state=0).fit(X)
+    assert np.diff(model.history_["fun"]).max() <= 1e-14
+    assert model.status_ is ms.Status.COST_CHANGE and model.history_["moved"][-1] == 0
+    assert len(model.history_["nit"]) == model.n_iter_ + 1
+    V = model.rotation()
+    F = printed_F(V, len(model.components_), means(X, model.labels_), X.mean(axis=0), X, model.labels_)
+    assert model.energy_ == pytest.approx(F, rel=1e-12)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert model.score(X) == pytest.approx(-model.energy_, rel=1e-12)
+
+
+def test_each_assignment_is_the_best_one_for_its_subspace():
+    X, _ = frames(200, 8, 4, spread=0.6)
+    model = SubspaceKMeans(4, n_components=2, max_iter=2, tol=0.0, n_init=1, random_state=0).fit(X)
+    V, labels = model.rotation(), model.predict(X)
+    best = printed_F(V, 2, model.centroids_, model.center_, X, labels)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        other = np.where(rng.random(200) < 0.05, rng.integers(4, size=200), labels)
+        assert printed_F(V, 2, model.centroids_, model.center_, X, other) >= best
+
+
+def test_with_the_best_number_of_coordinates_it_is_lloyds_k_means():
+    X, _ = frames(500, 20, 6, spread=0.6)
+    start = X[:6]
+    ours = SubspaceKMeans(6, init=start).fit(X)
+    lloyd = KMeans(6, init=start, n_init=1, tol=0.0, max_iter=300, algorithm="lloyd").fit(X)
+    np.testing.assert_array_equal(ours.labels_, lloyd.labels_)
+    assert ours.energy_ == pytest.approx(lloyd.inertia_, rel=1e-12)
+    assert ours.components_.shape == (5, 20)
+
+
+def test_few_coordinates_find_clusters_that_they_can_tell_apart():
+    """Three strong directions hold four clusters; two weak ones would split them otherwise."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(4, size=800)
+    X = rng.standard_normal((800, 40))
+    X[:, :2] += 6 * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])[codes]
+    model = SubspaceKMeans(4, n_components=2, random_state=0).fit(X)
+    for k in range(4):
+        assert len(np.unique(codes[model.labels_ == k])) == 1
+    assert np.linalg.norm(model.components_[:, :2]) ** 2 > 1.9
+
+
+def test_starts():
+    X, codes = frames(300, 10, 5)
+    by_labels = SubspaceKMeans(5, init=codes).fit(X)
+    by_centroids = SubspaceKMeans(5, init=means(X, codes)).fit(X)
+    np.testing.assert_array_equal(by_labels.labels_, by_centroids.labels_)
+    once = SubspaceKMeans(5, n_init=1, random_state=3).fit(X)
+    more = SubspaceKMeans(5, n_init=6, random_state=3).fit(X)
+    assert more.energy_ <= once.energy_
+    again = SubspaceKMeans(5, n_init=6, random_state=3).fit(X)
+    np.testing.assert_array_equal(again.labels_, more.labels_)
+
+
+def test_an_empty_cluster_gets_the_worst_represented_frame():
+    X, _ = frames(200, 6, 3, spread=8.0)
+    far = np.vstack([means(X, np.arange(200) % 3), np.full(6, 1e4)])
+    model = SubspaceKMeans(4, init=far).fit(X)
+    assert (np.bincount(model.labels_, minlength=4) > 0).all()
+    assert np.diff(model.history_["fun"]).max() <= 1e-14
+
+
+def test_fewer_distinct_frames_than_clusters():
+    X = np.repeat(np.eye(3), 5, axis=0)
+    with pytest.warns(ConvergenceWarning, match="only 3 of 5 clusters have frames"):
+        model = SubspaceKMeans(5, random_state=0).fit(X)
+    assert model.energy_ == pytest.approx(0, abs=1e-12)
+    assert np.isfinite(model.centroids_).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_other_dtypes_and_offsets(dtype, offset):
+    X, codes = frames(400, 12, 4, spread=9.0)
+    X = np.clip(X + 60 + offset, 0, 255).astype(dtype)
+    model = SubspaceKMeans(4, init=codes).fit(X)
+    reference = SubspaceKMeans(4, init=codes).fit(X.astype(np.float64))
+    np.testing.assert_array_equal(model.labels_, reference.labels_)
+    assert model.energy_ == pytest.approx(within(X.astype(float), model.labels_), rel=1e-12)
+
+
+def test_a_memory_mapped_file(tmp_path):
+    X, _ = frames(3000, 20, 5)
+    np.save(tmp_path / "frames.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "frames.npy", mmap_mode="r")
+    model = SubspaceKMeans(5, init="segments").fit(mapped)
+    np.testing.assert_array_equal(model.labels_, SubspaceKMeans(5, init="segments").fit(X.astype(np.float32)).labels_)
+
+
+def test_a_stopped_fit_goes_on_bit_for_bit(tmp_path):
+    X, _ = frames(800, 20, 12, spread=0.5)
+    params = {"n_components": 3, "n_init": 2, "random_state": 0}
+    whole = SubspaceKMeans(12, **params).fit(X)
+    assert whole.n_iter_ > 6
+    SubspaceKMeans(12, max_iter=3, **params).fit(X, checkpoint=tmp_path)
+    resumed = SubspaceKMeans(12, **params).fit(X, checkpoint=tmp_path, resume=True)
+    for name in ("labels_", "components_", "centroids_", "energy_"):
+        np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+    with pytest.raises(ValueError, match="other data or settings"):
+        SubspaceKMeans(12, **params).fit(X + 1, checkpoint=tmp_path, resume=True)
+
+
+def test_an_interrupt_keeps_the_best_state():
+    X, _ = frames(300, 10, 8, spread=0.4)
+
+    def interrupt(event):
+        if event.nit == 2 and event.status is None:
+            raise KeyboardInterrupt
+
+    model = SubspaceKMeans(8, n_init=3, random_state=0).fit(X, observers=[interrupt])
+    assert model.status_ is ms.Status.INTERRUPTED
+    assert model.n_iter_ == 2 and model.predict(X).shape == (300,)
+
+
+def test_saving(tmp_path):
+    X, _ = frames()
+    model = SubspaceKMeans(3, random_state=0).fit(X)
+    ms.storage.save_model(model, tmp_path)
+    np.testing.assert_array_equal(ms.load(tmp_path).predict(X), model.labels_)
+
+
+X, Y = frames(20, 4, 2)
+HOLED = np.where(np.arange(80).reshape(20, 4) == 31, np.nan, X)
+BAD = {
+    "NaN": (lambda: SubspaceKMeans(2).fit(HOLED), "frame 7 has NaN in feature 3: remove or fill it"),
+    "NaN, score": (lambda: SubspaceKMeans(2).fit(X).score(HOLED), "frame 7 has NaN in feature 3"),
+    "constant frames": (lambda: SubspaceKMeans(2).fit(np.full((20, 4), 0.1)), "all frames of X are equal to rounding"),
+    "fewer frames than clusters": (lambda: SubspaceKMeans(21).fit(X), "n_samples=20 frames for n_clusters=21"),
+    "another dimension": (lambda: SubspaceKMeans(2).fit(X).predict(X[:, :3]), "3 features"),
+    "no cluster": (lambda: SubspaceKMeans(0).fit(X), "n_clusters=0 is not valid"),
+    "too many coordinates": (lambda: SubspaceKMeans(2, n_components=5).fit(X), "n_components=5 is not valid"),
+    "a negative tolerance": (lambda: SubspaceKMeans(2, tol=-1).fit(X), "tol=-1 is not valid"),
+    "an unknown start": (lambda: SubspaceKMeans(2, init="pca").fit(X), "init='pca' is not known"),
+    "a start of another shape": (lambda: SubspaceKMeans(2, init=X).fit(X), r"centroids of shape \(2, 4\)"),
+    "an empty cluster at the start": (lambda: SubspaceKMeans(3, init=Y).fit(X), "each of the clusters 0 to 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_with_a_sentence(case):
+    action, words = BAD[case]
+    with warnings.catch_warnings(), pytest.raises(ValueError, match=words):
+        warnings.simplefilter("error")
+        action()

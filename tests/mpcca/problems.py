@@ -1,0 +1,43 @@
+"""Generated views with known parameters, and the densities of a mixture by their definition."""
+
+import numpy as np
+from scipy.stats import multivariate_normal
+
+from manifoldseq_mpcca import Mixture
+
+
+def mixture(K=3, sizes=(5, 4), d=2, full=False, spread=1.0, seed=0):
+    """Return a random mixture; `spread` is the distance of the components in units of the noise."""
+    rng = np.random.default_rng(seed)
+    D = sum(sizes)
+    noise = []
+    for size in sizes:
+        root = rng.standard_normal((K, size, size)) * 0.3 + np.eye(size)
+        noise.append(root @ root.mT if full else rng.uniform(0.3, 1.5, (K, size)))
+    weights = rng.uniform(0.5, 1.5, K)
+    return Mixture(weights / weights.sum(), spread * rng.standard_normal((K, D)), rng.standard_normal((K, D, d)), noise)
+
+
+def covariances(m):
+    """Return W W' + Psi of each component, dense."""
+    found = m.loadings @ m.loadings.mT
+    for v, noise in enumerate(m.noise):
+        c = m.columns(v)
+        found[:, c, c] += noise if m.full else np.stack([np.diag(psi) for psi in noise])
+    return found
+
+
+def drawn(m, N=200, seed=1):
+    """Return the views of N rows of a mixture, and the components that they are from."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(m.n_components, N, p=m.weights)
+    roots = np.linalg.cholesky(covariances(m))
+    rows = m.means[labels] + np.einsum("nij,nj->ni", roots[labels], rng.standard_normal((N, m.means.shape[1])))
+    return np.split(rows, np.cumsum(m.views)[:-1], axis=1), labels
+
+
+def log_densities(m, views):
+    """Return ln w_k p(v|k), (N, K), by scipy's multivariate normal."""
+    V, S = np.hstack(views), covariances(m)
+    parts = [np.atleast_1d(multivariate_normal(m.means[k], S[k]).logpdf(V)) for k in range(m.n_components)]
+    return np.stack(parts, axis=1) + np.log(m.weights)

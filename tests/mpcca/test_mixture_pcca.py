@@ -1,0 +1,288 @@
+"""`MixturePCCA`: conventions, answers against dense formulas, missing views, online steps, resume, refusals."""
+
+import re
+
+import numpy as np
+import pytest
+from mpcca.problems import covariances, drawn, log_densities, mixture
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
+
+import manifoldseq as ms
+from manifoldseq_mpcca import Mixture, MixturePCCA
+
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["diag", "full"])
+def fitted(request):
+    m = mixture(spread=3, full=request.param)
+    views, labels = drawn(m, 400)
+    model = MixturePCCA(3, 2, covariance_type="full" if request.param else "diag", n_init=2, random_state=0).fit(*views)
+    return model, views, labels
+
+
+@pytest.mark.parametrize(
+    "options", [{}, dict(covariance_type="full", update="conditional", acceleration=None), dict(missing="em")]
+)
+def test_keeps_the_conventions(options):
+    report = ms.testing.check_multiview_estimator(MixturePCCA(**options))
+    failures = [law.name for law in report.failures]
+    assert failures == (["fit refuses NaN"] if options.get("missing") else [])
+
+
+def test_finds_the_components_and_their_densities(fitted):
+    model, views, labels = fitted
+    joint = log_densities(model.mixture_, views)
+    assert adjusted_rand_score(labels, model.predict(*views)) > 0.9
+    np.testing.assert_allclose(model.score_samples(*views), logsumexp(joint, axis=1), rtol=1e-10)
+    np.testing.assert_allclose(model.predict_proba(*views).sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(*views), joint.argmax(axis=1))
+    assert model.log_likelihood_ == pytest.approx(model.score(*views) * 400, rel=1e-10)
+    assert model.status_.success and model.n_evaluations_ >= model.n_iter_
+
+
+def test_a_missing_view_is_summed_out(fitted):
+    """Densities, responsibilities and latents from the other view; impute is E[y | x], by dense conditioning."""
+    model, (X, Y), _ = fitted
+    m, S = model.mixture_, covariances(model.mixture_)
+    x, y = m.columns(0), m.columns(1)
+    alone = m.observed(np.arange(9) < 5)
+    joint = log_densities(alone, [X])
+    g = np.exp(joint - logsumexp(joint, axis=1)[:, None])
+    np.testing.assert_allclose(model.score_samples(X), logsumexp(joint, axis=1), rtol=1e-10)
+    np.testing.assert_allclose(model.predict_proba([X, None]), g, atol=1e-10)
+    expected = 0
+    for k in range(3):
+        gain = np.linalg.solve(S[k, x, x], S[k, x, y])
+        expected = expected + g[:, [k]] * (m.means[k, y] + (X - m.means[k, x]) @ gain)
+    found = model.impute(X, None)
+    np.testing.assert_allclose(found[1], expected, atol=1e-9)
+    np.testing.assert_array_equal(found[0], X)
+    holed = X.copy()
+    holed[7] = NAN
+    np.testing.assert_allclose(model.impute([holed, Y])[0][7], model.impute([None, Y])[0][7], rtol=1e-10)
+    np.testing.assert_allclose(model.transform(None, Y)[7], model.transform(holed, Y)[7], rtol=1e-9, atol=1e-12)
+
+
+def test_single_values_are_imputed_with_diagonal_noise():
+    model = MixturePCCA(2, 2, random_state=0).fit(*drawn(mixture(K=2), 300)[0])
+    m, S = model.mixture_, covariances(model.mixture_)
+    views, _ = drawn(mixture(K=2), 1, seed=9)
+    holed = [view.copy() for view in views]
+    holed[0][0, 2] = NAN
+    o, v = np.arange(9) != 2, np.hstack(views)[0]
+    joint = log_densities(m.observed(o), [v[None, o]])[0]
+    g = np.exp(joint - logsumexp(joint))
+    expected = sum(
+        g[k] * (m.means[k, 2] + S[k, 2, o] @ np.linalg.solve(S[k][np.ix_(o, o)], v[o] - m.means[k, o]))
+        for k in range(2)
+    )
+    assert model.impute(holed)[0][0, 2] == pytest.approx(expected, rel=1e-9)
+
+
+def test_latents_are_shared_by_the_views():
+    """K = 1: the latent means of both views predict the latent vector that the data were drawn with."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((500, 2))
+    X, Y = (z @ rng.standard_normal((2, n)) + 0.1 * rng.standard_normal((500, n)) for n in (6, 5))
+    latent = MixturePCCA(1, 2, random_state=0).fit_transform(X, Y)
+    assert latent.shape == (500, 2)
+    residual = z - latent @ np.linalg.lstsq(latent, z, rcond=None)[0]
+    assert residual.var() < 0.01
+    np.testing.assert_allclose(np.cov(latent.T, bias=True), np.diag(latent.var(axis=0)), atol=0.02)
+
+
+def test_three_views_and_bic():
+    """The criterion finds the two latent dimensions of three views."""
+    views, _ = drawn(mixture(K=1, sizes=(4, 3, 5), d=2), 600)
+    bic = [MixturePCCA(1, d, random_state=0).fit(views).bic(views) for d in range(4)]
+    assert np.argmin(bic) == 2
+    model = MixturePCCA(1, 2, covariance_type="full", random_state=0).fit(*views)
+    assert model.impute(None, views[1], None)[2].shape == (600, 5)
+
+
+def test_samples_follow_the_mixture(fitted):
+    model, _, _ = fitted
+    m = model.mixture_
+    views, labels = model.sample(40_000, random_state=0)
+    again, _ = model.sample(40_000, random_state=0)
+    V, S = np.hstack(views), covariances(m)
+    assert np.array_equal(views[0], again[0]) and [view.shape[1] for view in views] == [5, 4]
+    np.testing.assert_allclose(np.bincount(labels) / 40_000, m.weights, atol=0.01)
+    for k in range(3):
+        own = V[labels == k]
+        np.testing.assert_allclose(own.mean(axis=0), m.means[k], atol=0.1)
+        assert np.linalg.norm(np.cov(own.T) - S[k]) < 0.05 * np.linalg.norm(S[k])
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_fit_with_missing_rows(covariance_type):
+    """A third of each view misses; the fit is near that of all rows, better than dropping them."""
+    m = mixture(K=1, full=covariance_type == "full")
+    views, _ = drawn(m, 600)
+    holed = [view.copy() for view in views]
+    holed[0][:200], holed[1][200:400] = NAN, NAN
+    model = MixturePCCA(1, 2, covariance_type=covariance_type, missing="em", random_state=0).fit(holed)
+    kept = MixturePCCA(1, 2, covariance_type=covariance_type, random_state=0).fit([view[400:] for view in views])
+    test, _ = drawn(m, 5000, seed=7)
+    whole = MixturePCCA(1, 2, covariance_type=covariance_type, random_state=0).fit(views)
+    assert kept.score(test) < model.score(test) < whole.score(test)
+
+
+def test_online_steps_approach_the_fit():
+    m = mixture(K=2, spread=3)
+    views, _ = drawn(m, 6000)
+    model = MixturePCCA(2, 2, random_state=0)
+    scores = []
+    for rows in np.split(np.arange(6000), 30):
+        scores.append(model.partial_fit([view[rows] for view in views]).score(views))
+    batch = MixturePCCA(2, 2, random_state=0).fit(views).score(views)
+    assert scores[0] < scores[-1] <= batch and batch - scores[-1] < 0.02
+    assert model.batches_ == 30 and model.n_rows_ == 6000
+    assert not hasattr(model.fit(views), "batches_")
+
+
+def test_resume_and_interrupt(tmp_path):
+    views, _ = drawn(mixture(), 200)
+    whole = MixturePCCA(3, 2, n_init=2, max_iter=12, tol=0, random_state=0).fit(views)
+
+    def interrupting(event):
+        if event.nit == 5 and event.status is None:
+            raise KeyboardInterrupt
+
+    model = clone(whole).set_params(max_iter=5).fit(views, checkpoint=tmp_path)
+    model.set_params(max_iter=12).fit(views, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(model.mixture_.loadings, whole.mixture_.loadings)
+    np.testing.assert_array_equal(model.history_["fun"], whole.history_["fun"])
+    with pytest.raises(ms.storage.CheckpointError, match="other data"):
+        model.fit([view + 1 for view in views], checkpoint=tmp_path, resume=True)
+    early = clone(whole).fit(views, observers=[interrupting])
+    assert early.status_ is ms.Status.INTERRUPTED and np.isfinite(early.score(views))
+
+
+def test_starts_from_a_mixture_and_stays_there():
+    views, _ = drawn(mixture(), 300)
+    model = MixturePCCA(3, 2, random_state=0, tol=1e-10).fit(views)
+    again = MixturePCCA(3, 2, init=model.mixture_, max_iter=1).fit(views)
+    assert again.log_likelihood_ == pytest.approx(model.log_likelihood_, abs=1e-3)
+    assert again.log_likelihood_ >= model.log_likelihood_ - 1e-8
+
+
+X, Y = np.random.default_rng(0).standard_normal((2, 30, 4))
+
+
+def changed(view, place, value):
+    view = view.copy()
+    view[place] = value
+    return view
+
+
+@pytest.mark.parametrize(
+    ("options", "views", "words"),
+    [
+        ({}, [X, Y[1:]], "view 1 has 29 rows but view 0 has 30: pass the same samples in every view"),
+        (dict(n_latent=5), [X, Y], "n_latent=5 exceeds the 4 columns of view 0: lower n_latent"),
+        (
+            {},
+            [X, changed(Y, (slice(None), 2), 3.3)],
+            "column 2 of view 1 is constant: remove it, no density describes it",
+        ),
+        (dict(n_components=31), [X, Y], "n_components=31 exceeds the 30 rows of the data: lower n_components"),
+        (
+            dict(n_components=4),
+            [np.tile(X[:3], (10, 1)), np.tile(Y[:3], (10, 1))],
+            "n_components=4 exceeds the 3 distinct rows of the data: lower n_components",
+        ),
+        (
+            {},
+            [X, changed(Y, (4, 1), NAN)],
+            "view 1 has NaN at row 4, column 1: remove or fill it, or fit with missing='em'",
+        ),
+        ({}, [X, changed(Y, (4, 1), np.inf)], "view 1 has infinity at row 4, column 1: remove or clip it"),
+        (
+            dict(missing="em", covariance_type="full"),
+            [X, changed(Y, (4, 1), NAN)],
+            "view 1 misses some columns in row 4: "
+            "with full noise a view is whole or missing, use covariance_type='diag'",
+        ),
+        (
+            dict(missing="em"),
+            [changed(X, 2, NAN), changed(Y, 2, NAN)],
+            "row 2 has no value in any view: remove it",
+        ),
+        (
+            dict(missing="em"),
+            [X, changed(Y, (slice(None), 1), NAN)],
+            "column 1 of view 1 is missing in every row: remove it",
+        ),
+        ({}, [X], "one view was passed: pass at least two, as (X, Y) or as a list [X, Y]"),
+        ({}, [X, None], "view 1 is None: pass all views to fit, with NaN where rows are missing"),
+        ({}, [X, Y[:, 0]], "view 1 has shape (30,): pass an (N, d) array with at least one row and column"),
+        ({}, [X, Y.astype(str)], "view 1 has dtype <U32: pass an (N, d) array of real numbers"),
+        (dict(n_components=0), [X, Y], "n_components=0 is not valid: pass a whole number of at least 1"),
+        (dict(covariance_type="tied"), [X, Y], "covariance_type='tied' is not known: choose 'diag', 'full'"),
+        (dict(update="old"), [X, Y], "update='old' is not known: choose 'expanded', 'joint', 'conditional'"),
+        (dict(init="best"), [X, Y], "init='best' is not known: choose 'auto', 'cca', 'factors', 'random'"),
+        (dict(acceleration="squarem"), [X, Y], "acceleration='squarem' is not known: choose 'lbfgs', None"),
+        (dict(noise_floor=0), [X, Y], "noise_floor=0 is not valid: pass a number above 0 and at most 1"),
+        (
+            dict(init=Mixture([1.0], [[0.0] * 2], [[[1.0]] * 2], [[[1.0]], [[1.0]]])),
+            [X, Y],
+            "pass a Mixture with K=2, views=(4, 4), d=2, diag",
+        ),
+    ],
+)
+def test_one_sentence_for_bad_input(options, views, words):
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        MixturePCCA(**options).fit(views)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_sentence_for_bad_questions(fitted):
+    model, (X, Y), _ = fitted
+    for views, words in [
+        (
+            (X, Y[:, 1:]),
+            "the views have (5, 3) columns but this MixturePCCA was fitted on (5, 4): pass the same columns",
+        ),
+        ((X, Y, Y), "3 views were passed but 2 were fitted: pass the same views"),
+        ((None, None), "every view is None: pass at least one"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(words)):
+            model.predict(*views)
+    with pytest.raises(ValueError, match="one ndarray was passed: pass the views as"):
+        MixturePCCA().fit(X)
+
+
+def test_duplicated_rows_and_tiny_components_are_survived():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((12, 6))
+    V = np.concatenate([rows, np.repeat(rows[:2], 20, axis=0)])
+    with pytest.warns(UserWarning, match="describe fewer than two rows: lower n_components") as caught:
+        model = MixturePCCA(10, 2, random_state=0).fit(V[:, :3], V[:, 3:])
+    assert caught[0].filename == __file__
+    assert (np.diff(model.history_["fun"]) <= 0).all() and np.isfinite(model.score_samples(V[:, :3], V[:, 3:])).all()
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "predict_proba", "score_samples", "transform", "impute"])
+def test_one_blas_thread(method):
+    seen = []
+
+    class Watched:
+        """A view that notes how many threads BLAS has when it is read."""
+
+        def __len__(self):
+            return len(X)
+
+        def __array__(self, dtype=None, copy=None):
+            seen.append(ms.execution.blas_threads())
+            return X
+
+    model = MixturePCCA(max_iter=1, random_state=0).fit(X, Y)
+    with threadpool_limits(2, user_api="blas"):
+        getattr(model, method)(Watched(), Y)
+        assert ms.execution.blas_threads() == 2
+    assert seen and set(seen) == {1}
