@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ._parser import undisturbed
 from ._state import State, decode, encode
 
 FORMAT = 1
@@ -118,10 +119,9 @@ class Checkpoint:
         failure: Exception | None = None
         for path in self._files():
             try:
-                with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                    document = json.loads(archive["document"].tobytes())
-                    arrays = {key: archive[key] for key in archive.files if key != "document"}
-                    columns = {name: arrays[f"column {name}"] for name in document["columns"]}
+                arrays = undisturbed(lambda path=path: _arrays(path))
+                document = json.loads(arrays.pop("document").tobytes())
+                columns = {name: arrays[f"column {name}"] for name in document["columns"]}
                 for array in arrays.values():
                     array.flags.writeable = False
                 found = document.get("format"), document["fingerprint"]
@@ -152,6 +152,11 @@ class Checkpoint:
 
     def _files(self) -> list[Path]:
         return sorted(Path(self.directory).glob("checkpoint-*.npz"), reverse=True)
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return dict(archive)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ._convert import from_lengths
 from ._data import SequenceData
 from ._limits import DEFLATE_RATIO, FilePath, ReadError, as_labels, naming, natural, numbers, opened, record, require
+from ._parser import undisturbed
 
 Float = NDArray[np.float64]
 
@@ -130,10 +131,16 @@ def _decode(path: FilePath, where: str, data: bytes) -> NDArray[Any]:
     """Return the array in the bytes of a `.npy` file, after its header was compared with their number."""
     stream = BytesIO(data)  # whatever length a header claims, this reads no further than its end
     version = np.lib.format.read_magic(stream)
+    begin = stream.tell()
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
     if read is None:
         raise ReadError(f"{where} has format version {version}, known are 1.0 and 2.0: save plain numbers or strings")
-    shape, fortran, dtype = read(stream)
+
+    def header() -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+        stream.seek(begin)
+        return read(stream)
+
+    shape, fortran, dtype = undisturbed(header)
     if dtype.hasobject:
         raise ReadError(f"{where} holds Python objects, which could run code: save numbers, or labels as strings")
     count, held = math.prod(shape), len(data) - stream.tell()
