@@ -228,10 +228,10 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (N, m), in the float dtype of X
-            Computed in float32. With the identity in place of V, the frames less their mean.
+            V itself is of float32. With the identity in place of V, the frames less their mean.
         """
         X = self._frames(X)
-        return self._coordinates(X).astype(X.dtype if X.dtype in (np.float32, np.float64) else np.float32)
+        return self._coordinates(X, X.dtype if X.dtype == np.float64 else np.float32)
 
     def query(self, X: Any, n_best: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Find where in the sequence frames belong.
@@ -402,8 +402,8 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
         """Return whether V, of float32, takes less than the coordinates that it saves."""
         return self.n_groups is not None or 4 * d * m < n * (d - m) * self.bits / 8
 
-    def _coordinates(self, X: NDArray) -> NDArray[np.float32]:
-        Z = X.astype(np.float32) - self.center_
+    def _coordinates(self, X: NDArray, dtype: Any = np.float32) -> NDArray:
+        Z = X.astype(dtype) - self.center_
         return Z if self.components_ is None else Z @ self.components_.T
 
     def _keys(self, X: NDArray) -> Array:

@@ -87,7 +87,8 @@ def test_rules_are_asked_at_every_iterate(solver: str, stop: ms.StoppingRule) ->
     problem, x0, best = procrustes()
     early = ms.minimize(problem, x0, solver=solver, stop=stop | ms.MaxIterations(500))
     late = ms.minimize(problem, x0, solver=solver)
-    assert early.success and early.nfev <= late.nfev and best < early.fun < best + 1e-2
+    assert early.success and early.nfev <= late.nfev and late.fun <= early.fun < best + 1e-2
+    assert early.fun > best or solver == "pymanopt:trust-regions"  # its last step is exact to rounding
 
 
 def test_rules_of_the_users_are_asked_too() -> None:
