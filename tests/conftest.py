@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -52,6 +53,8 @@ class StrictSkips:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the strict mode when it is asked for."""
+    """Register the strict mode when it is asked for; hear Ctrl-C, which a shell's background jobs start deaf to."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("strict_skips"):
         config.pluginmanager.register(StrictSkips())

@@ -104,11 +104,7 @@ def test_ctrl_c_waits_for_a_checkpoint_to_be_complete(tmp_path: Path, monkeypatc
         savez(*args, **kwargs)
 
     monkeypatch.setattr(np, "savez", interrupted)
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
-    try:
-        result = ms.minimize(SQUARE, np.ones(2), checkpoint=store)
-    finally:
-        signal.signal(signal.SIGINT, handler)
+    result = ms.minimize(SQUARE, np.ones(2), checkpoint=store)
     assert result.status is Status.INTERRUPTED
     monkeypatch.undo()
     assert ms.minimize(SQUARE, np.ones(2), checkpoint=store, resume=True).success
