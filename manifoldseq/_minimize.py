@@ -16,11 +16,12 @@ from ._iterate import iterate
 from ._observers import Observer
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
+from ._start import OFF_MANIFOLD, generator, start_points
 from ._stopping import GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from .execution import map_ordered
 from .hooks import get_solver
 from .hooks import records as hook_records
-from .linalg._tree import dtype_of, freeze, leaves, shapes, tree_map
+from .linalg._tree import dtype_of, freeze, tree_map
 from .manifolds import Manifold
 from .objectives._counted import Counter
 from .objectives._objective import number
@@ -29,7 +30,6 @@ from .solvers._base import evaluate
 from .storage import Checkpoint
 
 DEFAULT_STOP = GradientNorm(1e-6, relative=True) | MaxIterations(1000)
-OFF_MANIFOLD = 1e-6
 CLEAN, CLEAN_SINGLE = 1e-14, 1e-6
 
 
@@ -111,10 +111,10 @@ def minimize(
     if isinstance(n_starts, bool) or not isinstance(n_starts, Integral) or n_starts < 1:
         raise ValueError(f"n_starts={n_starts!r}: use a whole number ≥ 1")
     algorithm = _solver(problem, solver, options)
-    rng = _generator(seed)
+    rng = generator(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(DEFAULT_STOP if stop is None else stop, reference)
-    starts = _starts(problem, x0, int(n_starts), components, rng, project)
+    starts = start_points(problem, x0, int(n_starts), components, rng, project)
     seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if store is not None and store.fingerprint is None:
@@ -165,13 +165,6 @@ class _Starts:
         return result
 
 
-def _generator(seed: int | np.random.Generator | None) -> np.random.Generator:
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
-
-
 def _fingerprint(problem: Problem, solver: object) -> str:
     """Return what tells this problem and solver from others: their descriptions, and the value at one fixed point."""
     point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
@@ -216,93 +209,6 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
             f"give it with ms.objective(…); {others}"
         )
     return algorithm
-
-
-def _starts(
-    problem: Problem,
-    x0: Point | Result | str | None,
-    n_starts: int,
-    components: str | None,
-    rng: np.random.Generator,
-    project: bool,
-) -> list[tuple[Point, int | None]]:
-    manifold = problem.manifold
-    children = rng.spawn(n_starts - 1)
-    points = [_start(problem, x0, rng, project), *(manifold.random_point(child) for child in children)]
-    dtype = dtype_of(points[0])
-    points = [points[0], *(tree_map(lambda leaf: leaf.astype(dtype), point) for point in points[1:])]
-    if components is None:
-        return [(point, None) for point in points]
-    if components != "all":
-        raise ValueError(f"components={components!r}: use 'all', or None for the component of the start")
-    if manifold.components > 8:
-        raise ValueError(
-            f"{manifold!r} has {manifold.components} components, more than 8: pass starts in those that you want"
-        )
-    return [(manifold.to_component(point, i), i) for point in points for i in range(manifold.components)]
-
-
-def _start(problem: Problem, x0: Point | Result | str | None, rng: np.random.Generator, project: bool = False) -> Point:
-    manifold = problem.manifold
-    if isinstance(x0, Result):
-        x0 = x0.x
-    if isinstance(x0, str):
-        if x0 not in problem.initializers:
-            known = ", ".join(map(repr, problem.initializers)) or "none"
-            raise ValueError(f"unknown initializer {x0!r}: this problem has {known}")
-        x0 = problem.initializers[x0](problem, rng)
-    elif x0 is None:
-        first = next(iter(problem.initializers.values()), None)
-        x0 = manifold.random_point(rng) if first is None else first(problem, rng)
-    point = _as_point(x0)
-    _compare_shapes(shapes(point), manifold.shape, manifold.names, "x0")
-    return _on_manifold(manifold, point, project)
-
-
-def _on_manifold(manifold: Manifold, point: Point, project: bool) -> Point:
-    """Return a start, or a batch of them, on the manifold; or raise a sentence that says how far off it is."""
-    for leaf in leaves(point):
-        if not np.all(np.isfinite(leaf)):
-            raise ValueError("x0 has NaN or infinite entries: start from a finite point")
-    off = np.asarray(manifold.feasibility(point))
-    worst = float(off.max())
-    if not project and worst > max(OFF_MANIFOLD, 100 * float(np.finfo(dtype_of(point)).eps)):
-        row = f"[{int(off.argmax())}]" if off.ndim else ""
-        raise ValueError(
-            f"x0{row} is off {manifold!r} by {worst:.2g}: start from manifold.nearest(x0), as project=True does"
-        )
-    return manifold.nearest(point) if worst > 1e-14 else point
-
-
-def _as_point(x0: Any) -> Point:
-    if isinstance(x0, tuple | list) and (
-        isinstance(x0, tuple) or (any(np.ndim(part) > 0 for part in x0) and not _is_numeric(x0))
-    ):
-        return tuple(_as_point(part) for part in x0)
-    array = np.array(x0)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"x0 has dtype {array.dtype}: a point is made of real numbers")
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-
-
-def _is_numeric(x0: Any) -> bool:
-    try:
-        return np.asarray(x0).dtype.kind in "fiub"
-    except ValueError:
-        return False
-
-
-def _compare_shapes(got: Any, wanted: Any, names: Sequence[str] | None, where: str) -> None:
-    nested = bool(wanted) and isinstance(wanted[0], tuple)
-    if nested:
-        if not (isinstance(got, tuple) and len(got) == len(wanted) and all(isinstance(part, tuple) for part in got)):
-            labels = ", ".join(names or ())
-            raise ValueError(f"{where} must be a tuple of {len(wanted)} arrays ({labels}), got shape {got}")
-        for k, (part, shape) in enumerate(zip(got, wanted, strict=True)):
-            label = names[k] if names and len(names) == len(wanted) else str(k)
-            _compare_shapes(part, shape, None, f"{where}, factor {label!r}")
-    elif got != wanted:
-        raise ValueError(f"{where} has shape {got}, the manifold needs {wanted}")
 
 
 def _single(

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ._iterate import iterate
-from ._minimize import DEFAULT_STOP, _as_point, _compare_shapes, _fingerprint, _generator, _on_manifold, _start
+from ._minimize import DEFAULT_STOP, _fingerprint
 from ._observers import Observer
 from ._problem import Problem
 from ._result import BatchResult, NotConverged, Point, Run, Status
+from ._start import as_point, compare_shapes, generator, on_manifold, start_point
 from ._stopping import StoppingRule
 from .execution import map_ordered
 from .linalg._tree import freeze, leaves, tree_map
@@ -105,7 +106,7 @@ def minimize_batch(
         raise TypeError(f"options={options!r}: pass a dict of options of ms.solvers.BatchBB")
     algorithm = BatchBB(**(options or {}))
     manifold = problems[0].manifold
-    points = _starts(problems, x0, n_problems, project, _generator(seed))
+    points = _starts(problems, x0, n_problems, project, generator(seed))
     n = len(leaves(points)[0])
     reference = x0.reference if isinstance(x0, BatchResult) else None
     run = RowRun(manifold, _oracle(problems, n), algorithm, rule, Clock(), reference)
@@ -162,17 +163,19 @@ def _starts(
         if known is None or known < 1 or (n_problems is not None and n_problems != known):
             raise ValueError(f"n_problems={n_problems!r}: say how many problems there are, or give their starts as x0")
         several = problems * int(known) if len(problems) == 1 else problems
-        made = [_start(each, x0, child, project) for each, child in zip(several, rng.spawn(len(several)), strict=True)]
+        made = [
+            start_point(each, x0, child, project) for each, child in zip(several, rng.spawn(len(several)), strict=True)
+        ]
         return tree_map(lambda *rows: np.stack(rows), *made)
-    point = _as_point(x0.x if isinstance(x0, BatchResult) else x0)
+    point = as_point(x0.x if isinstance(x0, BatchResult) else x0)
     lengths = {len(leaf) if leaf.ndim else 0 for leaf in leaves(point)}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError("the leaves of x0 must have one leading axis of the same length: one start per problem")
-    _compare_shapes(_row_shapes(point), manifold.shape, manifold.names, "a row of x0")
+    compare_shapes(_row_shapes(point), manifold.shape, manifold.names, "a row of x0")
     n = lengths.pop()
     if known is not None and n != known:
         raise ValueError(f"x0 has {n} starts for {known} problems: give one per problem")
-    return _on_manifold(manifold, point, project)
+    return on_manifold(manifold, point, project)
 
 
 def _row_shapes(tree: Any) -> Any:

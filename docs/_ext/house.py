@@ -17,6 +17,7 @@ SAYS = {
     "_minimize": "problem + solver",
     "_iterate": "the one loop",
     "solvers": "how",
+    "_start": "from where",
     "_problem": "both",
     "_observers": "watch",
     "report": "show",

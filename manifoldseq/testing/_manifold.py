@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._minimize import _compare_shapes
 from .._result import Point
+from .._start import compare_shapes
 from ..linalg._tree import flatten, leaves, norm, shapes, tree_map, unflattener
 from ..manifolds import Manifold
 from ._manifold_case import MANY, TOLERANCE, Case, broadcasts, has_quotient, keeps_dtype, same_at_equivalents
@@ -67,7 +67,7 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
 
 def _random(manifold: Manifold, seed: int) -> Verdict:
     x, y = (manifold.random_point(np.random.default_rng(seed)) for _ in range(2))
-    _compare_shapes(shapes(x), manifold.shape, manifold.names, "random_point(rng)")
+    compare_shapes(shapes(x), manifold.shape, manifold.names, "random_point(rng)")
     if not same(x, y):
         return False, "the same generator gave different points: draw from rng only"
     return within(manifold.feasibility(x), TOLERANCE)

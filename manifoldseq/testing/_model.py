@@ -8,8 +8,9 @@ from typing import Any, cast
 import numpy as np
 
 from .. import hooks
-from .._minimize import _start, minimize
+from .._minimize import minimize
 from .._problem import Problem
+from .._start import start_point
 from .._stopping import MaxIterations
 from ._objective import objective_laws
 from ._points import same, start
@@ -74,7 +75,7 @@ def check_model(model: hooks.Model | str, data: Any = None, *, seed: int = 0, **
 
 
 def _initializer(problem: Problem, name: str, seed: int) -> Verdict:
-    x, y = (_start(problem, name, np.random.default_rng(seed)) for _ in range(2))
+    x, y = (start_point(problem, name, np.random.default_rng(seed)) for _ in range(2))
     if not same(x, y):
         return False, "the same generator gave different points: draw from rng only"
     value = problem.objective.value(x)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._minimize import _start
 from .._problem import Problem
 from .._result import Point
+from .._start import start_point
 from ..linalg._tree import freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored
@@ -37,7 +37,7 @@ def at_boundary(objective: Objective) -> Objective:
 
 def start(problem: Problem, x: Any, rng: np.random.Generator) -> Point:
     """Return the read-only point that a user gave, or a random one away from active bounds."""
-    return freeze(interior_point(problem.manifold, rng) if x is None else _start(problem, x, rng))
+    return freeze(interior_point(problem.manifold, rng) if x is None else start_point(problem, x, rng))
 
 
 def interior_point(manifold: Manifold, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
