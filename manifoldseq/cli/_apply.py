@@ -37,9 +37,9 @@ _METHODS = {"predict": "prediction", "predict_proba": "probability", "transform"
 def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None, output: Path) -> None:
     """Apply the fitted model in RUN_DIR to DATA.
 
-    Writes what predict, predict_proba and transform of the model give, one row per sequence (per row, for a model of
-    samples or views): to .npz as the arrays `prediction`, `probability` and `transform` (or one array per part of a
-    transform, such as `A` and `C`), to .csv as columns.
+    Writes what predict, predict_proba and transform of the model give, one row per sequence or bag (per row, for a
+    model of samples or views): to .npz as the arrays `prediction`, `probability` and `transform` (or one array per
+    part of a transform, such as `A` and `C`), to .csv as columns.
 
     \b
     Examples:

@@ -69,7 +69,7 @@ def _report(record: Any) -> Any:
             return testing.check_solver(record.factory())
         case hooks.Estimator(input="sequences"):
             return testing.check_sequence_estimator(record.factory())
-        case hooks.Estimator(input="views"):
+        case hooks.Estimator(input="views" | "bags"):  # a bag may be one row
             return testing.check_multiview_estimator(record.factory())
         case hooks.Estimator():
             return testing.check_estimator(record.factory())

@@ -61,9 +61,15 @@ def absolute(data: str) -> str:
 def as_input(
     kind: str, data: SequenceData, labels: np.ndarray | None, views: tuple[int, ...] = ()
 ) -> tuple[Any, np.ndarray | None]:
-    """Return X and y for an estimator of ``"sequences"``, of their rows (``"samples"``), or of ``"views"`` of these."""
+    """Return X and y for an estimator of sequences, of their rows (``"samples"``), or of views of either.
+
+    Views of the rows are ``"views"``; those of the sequences, each a list of arrays, are ``"bags"``.
+    """
     if kind == "sequences":
         return data.sequences, labels
+    if kind == "bags":
+        parts = [np.split(sequence, np.cumsum(views)[:-1], axis=1) for sequence in data.sequences]
+        return [list(view) for view in zip(*parts, strict=True)], None
     rows = np.concatenate(data.sequences)
     if kind == "views":
         return np.split(rows, np.cumsum(views)[:-1], axis=1), None
@@ -72,7 +78,7 @@ def as_input(
 
 def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, ...]:
     """Return the columns of each view from ``"76,216"``; none for an estimator of anything else."""
-    if kind != "views":
+    if kind not in ("views", "bags"):
         if views is not None:
             raise BadInput(f"--views {views}: the estimator takes {kind}, leave it out")
         return ()

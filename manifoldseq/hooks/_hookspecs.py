@@ -67,7 +67,7 @@ def manifoldseq_estimators() -> Iterable[records.Estimator]:  # pyright: ignore[
             yield ms.hooks.Estimator(
                 name="mean-classifier",
                 factory="my_package.estimator:MeanClassifier",
-                input="sequences",  # or "samples", "views"
+                input="sequences",  # or "samples", "views", "bags"
                 summary="Nearest mean of the channels",
             )
     """

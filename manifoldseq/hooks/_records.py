@@ -157,7 +157,11 @@ class Model(Record):
 
 @dataclass(frozen=True)
 class Estimator(Record):
-    """An estimator class; ``input`` is ``"sequences"``, ``"samples"`` or ``"views"``, ``plots`` its default plots."""
+    """An estimator class; ``plots`` names the default plots of its fits.
+
+    ``input`` is ``"sequences"``, ``"samples"``, ``"views"`` (arrays with the same rows) or ``"bags"`` (views that are
+    lists of arrays, one per sequence).
+    """
 
     kind = "estimators"
     factory: Target
@@ -168,9 +172,9 @@ class Estimator(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.input not in ("sequences", "samples", "views"):
+        if self.input not in ("sequences", "samples", "views", "bags"):
             raise ValueError(
-                f"Estimator {self.name!r}: input must be 'sequences', 'samples' or 'views', not {self.input!r}"
+                f"Estimator {self.name!r}: input must be 'sequences', 'samples', 'views' or 'bags', not {self.input!r}"
             )
 
 

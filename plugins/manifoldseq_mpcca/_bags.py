@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._parameters import Array
+from ._views import check_values
 
 Bag = tuple[NDArray[Any], ...]
 """One (T, d_v) array per view, T descriptors of one object; T may be 0."""
@@ -38,14 +39,17 @@ class Bags:
         The views. X is the first and Y the second, or X is a list of all of them and Y is None. A view is an array
         (N, d_v), N bags of one descriptor, an array (N, T, d_v), or a sequence of arrays (T_i, d_v); of a sequence that
         reads an item when it is asked for, only a group is in memory.
+    widths : tuple of int, optional
+        Columns of each view in an earlier fit; every bag may then be empty.
 
     Raises
     ------
     ValueError
-        If there are no bags or no descriptors, or views have different numbers of them. Bags are checked when read.
+        If there are no bags or no descriptors, views have different numbers of them, or other widths than expected.
+        Bags are checked when read.
     """
 
-    def __init__(self, X: Any, Y: Any = None) -> None:
+    def __init__(self, X: Any, Y: Any = None, widths: tuple[int, ...] | None = None) -> None:
         views = [X, Y] if Y is not None else X
         if isinstance(views, np.ndarray) or not isinstance(views, Sequence) or isinstance(views, str):
             raise ValueError(f"X is of type {type(views).__name__}: pass X and Y, or a list with one entry per view")
@@ -59,17 +63,18 @@ class Bags:
         if not numbers[0]:
             raise ValueError("there are no bags: pass at least one")
         filled = next((bag for bag in map(self._read, range(len(self))) if len(bag[0])), None)
-        if filled is None:
+        if filled is None and widths is None:
             raise ValueError("every bag is empty: pass bags with descriptors")
-        self.widths = tuple(part.shape[1] for part in filled)
+        if widths is not None and len(self.views) != len(widths):
+            raise ValueError(f"{len(self.views)} views were passed but {len(widths)} were fitted: pass the same views")
+        self.widths = widths if filled is None else tuple(part.shape[1] for part in filled)
+        if widths is not None and self.widths != widths:
+            raise ValueError(
+                f"views have {_and(self.widths)} columns but those in fit had {_and(widths)}: pass the same columns"
+            )
 
     def __len__(self) -> int:
         return len(self.views[0])
-
-    def check_widths(self, expected: tuple[int, ...]) -> None:
-        """Refuse bags of other widths than a fitted encoder has seen."""
-        if self.widths != tuple(expected):
-            raise ValueError(f"views have {_and(self.widths)} columns but those in fit had {_and(expected)}")
 
     def groups(self, n_rows: int, n_bags: int) -> Iterator[Group]:
         """Go through all bags in groups of at most `n_bags`, each ended by the bag that brings it to `n_rows`."""
@@ -137,7 +142,7 @@ def checked_bag(parts: Sequence[Any], i: int) -> Bag:
             raise ValueError(f"{where} has dtype {array.dtype}: pass real numbers")
         if array.ndim != 2 or array.shape[1] == 0:
             raise ValueError(f"{where} has shape {array.shape}: pass a (T, d) array, one row per descriptor")
-        _check_finite(array, where)
+        check_values(array, where)
         arrays.append(array)
     if len({len(array) for array in arrays}) > 1:
         raise ValueError(f"bag {i} has {_and(tuple(map(len, arrays)))} rows in its views: pass paired descriptors")
@@ -145,6 +150,10 @@ def checked_bag(parts: Sequence[Any], i: int) -> Bag:
 
 
 def _view(view: Any, v: int) -> Any:
+    if hasattr(view, "to_numpy"):  # a data frame
+        view = view.to_numpy()
+    if hasattr(view, "toarray"):
+        raise ValueError(f"view {v} is a sparse matrix: convert it with .toarray()")
     if isinstance(view, np.ndarray):
         if view.dtype == object or view.ndim not in (2, 3):
             raise ValueError(
@@ -153,7 +162,7 @@ def _view(view: Any, v: int) -> Any:
         if view.dtype.kind not in "biuf":
             raise ValueError(f"view {v} has dtype {view.dtype}: pass real numbers")
         if view.ndim == 2:
-            _check_finite(view, f"view {v}")
+            check_values(view, f"view {v}")
         return view
     if isinstance(view, str) or not (hasattr(view, "__len__") and hasattr(view, "__getitem__")):
         raise ValueError(f"view {v} is of type {type(view).__name__}: pass an array or a list of (T, d) arrays")
@@ -169,13 +178,6 @@ def _rows(view: Any) -> bool:
 def _join(bags: list[Bag]) -> Group:
     views = [np.concatenate(parts) for parts in zip(*bags, strict=True)]
     return Group(views, np.array([len(bag[0]) for bag in bags], dtype=np.int64))
-
-
-def _check_finite(array: NDArray[Any], where: str) -> None:
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        what = "NaN" if np.isnan(array[row, column]) else "infinity"
-        raise ValueError(f"{where} has {what} at row {row}, column {column}: remove or fill it")
 
 
 def _and(numbers: Sequence[int]) -> str:

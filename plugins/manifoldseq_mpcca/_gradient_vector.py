@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ._bags import Bags, Group
 from ._expectation import Block, Expectation
-from ._parameters import Array, Mixture
+from ._parameters import Array, Mixture, mixture_of
 from ._views import check_sizes, check_views
 
 SCALES = ("paper", "model", "likelihood", "fisher")
@@ -206,12 +206,12 @@ def _runs(offsets: NDArray[np.int64], rows: slice, most: int) -> Iterator[tuple[
                 yield slice(start, stop), slice(int(cuts[start]), int(cuts[stop])), length
 
 
-def gradient_vectors(mixture: Mixture, X: Any, Y: Any = None, *, scale: str = "paper") -> Encoding:
+def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, scale: str = "paper") -> Encoding:
     """Return the gradient vectors of sets of descriptors, (5), (6), (42)-(45), and their latent vectors.
 
     Parameters
     ----------
-    mixture : Mixture
+    mixture : Mixture or fitted MixturePCCA
         With d = 0 (no loadings) the gradient vector is the Fisher vector of a Gaussian mixture, (1)-(3).
     X, Y
         Sets of descriptors: X is the first view and Y the second, or X is a list of all views. A view is a list of
@@ -241,8 +241,8 @@ def gradient_vectors(mixture: Mixture, X: Any, Y: Any = None, *, scale: str = "p
     >>> found.means[0].shape, found.noise[1].shape, found.latent.shape
     ((2, 1, 2), (2, 1, 1), (2, 1, 1))
     """
-    bags = Bags(X, Y)
-    bags.check_widths(mixture.views)
+    mixture = mixture_of(mixture)
+    bags = Bags(X, Y, mixture.views)
     parts = list(Encoder(mixture, scale).encode(bags))
     return Encoding(
         tuple(np.concatenate(view) for view in zip(*(part.means for part in parts), strict=True)),
@@ -251,14 +251,14 @@ def gradient_vectors(mixture: Mixture, X: Any, Y: Any = None, *, scale: str = "p
     )
 
 
-def private_parts(mixture: Mixture, X: Any, Y: Any = None) -> list[Array]:
+def private_parts(mixture: Any, X: Any, Y: Any = None) -> list[Array]:
     """Return what each view says that the others do not, ``x - W_x zhat``, of each row in each component.
 
     (4), (9), (10), (24), (25), with the posterior mean (18) for z.
 
     Parameters
     ----------
-    mixture : Mixture
+    mixture : Mixture or fitted MixturePCCA
     X, Y : array-like of shape (N, d_v)
         X is the first view and Y the second, or X is a list of all views.
 
@@ -273,6 +273,7 @@ def private_parts(mixture: Mixture, X: Any, Y: Any = None) -> list[Array]:
     >>> x[:, 0, 0].round(3).tolist(), y[:, 0, 0].round(3).tolist()
     ([0.2, 1.0], [0.2, -1.0])
     """
+    mixture = mixture_of(mixture)
     views = check_views(X, Y)
     check_sizes(views, mixture.views, "mixture")
     Z = Expectation(mixture).latent_means(views)

@@ -24,13 +24,18 @@ from ._parameters import Array, Mixture
 from ._settings import check_choice, check_fits, check_init, check_number, check_problem, check_whole
 from ._starts import Start
 from ._statistics import Statistics
-from ._views import Moments, View, as_list, check_sizes, check_views, row_blocks
+from ._views import Moments, View, as_list, as_view, check_sizes, check_views, row_blocks
 
 ACCELERATIONS = ("lbfgs", None)
 MISSING = ("refuse", "em")
 
 _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
+
+
+_OF_FIT = ("log_likelihood_", "n_iter_", "n_evaluations_", "repairs_", "history_", "status_")
+_OF_BATCHES = ("floor_", "statistics_", "batches_")
+"""Attributes that `fit`, or `partial_fit`, leaves and the other takes away."""
 
 
 class MixturePCCA(DensityMixin, BaseEstimator):
@@ -208,7 +213,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         self.repairs_ = int(best.state["repairs"])
         self.history_ = best.history
         self.status_ = interrupted or best.status
-        for name in ("floor_", "statistics_", "batches_"):  # of an earlier partial_fit
+        for name in _OF_BATCHES:
             self.__dict__.pop(name, None)
         self._remember(views)
         few = np.flatnonzero(best.state["statistics"]["counts"] < 2)
@@ -224,6 +229,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
 
         The first batch chooses the start and fixes the noise floor; it needs at least K rows, and should be typical.
+        It is the first after `fit`, too: to go on from a fit, pass its ``mixture_`` as ``init``.
 
         Parameters
         ----------
@@ -233,6 +239,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
             views, moments = self._prepared(X, Y, *more)
             em = EM.of(views, moments, self.noise_floor, self.update, False)
             mixture = self._start(views, moments, em.floor, random_generator(self.random_state))
+            for name in _OF_FIT:
+                self.__dict__.pop(name, None)
             self.floor_, self.statistics_, self.batches_ = em.floor, em.evaluate(mixture), 1
             self._remember(views)
         else:
@@ -374,6 +382,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         sizes = self.mixture_.views
         items = as_list(X, Y, *more) if Y is not None or more or isinstance(X, (list, tuple)) else [X, None]
         items += [None] * (len(sizes) - len(items))
+        items = [None if item is None else as_view(item, v) for v, item in enumerate(items)]
         rows = [len(item) for item in items if item is not None]
         if not rows:
             raise ValueError("every view is None: pass at least one")
@@ -421,6 +430,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
             for rows in row_blocks(len(array)):
                 digest.update(np.ascontiguousarray(array[rows]).tobytes())
         seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
+        if isinstance(self.random_state, np.random.Generator):
+            seed = self.random_state.bit_generator.state
         names = ("n_components", "n_latent", "covariance_type", "update", "acceleration", "noise_floor", "missing")
         init = self.init if isinstance(self.init, str) else None
         digest.update(repr([*(getattr(self, name) for name in names), init, seed]).encode())

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.floating[Any]]
 
-_SUM = 1e-8
-"""How far weights may be from summing to one."""
+_ROUNDING = 1e-8
+"""How far weights may be from summing to one, and covariances from symmetry."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -48,13 +48,17 @@ class Mixture:
     noise: tuple[Array, ...]
 
     def __init__(self, weights: ArrayLike, means: ArrayLike, loadings: ArrayLike, noise: Sequence[ArrayLike]) -> None:
+        if not isinstance(noise, Sequence | np.ndarray):
+            raise ValueError(f"noise is of type {type(noise).__name__}: pass a list of one array per view")
         parts = tuple(_real(f"noise of view {v}", part) for v, part in enumerate(noise))
         self._set(_real("weights", weights), _real("means", means), _real("loadings", loadings), parts)
         self._check_shapes()
-        if not (self.weights >= 0).all() or abs(self.weights.sum() - 1) > _SUM:
+        if not (self.weights >= 0).all() or abs(self.weights.sum() - 1) > _ROUNDING:
             raise ValueError(f"weights have sum {self.weights.sum():.6g}: pass non-negative numbers of sum one")
         for v, part in enumerate(self.noise):
-            if (np.linalg.eigvalsh(part) if self.full else part).min() <= 0:
+            if self.full and not _symmetric(part):
+                raise ValueError(f"the noise of view {v} is not symmetric: pass covariance matrices")
+            if not _positive(part):
                 raise ValueError(f"the noise of view {v} is not positive: raise its variances")
 
     @classmethod
@@ -181,8 +185,36 @@ class Mixture:
             raise ValueError(f"loadings have shape {self.loadings.shape}: pass (K, D, d) with K, D = {K}, {D}")
 
 
+def mixture_of(model: Any) -> Mixture:
+    """Return the mixture itself, or that of a fitted estimator."""
+    mixture = getattr(model, "mixture_", model)
+    if not isinstance(mixture, Mixture):
+        raise TypeError(f"{type(model).__name__} is no mixture: pass a Mixture or a fitted estimator")
+    return mixture
+
+
+def _symmetric(noise: Array) -> bool:
+    """Say whether covariances (K, n, n) are symmetric but for rounding."""
+    size = np.sqrt(np.abs(np.diagonal(noise, axis1=1, axis2=2)))
+    return bool((np.abs(noise - noise.mT) <= _ROUNDING * size[:, :, None] * size[:, None, :]).all())
+
+
+def _positive(noise: Array) -> bool:
+    """Say whether all variances are positive, or all covariances positive definite, whatever the units of columns."""
+    if noise.ndim == 2:
+        return bool((noise > 0).all())
+    try:
+        np.linalg.cholesky(noise)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def _real(name: str, value: ArrayLike) -> Array:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths: pass an array") from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {array.dtype}: pass real numbers")
     if not np.isfinite(array).all():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ._mixture_pcca import MixturePCCA
-from ._parameters import Array, Mixture
+from ._parameters import Array, Mixture, mixture_of
 
 
 def plot_shared(mixture: Any, ax: Any = None) -> Any:
@@ -29,8 +29,8 @@ def plot_shared(mixture: Any, ax: Any = None) -> Any:
     """
     from manifoldseq.report import prepared_axes
 
+    mixture = mixture_of(mixture)
     ax = prepared_axes(ax)
-    mixture = mixture if isinstance(mixture, Mixture) else mixture.mixture_
     shares = shared_variance(mixture)
     K, V = shares.shape
     width = 0.8 / V

@@ -33,13 +33,13 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
     yield hooks.Estimator(
         "fisher-vector",
         factory="manifoldseq_mpcca._super_vector:FisherVector",
-        input="views",
+        input="bags",
         summary="Fisher vectors (1)-(3) of bags of descriptors, under a Gaussian mixture of all views side by side",
     )
     yield hooks.Estimator(
         "super-vector",
         factory="manifoldseq_mpcca._super_vector:MultiViewSuperVector",
-        input="views",
+        input="bags",
         summary="Multi-view super vectors [G_x, G_y, Z] of bags of paired descriptors: gradient and latent vectors",
     )
 

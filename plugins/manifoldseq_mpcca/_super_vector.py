@@ -3,12 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 
@@ -40,7 +42,15 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def _parts(self) -> str:
         return "both"
 
-    def fit(self, X: Any, Y: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Fit the mixture to descriptors of all bags.
 
         Parameters
@@ -49,6 +59,8 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             X is the first view and Y the second, or X is a list of all views. A view is a list of arrays (T_i, d_v),
             one per bag, an array (N, T, d_v), or an array (N, d_v), whose rows are bags of one descriptor. A sequence
             that reads an array when it is indexed is never in memory as a whole.
+        observers, checkpoint, resume
+            As in `MixturePCCA.fit`.
 
         Raises
         ------
@@ -60,7 +72,9 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         rng = random_generator(self.random_state)
         model = self._model(rng)
         rows = bags.sample(self.max_descriptors, rng)
-        self.mixture_ = model.fit(rows).mixture_
+        model.fit(rows, observers=observers, checkpoint=checkpoint, resume=resume)
+        self.mixture_, self.n_features_in_ = model.mixture_, model.n_features_in_
+        self.n_iter_, self.history_, self.status_ = model.n_iter_, model.history_, model.status_
         return self
 
     def fit_transform(self, X: Any, Y: Any = None) -> Array:  # pyright: ignore
@@ -81,8 +95,7 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             A bag's vector does not depend on the others.
         """
         check_is_fitted(self, "mixture_")
-        bags = Bags(X, Y)
-        bags.check_widths(self.mixture_.views)
+        bags = Bags(X, Y, self.mixture_.views)
         encoder = Encoder(self.mixture_, self.scale)
         found = np.empty((len(bags), self._width))
         row = 0
@@ -203,6 +216,8 @@ class FisherVector(_BagEncoder):
         The Gaussian mixture, as one without latent vector.
     blocks_ : dict of str to slice
         Where each view is in a vector.
+    n_iter_, history_, status_, n_features_in_
+        Of the fit, see `MixturePCCA`. Ctrl-C ends it with the best mixture so far.
 
     Notes
     -----
@@ -280,6 +295,8 @@ class MultiViewSuperVector(_BagEncoder):
         positive, so that Z does not depend on a rotation.
     blocks_ : dict of str to slice
         Where ``"view 0"`` (G_x), ``"view 1"`` (G_y) and ``"latent"`` (Z) are in a vector.
+    n_iter_, history_, status_, n_features_in_
+        Of the fit, see `MixturePCCA`. Ctrl-C ends it with the best mixture so far.
 
     Notes
     -----

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._settings import check_whole
+
 TRAJECTORIES = {"hog": slice(40, 136), "hof": slice(136, 244), "mbhx": slice(244, 340), "mbhy": slice(340, 436)}
 """Columns of a row of dense or improved trajectories (Wang et al.): 10 about its place, 30 of its path, and these."""
 INTEREST_POINTS = {"hog": slice(9, 81), "hof": slice(81, 171)}
@@ -143,6 +145,7 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
     known = [*TRAJECTORIES, "mbh"]
     if wrong := [name for name in descriptors if name not in known]:
         raise ValueError(f"unknown descriptor {wrong[0]!r}: pass any of {', '.join(known)}")
+    check_whole("split", split)
     root = Path(folder)
     members = _hmdb(root, split) or _ucf(root, split)
     if not members:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 View = NDArray[Any]
 
 _ROWS = 8192
+LARGEST = 1e150
+"""Values beyond this have squares, and sums of them, that no float holds."""
 
 
 def check_views(X: Any, *more: Any, missing: bool = False) -> list[View]:
@@ -40,23 +42,34 @@ def check_views(X: Any, *more: Any, missing: bool = False) -> list[View]:
     ...
     ValueError: view 1 has 2 rows but view 0 has 1: pass the same samples in every view
     """
-    views = [_as_view(item, v) for v, item in enumerate(as_list(X, *more))]
+    views = [as_view(item, v) for v, item in enumerate(as_list(X, *more))]
     for v, view in enumerate(views):
         if len(view) != len(views[0]):
             raise ValueError(
                 f"view {v} has {len(view)} rows but view 0 has {len(views[0])}: pass the same samples in every view"
             )
-        for rows in row_blocks(len(view)):
-            wrong = np.isinf(view[rows]) if missing else ~np.isfinite(view[rows])
-            if wrong.any():
-                i, j = np.argwhere(wrong)[0]
-                i += rows.start
-                if np.isnan(view[i, j]):
-                    raise ValueError(
-                        f"view {v} has NaN at row {i}, column {j}: remove or fill it, or fit with missing='em'"
-                    )
-                raise ValueError(f"view {v} has infinity at row {i}, column {j}: remove or clip it")
+        if missing:
+            check_values(view, f"view {v}", missing=True)
+        else:
+            check_values(view, f"view {v}", "remove or fill it, or fit with missing='em'")
     return views
+
+
+def check_values(rows: View, where: str, remedy: str = "remove or fill it", missing: bool = False) -> None:
+    """Refuse rows with infinity, with values whose squares overflow, and, unless they may be missing, with NaN."""
+    for part in row_blocks(len(rows)):
+        block = rows[part]
+        wrong = np.abs(block) > np.float64(LARGEST)
+        if not missing:
+            wrong |= np.isnan(block)
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            value, place = block[i, j], f"at row {part.start + i}, column {j}"
+            if np.isnan(value):
+                raise ValueError(f"{where} has NaN {place}: {remedy}")
+            if np.isinf(value):
+                raise ValueError(f"{where} has infinity {place}: remove or clip it")
+            raise ValueError(f"{where} has {value:.3g} {place}, too large to be squared: rescale the column")
 
 
 def as_list(X: Any, *more: Any) -> list[Any]:
@@ -65,6 +78,8 @@ def as_list(X: Any, *more: Any) -> list[Any]:
     if not more or (not given and isinstance(X, (list, tuple)) and _is_list_of_views(X)):
         if not isinstance(X, (list, tuple)):
             raise ValueError(f"one {type(X).__name__} was passed: pass the views as (X, Y) or as a list [X, Y]")
+        if not X:
+            raise ValueError("no view was passed: pass the views as (X, Y) or as a list [X, Y]")
         return list(X)
     return [X, *more]
 
@@ -77,7 +92,7 @@ def split(tables: Any, sizes: Any) -> list[View]:
     >>> [view.tolist() for view in split([[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]], [1, 2])]
     [[[1.0], [4.0]], [[2.0, 3.0], [5.0, 6.0]]]
     """
-    rows = np.concatenate([_as_view(table, i) for i, table in enumerate(tables)])
+    rows = np.concatenate([as_view(table, i) for i, table in enumerate(tables)])
     whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, int) and size > 0 for size in sizes)
     if not whole or sum(sizes) != rows.shape[1]:
         raise ValueError(f"views={sizes!r} is not valid: pass whole numbers of columns of sum {rows.shape[1]}")
@@ -148,7 +163,10 @@ def _is_list_of_views(X: Any) -> bool:
     return any(item is None or np.ndim(item) >= 2 for item in X)
 
 
-def _as_view(item: Any, v: int) -> View:
+def as_view(item: Any, v: int) -> View:
+    """Return view v as an array of numbers (N, d), or refuse it."""
+    if item is None:
+        raise ValueError(f"view {v} is None: pass all views")
     if hasattr(item, "toarray"):
         raise ValueError(f"view {v} is a sparse matrix: convert it with .toarray()")
     try:

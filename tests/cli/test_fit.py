@@ -266,6 +266,22 @@ def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path)
     assert "takes views" in run(*apply)[2]
 
 
+def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -> None:
+    ms.register(ms.hooks.Estimator("fisher-vector", "manifoldseq_mpcca:FisherVector", input="bags"))
+    rng = np.random.default_rng(0)
+    bags = [rng.standard_normal((length, 5)) for length in (8, 5, 1, 12)]
+    np.savez(tmp_path / "bags.npz", **{f"{i}": bag for i, bag in enumerate(bags)})
+    fit = ("fit", "fisher-vector", tmp_path / "bags.npz", "--set", "n_components=2")
+    status, _, err = run(*fit, "--views", "3,2", "-o", tmp_path / "run")
+    assert status == 0, err
+    apply = ("apply", tmp_path / "run", tmp_path / "bags.npz", "--views", "3,2", "-o", tmp_path / "out.npz")
+    assert run(*apply)[0] == 0
+    expected = ms.load(tmp_path / "run").transform([bag[:, :3] for bag in bags], [bag[:, 3:] for bag in bags])
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert np.array_equal(arrays["transform"], expected) and len(expected) == 4
+    assert "the estimator takes views: share the 5 columns out" in run(*fit, "-o", tmp_path / "other")[2]
+
+
 def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.Estimator("lds-kmeans", "manifoldseq_lds:LDSKMeans"))
     ms.register(ms.hooks.Kernel("projection", "manifoldseq_lds._projection:ProjectionKernel", "lds"))

@@ -22,7 +22,7 @@ WRONG = [
     (lambda: hooks.Kernel("x", "a:b", "lds", invariances={"r": 1}), "Kernel 'x': invariances must be a mapping"),
     (lambda: hooks.Kernel("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),
     (lambda: hooks.Reader("x", "*.edf", "a:b"), "Reader 'x': patterns must be a tuple of strings"),
-    (lambda: hooks.Estimator("x", "a:b", input="tables"), "input must be 'sequences', 'samples' or 'views'"),
+    (lambda: hooks.Estimator("x", "a:b", input="tables"), "input must be 'sequences', 'samples', 'views' or 'bags'"),
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from mpcca.problems import covariances, drawn, log_densities, mixture
 from scipy.special import logsumexp, softmax
 from sklearn.mixture import GaussianMixture
 
-from manifoldseq_mpcca import Mixture, gradient_vectors, private_parts
+from manifoldseq_mpcca import Mixture, MixturePCCA, gradient_vectors, plot_shared, private_parts
 
 SIZES = (5, 4)
 
@@ -211,6 +211,21 @@ def test_private_parts_have_the_printed_variance_and_are_as_correlated_as_the_vi
         return np.linalg.svd(left @ C[:5, 5:] @ right.T)[1]
 
     np.testing.assert_allclose(canonical(expected), canonical(S), atol=1e-10)
+
+
+def test_a_fitted_estimator_stands_for_its_mixture():
+    (X, Y), _ = drawn(mixture(), 60)
+    model = MixturePCCA(2, 1, max_iter=3, random_state=0).fit(X, Y)
+    found, expected = (gradient_vectors(m, X, Y).means[0] for m in (model, model.mixture_))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(private_parts(model, X, Y)[1], private_parts(model.mixture_, X, Y)[1])
+    for ask in (gradient_vectors, private_parts):
+        with pytest.raises(TypeError, match="MixturePCCA is no mixture: pass a Mixture or a fitted estimator"):
+            ask(MixturePCCA(), X, Y)
+        with pytest.raises(ValueError, match="^view"):
+            ask(model, X, None) if ask is private_parts else ask(model, Y, X)
+    with pytest.raises(TypeError, match="str is no mixture"):
+        plot_shared("mixture")
 
 
 def test_another_scale_or_width_is_refused_in_a_sentence():

@@ -143,6 +143,7 @@ def test_online_steps_approach_the_fit():
     assert scores[0] < scores[-1] <= batch and batch - scores[-1] < 0.02
     assert model.batches_ == 30 and model.n_rows_ == 6000
     assert not hasattr(model.fit(views), "batches_")
+    assert not hasattr(model.partial_fit(views), "log_likelihood_") and model.batches_ == 1
 
 
 def test_resume_and_interrupt(tmp_path):
@@ -159,8 +160,39 @@ def test_resume_and_interrupt(tmp_path):
     np.testing.assert_array_equal(model.history_["fun"], whole.history_["fun"])
     with pytest.raises(ms.storage.CheckpointError, match="other data"):
         model.fit([view + 1 for view in views], checkpoint=tmp_path, resume=True)
+    with pytest.raises(ms.storage.CheckpointError, match="other data or settings"):
+        model.set_params(random_state=1).fit(views, checkpoint=tmp_path, resume=True)
     early = clone(whole).fit(views, observers=[interrupting])
     assert early.status_ is ms.Status.INTERRUPTED and np.isfinite(early.score(views))
+
+
+def test_generators_with_another_seed_do_not_resume(tmp_path):
+    views, _ = drawn(mixture(), 200)
+    for seed in (0, 0):
+        MixturePCCA(max_iter=3, random_state=np.random.default_rng(seed)).fit(views, checkpoint=tmp_path, resume=True)
+    with pytest.raises(ms.storage.CheckpointError, match="other data or settings"):
+        MixturePCCA(max_iter=3, random_state=np.random.default_rng(1)).fit(views, checkpoint=tmp_path, resume=True)
+
+
+def test_a_saved_model_is_the_same(fitted, tmp_path):
+    model, (X, Y), _ = fitted
+    ms.storage.save_model(model, tmp_path)
+    again = ms.storage.load_model(tmp_path)
+    np.testing.assert_array_equal(again.predict_proba(X, Y), model.predict_proba(X, Y))
+    online = clone(model).partial_fit(X, Y)
+    ms.storage.save_model(online, tmp_path)
+    again = ms.storage.load_model(tmp_path).partial_fit(X, Y)
+    np.testing.assert_array_equal(again.mixture_.means, online.partial_fit(X, Y).mixture_.means)
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_a_saved_model_of_columns_in_other_units_comes_back(covariance_type, tmp_path):
+    """Covariances whose eigenvalues differ by more than rounding are positive definite all the same."""
+    units = 10.0 ** np.array([0, 8, -8, 4])
+    model = MixturePCCA(2, 1, covariance_type=covariance_type, random_state=0).fit(X * units, Y)
+    ms.storage.save_model(model, tmp_path)
+    again = ms.storage.load_model(tmp_path)
+    np.testing.assert_array_equal(again.predict_proba(X * units, Y), model.predict_proba(X * units, Y))
 
 
 def test_starts_from_a_mixture_and_stays_there():
@@ -218,6 +250,12 @@ def changed(view, place, value):
             [X, changed(Y, (slice(None), 1), NAN)],
             "column 1 of view 1 is missing in every row: remove it",
         ),
+        ({}, [], "no view was passed: pass the views as (X, Y) or as a list [X, Y]"),
+        (
+            {},
+            [X, changed(Y, (4, 1), -1e200)],
+            "view 1 has -1e+200 at row 4, column 1, too large to be squared: rescale the column",
+        ),
         ({}, [X], "one view was passed: pass at least two, as (X, Y) or as a list [X, Y]"),
         ({}, [X, None], "view 1 is None: pass all views to fit, with NaN where rows are missing"),
         ({}, [X, Y[:, 0]], "view 1 has shape (30,): pass an (N, d) array with at least one row and column"),
@@ -250,6 +288,9 @@ def test_one_sentence_for_bad_questions(fitted):
         ),
         ((X, Y, Y), "3 views were passed but 2 were fitted: pass the same views"),
         ((None, None), "every view is None: pass at least one"),
+        ((3, None), "view 0 has shape (): pass an (N, d) array"),
+        (([[1.0], [1.0, 2.0]], Y), "view 0 has rows of different lengths: pass an (N, d) array"),
+        ((1e200 * X, None), "too large to be squared: rescale the column"),
     ]:
         with pytest.raises(ValueError, match=re.escape(words)):
             model.predict(*views)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from mpcca.problems import drawn, mixture
+from scipy.sparse import csr_matrix
 
 import manifoldseq as ms
 from manifoldseq_mpcca import FisherVector, MultiViewSuperVector, gradient_vectors
@@ -77,6 +78,54 @@ def test_without_latent_it_is_the_fisher_vector():
     X, Y = bags()
     a = MultiViewSuperVector(2, n_latent=0, **QUICK).fit_transform(X, Y)
     np.testing.assert_array_equal(a, FisherVector(2, **QUICK).fit_transform(X, Y))
+
+
+def test_attributes_of_the_fit():
+    X, Y = bags()
+    model = FisherVector(2, **QUICK).fit(X, Y)
+    assert model.n_features_in_ == 9 and model.n_iter_ == len(model.history_["fun"]) - 1 == 5
+    assert model.status_ is ms.Status.MAX_ITERATIONS
+    assert (np.diff(model.history_["fun"]) <= 0).all()
+
+
+def test_an_interrupted_fit_says_so_and_goes_on(tmp_path):
+    """Ctrl-C leaves the mixture so far; resumed, the fit ends where an undisturbed one does."""
+
+    def interrupting(event):
+        if event.nit == 2 and event.status is None:
+            raise KeyboardInterrupt
+
+    X, Y = bags()
+    model = MultiViewSuperVector(2, **QUICK).fit(X, Y, observers=[interrupting], checkpoint=tmp_path)
+    assert model.status_ is ms.Status.INTERRUPTED and np.isfinite(model.transform(X, Y)).all()
+    model.fit(X, Y, checkpoint=tmp_path, resume=True)
+    whole = MultiViewSuperVector(2, **QUICK).fit(X, Y)
+    np.testing.assert_array_equal(model.transform(X, Y), whole.transform(X, Y))
+    other = MultiViewSuperVector(2, **{**QUICK, "random_state": 1})
+    with pytest.raises(ms.storage.CheckpointError, match="other data or settings"):
+        other.fit(X, Y, checkpoint=tmp_path, resume=True)
+
+
+def test_saved_and_loaded(tmp_path):
+    X, Y = bags()
+    model = MultiViewSuperVector(2, covariance_type="full", **QUICK).fit(X, Y)
+    ms.storage.save_model(model, tmp_path)
+    np.testing.assert_array_equal(ms.storage.load_model(tmp_path).transform(X, Y), model.transform(X, Y))
+
+
+def test_data_frames_are_arrays():
+    pd = pytest.importorskip("pandas")
+    X, Y = (np.concatenate(view) for view in bags())
+    found = FisherVector(2, **QUICK).fit_transform(pd.DataFrame(X), pd.DataFrame(Y))
+    np.testing.assert_array_equal(found, FisherVector(2, **QUICK).fit_transform(X, Y))
+
+
+def test_empty_bags_alone_have_zero_vectors():
+    X, Y = bags()
+    model = MultiViewSuperVector(2, **QUICK).fit(X, Y)
+    np.testing.assert_array_equal(model.transform([X[4]], [Y[4]]), model.transform(X, Y)[4:5])
+    with pytest.raises(ValueError, match="3 views were passed but 2 were fitted: pass the same views"):
+        model.transform([[X[4]], [Y[4]], [Y[4]]])
 
 
 def test_stream_is_transform():
@@ -164,6 +213,8 @@ def test_a_sample_is_even_over_bags():
         (lambda X, Y: (X, [Y[0].astype(str), *Y[1:]]), "bag 0 of view 1 has dtype"),
         (lambda X, Y: ([], []), "there are no bags: pass at least one"),
         (lambda X, Y: ([x[:0] for x in X], [y[:0] for y in Y]), "every bag is empty: pass bags with descriptors"),
+        (lambda X, Y: (X, [Y[0] * 1e200, *Y[1:]]), "bag 0 of view 1 has .*e\\+.*, too large to be squared: rescale"),
+        (lambda X, Y: (csr_matrix(X[0]), Y[0]), "view 0 is a sparse matrix: convert it with"),
         (lambda X, Y: (X[0], None), "X is of type ndarray: pass X and Y, or a list with one entry per view"),
         (lambda X, Y: (X, None), "several bags of one view are \\[bags\\]"),
     ],
