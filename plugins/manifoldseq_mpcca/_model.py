@@ -78,6 +78,8 @@ def build(
     check_whole("n_latent", n_latent)
     arrays = check_views(data if views is None else split(data, views))
     sizes = tuple(array.shape[1] for array in arrays)
+    if len(sizes) == 1:
+        raise ValueError(f"one table was passed: share its {sizes[0]} columns out, such as views=[1, {sizes[0] - 1}]")
     check_fits(sizes, len(arrays[0]), n_components, n_latent)
     moments, full = Moments.of(arrays), covariance_type == "full"
     em = EM.of(arrays, moments, noise_floor, "joint", accelerated=False)

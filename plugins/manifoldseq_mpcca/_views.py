@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -92,11 +93,14 @@ def split(tables: Any, sizes: Any) -> list[View]:
     >>> [view.tolist() for view in split([[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]], [1, 2])]
     [[[1.0], [4.0]], [[2.0, 3.0], [5.0, 6.0]]]
     """
-    rows = np.concatenate([as_view(table, i) for i, table in enumerate(tables)])
-    whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, int) and size > 0 for size in sizes)
-    if not whole or sum(sizes) != rows.shape[1]:
-        raise ValueError(f"views={sizes!r} is not valid: pass whole numbers of columns of sum {rows.shape[1]}")
-    return np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+    parts = [as_view(table, i) for i, table in enumerate(tables)]
+    widths = sorted({part.shape[1] for part in parts})
+    if len(widths) != 1:
+        raise ValueError(f"the tables have {widths} columns: pass at least one, all with the columns of all views")
+    whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, Integral) and size > 0 for size in sizes)
+    if not whole or sum(sizes) != widths[0]:
+        raise ValueError(f"views={sizes!r} is not valid: pass whole numbers of columns of sum {widths[0]}")
+    return np.split(np.concatenate(parts), np.cumsum(sizes)[:-1], axis=1)
 
 
 def check_sizes(views: list[View], sizes: tuple[int, ...], name: str) -> None:

@@ -222,7 +222,7 @@ def test_a_fitted_estimator_stands_for_its_mixture():
     for ask in (gradient_vectors, private_parts):
         with pytest.raises(TypeError, match="MixturePCCA is no mixture: pass a Mixture or a fitted estimator"):
             ask(MixturePCCA(), X, Y)
-        with pytest.raises(ValueError, match="^view"):
+        with pytest.raises(ValueError, match=r"^view"):
             ask(model, X, None) if ask is private_parts else ask(model, Y, X)
     with pytest.raises(TypeError, match="str is no mixture"):
         plot_shared("mixture")

@@ -87,6 +87,13 @@ def test_tables_are_split_into_views():
     assert one.objective.value(point) == other.objective.value(point)
     with pytest.raises(ValueError, match=r"views=\[5, 5\] is not valid: pass whole numbers of columns of sum 9"):
         build([table], views=[5, 5])
+    for tables, options, words in (
+        ([table], {}, r"one table was passed: share its 9 columns out, such as views=\[1, 8\]"),
+        ([table, table[:, 1:]], dict(views=[5, 4]), r"the tables have \[8, 9\] columns: pass at least one, all with"),
+        ([], dict(views=[5, 4]), r"the tables have \[\] columns: pass at least one"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            build(tables, **options)
 
 
 def test_problem_can_be_pickled():
