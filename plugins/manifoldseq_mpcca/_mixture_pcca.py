@@ -21,7 +21,7 @@ from ._em import EM, observed_views, patterns
 from ._expectation import Expectation
 from ._maximization import UPDATES, maximize
 from ._parameters import Array, Mixture
-from ._settings import check_choice, check_fits, check_init, check_number, check_problem, check_whole
+from ._settings import check_choice, check_fits, check_init, check_number, check_problem, check_same, check_whole
 from ._starts import Start
 from ._statistics import Statistics
 from ._views import Moments, View, as_list, as_view, check_sizes, check_views, row_blocks
@@ -244,8 +244,10 @@ class MixturePCCA(DensityMixin, BaseEstimator):
             self.floor_, self.statistics_, self.batches_ = em.floor, em.evaluate(mixture), 1
             self._remember(views)
         else:
+            self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
             mixture = self.mixture_
+            check_same(mixture, self.n_components, self.n_latent, self.covariance_type == "full")
             em = EM.of_parts(views, self.statistics_.origin, self.floor_, self.update)
             batch, old = em.evaluate(mixture), self.statistics_
             share = (self.batches_ + 1) ** -_FORGETTING
@@ -361,13 +363,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
 
     def _prepared(self, X: Any, Y: Any, *more: Any) -> tuple[list[View], Moments]:
         """Return the views that a fit starts with, after all checks."""
-        check_problem(self.n_components, self.n_latent, self.covariance_type, self.noise_floor)
-        check_whole("n_init", self.n_init)
-        check_whole("max_iter", self.max_iter)
-        check_number("tol", self.tol)
-        check_choice("update", self.update, UPDATES)
-        check_choice("acceleration", self.acceleration, ACCELERATIONS)
-        check_choice("missing", self.missing, MISSING)
+        self._check_settings()
         views = check_views(*_given(X, Y, *more), missing=self.missing == "em")
         sizes = tuple(view.shape[1] for view in views)
         check_fits(sizes, len(views[0]), self.n_components, self.n_latent)
@@ -375,6 +371,15 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         if self.covariance_type == "full":
             _check_whole_views(views)
         return views, Moments.of(views)
+
+    def _check_settings(self) -> None:
+        check_problem(self.n_components, self.n_latent, self.covariance_type, self.noise_floor)
+        check_whole("n_init", self.n_init)
+        check_whole("max_iter", self.max_iter)
+        check_number("tol", self.tol)
+        check_choice("update", self.update, UPDATES)
+        check_choice("acceleration", self.acceleration, ACCELERATIONS)
+        check_choice("missing", self.missing, MISSING)
 
     def _checked(self, X: Any, Y: Any, *more: Any, missing: bool = True) -> list[View]:
         """Return the views that a fitted estimator is asked about; one that is None becomes NaN."""

@@ -34,7 +34,7 @@ class Mixture:
     Raises
     ------
     ValueError
-        If shapes do not fit, a value is not finite, or a weight or a noise is not positive.
+        If shapes do not fit, a value is not finite, a weight is negative, or a noise is no covariance.
 
     Examples
     --------

@@ -48,6 +48,12 @@ def check_fits(sizes: tuple[int, ...], N: int, n_components: int, n_latent: int)
         raise ValueError(f"n_latent={n_latent} exceeds the {min(sizes)} columns of view {v}: lower n_latent")
 
 
+def check_same(mixture: Mixture, n_components: int, n_latent: int, full: bool) -> None:
+    """Refuse to go on with a mixture that the settings no longer describe."""
+    if (mixture.n_components, mixture.n_latent, mixture.full) != (n_components, n_latent, full):
+        raise ValueError(f"the batches so far made {mixture!r}: keep its settings, or begin with a new estimator")
+
+
 def check_init(init: Any, sizes: tuple[int, ...], n_components: int, n_latent: int, full: bool) -> None:
     """Refuse what is neither the name of a start nor a mixture of this size."""
     if not isinstance(init, Mixture):

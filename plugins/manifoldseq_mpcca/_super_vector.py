@@ -181,6 +181,8 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         most = self.max_descriptors
         if most is not None and (not isinstance(most, Integral) or isinstance(most, bool) or most < 1):
             raise ValueError(f"max_descriptors={most!r} is not valid: pass a whole number of at least 1, or None")
+        if most is not None and isinstance(self.n_components, Integral) and most < self.n_components:
+            raise ValueError(f"max_descriptors={most} is less than n_components={self.n_components}: raise it")
         if self._parts() not in PARTS:
             raise ValueError(f"parts={self._parts()!r} is not valid: pass one of {', '.join(map(repr, PARTS))}")
 

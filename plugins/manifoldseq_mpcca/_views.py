@@ -60,6 +60,8 @@ def check_values(rows: View, where: str, remedy: str = "remove or fill it", miss
     """Refuse rows with infinity, with values whose squares overflow, and, unless they may be missing, with NaN."""
     for part in row_blocks(len(rows)):
         block = rows[part]
+        if float(block.min()) >= -LARGEST and float(block.max()) <= LARGEST:  # neither if there is NaN
+            continue
         wrong = np.abs(block) > np.float64(LARGEST)
         if not missing:
             wrong |= np.isnan(block)

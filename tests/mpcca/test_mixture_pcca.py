@@ -146,6 +146,16 @@ def test_online_steps_approach_the_fit():
     assert not hasattr(model.partial_fit(views), "log_likelihood_") and model.batches_ == 1
 
 
+def test_settings_hold_from_batch_to_batch():
+    views, _ = drawn(mixture(K=2), 60)
+    model = MixturePCCA(2, 2, random_state=0).partial_fit(views)
+    with pytest.raises(ValueError, match=r"the batches so far made Mixture\(K=2, .*keep its settings, or begin with"):
+        clone(model).partial_fit(views).set_params(n_components=3).partial_fit(views)
+    with pytest.raises(ValueError, match="update='old' is not known"):
+        model.set_params(update="old").partial_fit(views)
+    assert model.batches_ == 1
+
+
 def test_resume_and_interrupt(tmp_path):
     views, _ = drawn(mixture(), 200)
     whole = MixturePCCA(3, 2, n_init=2, max_iter=12, tol=0, random_state=0).fit(views)
