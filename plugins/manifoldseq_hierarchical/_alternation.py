@@ -143,4 +143,5 @@ class Alternation:
         from sklearn.cluster import kmeans_plusplus
 
         seed = int(rng.integers(2**31))
-        return kmeans_plusplus(self.X, self.n_clusters, random_state=seed)[0].astype(np.float64)
+        X = self.X.astype(np.result_type(self.X, np.float32), copy=False)  # sums of whole numbers would wrap around
+        return kmeans_plusplus(X, self.n_clusters, random_state=seed)[0].astype(np.float64)

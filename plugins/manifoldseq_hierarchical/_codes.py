@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ._closed_form import completed, decode, encode, nearest
 from ._moments import Array
@@ -50,12 +50,11 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Raises
         ------
         ValueError
-            If the codes have another number of coordinates.
+            If the codes are not finite, or have another number of coordinates.
         """
         check_is_fitted(self, "components_")
-        Z = np.asarray(X)
-        Z = Z if Z.dtype == np.float32 else Z.astype(np.float64)
-        if Z.ndim != 2 or Z.shape[1] != len(self.components_):
+        Z = check_array(X, dtype=[np.float64, np.float32])
+        if Z.shape[1] != len(self.components_):
             raise ValueError(
                 f"the codes have shape {Z.shape}: pass (N, {len(self.components_)}), as transform gives them"
             )

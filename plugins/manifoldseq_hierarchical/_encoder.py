@@ -4,17 +4,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._closed_form import leading_directions, weighted_centroids
 from ._digits import Digits
 from ._filtering import along_lines, bayes, contrast
-from ._moments import Array, Moments
+from ._labels import one_per_frame
+from ._moments import Array, Moments, not_finite
 from ._nodes import NodeSubspaces
 from ._path import Path
 from ._quantize import BITS, ProductQuantizer, ScalarQuantizer
-from ._settings import check_choice, check_components, check_whole
+from ._settings import check_choice, check_components, check_whole, not_negative, whole
 from ._storage import StorageReport
 
 LABELS = ("segments", "digits")
@@ -23,9 +24,11 @@ SUMMARIES = ("mean", "key")
 METHODS = ("bayes", "lines")
 _NUMBERS = 5 * 8
 """Bytes of the settings that a search needs: frames, segment length, bits, branching, levels."""
+_RANGE = 1e-15, 1e17
+"""Distances of points from their mean that single precision, in which places are searched, can square and multiply."""
 
 
-class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
+class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Encoder of a long sequence of frames for finding where in it new frames belong (place recognition).
 
     The sequence is cut into contiguous segments; their means are the points of a path, kept as a few bits per
@@ -54,7 +57,8 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
     summary : {"mean", "key"}
         The point of a segment: the mean of its frames, or the frame in the middle (key-framing).
     bits : {1, 2, 4, 8, 32}
-        Bits per coordinate.
+        Bits per coordinate. The levels span what a coordinate takes along the whole way: one that wanders off and does
+        not return needs 4 or 8.
     n_groups : int, optional
         In place of `bits`: product quantization with so many bytes per point (needs faiss).
     beam : int
@@ -148,39 +152,43 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
         m = check_components(self.n_components, X.shape[1])
         if len(X) < self.branching:
             raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it")
-        self.segment_length_ = max(1, min(self.segment_length, len(X) // (2 * self.branching)))
-        moments = Moments.of(X, np.arange(len(X)) // self.segment_length_)
-        n = len(moments.counts)
-        origin = moments.mean
-        points = moments.centroids if self.summary == "mean" else self._keys(X)
-        points, sizes = points - origin, moments.counts
-        tolerance = moments.tolerance(origin)
-        B = weighted_centroids(points, sizes, np.zeros(len(origin)))
+        length = max(1, min(self.segment_length, len(X) // (2 * self.branching)))
+        moments = Moments.of(X, np.arange(len(X)) // length)
+        n, mean, sizes = len(moments.counts), moments.mean, moments.counts
+        points = (moments.centroids if self.summary == "mean" else _keys(X, length)) - mean
+        tolerance = moments.tolerance(mean)
+        B = weighted_centroids(points, sizes, np.zeros(len(mean)))
         if not np.linalg.norm(B) > tolerance:
             raise ValueError("all segments of X have the same mean, so that no place differs: pass frames that differ")
-        self.components_, self.singular_values_ = None, np.empty(0)
-        subspaces = None
+        _check_reach(points, _RANGE[0])
+        center = mean.astype(np.float32)
+        points += mean - center  # about what is kept, as queries are
+        places = _places(len(X), n, length, self.summary)
+        components, singular_values, subspaces = None, np.empty(0), None
         if self.labels == "digits":
             settings = {"branching": self.branching, "bits": self.bits, "n_components": m, "tolerance": tolerance}
-            self.index_ = Digits.of(points, sizes, self._places(len(X), n)[:2], **settings)
+            index: Path | Digits = Digits.of(points, sizes, places[:2], **settings)
         else:
             if self.subspace == "per-node":
                 subspaces = NodeSubspaces.of(points, self.branching, m)
                 points = subspaces.encode(points)
             else:
-                V, self.singular_values_ = leading_directions(B, tolerance, m)
+                V, singular_values = leading_directions(B, tolerance, m)
                 if V.shape[1] < len(V) and (m is not None or self._saves(n, *V.shape)):
-                    self.components_ = np.ascontiguousarray(V.T, np.float32)
+                    components = np.ascontiguousarray(V.T, np.float32)
                     points = points @ V
             quantizer = self._quantizer(points)
-            codes, places = quantizer.encode(points), self._places(len(X), n)
-            self.index_ = Path(codes, places, quantizer, self.branching, self.levels, subspaces)
-        self.center_, self.n_frames_ = origin.astype(np.float32), len(X)
+            index = Path(quantizer.encode(points), places, quantizer, self.branching, self.levels, subspaces)
+        self.center_, self.components_, self.singular_values_ = center, components, singular_values
+        self.index_, self.segment_length_, self.n_frames_ = index, length, len(X)
         self.tail_ = self._unfinished(moments)
         return self
 
     def partial_fit(self, X: Any, y: None = None) -> Self:
-        """Append frames to the sequence; the subspace and the quantizer stay those of the first fit.
+        """Append frames to the sequence; what was learned from the first ones stays.
+
+        That is the subspace, the quantizer and ``segment_length_``: begin with as many frames as there are, since a few
+        would make short segments, and levels that do not suit the rest of the way.
 
         Parameters
         ----------
@@ -209,10 +217,11 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
             sums[0] += self.tail_[0]
             moments.counts[0] += unfinished
         points = sums / moments.counts[:, None] - self.center_
+        _check_reach(points)
         codes = index.quantizer.encode(points if self.components_ is None else points @ self.components_.T)
         codes = np.concatenate([index.codes[: len(index.codes) - (unfinished > 0)], codes])
         self.n_frames_ += len(X)
-        places = self._places(self.n_frames_, len(codes))
+        places = _places(self.n_frames_, len(codes), self.segment_length_, self.summary)
         self.index_ = Path(codes, places, index.quantizer, index.branching, index.levels)
         left = self.n_frames_ % self.segment_length_
         self.tail_ = sums[-1:] if left else sums[:0]
@@ -240,7 +249,8 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
         ----------
         X : array-like of shape (Q, d)
         n_best : int
-            How many places for each, the best first.
+            How many places for each, the best first, on different lines between points. Where a search meets fewer, the
+            last is repeated; a larger `beam` meets more.
 
         Returns
         -------
@@ -250,8 +260,9 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
             Squared distances to the path, in the coordinates of the subspace.
         """
         check_is_fitted(self, "index_")
-        if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or n_best < 1:
-            raise ValueError(f"n_best={n_best!r} is not valid: pass a whole number of at least 1")
+        check_whole(self, "beam")
+        if whole("n_best", n_best) > self.n_frames_:
+            raise ValueError(f"n_best={n_best} is more than the {self.n_frames_} frames of the sequence: lower it")
         places, squared = self.index_.search(self._coordinates(self._frames(X)), self.beam, int(n_best))
         return np.clip(places, 0, self.n_frames_ - 1), squared
 
@@ -270,8 +281,9 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
             Numbers of the true frames; by default 0, 1, 2, …
         tolerance : int
         """
+        not_negative("tolerance", tolerance)
         found = self.predict(X)
-        truth = np.arange(len(found)) if y is None else np.asarray(y)
+        truth = np.arange(len(found)) if y is None else one_per_frame(y, len(found)).astype(np.float64)
         return float(np.mean(np.abs(found - truth) <= tolerance))
 
     def match(
@@ -311,9 +323,8 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
         """
         if method not in METHODS:
             raise ValueError(f"method={method!r} is not known: choose {', '.join(map(repr, METHODS))}")
-        if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1:
-            raise ValueError(f"window={window!r} is not valid: pass a whole number of at least 1")
-        limits = np.asarray(speed, np.float64)
+        whole("window", window)
+        limits = _numbers(speed)
         if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] > limits[1]:
             raise ValueError(f"speed={speed!r} is not valid: pass the least and the largest number of frames per query")
         X = self._frames(X)
@@ -321,7 +332,7 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
             raise ValueError("match needs the points of segments: choose labels='segments'")
         Z = self._coordinates(X)
         squared = self.index_.distances(Z).astype(np.float64)
-        slow, fast = (float(limit) / self.segment_length_ for limit in limits)
+        slow, fast = np.clip(limits, -self.n_frames_, self.n_frames_) / self.segment_length_
         if method == "lines":
             at = along_lines(contrast(squared), (slow, fast), int(window))
         else:
@@ -346,7 +357,7 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
             For frames outside the sequence, or an encoder with ``labels="digits"``.
         """
         check_is_fitted(self, "index_")
-        at = np.atleast_1d(np.asarray(frames, np.float64))
+        at = np.atleast_1d(_numbers(frames))
         if not (at.ndim == 1 and at.size and (at >= 0).all() and (at <= self.n_frames_ - 1).all()):
             raise ValueError(f"frames must lie between 0 and {self.n_frames_ - 1}, the last frame of the sequence")
         if not isinstance(self.index_, Path):
@@ -375,18 +386,16 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
 
     def _frames(self, X: Any) -> NDArray:
         check_is_fitted(self, "index_")
-        return validate_data(self, X, reset=False)
+        return validate_data(self, X, reset=False, ensure_all_finite=False)  # `_coordinates` says which are not
 
     def _check(self) -> None:
-        check_whole(self, "segment_length", "branching", "beam")
-        if isinstance(self.levels, bool) or not isinstance(self.levels, int | np.integer) or self.levels < 0:
-            raise ValueError(f"levels={self.levels!r} is not valid: pass a whole number of at least 0")
-        if self.branching < 2:
-            raise ValueError(f"branching={self.branching!r} is not valid: pass a whole number of at least 2")
+        check_whole(self, "segment_length", "bits", "beam")
+        check_whole(self, "levels", least=0)
+        check_whole(self, "branching", least=2)
         check_choice(self, "labels", LABELS)
         check_choice(self, "subspace", SUBSPACES)
         check_choice(self, "summary", SUMMARIES)
-        if isinstance(self.bits, bool) or self.bits not in BITS:
+        if self.bits not in BITS:
             raise ValueError(f"bits={self.bits!r} is not known: choose one of {', '.join(map(str, BITS))}")
         if self.n_groups is not None:
             check_whole(self, "n_groups")
@@ -403,20 +412,18 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
         return self.n_groups is not None or 4 * d * m < n * (d - m) * self.bits / 8
 
     def _coordinates(self, X: NDArray, dtype: Any = np.float32) -> NDArray:
-        Z = X.astype(dtype) - self.center_
-        return Z if self.components_ is None else Z @ self.components_.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = (X - self.center_).astype(dtype, copy=False)
+            Z = Z if self.components_ is None else Z @ self.components_.T
+            finite = np.isfinite(np.vecdot(Z, Z))
+        if not finite.all():
+            row = int(finite.argmin())
+            raise ValueError(not_finite(X[row : row + 1], row))
+        return Z
 
-    def _keys(self, X: NDArray) -> Array:
-        starts = np.arange(0, len(X), self.segment_length_)
-        return X[np.minimum(starts + self.segment_length_ // 2, len(X) - 1)].astype(np.float64)
-
-    def _places(self, n_frames: int, n: int) -> Array:
-        """Return the frame of the first point, the gap between points, the frame of the last point, the last frame."""
-        length, start = self.segment_length_, (n - 1) * self.segment_length_
-        last = n_frames - 1
-        if self.summary == "key":
-            return np.array([length // 2, length, min(start + length // 2, last), last], np.float64)
-        return np.array([(length - 1) / 2, length, (start + last) / 2, last], np.float64)
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_in_ if self.components_ is None else len(self.components_)
 
     def _unfinished(self, moments: Moments) -> Array:
         """Return the sum of the frames of the last segment if it is not full, shape (1, d) or (0, d)."""
@@ -424,3 +431,34 @@ class HierarchicalSequenceEncoder(TransformerMixin, BaseEstimator):
         full = not grows or self.n_frames_ % self.segment_length_ == 0
         last = moments.centroids[-1:] * moments.counts[-1]
         return last[:0] if full else last
+
+
+def _keys(X: NDArray, length: int) -> Array:
+    """Return the frame in the middle of each segment."""
+    starts = np.arange(0, len(X), length)
+    return X[np.minimum(starts + length // 2, len(X) - 1)].astype(np.float64)
+
+
+def _places(n_frames: int, n: int, length: int, summary: str) -> Array:
+    """Return the frame of the first point, the gap between points, the frame of the last point, the last frame."""
+    start, last = (n - 1) * length, n_frames - 1
+    if summary == "key":
+        return np.array([length // 2, length, min(start + length // 2, last), last], np.float64)
+    return np.array([(length - 1) / 2, length, (start + last) / 2, last], np.float64)
+
+
+def _check_reach(points: Array, least: float = 0.0) -> None:
+    """Refuse points about the mean whose squares single precision does not hold."""
+    reach = float(np.sqrt(np.vecdot(points, points).max()))
+    if not least <= reach <= _RANGE[1]:
+        raise ValueError(
+            f"segments of X lie {reach:.0e} from their mean, which single precision cannot square: scale X"
+        )
+
+
+def _numbers(values: Any) -> Array:
+    """Return numbers, or none if they are something else."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)

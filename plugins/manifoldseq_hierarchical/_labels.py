@@ -26,6 +26,22 @@ def frames(X: Any, name: str = "X") -> NDArray:
     return array
 
 
+def one_per_frame(y: Any, n_frames: int) -> NDArray:
+    """Return what is said of each frame, shape (N,); a column is taken too.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape.
+    """
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (n_frames,):
+        raise ValueError(f"y has shape {labels.shape} for {n_frames} frames: pass one for each frame")
+    return labels
+
+
 def class_codes(y: Any, n_frames: int) -> tuple[NDArray, Codes]:
     """Return the sorted classes of labels, one per frame, and the code of each frame.
 
@@ -34,17 +50,13 @@ def class_codes(y: Any, n_frames: int) -> tuple[NDArray, Codes]:
     ValueError
         If there is not one label per frame, or labels are continuous numbers or missing.
     """
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.shape != (n_frames,):
-        raise ValueError(f"y has shape {labels.shape} for {n_frames} frames: pass one label per frame")
-    if labels.dtype.kind == "f":
-        if np.isnan(labels).any():
-            raise ValueError(f"y has NaN at frame {int(np.isnan(labels).argmax())}: give each frame a label")
-        if (labels != np.round(labels)).any():
-            raise ValueError("Unknown label type: y holds continuous numbers: pass one class per frame")
+    labels = one_per_frame(y, n_frames)
     try:
+        missing = labels != labels
+        if missing.any():
+            raise ValueError(f"y has NaN at frame {int(missing.argmax())}: give each frame a label")
+        if labels.dtype.kind == "f" and not (np.isfinite(labels) & (labels == np.round(labels))).all():
+            raise ValueError("Unknown label type: y holds continuous numbers: pass one class per frame")
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError:
         raise ValueError("y mixes labels that cannot be sorted, such as text and None: use one kind") from None

@@ -45,7 +45,8 @@ def _partition(labels: NDArray, n_frames: int) -> Codes:
     """Return the codes of labels that put every frame in one class."""
     if labels.ndim == 2 or (labels.dtype.kind in "if" and (labels == -1).any()):
         raise ValueError(
-            "labels put frames in no class (-1) or in several (a matrix): pass partition=False to allow it"
+            "labels put frames in no class (-1) or in several (a matrix): pass partition=False to allow it, "
+            "or a list if these are the frames of two classes"
         )
     return class_codes(labels, n_frames)[1]
 
@@ -53,14 +54,16 @@ def _partition(labels: NDArray, n_frames: int) -> Codes:
 def _general_members(labels: Array, n_frames: int) -> Members:
     """Return codes with -1, or booleans (N, h), with a frame in every class."""
     if labels.dtype == bool and labels.ndim == 2 and len(labels) == n_frames:
-        filled = labels.any(axis=0)
+        named = np.flatnonzero(labels.any(axis=0))
     elif labels.shape == (n_frames,) and labels.dtype.kind in "iu" and labels.min(initial=0) >= -1:
-        filled = np.bincount(labels[labels >= 0]) > 0
+        named = np.unique(labels[labels >= 0])
     else:
         raise ValueError(
             f"labels must be whole numbers from -1 (in no class), one for each of the {n_frames} frames, or booleans "
             f"of shape ({n_frames}, h)"
         )
-    if not filled.all() or not len(filled):
-        raise ValueError(f"class {int(filled.argmin()) if len(filled) else 0} has no frame: number the classes from 0")
+    h = labels.shape[1] if labels.ndim == 2 else len(named)
+    empty = np.setdiff1d(np.arange(max(h, 1)), named)
+    if len(empty):
+        raise ValueError(f"class {empty[0]} has no frame: number the classes from 0")
     return labels

@@ -58,7 +58,7 @@ class Moments:
         Raises
         ------
         ValueError
-            If a frame has NaN, infinity, or numbers whose squares overflow.
+            If a frame has NaN, infinity, or numbers whose squares overflow, or if the squares of all frames vanish.
         """
         made = cls.empty(X, n_classes)
         made.add(X, codes)
@@ -86,6 +86,8 @@ class Moments:
                 new.energy += float(np.vecdot(block, block).sum())
             if not np.isfinite(new.energy):
                 raise ValueError(not_finite(X[rows], rows.start))
+        if new.energy < np.finfo(np.float64).tiny and any(block.any() for _, block in new.blocks(X)):
+            raise ValueError("the squares of the frames vanish in float64: scale X up")
         if np.issubdtype(X.dtype, np.floating):
             new.eps = max(self.eps, float(np.finfo(X.dtype).eps))
         self.__dict__.update(vars(new))

@@ -58,6 +58,8 @@ class Path:
         tree = [self.points]
         for _ in range(self.levels):
             below = tree[-1]
+            if len(below) == 1:
+                break  # further levels would repeat this node
             starts = np.arange(0, len(below), self.branching)
             sizes = np.diff(np.append(starts, len(below)))
             tree.append(np.add.reduceat(below, starts, axis=0) / sizes[:, None].astype(np.float32))

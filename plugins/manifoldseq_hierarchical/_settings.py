@@ -7,21 +7,33 @@ import numpy as np
 
 from ._moments import Array
 
+_FARTHEST = 1e100
+"""Beyond this, squares of many coordinates may overflow."""
 
-def check_whole(estimator: Any, *names: str) -> None:
-    """Refuse settings that are no whole number of at least 1."""
+
+def check_whole(estimator: Any, *names: str, least: int = 1) -> None:
+    """Refuse settings that are no whole number of at least `least`."""
     for name in names:
-        value = getattr(estimator, name)
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 1")
+        whole(name, getattr(estimator, name), least)
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """Return a whole number of at least `least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least {least}")
+    return int(value)
 
 
 def check_not_negative(estimator: Any, *names: str) -> None:
     """Refuse settings that are no number of at least 0."""
     for name in names:
-        value = getattr(estimator, name)
-        if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
-            raise ValueError(f"{name}={value!r} is not valid: pass a number of at least 0")
+        not_negative(name, getattr(estimator, name))
+
+
+def not_negative(name: str, value: Any) -> None:
+    """Refuse what is no number of at least 0."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
+        raise ValueError(f"{name}={value!r} is not valid: pass a number of at least 0")
 
 
 def check_choice(estimator: Any, name: str, choices: tuple[str, ...]) -> None:
@@ -52,6 +64,8 @@ def resolved_origin(center: Any, mean: Array) -> Array:
         point = np.asarray(center, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"center={center!r} is no point: choose 'mean', 0, or pass {len(mean)} numbers") from None
-    if point.shape not in ((), mean.shape) or not np.isfinite(point).all():
-        raise ValueError(f"center must be 'mean', 0 or {len(mean)} finite numbers, one per feature of X")
+    if point.shape not in ((), mean.shape) or not (np.abs(point) < _FARTHEST).all():
+        raise ValueError(
+            f"center must be 'mean', 0 or {len(mean)} finite numbers below {_FARTHEST:.0e}, one per feature of X"
+        )
     return np.broadcast_to(point, mean.shape).copy()

@@ -11,7 +11,8 @@ class StorageReport:
     ----------
     parts : dict of str to int
         Bytes by part: ``codes`` of the points, ``subspace`` (V and the origin), ``quantizer`` (scales or codebooks),
-        ``growth`` (the sum of an unfinished segment), ``numbers`` (lengths and places).
+        ``growth`` (the sum of an unfinished segment), ``numbers`` (lengths and places). Not ``singular_values_``, which
+        a model file keeps too and no search needs.
     n_frames : int
     resident : int
         Bytes of the decoded points and nodes that a search makes from these and keeps in memory.

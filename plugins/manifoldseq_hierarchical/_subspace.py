@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ._closed_form import leading_directions, weighted_centroids
 from ._codes import SubspaceCodes
-from ._labels import class_codes, equal_segments, segment_codes
+from ._labels import class_codes, equal_segments, one_per_frame, segment_codes
 from ._moments import Codes, Moments
 from ._printed import lowest_directions, printed_sigma
 from ._settings import check_choice, check_components, check_whole, resolved_origin
@@ -174,7 +174,8 @@ class SubspaceEncoder(SubspaceCodes):
 
     def score(self, X: Any, y: Any) -> float:
         """Return the share of frames whose predicted class is `y`."""
-        return float(np.mean(self.predict(X) == np.asarray(y)))
+        found = self.predict(X)
+        return float(np.mean(found == one_per_frame(y, len(found))))
 
     def _check(self) -> None:
         check_whole(self, "n_segments")
@@ -185,7 +186,10 @@ class SubspaceEncoder(SubspaceCodes):
         self._check()
         if self.method == "eigh":
             raise ValueError("method='eigh' needs all frames at once: use fit, or method='closed-form'")
-        for X, y in blocks:
+        for number, block in enumerate(blocks):
+            if not isinstance(block, tuple | list) or len(block) != 2:
+                raise ValueError(f"block {number} is no pair: pass frames and their labels, (X, y)")
+            X, y = block
             X = self._frames(X, reset=moments is None)
             check_components(self.n_components, X.shape[1])
             new, codes = class_codes(y, len(X))
@@ -215,7 +219,8 @@ class SubspaceEncoder(SubspaceCodes):
         self.components_ = np.ascontiguousarray(V.T)
         self.center_, self.centroids_, self.singular_values_ = origin, centroids, s
         self.scatter_ = moments.scatter(origin)
-        self.energy_ = max(self.scatter_ - float(np.square(s[: len(self.components_)]).sum()), 0.0)
+        # tr S_w and what the other directions would gain: tr S_0 would lose its digits to a distant center
+        self.energy_ = moments.within + float(np.square(s[len(self.components_) :]).sum())
 
     def _why_nothing(self) -> str:
         if len(self.classes_) == 1:
@@ -226,7 +231,10 @@ class SubspaceEncoder(SubspaceCodes):
 
 
 def _union(classes: NDArray, new: NDArray) -> NDArray:
+    kinds = {classes.dtype.kind, new.dtype.kind}
     try:
+        if kinds & set("US") and kinds & set("biuf"):
+            raise TypeError("numpy would make text of the numbers")
         return np.union1d(classes, new)
     except TypeError:
         raise ValueError(f"the labels {new[:3]} cannot be sorted with the classes before: use one kind") from None

@@ -176,6 +176,42 @@ def test_short_sequences_get_short_segments(walk):
     assert HierarchicalSequenceEncoder().fit(walk[:8]).predict(walk[:8]).tolist() == list(range(8))
 
 
+def test_levels_end_at_one_node(walk):
+    many, few = (HierarchicalSequenceEncoder(20, levels=levels).fit(walk) for levels in (10**9, 3))
+    assert len(many.index_.nodes) == 4
+    np.testing.assert_array_equal(many.predict(walk[::50]), few.predict(walk[::50]))
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+def test_a_large_common_offset_is_taken_off_first(walk, offset):
+    near = walk.astype(float)  # float32 resolves 64 at 1e9
+    far, plain = (HierarchicalSequenceEncoder(20, bits=32).fit(X) for X in (near + offset, near))
+    (places, squared), (expected, at) = far.query(near[::37] + offset), plain.query(near[::37])
+    np.testing.assert_allclose(places, expected, atol=0.1)
+    np.testing.assert_allclose(squared, at, atol=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1e14])
+def test_frames_of_any_usual_size(walk, scale):
+    plain, scaled = (HierarchicalSequenceEncoder(20).fit(X) for X in (walk, scale * walk.astype(float)))
+    found = scaled.predict(scale * walk[::50].astype(float))
+    np.testing.assert_allclose(found, plain.predict(walk[::50]), atol=1)
+
+
+def test_a_refused_refit_leaves_the_encoder_as_it_was(walk):
+    encoder = HierarchicalSequenceEncoder(20, n_components=8).fit(walk)
+    before = encoder.query(walk[::50])
+    with pytest.raises(ValueError, match="256 centroids"):
+        encoder.set_params(n_components=None, n_groups=4, segment_length=40).fit(walk)
+    np.testing.assert_array_equal(encoder.query(walk[::50]), before)
+
+
+@pytest.mark.parametrize(("settings", "n"), [({}, 24), ({"n_components": 5}, 5), ({"labels": "digits"}, 24)])
+def test_names_of_coordinates(walk, settings, n):
+    encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
+    assert len(encoder.get_feature_names_out()) == n == encoder.transform(walk[:2]).shape[1]
+
+
 def test_digits_store_the_logarithm():
     sizes = {}
     for n in (2_000, 16_000, 128_000):
@@ -244,6 +280,7 @@ def test_product_quantization():
      ({"labels": "words"}, "'segments', 'digits'"), ({"subspace": "own"}, "'shared', 'per-node'"),
      ({"summary": "max"}, "'mean', 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
      ({"n_components": 25}, "1 to the 24 features"), ({"labels": "digits", "n_groups": 4}, "leave subspace"),
+     ({"bits": 2.0}, "bits=2.0"), ({"branching": True}, "branching=True"),
      ({"branching": 3001}, "X has 3000 frames, fewer than branching=3001")],
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(walk, settings, sentence):
@@ -258,16 +295,34 @@ def test_frames_that_do_not_fit_are_refused(walk):
     for use in (HierarchicalSequenceEncoder(20).fit, encoder.partial_fit):
         with pytest.raises(ValueError, match="frame 13 has NaN in feature 5"):
             use(broken)
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="frame 13 has NaN in feature 5"):
         encoder.predict(broken)
+    with pytest.raises(ValueError, match="frames 2 to 2 overflow"):
+        encoder.predict(walk[:3].astype(float) * [[1], [1], [1e30]])
+    for scale in (1e-30, 1e30):
+        with pytest.raises(ValueError, match="single precision cannot square: scale X"):
+            HierarchicalSequenceEncoder(20).fit(scale * walk.astype(float))
+    with pytest.raises(ValueError, match="single precision cannot square: scale X"):
+        encoder.partial_fit(1e30 * walk.astype(float))
     with pytest.raises(ValueError, match="same mean"):
         HierarchicalSequenceEncoder(20).fit(np.ones((400, 3)))
     with pytest.raises(ValueError, match="features"):
         encoder.predict(walk[:, :5])
     with pytest.raises(ValueError, match="n_best=0"):
         encoder.query(walk[:2], n_best=0)
+    with pytest.raises(ValueError, match="more than the 3000 frames"):
+        encoder.query(walk[:2], n_best=10**12)
+    with pytest.raises(ValueError, match="beam=-1"):
+        HierarchicalSequenceEncoder(20).fit(walk).set_params(beam=-1).query(walk[:2])
+    with pytest.raises(ValueError, match=r"y has shape \(1,\) for 2 frames"):
+        encoder.score(walk[:2], [0])
+    with pytest.raises(ValueError, match="tolerance=-1"):
+        encoder.score(walk[:2], tolerance=-1)
+    assert encoder.score(walk[:9], np.arange(9)[:, None]) == encoder.score(walk[:9])
     with pytest.raises(ValueError, match="between 0 and 2999"):
         encoder.decode([3000])
+    with pytest.raises(ValueError, match="between 0 and 2999"):
+        encoder.decode("last")
     assert encoder.n_frames_ == 3000, "a refused portion leaves no trace"
 
 

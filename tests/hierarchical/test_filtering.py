@@ -60,10 +60,19 @@ def test_consecutive_frames_are_found_where_single_ones_are_not(settings):
     assert alone < 0.7 and together > alone + 0.15
 
 
+@pytest.mark.parametrize("method", ["bayes", "lines"])
+def test_no_speed_is_beyond_the_whole_sequence(method):
+    X = long_path(400, 4)
+    encoder = HierarchicalSequenceEncoder(20).fit(X)
+    found = [encoder.match(X[:9], method=method, speed=(-fast, fast)) for fast in (400, 1e300)]
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [({"method": "guess"}, "'bayes', 'lines'"), ({"window": 0}, "window=0"), ({"speed": (2, 1)}, "and the largest"),
-     ({"speed": 1.0}, "least and the largest"), ({"speed": (0, np.nan)}, "least and the largest")],
+     ({"speed": 1.0}, "least and the largest"), ({"speed": (0, np.nan)}, "least and the largest"),
+     ({"speed": "fast"}, "speed='fast' is not valid")],
 )  # fmt: skip
 def test_refused(settings, sentence):
     X = long_path(400, 4)

@@ -248,6 +248,10 @@ BAD = {
     "frames in several classes": ((X, np.ones((20, 2), bool)), {}, "pass partition=False to allow it"),
     "labels of no kind": ((X, Y / 1), {"partition": False}, "labels must be whole numbers from -1"),
     "a class without frames": ((X, 2 * Y), {"partition": False}, "class 1 has no frame"),
+    "a huge label": ((X, 10**12 * Y), {"partition": False}, "class 1 has no frame"),
+    "only frames in no class": ((X, 0 * Y - 1), {"partition": False}, "class 0 has no frame"),
+    "two classes as a tuple": ((X, X), {}, "a list if these are the frames of two classes"),
+    "squares that vanish": ((1e-200 * X, Y), {}, "vanish in float64: scale X up"),
 }
 
 

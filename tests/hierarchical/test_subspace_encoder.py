@@ -133,6 +133,19 @@ def test_a_rotation_of_the_frames_changes_no_distance():
     np.testing.assert_array_equal(one.predict(X), other.predict(X @ rotation(25)))
 
 
+def test_energy_keeps_its_digits_beside_a_distant_center():
+    X, y = frames(spread=5.0)
+    model = SubspaceEncoder(center=1e7).fit(X, y)
+    within = sum(((X[y == k] - X[y == k].mean(axis=0)) ** 2).sum() for k in np.unique(y))
+    assert model.energy_ == pytest.approx(within, rel=1e-12)
+
+
+def test_score_takes_a_column_of_labels():
+    X, y = frames()
+    model = SubspaceEncoder().fit(X, y)
+    assert model.score(X, y[:, None]) == model.score(X, y) == np.mean(model.predict(X) == y)
+
+
 def test_feature_names_and_saving(tmp_path):
     X, y = frames()
     model = SubspaceEncoder().fit(X, y)
@@ -168,6 +181,15 @@ BAD = {
         lambda: SubspaceEncoder().fit(X, Y).partial_fit(X, np.array([{"a": 1}] * 20)),
         "cannot be sorted",
     ),
+    "text after numbers": (lambda: SubspaceEncoder().fit(X, Y).partial_fit(X, ["a"] * 20), "use one kind"),
+    "NaN among objects": (lambda: SubspaceEncoder().fit(X[:2], np.array([1, np.nan], object)), "y has NaN at frame 1"),
+    "an infinite label": (lambda: SubspaceEncoder().fit(X[:2], [1, np.inf]), "one class per frame"),
+    "a block that is no pair": (lambda: SubspaceEncoder().fit_blocks([(X, Y), X]), "block 1 is no pair"),
+    "other labels to score": (lambda: SubspaceEncoder().fit(X, Y).score(X, Y[:1]), r"y has shape \(1,\) for 20"),
+    "NaN among the codes": (lambda: SubspaceEncoder().fit(X, Y).inverse_transform([[np.nan]]), "NaN"),
+    "complex codes": (lambda: SubspaceEncoder().fit(X, Y).inverse_transform(np.array([[1j]])), "Complex"),
+    "a center beyond reach": (lambda: SubspaceEncoder(center=1e200).fit(X, Y), "finite numbers below 1e"),
+    "squares that vanish": (lambda: SubspaceEncoder().fit(1e-200 * X, Y), "vanish in float64: scale X up"),
     "a stream as printed": (lambda: SubspaceEncoder(method="eigh").partial_fit(X, Y), "method='eigh' needs all frames"),
     "an unknown method": (lambda: SubspaceEncoder(method="svd").fit(X, Y), "method='svd' is not known"),
     "no whole number": (lambda: SubspaceEncoder(n_segments=2.5).fit(X), "n_segments=2.5 is not valid"),

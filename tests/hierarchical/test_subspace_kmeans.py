@@ -108,6 +108,16 @@ def test_other_dtypes_and_offsets(dtype, offset):
     assert model.energy_ == pytest.approx(within(X.astype(float), model.labels_), rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int16, np.float16])
+def test_random_starts_of_whole_numbers_are_those_of_floats(dtype):
+    X, _ = frames(400, 12, 4, spread=9.0)
+    X = (X > 0) if dtype is bool else np.clip(30 * X + 120, 0, 255).astype(dtype)
+    model = SubspaceKMeans(4, n_init=2, random_state=0).fit(X)
+    reference = SubspaceKMeans(4, n_init=2, random_state=0).fit(X.astype(np.float32))
+    np.testing.assert_array_equal(model.labels_, reference.labels_)
+    assert model.energy_ == pytest.approx(reference.energy_, rel=1e-12)
+
+
 def test_a_memory_mapped_file(tmp_path):
     X, _ = frames(3000, 20, 5)
     np.save(tmp_path / "frames.npy", X.astype(np.float32))
