@@ -11,20 +11,24 @@ from ..linalg._tree import flatten, unflattener
 from ._base import Iterate, Solver, State, evaluate, inner, one_of, whole_numbers
 from ._search import Line, armijo
 
-_STEP_SIZES = ("alternating", "long", "short")
+_STEP_SIZES = ("adaptive", "alternating", "long", "short")
+_SHORT = 0.15
+"""Adaptive steps are short where the short size is below this share of the long one."""
 
 
 @dataclass(frozen=True)
 class BB(Solver):
     """Gradient steps of Barzilai–Borwein length: the cheapest iteration.
 
-    The step size is the long ``⟨s, s⟩/⟨s, y⟩`` and the short ``⟨s, y⟩/⟨y, y⟩`` in turn, with ``s`` the last step and
-    ``y`` the change of the gradient, both transported. The search is nonmonotone: a step must decrease a weighted mean
-    of the values so far (Zhang and Hager), so that nearly every first trial is taken. The best point is returned.
+    The step size is the long ``⟨s, s⟩/⟨s, y⟩`` or the short ``⟨s, y⟩/⟨y, y⟩``, with ``s`` the last step and ``y`` the
+    change of the gradient, both transported. Adaptive steps are short where the two differ much (Zhou, Gao, Dai); where
+    the curvature is of many sizes that saves most of the iterations that taking them in turn can cost. The search is
+    nonmonotone: a step must decrease a weighted mean of the values so far (Zhang and Hager), so that nearly every first
+    trial is taken. The best point is returned.
 
     Parameters
     ----------
-    step_size : {"alternating", "long", "short"}
+    step_size : {"adaptive", "alternating", "long", "short"}
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
     nonmonotone : float
@@ -34,8 +38,9 @@ class BB(Solver):
 
     References
     ----------
-    Iannazzo, Porcelli, "The Riemannian Barzilai–Borwein method with nonmonotone line search", 2018; Zhang, Hager, "A
-    nonmonotone line search technique", 2004; Dai, Fletcher, "Projected Barzilai–Borwein methods", 2005.
+    Iannazzo, Porcelli, "The Riemannian Barzilai–Borwein method with nonmonotone line search", 2018; Zhou, Gao, Dai,
+    "Gradient methods with adaptive step-sizes", 2006; Zhang, Hager, "A nonmonotone line search technique", 2004; Dai,
+    Fletcher, "Projected Barzilai–Borwein methods", 2005.
 
     Examples
     --------
@@ -45,7 +50,7 @@ class BB(Solver):
     [1.0, 1.0]
     """
 
-    step_size: str = "alternating"
+    step_size: str = "adaptive"
     retraction: str | None = None
     nonmonotone: float = 0.85
     max_trials: int = 30
@@ -63,7 +68,7 @@ class BB(Solver):
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the first state."""
         at = evaluate(problem, point)
-        return at.state(step=None, level=at.fun, weight=1.0, short=self.step_size == "short"), at.measures()
+        return at.state(step=None, level=at.fun, weight=1.0, even=True), at.measures()
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Step along the negative gradient."""
@@ -79,29 +84,28 @@ class BB(Solver):
         if problem.manifold.metric != "embedded":
             last = flatten(problem.manifold.transport(at.x, new.x, unflattener(at.x)(last)))
             square = inner(problem, new.x)(last, last)
-        short: bool = state["short"]
-        step = _step_size(t, square, inner(problem, new.x)(last, new.grad), new.grad_norm, short)
+        long, short = _step_sizes(t, square, inner(problem, new.x)(last, new.grad), new.grad_norm)
+        if self.step_size == "adaptive":
+            step = short if short < _SHORT * long else long
+        else:
+            step = long if self.step_size == "long" or (self.step_size != "short" and state["even"]) else short
         weight = self.nonmonotone * state["weight"] + 1.0
         return (
             new.state(
-                step=step,
+                step=step if 0 < step < math.inf else t,
                 level=level + (new.fun - level) / weight,
                 weight=weight,
-                short=short != (self.step_size == "alternating"),
+                even=not state["even"],
             ),
             new.measures(t * at.grad_norm),
         )
 
 
-def _step_size(t: float, square: float, product: float, norm: float, short: bool) -> float:
-    """Return the next step size from three inner products: with ``s = −t·g`` no other is needed.
+def _step_sizes(t: float, square: float, product: float, norm: float) -> tuple[float, float]:
+    """Return the long and the short next step size from three inner products: with ``s = −t·g`` no other is needed.
 
     ``⟨s, s⟩ = t²⟨g, g⟩``, ``⟨s, y⟩ = t(⟨g, g⟩ − ⟨g, g⁺⟩)`` and ``⟨y, y⟩ = ⟨g, g⟩ − 2⟨g, g⁺⟩ + ⟨g⁺, g⁺⟩``.
     """
     curved = abs(square - product)
     bent = square - 2 * product + norm * norm
-    if short:
-        step = t * curved / bent if bent > 0 else 0.0
-    else:
-        step = t * square / curved if curved > 0 else 0.0
-    return step if 0 < step < math.inf else t
+    return t * square / curved if curved > 0 else math.inf, t * curved / bent if bent > 0 else math.inf

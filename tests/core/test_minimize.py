@@ -399,7 +399,7 @@ def test_a_point_that_drifted_is_projected_at_the_end() -> None:
         (lambda: LBFGS(line_search="exact"), r"LBFGS\(line_search='exact'\): line_search must be one of 'armijo'"),
         (lambda: CG(beta="hs"), r"CG\(beta='hs'\): beta must be one of 'hestenes-stiefel'"),
         (lambda: CG(restart=0), r"CG\(restart=0\): restart must be a number above zero"),
-        (lambda: BB(step_size="best"), r"BB\(step_size='best'\): step_size must be one of 'alternating'"),
+        (lambda: BB(step_size="best"), r"BB\(step_size='best'\): step_size must be one of 'adaptive'"),
         (lambda: BB(nonmonotone=1), r"BB\(nonmonotone=1\): nonmonotone must be a number from 0 to below 1"),
         (lambda: GD(step_size=-1.0), r"GD\(step_size=-1.0\): step_size must be a number above zero"),
         (lambda: GD(max_trials=0), r"GD\(max_trials=0\): max_trials must be a whole number"),
