@@ -5,6 +5,11 @@ from collections.abc import Iterator
 import manifoldseq as ms
 from manifoldseq import hooks
 
+_EQUIVALENT = {
+    "state basis (P-equivalence)": "manifoldseq_lds._systems:change_state_basis",
+    "signs of the states": "manifoldseq_lds._systems:flip_state_signs",
+    "order of the states": "manifoldseq_lds._systems:permute_states",
+}
 _PAPER = "Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017"
 
 
@@ -23,18 +28,25 @@ def manifoldseq_domains() -> Iterator[hooks.Domain]:
 @ms.hookimpl
 def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
     """The kernels on linear dynamical systems."""
-    yield hooks.Kernel(
-        "projection",
-        factory="manifoldseq_lds._projection:ProjectionKernel",
-        domain="lds",
-        example="manifoldseq_lds._systems:example",
-        invariances={
-            "state basis (P-equivalence)": "manifoldseq_lds._systems:change_state_basis",
-            "signs of the states": "manifoldseq_lds._systems:flip_state_signs",
-            "order of the states": "manifoldseq_lds._systems:permute_states",
-        },
-        summary="Sum of squared cosines of the angles between extended observability subspaces (5)",
-    )
+    for name, target, positive_definite, summary in (
+        (
+            "projection",
+            "_projection:ProjectionKernel",
+            True,
+            "Sum of squared cosines of the angles between extended observability subspaces (5)",
+        ),
+        ("martin", "_martin:MartinKernel", True, "Product of these squared cosines (19)"),
+        ("martin-rbf", "_martin:MartinRBFKernel", False, "Gaussian exp(-d / scale) of Martin's distance d"),
+    ):
+        yield hooks.Kernel(
+            name,
+            factory=f"manifoldseq_lds.{target}",
+            domain="lds",
+            example="manifoldseq_lds._systems:example",
+            invariances=_EQUIVALENT,
+            positive_definite=positive_definite,
+            summary=summary,
+        )
 
 
 @ms.hookimpl

@@ -28,6 +28,8 @@ def test_the_names():
     assert {(record.kind, record.name) for record in RECORDS} == {
         ("domains", "lds"),
         ("kernels", "projection"),
+        ("kernels", "martin"),
+        ("kernels", "martin-rbf"),
         ("models", "lds.mean"),
         ("estimators", "lds-identifier"),
         ("estimators", "lds-kmeans"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import manifoldseq as ms
-from manifoldseq_lds import Systems, _projection
+from manifoldseq_lds import Systems, _output_normal
 from manifoldseq_lds._projection import ProjectionKernel
 from manifoldseq_lds._systems import change_state_basis, flip_state_signs, permute_states
 
@@ -128,9 +128,9 @@ def test_slow_and_fast_systems_meet():
 def test_blocks_and_executors_change_no_value(monkeypatch):
     P, Q = KERNEL.pack(systems(11, 6, 3, seed=9)), KERNEL.pack(systems(29, 6, 3, seed=10))
     whole = KERNEL.cross(P, Q)
-    monkeypatch.setattr(_projection, "_CHUNK_BYTES", 8 * 9 * 4 * 3)  # blocks of 4 x 3 systems
-    monkeypatch.setattr(_projection, "_TILE_ROWS", 4)
-    monkeypatch.setattr(_projection, "_PANEL_CHUNKS", 2)
+    monkeypatch.setattr(_output_normal, "_CHUNK_BYTES", 8 * 9 * 4 * 3)  # blocks of 4 x 3 systems
+    monkeypatch.setattr(_output_normal, "_TILE_ROWS", 4)
+    monkeypatch.setattr(_output_normal, "_PANEL_CHUNKS", 2)
     blocks = KERNEL.cross(P, Q)
     np.testing.assert_allclose(blocks, whole, rtol=0, atol=1e-13)
     with ms.execution.using("threads", 2):
@@ -204,7 +204,7 @@ def test_weighted_in_blocks_is_the_same(monkeypatch):
     point, data, beta, _ = problem(50)
     P = KERNEL.pack(data)
     value, gradient = KERNEL.weighted(point, P, beta)
-    monkeypatch.setattr(_projection, "_CHUNK_BYTES", 1)  # 16 systems per block
+    monkeypatch.setattr(_output_normal, "_CHUNK_BYTES", 1)  # 16 systems per block
     again, blocks = KERNEL.weighted(point, P, beta)
     assert abs(value - again) <= 1e-12
     for a, b in zip(gradient, blocks, strict=True):
