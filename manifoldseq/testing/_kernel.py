@@ -128,8 +128,9 @@ class _Case:
         return max(float(np.abs(self.diag()).max()), 1e-300)
 
     def manifold(self) -> Any:
-        """Return the manifold for the sizes of the first item: its tallest matrix is m×n."""
+        """Return the manifold for the sizes of the first item: its tallest matrix is m×n, a vector one of m×1."""
         matrices = [np.shape(part) for part in self.items[0] if np.ndim(part) == 2]
+        matrices = matrices or [(np.size(part), 1) for part in self.items[0]]
         m, n = max(matrices, key=lambda shape: shape[0] / shape[1])
         return self.kernel.manifold(m, n, 0.99)
 

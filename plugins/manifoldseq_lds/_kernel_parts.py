@@ -85,7 +85,7 @@ def weights_of(beta: ArrayLike, N: int, U: Array, outputs: tuple[int, int]) -> A
 
 
 def canonical_gradient(point: Any, gA: Array, *rest: Array) -> tuple[Array, ...]:
-    """Return the gradient in (lam, V, …) from that in ``A = diag(lam) V`` and the further ones, in the point's dtypes."""
+    """Return the gradient in (lam, V, …) from that in ``A = diag(lam) V`` and others, in the dtypes of the point."""
     lam, V = point[:2]
     gradient = np.einsum("ij,ij->i", gA, V), lam[:, None] * gA, *rest
     dtypes = (np.result_type(x, np.float32) for x in point)

@@ -197,15 +197,28 @@ def powers_of(A: Array) -> tuple[Array, Array]:
     return np.stack(powers), np.stack(norms)
 
 
-Start = Callable[[Any, Any, Array], None]
+Fill = Callable[[Any, Any, Array], None]
+Solve = Callable[[Any, Any, Array, Array, Array], None]
 Values = Callable[[Any, Any, Array, Array], Array]
 
 
-def pairwise(P: Any, Q: Any, start: Start, values: Values) -> Array:
+def doubled(P: PackedSystems, Q: PackedSystems, X: Array, W: Array, Z: Array) -> None:
+    """Sum ``(A_i^t)' X_ij A_j^t`` over t by doubling, in X; W and Z are room of its shape, (J n, c n)."""
+    J, c, n = len(P), len(Q), P.Ct.shape[1]
+    tails = [a * b for a, b in zip(P.norms.max(axis=1), Q.norms.max(axis=1), strict=False)]
+    for tail, L, R in zip(tails, P.powers, Q.powers, strict=False):
+        if tail <= _TOLERANCE:
+            break
+        np.matmul(L.swapaxes(-1, -2), X.reshape(J, n, c * n), out=W.reshape(J, n, c * n))
+        np.matmul(columns(W, c, n), R, out=columns(Z, c, n))
+        X += Z
+
+
+def pairwise(P: Any, Q: Any, fill: Fill, values: Values, solve: Solve = doubled) -> Array:
     """Return a function of the product matrices of all pairs, (len(P), len(Q)).
 
-    `start(P, Q, X)` writes the right sides of (6) into X, (J n, c n); ``values(P, Q, X, W)`` gets the solutions in X
-    and room in W, and returns (J, c). P and Q have `Ct`, `powers` and `norms`, and are indexed by rows.
+    ``fill(P, Q, X)`` writes the right sides of (6) into X, (J n, c n); ``solve(P, Q, X, W, Z)`` puts the solutions in
+    their place; ``values(P, Q, X, W)`` returns (J, c). P and Q have `Ct` and are indexed by rows.
     """
     n = P.Ct.shape[1]
     rows = max(1, min(_TILE_ROWS, len(P)))
@@ -214,7 +227,7 @@ def pairwise(P: Any, Q: Any, start: Start, values: Values) -> Array:
     K = np.empty((len(P), len(Q)))
     with one_blas_thread():
         # a task carries its own rows (views here), so that a worker elsewhere is sent no more than these
-        blocks = map_ordered(partial(_panel, start, values), [(P[rows], Q[columns]) for rows, columns in tasks])
+        blocks = map_ordered(partial(_panel, fill, solve, values), [(P[rows], Q[columns]) for rows, columns in tasks])
     for task, block in zip(tasks, blocks, strict=True):
         K[task] = block
     return K
@@ -229,31 +242,24 @@ def output_products(P: PackedSystems, Q: PackedSystems, X: Array) -> None:
         X[...] = left @ right.T
 
 
-def _panel(start: Start, values: Values, tile: tuple[Any, Any]) -> Array:
+def _panel(fill: Fill, solve: Solve, values: Values, tile: tuple[Any, Any]) -> Array:
     """Return the values of a few systems and many, one block of the latter after the other."""
     P, Q = tile
     J, n, N = len(P), P.Ct.shape[1], len(Q)
     K = np.empty((J, N))
     step = max(1, min(N, _CHUNK_BYTES // (8 * J * n * n)))
     buffers = np.empty((3, J * n * step * n))
-    limits = P.norms.max(axis=1)
     for first in range(0, N, step):
         chunk = Q[first : first + step]
         c = len(chunk)
         X, W, Z = buffers[:, : J * n * c * n].reshape(3, J * n, c * n)
-        start(P, chunk, X)
-        tails = limits[: len(Q.norms)] * chunk.norms.max(axis=1)[: len(limits)]
-        for tail, L, R in zip(tails, P.powers, chunk.powers, strict=False):
-            if tail <= _TOLERANCE:
-                break
-            np.matmul(L.swapaxes(-1, -2), X.reshape(J, n, c * n), out=W.reshape(J, n, c * n))
-            np.matmul(_columns(W, c, n), R, out=_columns(Z, c, n))
-            X += Z
+        fill(P, chunk, X)
+        solve(P, chunk, X, W, Z)
         K[:, first : first + c] = values(P, chunk, X, W)
     return K
 
 
-def _columns(X: Array, c: int, n: int) -> Array:
+def columns(X: Array, c: int, n: int) -> Array:
     """View (J n, c n) as c matrices of shape (J n, n)."""
     return X.reshape(len(X), c, n).transpose(1, 0, 2)
 

@@ -15,7 +15,7 @@ _PAPER = "Huang et al., Efficient optimization for linear dynamical systems, NIP
 
 @ms.hookimpl
 def manifoldseq_domains() -> Iterator[hooks.Domain]:
-    """Linear dynamical systems as tuples (A, C), canonical points (lam, V, U)."""
+    """Linear dynamical systems as tuples (A, C), canonical points (lam, V, U); histograms."""
     yield hooks.Domain(
         "lds",
         manifold="manifoldseq.manifolds:CanonicalLDS",
@@ -23,30 +23,60 @@ def manifoldseq_domains() -> Iterator[hooks.Domain]:
         example="manifoldseq_lds._systems:example",
         summary="Linear dynamical systems (A, C) with stable A and orthonormal C",
     )
+    yield hooks.Domain(
+        "histograms",
+        manifold="manifoldseq_lds._histograms:manifold",
+        to_item="manifoldseq_lds._histograms:to_item",
+        example="manifoldseq_lds._histograms:example",
+        summary="Histograms: tuples of one array with entries of at least 0; points of the simplex have sum 1",
+    )
 
 
 @ms.hookimpl
 def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
-    """The kernels on linear dynamical systems."""
-    for name, target, positive_definite, summary in (
+    """The kernels on linear dynamical systems and on histograms."""
+    for name, target, claims, summary in (
         (
             "projection",
             "_projection:ProjectionKernel",
-            True,
+            {},
             "Sum of squared cosines of the angles between extended observability subspaces (5)",
         ),
-        ("martin", "_martin:MartinKernel", True, "Product of these squared cosines (19)"),
-        ("martin-rbf", "_martin:MartinRBFKernel", False, "Gaussian exp(-d / scale) of Martin's distance d"),
+        ("martin", "_martin:MartinKernel", {}, "Product of these squared cosines (19)"),
+        (
+            "martin-rbf",
+            "_martin:MartinRBFKernel",
+            {"positive_definite": False},
+            "Gaussian exp(-d / scale) of Martin's distance d",
+        ),
+        (
+            "binet-cauchy",
+            "_binet_cauchy:BinetCauchyKernel",
+            {"constant_diagonal": False},
+            "Discounted outputs from the first states: determinant (20) or trace form",
+        ),
+        ("grassmann", "_grassmann:GrassmannKernel", {}, "Projection kernel of a few steps of observation"),
+        (
+            "symmetric-projection",
+            "_symmetric:SymmetricProjectionKernel",
+            {"example": "manifoldseq_lds._symmetric:bounded_example"},
+            "Projection kernel of the symmetric or skew part of the transitions, in closed form",
+        ),
     ):
         yield hooks.Kernel(
             name,
             factory=f"manifoldseq_lds.{target}",
             domain="lds",
-            example="manifoldseq_lds._systems:example",
             invariances=_EQUIVALENT,
-            positive_definite=positive_definite,
             summary=summary,
+            **claims,
         )
+    yield hooks.Kernel(
+        "chi2",
+        factory="manifoldseq_lds._histograms:Chi2Kernel",
+        domain="histograms",
+        summary="Gaussian of the chi-square distance of histograms, or the additive chi-square kernel",
+    )
 
 
 @ms.hookimpl

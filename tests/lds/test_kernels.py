@@ -1,6 +1,6 @@
 """Every kernel on systems: 50 digits, conformance, finite differences, bad input; and what is special to each."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import mpmath
 import numpy as np
@@ -47,10 +47,56 @@ def martin(first, second):
     return mpmath.det(cosines(first, second))
 
 
+def grassmann(first, second):
+    def gramian(one, two):
+        (A1, C1), (A2, C2) = one[:2], two[:2]
+        return sum(((C1 * A1**t).T * (C2 * A2**t) for t in range(1, 3)), C1.T * C2)
+
+    G12 = gramian(first, second)
+    product = gramian(first, first) ** -1 * G12 * gramian(second, second) ** -1 * G12.T
+    return sum(product[i, i] for i in range(product.rows))
+
+
+def part_of(skew):
+    def exact(first, second):
+        sign = -1 if skew else 1
+        return projection(*(((A + sign * A.T) / 2, C) for A, C in (first[:2], second[:2])))
+
+    return exact
+
+
+def discounted(first, second):
+    """Return C1 M C2' of (20)."""
+    (A1, C1, x1), (A2, C2, x2) = first, second
+    root = mpmath.exp(-mpmath.mpf(0.1) / 2)
+    return C1 * stein(root * A1.T, root * A2.T, x1 * x2.T) * C2.T
+
+
+def binet_cauchy_trace(first, second):
+    K = discounted(first, second)
+    return sum(K[i, i] for i in range(K.rows))
+
+
+def binet_cauchy_determinant(first, second):
+    """Return the trace of the n-th compound of C1 M C2': the sum of its principal n-rowed minors."""
+    K, n = discounted(first, second), first[0].rows
+    rows = combinations(range(K.rows), n)
+    return sum(mpmath.det(mpmath.matrix([[K[i, j] for j in chosen] for i in chosen])) for chosen in rows)
+
+
 EXACT = {
     "projection": ({}, projection),
     "martin": ({}, martin),
     "martin-rbf": ({"scale": 100.0}, lambda first, second: martin(first, second) ** (mpmath.mpf(1) / 100)),
+    "grassmann": ({"n_steps": 3}, grassmann),
+    "symmetric-projection": ({}, part_of(skew=False)),
+    "symmetric-projection:skew": ({"part": "skew"}, part_of(skew=True)),
+    "symmetric-projection:both": (
+        {"part": "both"},
+        lambda first, second: (part_of(False)(first, second) + part_of(True)(first, second)) / 2,
+    ),
+    "binet-cauchy": ({}, binet_cauchy_determinant),
+    "binet-cauchy:trace": ({"form": "trace"}, binet_cauchy_trace),
 }
 CASES = [pytest.param(name, *case, id=name) for name, case in EXACT.items()]
 
@@ -78,8 +124,31 @@ def test_values_against_50_digits(name, params, exact):
 def test_conformance(name, params, exact):
     kernel = ms.get_kernel(name.split(":")[0], **params)
     record = ms.hooks.get_record(ms.hooks.Kernel, name.split(":")[0]).resolved()
-    report = ms.testing.check_kernel(kernel, invariances=record.invariances, positive_definite=kernel.positive_definite)
+    report = ms.testing.check_kernel(
+        kernel,
+        None if record.example is None else record.example(np.random.default_rng(0)),
+        invariances=record.invariances,
+        positive_definite=kernel.positive_definite,
+    )
     report.raise_for_failure()
+
+
+def assert_gradient(fused, point, seed=2):
+    """Assert that the Taylor remainder has slope two and central differences agree to 1e-7, for every factor apart."""
+    rng = np.random.default_rng(seed)
+    value, gradient = fused(point)
+    for i in range(len(point)):
+        direction = rng.standard_normal(point[i].shape)
+        direction /= np.linalg.norm(direction)
+        slope = np.sum(gradient[i] * direction)
+
+        def moved(h, i=i, direction=direction):
+            return fused(tuple(p + h * direction if j == i else p for j, p in enumerate(point)))[0]
+
+        errors = [abs(moved(h) - value - h * slope) for h in (1e-2, 2e-3, 4e-4)]
+        linear = errors[0] <= 1e-13 * max(1, abs(value))  # then there is no remainder
+        assert linear or all(np.log(a / b) / np.log(5) > 1.9 for a, b in pairwise(errors)), (i, errors)
+        assert abs((moved(1e-5) - moved(-1e-5)) / 2e-5 - slope) <= 1e-7 * max(1, abs(slope))
 
 
 @pytest.mark.parametrize("part", ["weighted", "self_term"])
@@ -89,21 +158,9 @@ def test_gradients_have_slope_two_and_seven_digits(name, params, exact, part):
     if part == "self_term" and kernel.constant_diagonal:
         return
     rng = np.random.default_rng(1)
-    manifold = kernel.manifold(*SIZE)
-    point = manifold.random_point(rng)
-    P, beta = kernel.pack(as_items(kernel, systems(7))), rng.standard_normal(7)
-    fused = (lambda x: kernel.weighted(x, P, beta)) if part == "weighted" else kernel.self_term
-    value, gradient = fused(point)
-    for i in range(len(point)):  # every factor apart
-        direction = rng.standard_normal(point[i].shape)
-        slope = np.sum(gradient[i] * direction)
-
-        def moved(h, i=i, direction=direction):
-            return fused(tuple(p + h * direction if j == i else p for j, p in enumerate(point)))[0]
-
-        errors = [abs(moved(h) - value - h * slope) for h in (1e-2, 1e-3, 1e-4)]
-        assert all(np.log10(a / b) > 1.9 for a, b in pairwise(errors)), (i, errors)
-        assert abs((moved(1e-5) - moved(-1e-5)) / 2e-5 - slope) <= 1e-7 * max(1, abs(slope))
+    point = kernel.manifold(*SIZE).random_point(rng)
+    P, beta = kernel.pack(as_items(kernel, systems(7, norm=0.9))), rng.standard_normal(7)
+    assert_gradient((lambda x: kernel.weighted(x, P, beta)) if part == "weighted" else kernel.self_term, point)
 
 
 @pytest.mark.parametrize(("name", "params", "exact"), CASES)
@@ -204,3 +261,130 @@ def test_packing_in_portions_is_packing_at_once(monkeypatch):
     bad = [*data, (2 * np.eye(3), np.eye(6, 3))]
     with pytest.raises(ValueError, match="system 9 is unstable"):
         kernel.pack(bad)
+
+
+def test_binet_cauchy_with_fewer_outputs_than_states_is_the_printed_determinant():
+    """(20) for m < n: values with 50 digits and gradients; there is no manifold, because C cannot be orthonormal."""
+    rng = np.random.default_rng(0)
+    kernel, m, n = ms.get_kernel("binet-cauchy"), 2, 4
+    A = rng.standard_normal((5, n, n))
+    A *= 0.9 / np.linalg.norm(A, 2, axis=(1, 2))[:, None, None]
+    items = list(zip(A, rng.standard_normal((5, m, n)), rng.standard_normal((5, n)), strict=True))
+    P = kernel.pack(items)
+    with mpmath.workdps(50):
+        exact = [tuple(mpmath.matrix(part.tolist()) for part in item) for item in items]
+        expected = np.array([[float(mpmath.det(discounted(a, b))) for b in exact] for a in exact])
+    np.testing.assert_allclose(kernel.cross(P, P), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(kernel.diag(P), np.diag(expected), rtol=1e-12, atol=1e-12)
+    point = (rng.uniform(0.1, 0.9, n), np.linalg.qr(rng.standard_normal((n, n)))[0], *items[0][1:])
+    beta = rng.standard_normal(5)
+    assert_gradient(lambda x: kernel.weighted(x, P, beta), point)
+    assert_gradient(kernel.self_term, point)
+    with pytest.raises(ValueError, match="state dimension n cannot exceed the output dimension m"):
+        kernel.manifold(m, n)
+
+
+def test_binet_cauchy_trace_is_the_discounted_sum_of_outputs():
+    data = systems(3)
+    kernel = ms.get_kernel("binet-cauchy", form="trace", decay=0.2)
+    outputs = [
+        np.array([np.exp(-0.1 * t) * C @ np.linalg.matrix_power(A, t) @ x for t in range(400)]).ravel()
+        for A, C, x in data
+    ]
+    P = kernel.pack(data)
+    np.testing.assert_allclose(kernel.cross(P, P), np.array(outputs) @ np.array(outputs).T, rtol=1e-12, atol=1e-12)
+
+
+def test_binet_cauchy_gradient_of_a_singular_matrix_is_the_adjugate():
+    """A zero first state makes M = 0; with n = 1 the determinant is linear in it, with n = 2 its gradient vanishes."""
+    kernel = ms.get_kernel("binet-cauchy")
+    for n in (1, 2):
+        data = systems(3, 4, n)
+        P = kernel.pack(data)
+        point = (np.full(n, 0.5), np.eye(n), np.eye(4, n), np.zeros(n))
+        assert_gradient(lambda x, P=P: kernel.weighted(x, P, np.ones(3)), point)
+
+
+def test_binet_cauchy_refuses_what_it_cannot_use():
+    kernel = ms.get_kernel("binet-cauchy")
+    data = systems(2)
+    with pytest.raises(ValueError, match="needs first states: pass Systems with x1"):
+        kernel.pack(Systems(data.A, data.C))
+    with pytest.raises(ValueError, match="system 1 has no first state of shape"):
+        kernel.pack([data[0], data[1][:2]])
+    with pytest.raises(ValueError, match="system 0 has a first state that is not finite"):
+        kernel.pack([(*data[0][:2], np.full(3, np.nan))])
+    for bad in ({"form": "both"}, {"decay": -1}, {"decay": np.inf}):
+        with pytest.raises(ValueError, match=r"is not known|is not valid"):
+            ms.get_kernel("binet-cauchy", **bad)
+
+
+def test_grassmann_with_many_steps_is_the_projection_kernel():
+    data = systems(5)
+    many, all_ = ms.get_kernel("grassmann", n_steps=600), ms.get_kernel("projection")
+    P, Q = many.pack(data), all_.pack(data)
+    np.testing.assert_allclose(many.cross(P, P), all_.cross(Q, Q), rtol=0, atol=1e-12)
+    for steps in (0, 1.5, True):
+        with pytest.raises(ValueError, match="pass a whole number"):
+            ms.get_kernel("grassmann", n_steps=steps)
+
+
+def test_symmetric_projection_is_the_projection_kernel_of_symmetric_systems():
+    data = systems(5, norm=0.99)
+    symmetric = Systems((data.A + data.A.swapaxes(1, 2)) / 2, data.C)
+    kernel, full = ms.get_kernel("symmetric-projection"), ms.get_kernel("projection")
+    P, Q, R = kernel.pack(data), kernel.pack(symmetric), full.pack(symmetric)
+    np.testing.assert_allclose(kernel.cross(P, P), full.cross(R, R), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(kernel.cross(Q, P), kernel.cross(P, P), rtol=0, atol=1e-12)
+    wild = Systems([[[0.5, 3.0], [0.0, 0.5]]], [np.eye(2)])
+    with pytest.raises(ValueError, match="system 0 has a transition whose symmetric part has spectral radius 2"):
+        kernel.pack(wild)
+    with pytest.raises(ValueError, match="choose 'symmetric', 'skew', 'both'"):
+        ms.get_kernel("symmetric-projection", part="all")
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3, None])
+def test_chi2_equals_its_definition_and_its_gradient(scale):
+    kernel = ms.get_kernel("chi2", scale=scale)
+    items = ms.hooks.get_domain("histograms").example(np.random.default_rng(0))
+    P = kernel.pack(items)
+    with mpmath.workdps(50):
+        rows = [[mpmath.mpf(float(v)) for v in h] for (h,) in items]
+        d = [
+            [sum((a - b) ** 2 / (a + b) for a, b in zip(x, y, strict=True) if a + b > 0) / 2 for y in rows]
+            for x in rows
+        ]
+        value = (lambda v: 1 - v) if scale is None else (lambda v: mpmath.exp(-v / mpmath.mpf(scale)))
+        expected = np.array([[float(value(v)) for v in row] for row in d])
+    np.testing.assert_allclose(kernel.cross(P, P), expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(kernel.pack(np.stack([h for (h,) in items])), P)
+    point, beta = np.random.default_rng(1).dirichlet(np.ones(6)), np.array([1.0, -2.0, 0.5, 0.1, 3.0])
+
+    def fused(x):
+        value, gradient = kernel.weighted(x[0], P, beta)
+        return value, (gradient,)
+
+    assert_gradient(fused, (point,))
+    check = ms.testing.check_kernel(kernel, items, domain="histograms")
+    check.raise_for_failure()
+
+
+def test_chi2_of_empty_bins_and_bad_histograms():
+    kernel = ms.get_kernel("chi2", scale=None)
+    P = kernel.pack(np.array([[0.0, 1.0, 0.0]]))
+    value, gradient = kernel.weighted(np.array([0.0, 0.5, 0.5]), P, [1.0])
+    assert value == pytest.approx(2 * 0.5 / 1.5) and np.all(np.isfinite(gradient))
+    for bad, match in (
+        (np.array([[0.5, -0.5]]), r"histogram 0 has -0.5 in bin 1"),
+        (np.array([[0.5, np.nan]]), r"histogram 0 has nan in bin 1"),
+        (np.ones(3), r"pass \(N, d\)"),
+        ([(np.ones(3),), (np.ones(2),)], "different shapes"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            kernel.pack(bad)
+    with pytest.raises(ValueError, match="pass a number above 0, or None"):
+        ms.get_kernel("chi2", scale=0)
+    with pytest.raises(ValueError, match="3 bins on one side, 2 on the other"):
+        kernel.cross(P, np.ones((1, 2)))
+    with pytest.raises(ValueError, match="beta has shape"):
+        kernel.weighted(np.ones(3), P, [1.0, 2.0])
