@@ -169,6 +169,12 @@ RECORDS = (
         summary="Stochastic gradient descent with momentum on mini-batches of a sum over data",
     ),
     hooks.Solver(
+        "stochastic-pgd",
+        "manifoldseq.solvers:StochasticPGD",
+        needs=("value_and_gradient", "terms"),
+        summary="Projected gradient descent at given rates on mini-batches (Algorithm 1 of the LDS paper, stochastic)",
+    ),
+    hooks.Solver(
         "adam",
         "manifoldseq.solvers:Adam",
         needs=("value_and_gradient", "terms"),

@@ -14,6 +14,7 @@ from ._pymanopt import Pymanopt
 from ._schedules import Cosine, Halving, InverseTime, Schedule
 from ._sgd import SGD
 from ._stochastic import Stochastic
+from ._stochastic_pgd import StochasticPGD
 from ._tr import TR
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "Schedule",
     "Solver",
     "Stochastic",
+    "StochasticPGD",
 ]

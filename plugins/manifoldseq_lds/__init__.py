@@ -7,21 +7,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._common import solve_common_problem
     from ._identification import LDSIdentifier
     from ._kmeans import LDSKMeans
     from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
+    from ._span import SpanCompression
     from ._systems import Systems
 
 _HOMES = {
     "LDSIdentifier": "_identification",
     "LDSKMeans": "_kmeans",
+    "SpanCompression": "_span",
     "Systems": "_systems",
     "plot_kernel_matrix": "_plots",
     "plot_reconstruction": "_plots",
     "plot_spectra": "_plots",
+    "solve_common_problem": "_common",
 }
 
-__all__ = ["LDSIdentifier", "LDSKMeans", "Systems", "plot_kernel_matrix", "plot_reconstruction", "plot_spectra"]
+__all__ = [
+    "LDSIdentifier",
+    "LDSKMeans",
+    "SpanCompression",
+    "Systems",
+    "plot_kernel_matrix",
+    "plot_reconstruction",
+    "plot_spectra",
+    "solve_common_problem",
+]
 
 
 def __getattr__(name: str) -> Any:

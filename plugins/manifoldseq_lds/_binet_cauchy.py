@@ -81,6 +81,7 @@ class BinetCauchyKernel:
     name: ClassVar[str] = "binet-cauchy"
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = False
+    products_only: ClassVar[bool] = True
     positive_definite: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -118,7 +119,7 @@ class BinetCauchyKernel:
         return math.exp(-self.decay / 2)
 
     def cross(self, P: PackedStates, Q: PackedStates) -> Array:
-        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)), in blocks of about 1 MiB."""
+        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)), in blocks of about half a MiB."""
         check_packed(PackedStates, P, Q)
         return pairwise(P, Q, _state_products, partial(_values, self.form))
 

@@ -65,6 +65,7 @@ class GrassmannKernel:
     name: ClassVar[str] = "grassmann"
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = True
+    products_only: ClassVar[bool] = True
     positive_definite: ClassVar[bool] = True
     convex_in_output: ClassVar[bool] = True
 
@@ -95,7 +96,7 @@ class GrassmannKernel:
             return PackedFrames(np.ascontiguousarray(Ct), T @ A @ inverse)
 
     def cross(self, P: PackedFrames, Q: PackedFrames) -> Array:
-        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)), in blocks of about 1 MiB."""
+        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)), in blocks of about half a MiB."""
         check_packed(PackedFrames, P, Q)
         return pairwise(P, Q, output_products, _squares, self._sum)
 

@@ -1,18 +1,20 @@
-"""The mean of linear dynamical systems under a kernel (model ``lds.mean``), and the canonical form that it lives in."""
+"""The mean of linear dynamical systems under a kernel: model ``lds.mean``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 import manifoldseq as ms
 
+from ._canonical import canonical_form
+from ._common import common_objective, common_problem, items_on, own_weight
 from ._settings import check_bound, resolved_kernel
 from ._systems import Systems
+
+__all__ = ["build", "canonical_form", "identified", "items_on", "mean_objective", "medoid_row"]
 
 Array = NDArray[np.float64]
 Point = tuple[Array, ...]
@@ -24,6 +26,7 @@ def build(
     data: Any,
     *,
     kernel: Any = "projection",
+    kernel_params: dict[str, Any] | None = None,
     n_states: int = 5,
     center: bool = True,
     scale: bool = True,
@@ -40,6 +43,8 @@ def build(
     data : Systems or list of array-like of shape (T_i, d)
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    kernel_params : dict, optional
+        Parameters of a registered kernel, such as ``{"n_steps": 2}``.
     n_states, center, scale, delay, stabilizer
         How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
     bound : float
@@ -72,64 +77,30 @@ def build(
     >>> -2 <= result.fun <= -1.9
     True
     """
-    kernel = resolved_kernel(kernel)
+    kernel = resolved_kernel(kernel, kernel_params)
     check_bound(bound)
-    if not isinstance(data, Systems):
-        from ._identification import LDSIdentifier
+    systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
+    N = len(systems)
+    return common_problem(kernel, systems, np.full(N, -2 / max(N, 1)), own_weight(kernel, 1.0), bound)
 
-        data = LDSIdentifier(
-            n_states, center=center, scale=scale, delay=delay, stabilizer=stabilizer, bound=bound
-        ).fit_transform(data)
-    manifold = kernel.manifold(data.n_outputs, data.n_states, bound)
-    items = items_on(manifold, data)
-    packed = kernel.pack(items)
-    medoid = _Medoid(kernel, items, packed)
-    return ms.Problem(manifold, mean_objective(kernel, packed), {"medoid": medoid, "random": _random})
+
+def identified(
+    data: Any, n_states: int, center: bool, scale: bool, delay: int, stabilizer: str | None, bound: float
+) -> Systems:
+    """Return the systems of sequences; systems as they are."""
+    if isinstance(data, Systems):
+        return data
+    from ._identification import LDSIdentifier
+
+    return LDSIdentifier(
+        n_states, center=center, scale=scale, delay=delay, stabilizer=stabilizer, bound=bound
+    ).fit_transform(data)
 
 
 def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
     """Return the objective of the mean of packed systems: (8), and k(S, S) where it is not constant, as in (7)."""
     N = len(packed)
-    both = ms.objectives.last_point(partial(_both, kernel, packed, np.full(N, -2 / N)))
-    polar = ms.objectives.BlockUpdate("polar", ("U",), partial(_polar, both))
-    return ms.Objective(
-        partial(_value, both),
-        both,
-        terms=ms.objectives.FiniteTerms(N, partial(_batch, kernel, packed)),
-        updates=(polar,) if getattr(kernel, "convex_in_output", False) and kernel.constant_diagonal else (),
-    )
-
-
-# Module-level functions under partial, so that the problem can be pickled.
-
-
-def _both(kernel: Any, packed: Any, beta: Array, point: Point) -> tuple[float, Point]:
-    value, gradient = kernel.weighted(point, packed, beta)
-    if kernel.constant_diagonal:
-        return value, gradient
-    own, own_gradient = kernel.self_term(point)
-    return value + own, tuple(g + h for g, h in zip(gradient, own_gradient, strict=True))
-
-
-def _value(both: Any, point: Point) -> float:
-    return both(point)[0]
-
-
-def _polar(both: Any, point: Point) -> Point:
-    lam, V, _ = point
-    return lam, V, ms.linalg.polar(-both(point)[1][2])  # (8) is concave and quadratic in U: minorize, maximize
-
-
-def _batch(kernel: Any, packed: Any, rows: np.ndarray) -> ms.Objective:
-    return mean_objective(kernel, packed[rows])
-
-
-def items_on(manifold: Any, systems: Systems) -> Systems:
-    """Return systems with the fields that points of the manifold have: A, C, and the first state if it has one."""
-    with_state = len(manifold.shape) > 3
-    if with_state and systems.x1 is None:
-        raise ValueError("the kernel needs first states: pass Systems with x1, or sequences")
-    return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
+    return common_objective(kernel, packed, np.full(N, -2 / N), own_weight(kernel, 1.0))
 
 
 def medoid_row(kernel: Any, packed: Any) -> int:
@@ -138,53 +109,3 @@ def medoid_row(kernel: Any, packed: Any) -> int:
     blocks = (packed[i : i + _MEDOID_ROWS] for i in range(0, N, _MEDOID_ROWS))
     sums = np.concatenate([kernel.cross(block, packed).sum(axis=1) for block in blocks])
     return int(np.argmin(N * kernel.diag(packed) - 2 * sums))
-
-
-@dataclass(frozen=True)
-class _Medoid:
-    """The initializer that starts from the datum with the least mean squared distance in feature space to all."""
-
-    kernel: Any
-    systems: Systems
-    packed: Any
-
-    def __call__(self, problem: ms.Problem, rng: np.random.Generator) -> Point:
-        best = self.systems[[medoid_row(self.kernel, self.packed)]]
-        return problem.manifold.nearest(tuple(leaf[0] for leaf in canonical_form(best.A, best.C, best.x1)))
-
-
-def _random(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    return problem.manifold.random_point(rng)
-
-
-def canonical_form(A: ArrayLike, C: ArrayLike, x1: ArrayLike | None = None, *, bound: float | None = None) -> Point:
-    """Return the canonical tuple ``(lam, V, U)`` of systems, with ``A`` P-equivalent to ``diag(lam) V`` (Theorem 1).
-
-    From the singular value decomposition ``A = W diag(s) Z'``: ``lam = s``, ``V = Z' W``, ``U = C W``. A bound clips
-    lam, so that the system is no longer equivalent where it acts.
-
-    Parameters
-    ----------
-    A : array (..., n, n)
-    C : array (..., m, n)
-    x1 : array (..., n), optional
-        First states: then the tuple has the fourth part ``W' x1``.
-    bound : float, optional
-
-    Returns
-    -------
-    lam : array (..., n)
-    V : array (..., n, n)
-    U : array (..., m, n)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> lam, V, U = canonical_form(np.array([[0.0, 0.5], [0.0, 0.0]]), np.eye(3, 2))
-    >>> lam.tolist()
-    [0.5, 0.0]
-    """
-    W, s, Zt = np.linalg.svd(np.asarray(A))
-    lam = s if bound is None else np.minimum(s, bound)
-    form = lam, Zt @ W, np.asarray(C) @ W
-    return form if x1 is None else (*form, (W.swapaxes(-1, -2) @ np.asarray(x1)[..., None])[..., 0])

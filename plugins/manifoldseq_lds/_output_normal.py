@@ -21,7 +21,8 @@ Array = NDArray[np.floating]
 
 _TOLERANCE = 1e-15  # doubling stops when the norms of the powers bound what is left, relative to the sum
 _MAX_STEPS = 60
-_CHUNK_BYTES = 2**20  # one block of a doubling; three of them are touched per step
+_DIVERGED = 1e60
+_CHUNK_BYTES = 2**19  # one block of a doubling; three of them are touched per step, in the cache
 _TILE_ROWS = 32  # systems on the left side of a block
 _PANEL_CHUNKS = 16  # blocks of one task
 _PACK_BYTES = 2**25  # systems are packed in portions of this size
@@ -63,6 +64,7 @@ class OutputNormalKernel(ABC):
     dtype: str = "float64"
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = True
+    products_only: ClassVar[bool] = True
     self_value: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
@@ -102,7 +104,7 @@ class OutputNormalKernel(ABC):
     def cross(self, P: PackedSystems, Q: PackedSystems) -> Array:
         """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)).
 
-        Works in blocks of about 1 MiB whatever the numbers of systems; the executor of the context shares them out.
+        Works in blocks of about half a MiB, whatever the numbers of systems; the executor of the context shares them.
         """
         check_packed(PackedSystems, P, Q)
         return pairwise(P, Q, output_products, self._block)
@@ -270,7 +272,7 @@ def _weighted(A: Array, U: Array, P: PackedSystems, beta: Array, outer: Any) -> 
     G0, powers, norms = _gramian(A)
     inverse = np.linalg.inv(G0)
     value, gA, gU, R0 = 0.0, np.zeros((n, n)), np.zeros(U.shape), np.zeros((n, n))
-    rows = max(16, _CHUNK_BYTES // (8 * n * (len(U) + 4 * n)))  # C is read twice: the second time from the cache
+    rows = max(16, 2 * _CHUNK_BYTES // (8 * n * (len(U) + 4 * n)))  # C is read twice: the second time from the cache
     rows = max(1, -(-len(P) // max(1, len(P) // rows)))  # equal chunks
     if P.Ct.dtype == np.float32:
         U = U.astype(np.float32)
@@ -323,5 +325,7 @@ def _gramian(A: Array) -> tuple[Array, list[Array], list[float]]:
         norms.append(math.sqrt(np.vdot(L, L)))
         if norms[-1] ** 2 <= _TOLERANCE:
             return G, powers, norms
+        if norms[-1] > _DIVERGED:
+            break
         L = L.dot(L)
     raise ValueError(f"the point is unstable (norm of A: {norms[0]:.6g}): move it with manifold.nearest(point)")

@@ -81,12 +81,26 @@ def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.Model]:
-    """The mean of systems under a kernel."""
+    """The mean of systems under a kernel, and the common problem."""
     yield hooks.Model(
         "lds.mean",
         build="manifoldseq_lds._mean:build",
         example="manifoldseq_lds._systems:example",
         summary="The kernel mean of linear dynamical systems (7), (8), on the canonical manifold (12)",
+        reference=_PAPER,
+    )
+    yield hooks.Model(
+        "lds.atom",
+        build="manifoldseq_lds._atom:build",
+        example="manifoldseq_lds._systems:example",
+        summary="One atom of a dictionary of systems (10): the common problem (11), (12), weights of any sign",
+        reference=_PAPER,
+    )
+    yield hooks.Model(
+        "lds.mean-raw",
+        build="manifoldseq_lds._raw:build",
+        example="manifoldseq_lds._systems:example",
+        summary="The kernel mean (8) in raw coordinates (A, C), for comparison with lds.mean",
         reference=_PAPER,
     )
 

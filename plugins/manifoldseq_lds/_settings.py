@@ -32,10 +32,14 @@ def check_bound(bound: Any) -> None:
         raise ValueError(f"bound={bound!r} is not valid: pass a number between 0 and 1, such as 0.99")
 
 
-def resolved_kernel(kernel: Any) -> Any:
-    """Return the kernel object that a registered name stands for, or the object itself if it is one."""
+def resolved_kernel(kernel: Any, params: dict[str, Any] | None = None) -> Any:
+    """Return the kernel object that a registered name stands for, made with `params`, or the object itself."""
+    if params is not None and not isinstance(params, dict):
+        raise ValueError(f"kernel_params={params!r} is not valid: pass a dict of the kernel's parameters, or None")
     if isinstance(kernel, str):
-        return ms.get_kernel(kernel)
+        return ms.get_kernel(kernel, **(params or {}))
+    if params:
+        raise ValueError(f"kernel_params={params!r} are for a registered name: the kernel is an object already")
     missing = [name for name in _METHODS if not hasattr(kernel, name)]
     if not missing and not kernel.constant_diagonal and not hasattr(kernel, "self_term"):
         missing = ["self_term, which constant_diagonal=False asks for"]

@@ -76,6 +76,7 @@ class SymmetricProjectionKernel:
     name: ClassVar[str] = "symmetric-projection"
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = True
+    products_only: ClassVar[bool] = True
     positive_definite: ClassVar[bool] = True
     convex_in_output: ClassVar[bool] = True
 
@@ -123,7 +124,7 @@ class SymmetricProjectionKernel:
         return PackedModes(tuple(modes))
 
     def cross(self, P: PackedModes, Q: PackedModes) -> Array:
-        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)), in blocks of about 1 MiB."""
+        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)), in blocks of about half a MiB."""
         check_packed(PackedModes, P, Q)
         return pairwise(P, Q, _nothing, _mean_of_parts, _nothing)
 
@@ -187,6 +188,8 @@ def _mean_of_parts(P: PackedModes, Q: PackedModes, X: Array, W: Array) -> Array:
 def _weighted(modes: tuple[Array, Array], U: Array, Ct: Array, b: Array, beta: Array) -> tuple[float, Array, Array]:
     """Return the value and the gradients in the part of A and in U: Theorem 4 where Stein solves are divisions."""
     (a, W), (N, n, m) = modes, Ct.shape
+    if np.abs(a).max() >= 1:
+        raise ValueError("the point is unstable in this part of A: move it with manifold.nearest(point)")
     gain = 1 - np.abs(a) ** 2
     D = 1 / (1 - b.conj()[:, :, None] * a)
     G = (Ct.reshape(N * n, m) @ (U @ W)).reshape(N, n, n) * D  # conjugate transposes of the product matrices

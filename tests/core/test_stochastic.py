@@ -17,7 +17,7 @@ import manifoldseq as ms
 from manifoldseq import Status
 from manifoldseq.manifolds import BoundedDiagonal, Euclidean, Product, Stiefel
 from manifoldseq.objectives import FiniteTerms
-from manifoldseq.solvers import SGD, Adam, Cosine, Halving, InverseTime
+from manifoldseq.solvers import SGD, Adam, Cosine, Halving, InverseTime, StochasticPGD
 
 
 def summed(n: int, value: Any, gradient: Any) -> ms.Objective:
@@ -67,8 +67,9 @@ def watched(problem: ms.Problem) -> tuple[ms.Problem, list[np.ndarray]]:
         SGD(step_size=InverseTime(0.1, delay=50), momentum=0.0, average_from=200),
         Adam(step_size=Cosine(0.05, steps=600)),
         Adam(step_size=Cosine(0.05, steps=600), amsgrad=True),
+        StochasticPGD(rates=0.1, batch_size=32, step_size=InverseTime(1.0, delay=50)),
     ],
-    ids=["sgd", "sgd-averaged", "adam", "amsgrad"],
+    ids=["sgd", "sgd-averaged", "adam", "amsgrad", "pgd"],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_principal_components_against_the_closed_form(solver: Any, seed: int) -> None:
@@ -355,6 +356,7 @@ def test_an_objective_without_terms_is_refused(solver: str) -> None:
     ("solver", "options", "message"),
     [
         ("sgd", {"momentum": 1.0}, r"momentum must lie in \[0, 1\)"),
+        ("stochastic-pgd", {"rates": 0.0}, "StochasticPGD.*give a positive number, or one per factor"),
         ("sgd", {"step_size": -1}, "SGD.*step_size must be a number above zero"),
         ("sgd", {"batch_size": 0}, "batch_size must be a whole number"),
         ("sgd", {"clip": 0.0}, "clip must be a number above zero"),

@@ -36,6 +36,8 @@ def test_the_names():
         ("kernels", "chi2"),
         ("domains", "histograms"),
         ("models", "lds.mean"),
+        ("models", "lds.atom"),
+        ("models", "lds.mean-raw"),
         ("estimators", "lds-identifier"),
         ("estimators", "lds-kmeans"),
         ("datasets", "japanese-vowels"),

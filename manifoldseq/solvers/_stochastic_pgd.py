@@ -1,0 +1,73 @@
+"""Projected gradient descent on mini-batches: the stochastic version of Algorithm 1 of the LDS paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Point
+from ..linalg._tree import flatten, tree_map
+from ._base import Iterate, State
+from ._schedules import Schedule
+from ._stochastic import Stochastic
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticPGD(Stochastic):
+    """Steps of :class:`PGD` on mini-batches of a sum over data: Cayley and bound-normalized updates at given rates.
+
+    The stochastic version of Algorithm 1 of "Efficient Optimization for Linear Dynamical Systems" (2017): each step
+    moves every factor along its ``descent_curve`` for the gradient of one batch, scaled to the whole sum. Needs an
+    objective with ``terms``. There is no line search.
+
+    Parameters
+    ----------
+    step_size : float or Schedule
+        A factor of all rates; the paper halves them every 10 epochs, ``Halving(1.0, every=10 * batches)``.
+    rates : float or sequence of float
+        The rate τ, one number or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U).
+    batch_size : int
+        Data per step; every epoch visits all of them once, in seeded order; PGD-128 of the paper has 128.
+    clip, average_from, retraction, seed
+        As in :class:`SGD`; the retraction is not used.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> f = ms.finite_sum(lambda x, i: ((x - 1.0) ** 2).sum() * len(i) / 8, n=8)
+    >>> problem = ms.Problem(ms.manifolds.BoundedDiagonal(2, 0.5), f)
+    >>> solver = ms.solvers.StochasticPGD(rates=0.4, batch_size=2)
+    >>> ms.minimize(problem, np.zeros(2), solver=solver, stop=ms.MaxIterations(8), seed=0).x.tolist()
+    [0.5, 0.5]
+    """
+
+    step_size: float | Schedule = 1.0
+    rates: float | Sequence[float] = 0.1
+    batch_size: int = 128
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rates = np.atleast_1d(self.rates)
+        if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
+            raise ValueError(f"StochasticPGD(rates={self.rates!r}): give a positive number, or one per factor")
+
+    def begin(self, problem: Problem, x: Point) -> State:
+        """Return no memory, after a look at the number of rates."""
+        size, factors = np.size(self.rates), len(x) if isinstance(x, tuple) else 1
+        if size not in (1, factors):
+            raise ValueError(f"StochasticPGD(rates={self.rates!r}) has {size} rates, the point has {factors} factor(s)")
+        return {}
+
+    def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
+        """Move every factor along its descent curve."""
+        egrad = at.egrad
+        if self.clip is not None:
+            grad = flatten(problem.manifold.gradient(at.x, egrad))
+            shrink = min(1.0, self.clip / max(float(np.dot(grad, grad)) ** 0.5, np.finfo(float).tiny))
+            egrad = tree_map(lambda leaf: leaf * leaf.dtype.type(shrink), egrad)
+        steps = rate * np.atleast_1d(self.rates)
+        curve = problem.manifold.descent_curve(at.x, egrad)
+        return curve(float(steps[0]) if steps.size == 1 else steps.tolist()), memory

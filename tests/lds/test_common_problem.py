@@ -1,0 +1,246 @@
+"""The common problem (11), (12): weights of any sign, codes and atoms, raw coordinates, compression, Algorithm 1."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import manifoldseq as ms
+from manifoldseq_lds import SpanCompression, Systems, solve_common_problem
+from manifoldseq_lds._atom import atom_weights
+from manifoldseq_lds._systems import to_item
+
+NAMES = ["projection", "martin", "martin-rbf", "grassmann", "symmetric-projection", "binet-cauchy"]
+
+
+def copies(N=10, m=9, n=3, noise=0.3, seed=0):
+    """Return noisy copies of one system, with first states."""
+    rng = np.random.default_rng(seed)
+    A, C = rng.standard_normal((n, n)), rng.standard_normal((m, n))
+    A = A + noise * rng.standard_normal((N, n, n))
+    A *= (0.85 / np.linalg.norm(A, 2, axis=(1, 2)))[:, None, None]
+    C = np.linalg.qr(C + noise * rng.standard_normal((N, m, n)))[0]
+    return Systems(A, C, x1=1 + 0.1 * rng.standard_normal((N, n)))
+
+
+def build(name, data, **params):
+    return ms.get_model(name).build(data, **params)
+
+
+@pytest.mark.parametrize("model", ["lds.mean", "lds.atom", "lds.mean-raw"])
+@pytest.mark.parametrize("kernel", NAMES)
+def test_models_take_every_kernel_by_name(model, kernel):
+    problem = build(model, copies(6), kernel=kernel)
+    for start in problem.initializers:
+        x = problem.initializers[start](problem, np.random.default_rng(0))
+        assert problem.manifold.feasibility(x) < 1e-12 and np.isfinite(problem.objective.value(x))
+    ms.testing.check_gradient(problem, x).raise_for_failure()
+    first = problem.objective.value(problem.initializers["medoid"](problem, None))
+    assert ms.minimize(problem, stop=ms.MaxIterations(15)).fun <= first
+
+
+@pytest.mark.parametrize("model", ["lds.atom", "lds.mean-raw"])
+def test_conformance(model):
+    ms.testing.check_model(model).raise_for_failure()
+
+
+def test_weights_of_any_sign_are_the_weighted_row_of_the_kernel():
+    data, beta = copies(), np.random.default_rng(1).standard_normal(10)
+    problem = build("lds.atom", data, beta=beta)
+    kernel = ms.get_kernel("projection")
+    x = problem.manifold.random_point(np.random.default_rng(0))
+    row = kernel.cross(kernel.pack([to_item(x)]), kernel.pack(data))[0]
+    assert problem.objective.value(x) == pytest.approx(row @ beta, abs=1e-12)
+    assert not problem.objective.updates  # (12) is not concave in U where weights have both signs
+    assert [update.name for update in build("lds.atom", data, beta=-abs(beta)).objective.updates] == ["polar"]
+    singles = [problem.objective.terms.batch(np.array([i])).value(x) for i in range(10)]
+    assert np.mean(singles) == pytest.approx(problem.objective.value(x), abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["projection", "binet-cauchy"])
+def test_the_atom_problem_is_the_reconstruction_error_as_a_function_of_one_atom(kernel):
+    """(10) against (9): differences in half the mean squared residual in feature space, by Gram matrices."""
+    data, atoms, r = copies(), copies(4, seed=1), 2
+    if kernel == "projection":
+        data, atoms = Systems(data.A, data.C), Systems(atoms.A, atoms.C)
+    Z = np.random.default_rng(2).standard_normal((10, 4))
+    problem = build("lds.atom", data, codes=Z, atoms=atoms, atom=r, kernel=kernel)
+    k = ms.get_kernel(kernel)
+    P = k.pack(data)
+
+    def reconstruction(point):
+        items = list(atoms)
+        items[r] = to_item(point)
+        D = k.pack(items)
+        residuals = k.diag(P) - 2 * np.sum(Z * k.cross(P, D), axis=1) + np.einsum("ij,jk,ik->i", Z, k.cross(D, D), Z)
+        return residuals.mean() / 2
+
+    x, y = (problem.manifold.random_point(np.random.default_rng(seed)) for seed in (3, 4))
+    expected = reconstruction(x) - reconstruction(y)
+    assert problem.objective.value(x) - problem.objective.value(y) == pytest.approx(expected, abs=1e-11)
+    current = problem.initializers["current"](problem, None)
+    assert next(iter(problem.initializers)) == "current"
+    cross = k.cross(k.pack([to_item(current)]), k.pack(atoms))[0]
+    np.testing.assert_allclose(cross, k.cross(k.pack(atoms), k.pack(atoms))[r], rtol=1e-10, atol=1e-12)
+    ms.testing.check_gradient(problem).raise_for_failure()
+    again = pickle.loads(pickle.dumps(problem))
+    assert again.objective.value(x) == problem.objective.value(x)
+    weights, own = atom_weights(Z, r)
+    assert len(weights) == 10 + 3 and own == pytest.approx((Z[:, r] ** 2).sum() / 20)
+
+
+def test_bad_codes_and_weights_are_named():
+    data, atoms = copies(), copies(4, seed=1)
+    Z = np.ones((10, 4))
+    for params, match in (
+        ({"codes": Z}, "codes and atoms together"),
+        ({"codes": Z, "atoms": atoms, "beta": np.ones(10)}, "leave out beta"),
+        ({"codes": Z[:5], "atoms": atoms}, r"shape \(N, J\) = \(10, 4\)"),
+        ({"codes": Z, "atoms": atoms, "atom": 4}, "atom=4 is not one of the 4 atoms"),
+        ({"codes": Z, "atoms": list(atoms)}, "pass Systems"),
+        ({"codes": Z, "atoms": copies(4, m=8)}, "pass systems of the same size"),
+        ({"beta": np.ones(3)}, "one finite weight for each of the 10 systems"),
+        ({"kernel_params": {"steps": 3}}, "kernel 'projection' has no option 'steps'"),
+        ({"kernel_params": 3}, "pass a dict"),
+        ({"kernel": ms.get_kernel("martin"), "kernel_params": {"dtype": "float32"}}, "is an object already"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            build("lds.atom", data, **params)
+
+
+def test_kernel_params_reach_the_kernel():
+    data = copies()
+    x = build("lds.mean", data).manifold.random_point(np.random.default_rng(0))
+    value = build("lds.mean", data, kernel="grassmann", kernel_params={"n_steps": 2}).objective.value(x)
+    assert value == build("lds.mean", data, kernel=ms.get_kernel("grassmann", n_steps=2)).objective.value(x)
+    assert value != build("lds.mean", data, kernel="grassmann").objective.value(x)
+
+
+@pytest.mark.parametrize("kernel", ["projection", "grassmann", "symmetric-projection"])
+def test_polar_update_never_raises_a_sum_with_negative_weights(kernel):
+    data = copies(noise=1.0)
+    (update,) = build("lds.mean", data, kernel=kernel).objective.updates
+    problem = build("lds.mean", data, kernel=kernel)
+    for seed in range(5):
+        x = problem.manifold.random_point(np.random.default_rng(seed))
+        values = [problem.objective.value(x)]
+        for _ in range(40):
+            x = update.apply(x)
+            values.append(problem.objective.value(x))
+        assert np.diff(values).max() <= 1e-12 and values[-1] < values[0] - 0.01
+
+
+def test_raw_coordinates_have_the_same_objective_and_reach_the_same_mean():
+    data = copies(noise=0.1)
+    canonical, raw = build("lds.mean", data), build("lds.mean-raw", data)
+    x = canonical.manifold.random_point(np.random.default_rng(0))
+    assert raw.objective.value((x[0][:, None] * x[1], x[2])) == pytest.approx(canonical.objective.value(x), abs=1e-12)
+    assert raw.objective.value((1.2 * np.eye(3), x[2])) == np.inf
+    ms.testing.check_manifold(raw.manifold.factors[0]).raise_for_failure()
+    assert ms.minimize(raw).fun == pytest.approx(ms.minimize(canonical).fun, abs=1e-6)
+    assert raw.manifold.dim == canonical.manifold.dim + 3  # Remark 2: n (n - 1) / 2 more
+
+
+def test_compression_keeps_every_product_of_outputs():
+    data = copies(6, m=200)
+    span = SpanCompression.of(data)
+    assert span.factor is not None and span.systems.C.shape == (6, 18, 3)
+    np.testing.assert_allclose(
+        np.einsum("iab,jac->ijbc", span.systems.C, span.systems.C),
+        np.einsum("iab,jac->ijbc", data.C, data.C),
+        rtol=0,
+        atol=1e-13,
+    )
+    np.testing.assert_allclose(span.expand(span.systems.C), data.C, rtol=0, atol=1e-12)
+    U = np.linalg.qr(np.random.default_rng(0).standard_normal((200, 3)))[0]
+    with pytest.raises(ValueError, match="not in the span"):
+        span.coordinates(U)
+    wider = SpanCompression.of(data, U)
+    np.testing.assert_allclose(wider.expand(wider.coordinates(U)), U, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-5])
+def test_compression_of_duplicates_and_near_duplicates(noise):
+    """Exact duplicates lose their columns; near ones take the QR route, so that their small difference stays right."""
+    data = copies(3, m=100)
+    near = np.linalg.qr(data.C + noise * np.random.default_rng(1).standard_normal(data.C.shape))[0]
+    near *= np.sign(np.einsum("iab,iab->ib", near, data.C))[:, None, :]
+    span = SpanCompression.of(Systems(np.tile(data.A, (2, 1, 1)), np.concatenate([data.C, near])))
+    assert span.systems.n_outputs in ((9,) if noise == 0 else (9, 18))
+    back = span.expand(span.systems.C)
+    np.testing.assert_allclose(back, np.concatenate([data.C, near]), rtol=0, atol=1e-8 if noise == 1e-9 else 1e-12)
+    np.testing.assert_allclose(back.swapaxes(1, 2) @ back, np.broadcast_to(np.eye(3), (6, 3, 3)), atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", NAMES)
+@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+def test_iterates_in_the_span_are_those_without_compression(solver, kernel):
+    data = copies(5, m=150)
+    if kernel != "binet-cauchy":
+        data = Systems(data.A, data.C)
+    seen = {}
+    for compress in (False, True):
+        for n in (1, 5, 15):
+            result = solve_common_problem(
+                data, kernel=kernel, solver=solver, compress=compress, stop=ms.MaxIterations(n)
+            )
+            seen[compress, n] = result.x
+            assert np.abs(result.x[2].T @ result.x[2] - np.eye(3)).max() < 1e-11
+    for n in (1, 5, 15):
+        for a, b in zip(seen[False, n], seen[True, n], strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
+
+
+def test_a_given_start_is_part_of_the_span():
+    data, beta = copies(4, m=120), np.array([1.0, -2.0, 0.5, -1.0])
+    start = ms.manifolds.CanonicalLDS(120, 3).random_point(np.random.default_rng(0))
+    plain, within = (
+        solve_common_problem(data, beta, start=start, compress=compress, stop=ms.MaxIterations(10))
+        for compress in (False, True)
+    )
+    for a, b in zip(plain.x, within.x, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
+
+
+def test_compression_is_chosen_where_it_pays():
+    assert SpanCompression.pays(50, 20000, 10) and SpanCompression.pays(50, 2500, 10)
+    assert not SpanCompression.pays(50, 177, 10)  # the span is the whole space
+    assert not SpanCompression.pays(5000, 200000, 10)  # a basis of 50,000 columns costs more than the run
+    with pytest.raises(ValueError, match="choose True, False or 'auto'"):
+        solve_common_problem(copies(3), compress="yes")
+    gain = ms.kernel(lambda a, b: ((a[1] @ a[0] @ a[1].T) * (b[1] @ b[0] @ b[1].T)).sum())
+    with pytest.raises(ValueError, match="does not say that it depends on"):
+        solve_common_problem(copies(3), kernel=gain, compress=True)
+    data = Systems(copies(3).A, copies(3).C)
+    assert np.isfinite(solve_common_problem(data, kernel=gain, own=1.0, stop=ms.MaxIterations(2)).fun)
+
+
+def test_algorithm_1_as_printed_at_toolbox_scale_and_with_backtracking():
+    """The same rates on (8) and on half of it are two methods; backtracking never ends above its start."""
+    problem = build("lds.mean", copies(noise=0.8))
+    runs = {
+        "printed": {"step_size": (0.1, 0.1, 1.0), "backtracking": False},
+        "toolbox": {"step_size": (0.05, 0.05, 0.5), "backtracking": False},
+        "backtracking": {"step_size": (0.1, 0.1, 1.0)},
+    }
+    ends = {
+        name: ms.minimize(problem, solver="pgd", options=options, stop=ms.MaxIterations(60))
+        for name, options in runs.items()
+    }
+    assert np.diff(ends["backtracking"].history["fun"]).max() <= 0
+    half = ms.Problem(problem.manifold, 0.5 * problem.objective, problem.initializers)
+    same = ms.minimize(half, solver="pgd", options=runs["printed"], stop=ms.MaxIterations(60))
+    np.testing.assert_allclose(2 * same.history["fun"], ends["toolbox"].history["fun"], rtol=1e-9)
+    assert np.abs(ends["printed"].history["fun"] - ends["toolbox"].history["fun"]).max() > 1e-6
+
+
+@pytest.mark.parametrize("sign", ["negative", "mixed"])
+def test_stochastic_pgd_lowers_the_common_problem(sign):
+    data = copies(60, noise=0.8)
+    beta = np.full(60, -1 / 60) if sign == "negative" else np.where(np.arange(60) % 3, -1 / 60, 0.5 / 60)
+    problem = build("lds.atom", data, beta=beta)
+    options = {"batch_size": 20, "rates": (0.1, 0.1, 1.0), "step_size": ms.solvers.Halving(1.0, every=30)}
+    result = ms.minimize(problem, "random", solver="stochastic-pgd", options=options, stop=ms.MaxIterations(90), seed=0)
+    start = problem.initializers["random"](problem, np.random.default_rng(0))
+    assert result.fun < problem.objective.value(start) and problem.manifold.feasibility(result.x) < 1e-10
+    assert result.fun < 0.8 * ms.minimize(problem, seed=0).fun
