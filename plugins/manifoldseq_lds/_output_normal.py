@@ -21,7 +21,7 @@ Array = NDArray[np.floating]
 
 _TOLERANCE = 1e-15  # doubling stops when the norms of the powers bound what is left, relative to the sum
 _MAX_STEPS = 60
-_DIVERGED = 1e60
+_DIVERGED = 1e30
 _CHUNK_BYTES = 2**19  # one block of a doubling; three of them are touched per step, in the cache
 _TILE_ROWS = 32  # systems on the left side of a block
 _PANEL_CHUNKS = 16  # blocks of one task
