@@ -5,4 +5,10 @@ import sys
 from .._report import run_sections
 
 if __name__ == "__main__":
-    sys.exit(run_sections("benchmarks.lds", ("pairs", "mean", "epoch", "gradient", "purity"), __doc__))
+    sys.exit(
+        run_sections(
+            "benchmarks.lds",
+            ("pairs", "memory", "mean", "solvers", "compression", "epoch", "gradient", "purity"),
+            __doc__,
+        )
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._common import solve_common_problem
     from ._identification import LDSIdentifier
+    from ._kernel_matrix import LDSKernelMatrix
     from ._kmeans import LDSKMeans
     from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
     from ._span import SpanCompression
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "LDSIdentifier": "_identification",
     "LDSKMeans": "_kmeans",
+    "LDSKernelMatrix": "_kernel_matrix",
     "SpanCompression": "_span",
     "Systems": "_systems",
     "plot_kernel_matrix": "_plots",
@@ -28,6 +30,7 @@ _HOMES = {
 __all__ = [
     "LDSIdentifier",
     "LDSKMeans",
+    "LDSKernelMatrix",
     "SpanCompression",
     "Systems",
     "plot_kernel_matrix",

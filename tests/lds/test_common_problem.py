@@ -136,7 +136,10 @@ def test_raw_coordinates_have_the_same_objective_and_reach_the_same_mean():
     x = canonical.manifold.random_point(np.random.default_rng(0))
     assert raw.objective.value((x[0][:, None] * x[1], x[2])) == pytest.approx(canonical.objective.value(x), abs=1e-12)
     assert raw.objective.value((1.2 * np.eye(3), x[2])) == np.inf
-    ms.testing.check_manifold(raw.manifold.factors[0]).raise_for_failure()
+    transitions = raw.manifold.factors[0]
+    stepped = transitions.retract(np.eye(3) * 0.9, np.full((2, 3, 3), 0.5))  # a batch of steps out of the set
+    assert transitions.feasibility(np.eye(3) * 2) == pytest.approx(1.01)
+    np.testing.assert_allclose(np.abs(np.linalg.eigvals(stepped)).max(axis=1), 0.99, rtol=1e-12)
     assert ms.minimize(raw).fun == pytest.approx(ms.minimize(canonical).fun, abs=1e-6)
     assert raw.manifold.dim == canonical.manifold.dim + 3  # Remark 2: n (n - 1) / 2 more
 

@@ -1,0 +1,71 @@
+"""Kernels as functions of row numbers, as scikit-learn's estimators call them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._kernel_algebra import positive_definite, resolved
+
+
+class RowKernel:
+    """A kernel as scikit-learn's estimators call one: a function of arrays of row numbers of fixed items.
+
+    The items are packed once; ``kernel(X, Y)`` gives the values for the rows in X (N, 1) and Y (M, 1). So
+    ``SVC(kernel=RowKernel("projection", systems)).fit(rows, y)`` works with ``rows = np.arange(N)[:, None]``, in
+    cross-validation and grid searches too. A kernel that is not positive definite gets a warning.
+
+    Parameters
+    ----------
+    kernel : kernel object or registered name
+    items : items of the kernel
+    **params
+        Of a registered kernel.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> items = ms.hooks.get_domain("lds").example(np.random.default_rng(0))
+    >>> ms.objectives.RowKernel("projection", items)(np.array([[0]]), np.array([[0], [1]])).shape
+    (1, 2)
+    """
+
+    def __init__(self, kernel: Any, items: Any, **params: Any) -> None:
+        if params and not isinstance(kernel, str):
+            raise ValueError(f"{params} are for a registered name: the kernel is an object already")
+        (self.kernel,) = resolved((kernel,), params)
+        self.packed = self.kernel.pack(items)
+        warn_if_indefinite(self.kernel)
+
+    def __call__(self, X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
+        """Return k of the items of these row numbers, (N, M)."""
+        return self.kernel.cross(self.packed[_row_numbers(X)], self.packed[_row_numbers(Y)])
+
+    def __deepcopy__(self, memo: Any) -> RowKernel:
+        return self  # nothing in it changes: clones of an estimator share the packed items
+
+
+def warn_if_indefinite(kernel: Any) -> bool:
+    """Warn and return True if a kernel does not claim to be positive definite."""
+    if positive_definite(kernel):
+        return False
+    name = getattr(kernel, "name", type(kernel).__name__)
+    warnings.warn(
+        f"the kernel {name} is not positive definite: squared distances can be negative, and methods that ask for a "
+        f"positive semidefinite matrix may end in a local optimum",
+        stacklevel=3,
+    )
+    return True
+
+
+def _row_numbers(X: ArrayLike) -> NDArray[np.intp]:
+    rows = np.asarray(X)
+    if rows.ndim == 2 and rows.shape[1] == 1:
+        rows = rows[:, 0]
+    numbers = rows.astype(np.intp) if rows.ndim == 1 and rows.dtype.kind in "iuf" else None
+    if numbers is None or not np.array_equal(numbers, rows):
+        raise ValueError(f"rows have shape {rows.shape} and dtype {rows.dtype}: pass row numbers of shape (N, 1)")
+    return numbers
