@@ -51,4 +51,7 @@ def run(report: Report) -> None:
             target = 0.8 if name == "lbfgs" and values is best else None
             share = float(np.mean(gaps[:, k] <= 1e-6))
             report.row(f"{what}, {name}: share within 1e-6 of the best solver", share, ".2f", least=target)
-        report.note(f"{what}, median gap: " + ", ".join(f"{n} {g:.1e}" for n, g in zip(SOLVERS, np.median(gaps, 0))))
+        report.note(
+            f"{what}, median gap: "
+            + ", ".join(f"{n} {g:.1e}" for n, g in zip(SOLVERS, np.median(gaps, 0), strict=True))
+        )

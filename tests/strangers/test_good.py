@@ -30,6 +30,19 @@ assert np.allclose(np.diag(gram), kernel.diag(packed))
 assert np.linalg.eigvalsh(gram).min() > -1e-10
 """
 
+CLUSTERING = """
+import numpy as np, manifoldseq as ms
+from manifoldseq_lds import LDSKMeans, LDSKernelMatrix
+rng, t = np.random.default_rng(0), np.arange(40)[:, None]
+X = [np.cos(t * w + rng.uniform(0, 6) + np.arange(3)) for w in [0.2] * 4 + [0.9] * 4]
+model = LDSKMeans(2, n_states=2, kernel="acme-gain", inner_iter=1, max_iter=2, n_init=1, random_state=0).fit(X)
+kernel = ms.get_kernel("acme-gain")
+centres, data = kernel.pack(model.systems_), kernel.pack(LDSKernelMatrix(n_states=2).fit(X).systems_)
+squared = kernel.diag(data) + kernel.diag(centres)[:, None] - 2 * kernel.cross(centres, data)
+assert np.array_equal(model.labels_, squared.argmin(axis=0))
+assert LDSKernelMatrix("acme-gain", n_states=2).fit_transform(X).shape == (8, 8)
+"""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -39,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("code", [API, KERNEL], ids=["model", "kernel"])
+@pytest.mark.parametrize("code", [API, KERNEL, CLUSTERING], ids=["model", "kernel", "kernel by name"])
 def test_works_through_the_api(site: Path, code: str) -> None:
     script = f"import sys; sys.path[:0] = [{str(site)!r}]\n{code}"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
