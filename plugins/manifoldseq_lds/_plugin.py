@@ -120,6 +120,11 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         plots=("lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
     )
+    yield hooks.Estimator(
+        "lds-kernel-matrix",
+        factory="manifoldseq_lds._kernel_matrix:LDSKernelMatrix",
+        summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
+    )
 
 
 @ms.hookimpl

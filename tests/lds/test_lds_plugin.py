@@ -40,6 +40,7 @@ def test_the_names():
         ("models", "lds.mean-raw"),
         ("estimators", "lds-identifier"),
         ("estimators", "lds-kmeans"),
+        ("estimators", "lds-kernel-matrix"),
         ("datasets", "japanese-vowels"),
         ("datasets", "basic-motions"),
     }
