@@ -66,7 +66,7 @@ def run(report: Report) -> None:
             "gemm": lambda: matrix @ matrix,
             "bare product": lambda: np.matmul(atoms.Ct.reshape(-1, M), packed.Ct.reshape(-1, M).T, out=product),
             "bare doublings": doublings,
-            "pack": lambda: kernel.pack(data[:]),  # a new record: its packing is not kept
+            "pack": lambda: kernel.pack(Systems.trusted({"A": data.A, "C": data.C})),  # whose packing is not kept
             "pack loop": lambda: [inverse_gramian(A) for A in data.A[:SAMPLE]],
         }
     )
@@ -107,7 +107,7 @@ def run_large(report: Report, problems: ModuleType, matrix: np.ndarray) -> None:
             {
                 "ours": lambda packed=packed, atoms=atoms: kernel.cross(atoms, packed),
                 "gemm": lambda: matrix @ matrix,
-                "pack": lambda data=data: kernel.pack(data[:]),
+                "pack": lambda data=data: kernel.pack(Systems.trusted({"A": data.A, "C": data.C})),
             }
         )
         rate, ours = 2 * SIZE**3 / seconds["gemm"], seconds["ours"] / (number * J)

@@ -25,7 +25,7 @@ _DIVERGED = 1e30
 _CHUNK_BYTES = 2**19  # one block of a doubling; three of them are touched per step, in the cache
 _TILE_ROWS = 32  # systems on the left side of a block
 _PANEL_CHUNKS = 16  # blocks of one task
-_PACK_BYTES = 2**25  # systems are packed in portions of this size
+_PACK_BYTES = 2**22  # systems are packed in portions of this size, in the cache
 
 
 @dataclass(frozen=True, eq=False)
