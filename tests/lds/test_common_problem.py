@@ -89,6 +89,26 @@ def test_the_atom_problem_is_the_reconstruction_error_as_a_function_of_one_atom(
     assert len(weights) == 10 + 3 and own == pytest.approx((Z[:, r] ** 2).sum() / 20)
 
 
+@pytest.mark.parametrize("kernel", ["binet-cauchy", "martin", "grassmann"])
+def test_the_mean_problem_is_the_mean_squared_distance(kernel):
+    """(7): k(S, S) enters it where it varies, as for Binet-Cauchy, and only there."""
+    data, k = copies(), ms.get_kernel(kernel)
+    data = data if kernel == "binet-cauchy" else Systems(data.A, data.C)
+    problem = build("lds.mean", data, kernel=kernel)
+    P = k.pack(data)
+
+    def squared(point):
+        own = k.pack([to_item(point)])
+        return np.mean(k.diag(P) + k.diag(own) - 2 * k.cross(own, P)[0])
+
+    x, y = (problem.manifold.random_point(np.random.default_rng(seed)) for seed in (3, 4))
+    assert problem.objective.value(x) - problem.objective.value(y) == pytest.approx(squared(x) - squared(y), abs=1e-11)
+    medoid = problem.objective.value(problem.initializers["medoid"](problem, None))
+    K = k.cross(P, P)
+    best = (k.diag(P) * (not k.constant_diagonal) - 2 * K.mean(axis=1)).min()
+    assert medoid == pytest.approx(best, rel=1e-9, abs=1e-11)
+
+
 def test_bad_codes_and_weights_are_named():
     data, atoms = copies(), copies(4, seed=1)
     Z = np.ones((10, 4))
