@@ -20,6 +20,8 @@ MADE = {
     "sum of others": SumKernel((BINET, ms.get_kernel("binet-cauchy"))),
     "product": ProductKernel(("projection", "martin", "grassmann")),
     "product of others": ProductKernel((BINET, BINET)),
+    "sum of constant and varying diagonals": SumKernel((BINET, NormalizedKernel(BINET)), weights=(0.1, 2.0)),
+    "product of constant and varying diagonals": ProductKernel((NormalizedKernel(BINET), BINET)),
     "normalized": NormalizedKernel("projection"),
     "normalized other": NormalizedKernel(BINET),
     "rbf": RBFKernel("projection", scale=2.0),
