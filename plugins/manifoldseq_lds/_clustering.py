@@ -1,7 +1,7 @@
-"""k-means in the feature space of a kernel: starts, assignment, centre rules and repair, as one pure step."""
+"""k-means in the feature space of a kernel: starts, assignment and repair, as one pure step."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.execution import map_ordered
 
-from ._mean import canonical_form, mean_objective, medoid_row
+from ._centres import ExactMean
+from ._mean import canonical_form, medoid_row
 from ._systems import Systems, to_item
 
 Array = NDArray[np.float64]
@@ -37,7 +38,8 @@ class Clustering:
     systems : Systems
         With exactly the fields that the kernel's items have.
     n_clusters : int
-    mean : {"exact", "toolbox", "medoid"}
+    rule : callable
+        ``rule(task, centre, rows, inner) -> (centre, evaluations)``, see `_centres`.
     solver : str or solver
         For the exact mean.
     inner_iter : int
@@ -50,7 +52,7 @@ class Clustering:
     manifold: Any
     systems: Systems
     n_clusters: int
-    mean: str
+    rule: Any
     solver: Any
     inner_iter: int
     packed: Any
@@ -60,13 +62,13 @@ class Clustering:
         """Return the state that k-means begins with, and its measures."""
         labels, rows = None, None
         if isinstance(init, Systems):
-            centres = self._canonical(init)
+            centres = self.canonical(init)
         else:
             if isinstance(init, str) and init == "k-means++":
                 rows = self._spread_rows(rng)
             else:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
-                rows = np.array([self._medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
+                rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
             centres = self._points(rows)
         return self._assigned(centres, {"start": number, "inner": self.inner_iter, "labels": None}, labels)
 
@@ -74,11 +76,10 @@ class Clustering:
         """Return the state after one epoch: every centre updated, every system assigned."""
         members = [np.flatnonzero(state["labels"] == k) for k in range(self.n_clusters)]
         old = state["x"]
-        rule = self._rule(state["inner"])
 
         def update(k: int) -> tuple[Point, float]:
             centre = tuple(leaf[k] for leaf in old)
-            return rule(centre, members[k]) if len(members[k]) else (centre, 0.0)
+            return self.rule(self, centre, members[k], state["inner"]) if len(members[k]) else (centre, 0.0)
 
         updated = map_ordered(update, range(self.n_clusters))
         centres = tuple(np.stack([point[i] for point, _ in updated]) for i in range(len(old)))
@@ -121,13 +122,31 @@ class Clustering:
             labels[i] = k
         return centres, labels, values, squared
 
-    def _points(self, rows: Any) -> Point:
-        return self._canonical(self.systems[np.asarray(rows)])
+    def point(self, row: int) -> Point:
+        """Return one system as a point."""
+        return tuple(leaf[0] for leaf in self._points([row]))
 
-    def _canonical(self, systems: Systems) -> Point:
+    def medoid(self, rows: Labels) -> int:
+        """Return the row of the member with the least sum of squared distances to the members."""
+        return int(rows[medoid_row(self.kernel, self.packed[rows])])
+
+    @cached_property
+    def martin(self) -> Any:
+        """The Martin kernel."""
+        return ms.get_kernel("martin")
+
+    @cached_property
+    def martin_packed(self) -> Any:
+        """The systems as the Martin kernel packs them."""
+        return self.martin.pack(Systems.trusted({"A": self.systems.A, "C": self.systems.C}))
+
+    def _points(self, rows: Any) -> Point:
+        return self.canonical(self.systems[np.asarray(rows)])
+
+    def canonical(self, systems: Systems) -> Point:
         """Return systems as stacked points (lam, V, U) or (lam, V, U, x1), within the bound for the exact mean."""
         form = canonical_form(systems.A, systems.C, systems.x1)
-        return self.manifold.nearest(form) if self.mean == "exact" else form
+        return self.manifold.nearest(form) if isinstance(self.rule, ExactMean) else form
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
         """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
@@ -149,37 +168,6 @@ class Clustering:
     def _squared_to(self, rows: Any) -> Array:
         cross = self.kernel.cross(self.packed[np.asarray(rows)], self.packed)
         return np.maximum(self.self_values + self.self_values[rows, None] - 2 * cross, 0.0)
-
-    def _medoid(self, rows: Labels) -> int:
-        """Return the row of the member with the least sum of squared distances to the members."""
-        return int(rows[medoid_row(self.kernel, self.packed[rows])])
-
-    def _rule(self, inner: int) -> Callable[[Point, Labels], tuple[Point, float]]:
-        """Return ``update(centre, rows) -> (centre, evaluations)`` for one cluster."""
-        if self.mean == "exact":
-            return lambda centre, rows: self._solved(centre, rows, inner)
-        if self.mean == "toolbox":
-            return self._toolbox_steps
-        return lambda centre, rows: (tuple(leaf[0] for leaf in self._points([self._medoid(rows)])), 0.0)
-
-    def _solved(self, centre: Point, rows: Labels, inner: int) -> tuple[Point, float]:
-        """Descend on the mean problem (7), (8) of the members from the present centre."""
-        problem = ms.Problem(self.manifold, mean_objective(self.kernel, self.packed[rows]))
-        result = ms.minimize(problem, centre, solver=self.solver, stop=ms.MaxIterations(inner))
-        if result.status is ms.Status.INTERRUPTED:
-            raise KeyboardInterrupt  # the outer loop ends with its last complete state
-        return result.x, result.nfev
-
-    def _toolbox_steps(self, centre: Point, rows: Labels) -> tuple[Point, float]:
-        """Five steps of Algorithm 1 as the authors' toolbox takes them: on -(1/N) sum k, lam rescaled as a whole."""
-        members, beta = self.packed[rows], np.full(len(rows), -1 / len(rows))
-        lam, V, U = centre
-        for _ in range(5):
-            _, (g_lam, g_V, g_U) = self.kernel.weighted((lam, V, U), members, beta)
-            lam = lam - 0.1 * g_lam
-            lam = lam * (0.999 / max(0.999, np.abs(lam).max()))
-            V, U = ms.linalg.cayley(V, g_V, 0.1), ms.linalg.cayley(U, g_U, 1.0)
-        return (lam, V, U), 5.0
 
 
 def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) -> tuple[Array, Array]:

@@ -125,6 +125,16 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         factory="manifoldseq_lds._kernel_matrix:LDSKernelMatrix",
         summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
     )
+    yield hooks.Estimator(
+        "lds-spectral",
+        factory="manifoldseq_lds._spectral:LDSSpectralClustering",
+        summary="Spectral clustering of sequences on a kernel of their linear dynamical systems",
+    )
+    yield hooks.Estimator(
+        "lds-neighbors",
+        factory="manifoldseq_lds._neighbors:LDSNeighbors",
+        summary="The sequences whose linear dynamical systems are nearest, and scores of outliers",
+    )
 
 
 @ms.hookimpl

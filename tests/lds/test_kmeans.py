@@ -509,7 +509,7 @@ BAD = {
     "epochs": ({"max_iter": 1.5}, X4, "max_iter=1.5 is not valid"),
     "tolerance": ({"tol": -1}, X4, "tol=-1 is not valid"),
     "bound": ({"bound": 1}, X4, "bound=1 is not valid"),
-    "mean": ({"mean": "average"}, X4, "mean='average' is not known: choose 'exact', 'toolbox', 'medoid'"),
+    "mean": ({"mean": "average"}, X4, "mean='average' is not known: choose 'exact', 'printed', 'toolbox'"),
     "init": ({"init": "random"}, X4, "init='random' is not known: choose 'k-means++', 'medoid'"),
     "short labels": ({"init": [0, 1]}, X4, "init must be"),
     "missing label": ({"init": [0, 0, 2, 2]}, X4, "init must assign a sequence to each of the clusters 0 to 2"),

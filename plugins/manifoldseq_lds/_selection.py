@@ -1,0 +1,188 @@
+"""Settings of a clustering chosen without labels, by how well two halves of the data agree (Lange et al. 2004)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import ParameterGrid
+
+from manifoldseq.estimators import random_generator
+from manifoldseq.execution import map_ordered
+from manifoldseq.report import line_style, prepared_axes
+
+from ._systems import Systems
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusteringChoice:
+    """What `choose_clustering` found.
+
+    Attributes
+    ----------
+    params : list of dict
+        The settings of the grid.
+    stability : ndarray of shape (len(params),)
+        Mean agreement of two halves, an adjusted Rand index: 1 is perfect, 0 chance.
+    error : ndarray of shape (len(params),)
+        Standard errors.
+    best : int
+        The chosen row: of the settings within one standard error of the highest stability those with the most
+        clusters, and of these the most stable one.
+    """
+
+    params: list[dict[str, Any]]
+    stability: Array
+    error: Array
+
+    @property
+    def best(self) -> int:
+        top = int(self.stability.argmax())
+        good = np.flatnonzero(self.stability >= self.stability[top] - self.error[top])
+        clusters = np.array([self.params[i].get("n_clusters", 0) for i in good])
+        good = good[clusters == clusters.max()]
+        return int(good[self.stability[good].argmax()])
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The chosen settings, for ``estimator.set_params(**choice.best_params)``."""
+        return dict(self.params[self.best])
+
+    def __str__(self) -> str:
+        rows = [
+            f"{'>' if i == self.best else ' '} {value:6.3f} ± {error:.3f}  "
+            + ", ".join(f"{name}={one!r}" for name, one in params.items())
+            for i, (params, value, error) in enumerate(zip(self.params, self.stability, self.error, strict=True))
+        ]
+        return "\n".join(["  stability        settings", *rows])
+
+
+def choose_clustering(
+    estimator: Any, X: Any, grid: Mapping[str, Sequence[Any]], *, n_splits: int = 10, random_state: Any = None
+) -> ClusteringChoice:
+    """Choose settings of a clustering, such as `n_states` and `n_clusters`, without labels.
+
+    The data are cut into random halves, the same for all settings. Each half is clustered by itself; what the clusters
+    of one half say about the other is compared with the other's own clusters by the adjusted Rand index, which chance
+    and the number of clusters do not raise. Settings under which the halves find the same groups are kept (Lange, Roth,
+    Braun and Buhmann 2004). See `ClusteringChoice` for the rule.
+
+    Parameters
+    ----------
+    estimator : LDSKMeans
+        Or any clustering with ``fit``, ``labels_`` and ``predict``. An integer `random_state` of its own gives all
+        fits the same seed; with None each fit is given its own, drawn from `random_state`.
+    X : list of array-like of shape (T_i, d), or Systems
+    grid : dict of str to sequence
+        Names of settings and what to try.
+    n_splits : int
+        Pairs of halves, at least 2.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Returns
+    -------
+    ClusteringChoice
+
+    Raises
+    ------
+    ValueError
+        If the grid is empty or has unknown names, or the halves are too small for a number of clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_lds import LDSKMeans
+    >>> rng, t = np.random.default_rng(0), np.arange(40)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2, 0.9] * 6]
+    >>> choice = choose_clustering(LDSKMeans(n_states=2), X, {"n_clusters": [2, 3]}, n_splits=3, random_state=0)
+    >>> choice.best_params
+    {'n_clusters': 2}
+    """
+    if not isinstance(n_splits, int) or isinstance(n_splits, bool) or n_splits < 2:
+        raise ValueError(f"n_splits={n_splits!r} is not valid: pass a whole number of at least 2")
+    known = estimator.get_params(deep=False)
+    for name, values in grid.items():
+        if name not in known:
+            raise ValueError(f"the grid has {name!r}, but {type(estimator).__name__} has no such parameter")
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+            raise ValueError(f"the grid has {name}={values!r}: pass a list of values to try")
+    if not grid:
+        raise ValueError("the grid is empty: pass for example {'n_states': [3, 5], 'n_clusters': [2, 3, 4]}")
+    params = [dict(one) for one in ParameterGrid(dict(grid))]
+    rng, N = random_generator(random_state), len(X)
+    largest = max(one.get("n_clusters", known.get("n_clusters", 1)) for one in params)
+    if N // 2 < largest:
+        raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
+    splits = [(rng.permutation(N), rng.integers(2**31, size=2)) for _ in range(n_splits)]
+
+    def agreement(task: tuple[dict[str, Any], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> float:
+        settings, (order, seeds) = task
+        halves = [_rows(X, order[: N // 2]), _rows(X, order[N // 2 :])]
+        models = []
+        for half, seed in zip(halves, seeds, strict=True):
+            model = clone(estimator).set_params(**settings)
+            if known.get("random_state", 0) is None:
+                model.set_params(random_state=int(seed))
+            models.append(model.fit(half))
+        pairs = ((0, 1), (1, 0))
+        return float(np.mean([adjusted_rand_score(models[b].labels_, models[a].predict(halves[b])) for a, b in pairs]))
+
+    found = map_ordered(agreement, [(one, split) for one in params for split in splits])
+    values = np.array(list(found)).reshape(len(params), n_splits)
+    return ClusteringChoice(params, values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n_splits))
+
+
+def plot_choice(choice: ClusteringChoice, ax: "Axes | None" = None) -> "Axes":
+    """Plot the stability of settings, with standard errors; the chosen one is ringed.
+
+    Parameters
+    ----------
+    choice : ClusteringChoice
+    ax : matplotlib.axes.Axes, optional
+        By default those of a new pyplot figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The setting with the most values runs along the axis, the others are lines.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> choice = ClusteringChoice([{"n_clusters": 2}, {"n_clusters": 3}], np.array([0.9, 0.4]), np.array([0.1, 0.1]))
+    >>> figure, ax = plt.subplots()
+    >>> plot_choice(choice, ax).get_xlabel()
+    'n_clusters'
+    >>> plt.close(figure)
+    """
+    ax = prepared_axes(ax)
+    values = {name: sorted({one[name] for one in choice.params}) for name in choice.params[0]}
+    along = max(values, key=lambda name: (len(values[name]), name == "n_clusters"))
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for i, one in enumerate(choice.params):
+        groups.setdefault(tuple((name, one[name]) for name in values if name != along), []).append(i)
+    for series, (others, rows) in enumerate(groups.items()):
+        rows = sorted(rows, key=lambda i: choice.params[i][along])
+        x = [choice.params[i][along] for i in rows]
+        label = ", ".join(f"{name}={value}" for name, value in others)
+        ax.errorbar(x, choice.stability[rows], choice.error[rows], capsize=2, label=label, **line_style(series, len(x)))
+    chosen = choice.params[choice.best][along]
+    ring = {"marker": "o", "markersize": 13, "fillstyle": "none", "color": line_style(None)["color"]}
+    ax.plot(chosen, choice.stability[choice.best], linestyle="", label="chosen", **ring)
+    ax.set(xlabel=along, ylabel="agreement of two halves", ylim=(min(0.0, float(choice.stability.min())) - 0.03, 1.03))
+    if all(isinstance(value, int | np.integer) for value in values[along]):
+        ax.set_xticks(values[along])
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _rows(X: Any, rows: NDArray[np.int64]) -> Any:
+    return X[rows] if isinstance(X, Systems | np.ndarray) else [X[i] for i in rows]
