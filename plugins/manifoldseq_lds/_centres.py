@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 
 from ._alignment import ROTATIONS, aligning_rotations
-from ._mean import canonical_form, mean_objective
+from ._mean import canonical_form
 from ._subspaces import subspace_mean
+from ._weighted import weighted_mean
 
 if TYPE_CHECKING:
     from ._clustering import Clustering
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Point = tuple[Array, ...]
 Rows = NDArray[np.int64]
+
+_FIRST_RATE = 0.1
+"""Of (Lambda, V), on (8): what the paper takes."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,42 @@ class ExactMean:
 
     def __call__(self, task: Clustering, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the new centre of the members `rows`, and the evaluations spent."""
-        problem = ms.Problem(task.manifold, mean_objective(task.kernel, task.packed[rows]))
-        result = ms.minimize(problem, centre, solver=task.solver, stop=ms.MaxIterations(inner))
-        if result.status is ms.Status.INTERRUPTED:
-            raise KeyboardInterrupt  # the outer loop ends with its last complete state
-        return result.x, result.nfev
+        return descended(task, centre, task.packed[rows], np.full(len(rows), -2 / len(rows)), inner)
+
+
+def descended(task: Clustering, centre: Point, packed: Any, beta: Array, inner: int) -> tuple[Point, float]:
+    """Return a point that is no worse than a centre for ``sum_i beta_i k(S, S_i)``, and the evaluations spent.
+
+    beta is negative; a kernel whose k(S, S) is not constant adds it, as in (7).
+    """
+    kernel = task.kernel
+    if task.solver == "auto" and getattr(kernel, "convex_in_output", False) and kernel.constant_diagonal:
+        return _polar_steps(kernel, centre, packed, beta, inner, task.manifold.factors[0].bound)
+    solver = "lbfgs" if task.solver == "auto" else task.solver
+    problem = ms.Problem(task.manifold, weighted_mean(kernel, packed, beta))
+    result = ms.minimize(problem, centre, solver=solver, stop=ms.MaxIterations(inner))
+    if result.status is ms.Status.INTERRUPTED:
+        raise KeyboardInterrupt  # the outer loop ends with its last complete state
+    return result.x, result.nfev
+
+
+def _polar_steps(kernel: Any, centre: Point, packed: Any, beta: Array, inner: int, bound: float) -> tuple[Point, float]:
+    """Take steps of one evaluation each: U to the polar factor of minus its gradient, (Lambda, V) down its own.
+
+    The objective is concave and quadratic in U, so that the first alone never raises it; the rate of the second grows
+    with every success. A step that raises the objective is taken again from the best point with a smaller rate.
+    """
+    rate = _FIRST_RATE
+    value, gradient = kernel.weighted(centre, packed, beta)
+    for _ in range(inner):
+        (lam, V, _), (g_lam, g_V, g_U) = centre, gradient
+        trial = np.clip(lam - rate * g_lam, -bound, bound), ms.linalg.cayley(V, g_V, rate), ms.linalg.polar(-g_U)
+        trial_value, trial_gradient = kernel.weighted(trial, packed, beta)
+        if trial_value <= value:
+            centre, value, gradient, rate = trial, trial_value, trial_gradient, 2 * rate
+        else:
+            rate /= 4
+    return centre, inner + 1.0
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from manifoldseq.execution import map_ordered
 
 from ._centres import ExactMean
 from ._mean import canonical_form, medoid_row
+from ._relocation import relocated
 from ._systems import Systems, to_item
 
 Array = NDArray[np.float64]
@@ -21,7 +22,7 @@ State = dict[str, Any]
 
 _SETTLED = 0.01
 """The assignment settles when at most this fraction of the systems has moved; the inner iterations then double."""
-_MOST_INNER = 20
+_MOST_INNER = 8
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
 
@@ -46,6 +47,8 @@ class Clustering:
         Its iterations per centre and epoch while the assignment moves.
     packed, self_values
         The systems as the kernel packs them, and k(x, x) of each.
+    relocate : bool
+        Whether centres may move to other clusters once the assignment has settled.
     """
 
     kernel: Any
@@ -57,6 +60,7 @@ class Clustering:
     inner_iter: int
     packed: Any
     self_values: Array
+    relocate: bool = False
 
     def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
         """Return the state that k-means begins with, and its measures."""
@@ -70,7 +74,7 @@ class Clustering:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
                 rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
             centres = self._points(rows)
-        return self._assigned(centres, {"start": number, "inner": self.inner_iter, "labels": None}, labels)
+        return self._assigned(centres, {"start": number, "inner": self.inner_iter, "labels": None, "tried": 0}, labels)
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state after one epoch: every centre updated, every system assigned."""
@@ -90,13 +94,19 @@ class Clustering:
         self, centres: Point, state: State, labels: Labels | None, spent: float = 0.0
     ) -> tuple[State, ms.Measures]:
         """Return the state with these centres and labels, by default those of the nearest centres, and its measures."""
-        values, squared = distances(self.kernel, as_systems(centres), self.packed, self.self_values)
+        values, squared = self.distances(centres)
         everyone = np.arange(len(self.systems))
         if labels is None:
             centres, labels, values, squared = self._repaired(centres, squared.argmin(axis=0), values, squared)
         moved = len(everyone) if state["labels"] is None else int(np.count_nonzero(labels != state["labels"]))
+        tried = state["tried"]
+        if self.relocate and state["labels"] is not None and moved <= _SETTLED * len(everyone):
+            found = relocated(self, centres, labels, values, squared, tried)
+            centres, labels, values, squared = found or (centres, labels, values, squared)
+            tried = 0 if found else tried + 1
         inner = state["inner"] * 2 if moved <= _SETTLED * len(everyone) else state["inner"]
-        state = {"start": state["start"], "x": centres, "labels": labels, "inner": min(inner, _MOST_INNER)}
+        inner = min(inner, max(_MOST_INNER, self.inner_iter))
+        state = {"start": state["start"], "x": centres, "labels": labels, "inner": inner, "tried": tried}
         return state, ms.Measures(
             fun=float(squared[labels, everyone].mean()),
             evaluations=ms.Evaluations(spent, spent),
@@ -115,12 +125,23 @@ class Clustering:
             own = squared[labels, np.arange(len(labels))]
             i = int(np.where(sizes[labels] > 1, own, -1.0).argmax())
             centre = self._points([i])
-            row_values, row = distances(self.kernel, as_systems(centre), self.packed, self.self_values)
+            row_values, row = self.distances(centre)
             centres = tuple(_with_row(leaf, k, new[0]) for leaf, new in zip(centres, centre, strict=True))
             values, squared = _with_row(values, k, row_values[0]), _with_row(squared, k, row[0])
             labels = np.where(row[0] < own - _EQUAL * self.self_values, k, labels)
             labels[i] = k
         return centres, labels, values, squared
+
+    def distances(self, centres: Point, rows: Labels | None = None) -> tuple[Array, Array]:
+        """Return kernel values and squared distances from stacked centres to all systems, or to some."""
+        packed, own = (self.packed, self.self_values) if rows is None else (self.packed[rows], self.self_values[rows])
+        return distances(self.kernel, as_systems(centres), packed, own)
+
+    def squared_to(self, rows: Any, others: Any = slice(None)) -> Array:
+        """Return the squared distances from some systems to all, or to others."""
+        rows = np.asarray(rows)
+        cross = self.kernel.cross(self.packed[rows], self.packed[others])
+        return np.maximum(self.self_values[others] + self.self_values[rows, None] - 2 * cross, 0.0)
 
     def point(self, row: int) -> Point:
         """Return one system as a point."""
@@ -152,22 +173,18 @@ class Clustering:
         """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
         trials = 2 + int(np.log(self.n_clusters))
         rows = [int(rng.integers(len(self.systems)))]
-        closest = self._squared_to(rows)[0]
+        closest = self.squared_to(rows)[0]
         while len(rows) < self.n_clusters:
             weights = closest.copy()
             weights[rows] = 0.0
             if weights.sum() <= 0:  # all others coincide with a chosen one
                 weights = np.isin(np.arange(len(weights)), rows, invert=True).astype(float)
             candidates = rng.choice(len(weights), size=trials, p=weights / weights.sum())
-            nearer = np.minimum(closest, self._squared_to(candidates))
+            nearer = np.minimum(closest, self.squared_to(candidates))
             best = int(nearer.sum(axis=1).argmin())
             rows.append(int(candidates[best]))
             closest = nearer[best]
         return np.array(rows)
-
-    def _squared_to(self, rows: Any) -> Array:
-        cross = self.kernel.cross(self.packed[np.asarray(rows)], self.packed)
-        return np.maximum(self.self_values + self.self_values[rows, None] - 2 * cross, 0.0)
 
 
 def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) -> tuple[Array, Array]:

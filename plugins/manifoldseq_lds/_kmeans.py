@@ -47,9 +47,11 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         which do not descend on the objective: ``"align"``, ``"mds"`` and ``"grass"``, see `AlignMean`, `MDSMean` and
         `GrassMean`. ``"printed"``, ``"toolbox"``, ``"align"`` and ``"grass"`` ask for a kernel on (A, C).
     solver : str or solver
-        Solver of the exact mean.
+        Solver of the exact mean. ``"auto"``: for a kernel that is ``convex_in_output``, such as the projection kernel,
+        steps that minorize and maximize in the outputs and descend in (Lambda, V), one evaluation each; ``"lbfgs"``
+        for the others.
     inner_iter : int
-        Its iterations per centre and epoch; they double each time the assignment has settled.
+        Its iterations per centre and epoch; they double each time the assignment has settled, to at most 8.
     init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems
         ``"k-means++"`` chooses spread systems greedily, ``"medoid"`` the medoids of a random assignment (the authors'
         start). An assignment starts from its medoids, K systems from themselves; then `n_init` is one.
@@ -59,6 +61,9 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         Epochs per start.
     tol : float
         A start ends when the mean squared distance changes by at most ``tol * max(1, itself)`` in an epoch.
+    relocate : bool
+        With ``mean="exact"``, once the assignment has settled: dissolve a cluster if its centre lowers the objective
+        more in the midst of another one.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
@@ -116,12 +121,13 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         delay: int = 1,
         stabilizer: str | None = "SN",
         mean: str = "exact",
-        solver: Any = "lbfgs",
-        inner_iter: int = 3,
+        solver: Any = "auto",
+        inner_iter: int = 4,
         init: Any = "k-means++",
         n_init: int = 4,
         max_iter: int = 50,
         tol: float = 1e-4,
+        relocate: bool = True,
         random_state: Any = None,
         bound: float = 0.99,
     ) -> None:
@@ -139,6 +145,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.relocate = relocate
         self.random_state = random_state
         self.bound = bound
 
@@ -334,4 +341,5 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             self.inner_iter,
             packed,
             kernel.diag(packed),
+            self.relocate and isinstance(rule, ExactMean),
         )

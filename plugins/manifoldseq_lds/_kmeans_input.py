@@ -14,7 +14,7 @@ import manifoldseq as ms
 from ._centres import resolved_rule
 from ._clustering import Clustering
 from ._sequence_input import identifier_of
-from ._settings import check_solver, check_whole, resolved_kernel
+from ._settings import check_solver, check_switches, check_whole, resolved_kernel
 from ._systems import Systems
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ def check_parameters(estimator: "LDSKMeans") -> None:
     check_whole(estimator, "n_clusters", "n_init", "max_iter", "inner_iter")
     identifier_of(estimator).check_settings()
     resolved_kernel(estimator.kernel)
-    check_solver(estimator.solver)
+    check_switches(estimator, "relocate")
+    if estimator.solver != "auto":
+        check_solver(estimator.solver)
     resolved_rule(estimator.mean)
     if isinstance(estimator.init, str) and estimator.init not in INITS:
         raise ValueError(
@@ -77,6 +79,8 @@ def marked_store(
     random_state = estimator.random_state
     seed = random_state if isinstance(random_state, Integral) else type(random_state).__name__
     start = init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()
-    settings = [getattr(estimator, name) for name in ("n_clusters", "mean", "solver", "inner_iter", "bound")]
+    settings = [
+        getattr(estimator, name) for name in ("n_clusters", "mean", "solver", "inner_iter", "relocate", "bound")
+    ]
     digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr([*settings, seed, start, values])).encode())
     return dataclasses.replace(store, fingerprint=digest.hexdigest())
