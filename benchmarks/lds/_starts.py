@@ -43,9 +43,7 @@ def run(report: Report) -> None:
 
 def _fit(systems: Systems, K: int, labels: np.ndarray, mean: str) -> tuple[LDSKMeans, float]:
     bound = 0.999 if mean == "toolbox" else 0.99
-    model = LDSKMeans(
-        K, n_states=systems.n_states, mean=mean, init=labels, max_iter=EPOCHS, tol=TOLERANCE, bound=bound
-    )
+    model = LDSKMeans(K, n_states=systems.n_states, mean=mean, init=labels, max_iter=EPOCHS, tol=TOLERANCE, bound=bound)
     start = time.process_time()
     model.fit(systems)
     return model, (time.process_time() - start) / model.n_iter_
