@@ -16,8 +16,8 @@ Point = tuple[Array, ...]
 
 _CANDIDATES = 200
 """Members that may become the second centre of a split cluster."""
-_ROUNDS = 1
 _INNER = 3
+"""Iterations for both centres of a split cluster."""
 
 
 def relocated(
@@ -60,16 +60,17 @@ def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[P
     some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _CANDIDATES)).astype(int))]
     gains = np.maximum(own - task.squared_to(some, rows), 0.0).sum(axis=1)
     pair = (task.point(int(some[gains.argmax()])), centre)
-    for step in range(_ROUNDS + 1):
-        stacked = tuple(np.stack(parts) for parts in zip(*pair, strict=True))
-        near = task.distances(stacked, rows)[1]
-        side = near.argmin(axis=0)
-        if step < _ROUNDS:
-            pair = tuple(
-                task.rule(task, point, rows[side == i], _INNER)[0] if (side == i).any() else point
-                for i, point in enumerate(pair)
-            )
-    return stacked, float(near.min(axis=0).sum())
+    side = task.distances(_stacked(pair), rows)[1].argmin(axis=0)
+    pair = tuple(
+        task.rule(task, point, rows[side == i], _INNER)[0] if (side == i).any() else point
+        for i, point in enumerate(pair)
+    )
+    fitted = _stacked(pair)
+    return fitted, float(task.distances(fitted, rows)[1].min(axis=0).sum())
+
+
+def _stacked(points: tuple[Point, ...]) -> Point:
+    return tuple(np.stack(leaves) for leaves in zip(*points, strict=True))
 
 
 def _with_rows(array: Array, rows: Any, new: Array) -> Array:

@@ -21,7 +21,7 @@ def truth(N=30):
 
 @pytest.mark.parametrize("mean", ["exact", "printed", "toolbox", "align", "mds", "grass", "medoid"])
 def test_every_rule_finds_the_classes(mean):
-    fitted = LDSKMeans(CLASSES, mean=mean, random_state=0).fit(generated())
+    fitted = LDSKMeans(CLASSES, mean=mean, n_init=2, max_iter=10, random_state=0).fit(generated())
     assert adjusted_rand_score(truth(), fitted.labels_) == 1
     Systems(fitted.systems_.A, fitted.systems_.C)  # stable, orthonormal
 
@@ -201,3 +201,12 @@ def test_scores_and_nearest_agree_with_the_distances():
     np.testing.assert_array_equal(fitted.nearest(data, 4), np.argsort(distances, axis=0, kind="stable")[:4].T)
     with pytest.raises(ValueError, match="n=31 is not valid"):
         fitted.nearest(data, 31)
+
+
+@pytest.mark.parametrize("mean", ["exact", "align", "mds", "grass", "medoid"])
+def test_duplicates_and_a_single_system(mean):
+    one = generated(N=1)
+    assert LDSKMeans(1, mean=mean).fit(one).objective_ == pytest.approx(3, abs=1e-6)
+    fitted = LDSKMeans(2, mean=mean, random_state=0, max_iter=4).fit(one[[0] * 5])
+    assert np.bincount(fitted.labels_, minlength=2).all()
+    assert fitted.objective_ == pytest.approx(3, abs=1e-6)

@@ -20,7 +20,7 @@ def data():
     return generated()
 
 
-@pytest.fixture(scope="module", params=["exact", "toolbox", "align", "medoid"])
+@pytest.fixture(scope="module", params=["exact", "toolbox", "medoid"])
 def fitted(request, data):
     return LDSKMeans(CLASSES, mean=request.param, random_state=0).fit(data)
 
