@@ -1,4 +1,4 @@
-"""Settings of a clustering chosen without labels, by how well two halves of the data agree (Lange et al. 2004)."""
+"""Settings of a clustering chosen without labels: by forecasts, then by how well two halves of the data agree."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,22 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_sequences, random_generator
 from manifoldseq.execution import map_ordered
 from manifoldseq.report import line_style, prepared_axes
 
+from ._held_out import one_step_error, usable
+from ._sequence_input import SETTINGS
 from ._systems import Systems
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
+
+
+_IDENTIFICATION = ("n_states", "center", "delay", "stabilizer")
+"""Settings that a forecast judges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +36,27 @@ class ClusteringChoice:
     ----------
     params : list of dict
         The settings of the grid.
+    prediction : ndarray of shape (len(params),)
+        Squared error of forecasts one step ahead on what was held out, relative to that of the mean; NaN where the grid
+        has no settings of the identification.
     stability : ndarray of shape (len(params),)
-        Mean agreement of two halves, an adjusted Rand index: 1 is perfect, 0 chance.
+        Mean agreement of two halves, an adjusted Rand index: 1 is perfect, 0 chance. NaN where the forecasts are not
+        the best ones.
     error : ndarray of shape (len(params),)
-        Standard errors.
+        Its standard errors.
     best : int
-        The chosen row: of the settings within one standard error of the highest stability those with the most
-        clusters, and of these the most stable one.
+        The chosen row: of the settings with the best forecasts those within one standard error of the highest
+        stability, of these those with the most clusters, and of these the most stable one.
     """
 
     params: list[dict[str, Any]]
+    prediction: Array
     stability: Array
     error: Array
 
     @property
     def best(self) -> int:
-        top = int(self.stability.argmax())
+        top = int(np.nanargmax(self.stability))
         good = np.flatnonzero(self.stability >= self.stability[top] - self.error[top])
         clusters = np.array([self.params[i].get("n_clusters", 0) for i in good])
         good = good[clusters == clusters.max()]
@@ -57,12 +68,13 @@ class ClusteringChoice:
         return dict(self.params[self.best])
 
     def __str__(self) -> str:
-        rows = [
-            f"{'>' if i == self.best else ' '} {value:6.3f} ± {error:.3f}  "
-            + ", ".join(f"{name}={one!r}" for name, one in params.items())
-            for i, (params, value, error) in enumerate(zip(self.params, self.stability, self.error, strict=True))
-        ]
-        return "\n".join(["  stability        settings", *rows])
+        rows = ["  forecast error  agreement        settings"]
+        for i, params in enumerate(self.params):
+            agreement = "-" if np.isnan(self.stability[i]) else f"{self.stability[i]:.3f} ± {self.error[i]:.3f}"
+            forecast = "-" if np.isnan(self.prediction[i]) else f"{self.prediction[i]:.4f}"
+            settings = ", ".join(f"{name}={value!r}" for name, value in params.items())
+            rows.append(f"{'>' if i == self.best else ' '} {forecast:<16}{agreement:<17}{settings}")
+        return "\n".join(rows)
 
 
 def choose_clustering(
@@ -70,10 +82,12 @@ def choose_clustering(
 ) -> ClusteringChoice:
     """Choose settings of a clustering, such as `n_states` and `n_clusters`, without labels.
 
-    The data are cut into random halves, the same for all settings. Each half is clustered by itself; what the clusters
-    of one half say about the other is compared with the other's own clusters by the adjusted Rand index, which chance
-    and the number of clusters do not raise. Settings under which the halves find the same groups are kept (Lange, Roth,
-    Braun and Buhmann 2004). See `ClusteringChoice` for the rule.
+    One rule in two steps. Settings of the identification (`n_states`, `center`, `delay`, `stabilizer`) are those whose
+    systems forecast best: each sequence is identified on its first two thirds, and every later step is forecast from
+    the one before. With these, `n_clusters` and all other settings are the most stable ones (Lange, Roth, Braun and
+    Buhmann 2004): the data are cut into random halves, the same for all settings; each half is clustered by itself;
+    what the clusters of one half say about the other is compared with the other's own clusters by the adjusted Rand
+    index. See `ClusteringChoice` for the last word.
 
     Parameters
     ----------
@@ -121,6 +135,8 @@ def choose_clustering(
     largest = max(one.get("n_clusters", known.get("n_clusters", 1)) for one in params)
     if N // 2 < largest:
         raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
+    prediction = _predictions(known, X, params)
+    kept = np.flatnonzero(np.isnan(prediction) | (prediction == np.nanmin([*prediction, np.inf])))
     splits = [(rng.permutation(N), rng.integers(2**31, size=2)) for _ in range(n_splits)]
 
     def agreement(task: tuple[dict[str, Any], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> float:
@@ -135,13 +151,36 @@ def choose_clustering(
         pairs = ((0, 1), (1, 0))
         return float(np.mean([adjusted_rand_score(models[b].labels_, models[a].predict(halves[b])) for a, b in pairs]))
 
-    found = map_ordered(agreement, [(one, split) for one in params for split in splits])
-    values = np.array(list(found)).reshape(len(params), n_splits)
-    return ClusteringChoice(params, values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n_splits))
+    found = map_ordered(agreement, [(params[i], split) for i in kept for split in splits])
+    values = np.array(found).reshape(len(kept), n_splits)
+    stability, error = np.full((2, len(params)), np.nan)
+    stability[kept], error[kept] = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n_splits)
+    return ClusteringChoice(params, prediction, stability, error)
+
+
+def _predictions(known: dict[str, Any], X: Any, params: list[dict[str, Any]]) -> Array:
+    """Return the forecast error of every setting; NaN if the grid leaves the identification alone."""
+    if not any(name in params[0] for name in _IDENTIFICATION):
+        return np.full(len(params), np.nan)
+    if isinstance(X, Systems):
+        raise ValueError("X is Systems, which are identified already: leave n_states, center, delay, stabilizer out")
+    sequences = check_sequences(X)
+    scale = np.concatenate(sequences).std(axis=0)
+    chosen = [{name: one.get(name, known[name]) for name in SETTINGS} for one in params]
+    some = usable(
+        [x / np.where(scale > 0, scale, 1.0) for x in sequences], max(one["n_states"] + one["delay"] for one in chosen)
+    )
+    errors: dict[str, float] = {}
+    for one in chosen:
+        if repr(one) not in errors:
+            errors[repr(one)] = one_step_error(some, one)
+    return np.array([errors[repr(one)] for one in chosen])
 
 
 def plot_choice(choice: ClusteringChoice, ax: "Axes | None" = None) -> "Axes":
-    """Plot the stability of settings, with standard errors; the chosen one is ringed.
+    """Plot why settings were chosen; the chosen one is ringed.
+
+    The agreement of halves, with standard errors, where several settings were compared by it; else the forecast errors.
 
     Parameters
     ----------
@@ -157,27 +196,31 @@ def plot_choice(choice: ClusteringChoice, ax: "Axes | None" = None) -> "Axes":
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> choice = ClusteringChoice([{"n_clusters": 2}, {"n_clusters": 3}], np.array([0.9, 0.4]), np.array([0.1, 0.1]))
+    >>> params = [{"n_clusters": 2}, {"n_clusters": 3}]
+    >>> choice = ClusteringChoice(params, np.full(2, np.nan), np.array([0.9, 0.4]), np.array([0.1, 0.1]))
     >>> figure, ax = plt.subplots()
     >>> plot_choice(choice, ax).get_xlabel()
     'n_clusters'
     >>> plt.close(figure)
     """
     ax = prepared_axes(ax)
-    values = {name: sorted({one[name] for one in choice.params}) for name in choice.params[0]}
+    stable = np.count_nonzero(np.isfinite(choice.stability)) > 1
+    heights, errors = (choice.stability, choice.error) if stable else (choice.prediction, None)
+    shown = [i for i in range(len(choice.params)) if np.isfinite(heights[i])]
+    values = {name: sorted({choice.params[i][name] for i in shown}) for name in choice.params[0]}
     along = max(values, key=lambda name: (len(values[name]), name == "n_clusters"))
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for i, one in enumerate(choice.params):
-        groups.setdefault(tuple((name, one[name]) for name in values if name != along), []).append(i)
+    for i in shown:
+        groups.setdefault(tuple((name, choice.params[i][name]) for name in values if name != along), []).append(i)
     for series, (others, rows) in enumerate(groups.items()):
         rows = sorted(rows, key=lambda i: choice.params[i][along])
         x = [choice.params[i][along] for i in rows]
-        label = ", ".join(f"{name}={value}" for name, value in others)
-        ax.errorbar(x, choice.stability[rows], choice.error[rows], capsize=2, label=label, **line_style(series, len(x)))
-    chosen = choice.params[choice.best][along]
+        label = ", ".join(f"{name}={value}" for name, value in others) or None
+        spread = None if errors is None else errors[rows]
+        ax.errorbar(x, heights[rows], spread, capsize=2, label=label, **line_style(series, len(x)))
     ring = {"marker": "o", "markersize": 13, "fillstyle": "none", "color": line_style(None)["color"]}
-    ax.plot(chosen, choice.stability[choice.best], linestyle="", label="chosen", **ring)
-    ax.set(xlabel=along, ylabel="agreement of two halves", ylim=(min(0.0, float(choice.stability.min())) - 0.03, 1.03))
+    ax.plot(choice.params[choice.best][along], heights[choice.best], linestyle="", label="chosen", **ring)
+    ax.set(xlabel=along, ylabel="agreement of two halves" if stable else "forecast error, relative")
     if all(isinstance(value, int | np.integer) for value in values[along]):
         ax.set_xticks(values[along])
     ax.legend(frameon=False, fontsize="small")

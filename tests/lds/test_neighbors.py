@@ -9,12 +9,14 @@ from sklearn.metrics import adjusted_rand_score
 import manifoldseq as ms
 from manifoldseq_lds import (
     ClusteringChoice,
+    LDSIdentifier,
     LDSKMeans,
     LDSNeighbors,
     LDSSpectralClustering,
     choose_clustering,
     plot_choice,
 )
+from manifoldseq_lds._held_out import one_step_error
 
 
 @pytest.mark.parametrize("estimator", [LDSNeighbors(n_states=3), LDSSpectralClustering(3, n_states=3)])
@@ -98,23 +100,43 @@ def test_the_number_of_clusters_is_found():
     assert str(choice).count(">") == 1 and "n_clusters=3" in str(choice)
 
 
-def test_choices_on_sequences_repeat():
-    """Two waves are told apart by two states; what has no classes is not."""
-    X, rng = oscillations(), np.random.default_rng(0)
-    noise = [rng.standard_normal((60, 4)) for _ in X]
-    estimator, grid = LDSKMeans(3, n_init=1), {"n_states": [2]}
-    one, two, none = (
-        choose_clustering(estimator, data, grid, n_splits=2, random_state=0).stability[0] for data in (X, X, noise)
-    )
-    assert one == two == pytest.approx(1)
-    assert none < 0.3
+def test_the_number_of_states_forecasts_best():
+    """A sine in noise has two states; the halves are compared for these only."""
+    X, grid = oscillations(), {"n_states": [1, 2], "center": [True, False], "n_clusters": [2, 3]}
+    choice = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
+    best = choice.best_params
+    assert best["n_states"] == 2 and best["n_clusters"] == 3
+    rows = [i for i, one in enumerate(choice.params) if (one["n_states"], one["center"]) == (2, best["center"])]
+    np.testing.assert_array_equal(np.flatnonzero(np.isfinite(choice.stability)), rows)
+    again = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
+    np.testing.assert_array_equal(again.stability, choice.stability)
+    one = ClusteringChoice(choice.params[:1], choice.prediction[:1], np.ones(1), np.zeros(1))
+    assert plot_choice(one).get_ylabel() == "forecast error, relative"
+    plt.close("all")
+
+
+def test_forecast_errors_agree_with_a_loop():
+    X = [x[: 40 + i] for i, x in enumerate(oscillations(N=4))]
+    for settings in ({"n_states": 2, "delay": 1, "center": True}, {"n_states": 3, "delay": 2, "center": False}):
+        error = total = 0.0
+        for x in X:
+            seen = x[: 2 * len(x) // 3]
+            identified = LDSIdentifier(**settings, scale=False).fit_transform([seen])
+            A, C, mean = identified.A[0], identified.C[0], np.zeros(4 * settings["delay"])
+            if settings["center"]:
+                mean = identified.mean[0]
+            for t in range(len(seen), len(x)):
+                before = np.concatenate([x[t - lag] for lag in range(settings["delay"], 0, -1)])
+                error += np.sum((x[t] - (mean + C @ A @ C.T @ (before - mean))[-4:]) ** 2)
+                total += np.sum((x[t] - seen.mean(axis=0)) ** 2)
+        assert one_step_error(X, settings) == pytest.approx(error / total)
 
 
 def test_the_rule_prefers_more_clusters_within_one_error():
     params = [{"n_clusters": k, "n_states": n} for k in (2, 3, 4) for n in (2, 3)]
     stability = np.array([0.90, 0.80, 0.86, 0.88, 0.50, 0.60])
-    assert ClusteringChoice(params, stability, np.full(6, 0.05)).best == 3
-    assert ClusteringChoice(params, stability, np.full(6, 0.01)).best == 0
+    assert ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.05)).best == 3
+    assert ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.01)).best == 0
 
 
 @pytest.mark.parametrize(
@@ -132,9 +154,17 @@ def test_choices_are_refused(grid, options, sentence):
         choose_clustering(LDSKMeans(), generated(), grid, **options)
 
 
+def test_systems_and_short_sequences_are_refused_by_forecasts():
+    with pytest.raises(ValueError, match="identified already"):
+        choose_clustering(LDSKMeans(), generated(), {"n_states": [2], "n_clusters": [2]})
+    with pytest.raises(ValueError, match="only 0 of 24 sequences have 5 time steps in their first two thirds"):
+        choose_clustering(LDSKMeans(3), [x[:7] for x in oscillations()], {"n_states": [2, 4]})
+
+
 def test_the_plot_shows_every_setting_and_rings_the_chosen_one():
     params = [{"n_clusters": k, "center": c} for k in (2, 3, 4) for c in (True, False)]
-    choice = ClusteringChoice(params, np.array([0.5, 0.4, 0.9, 0.3, 0.2, 0.1]), np.full(6, 0.05))
+    stability = np.array([0.5, 0.4, 0.9, 0.3, 0.2, 0.1])
+    choice = ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.05))
     ax = plot_choice(choice)
     assert ax.get_xlabel() == "n_clusters"
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
