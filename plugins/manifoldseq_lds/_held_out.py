@@ -29,7 +29,8 @@ def one_step_error(sequences: Sequence[Array], settings: dict[str, Any]) -> floa
     before it, ``mean + C A C' (y(t) - mean)``, with `delay` steps as one y(t), of which the newest counts.
     """
     seen = [x[: 2 * len(x) // 3] for x in sequences]
-    systems = LDSIdentifier(**settings | {"scale": False}).fit_transform(seen)
+    options: dict[str, Any] = {**settings, "scale": False}
+    systems = LDSIdentifier(**options).fit_transform(seen)
     delay, channels = settings["delay"], sequences[0].shape[1]
     error = total = 0.0
     for i, (x, first) in enumerate(zip(sequences, seen, strict=True)):

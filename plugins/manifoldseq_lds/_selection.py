@@ -144,7 +144,8 @@ def choose_clustering(
         halves = [_rows(X, order[: N // 2]), _rows(X, order[N // 2 :])]
         models = []
         for half, seed in zip(halves, seeds, strict=True):
-            model = clone(estimator).set_params(**settings)
+            model: Any = clone(estimator)
+            model.set_params(**settings)
             if known.get("random_state", 0) is None:
                 model.set_params(random_state=int(seed))
             models.append(model.fit(half))

@@ -111,7 +111,7 @@ class LDSSpectralClustering(ClusterMixin, BaseEstimator):
             affinity = (affinity + affinity.T) / 2
             if self.n_clusters < len(systems):
                 spectral = SpectralClustering(self.n_clusters, affinity="precomputed", random_state=seed)
-                self.labels_ = spectral.fit(affinity).labels_.astype(np.int64)
+                self.labels_ = np.asarray(spectral.fit_predict(affinity), dtype=np.int64)
             else:
                 self.labels_ = np.arange(len(systems))
         self.affinity_matrix_ = affinity
