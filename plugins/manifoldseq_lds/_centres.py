@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 
 from ._alignment import ROTATIONS, aligning_rotations
-from ._mean import canonical_form
+from ._canonical import canonical_form
+from ._common import common_objective, own_weight
 from ._subspaces import subspace_mean
-from ._weighted import weighted_mean
 
 if TYPE_CHECKING:
     from ._clustering import Clustering
@@ -46,7 +46,7 @@ def descended(task: Clustering, centre: Point, packed: Any, beta: Array, inner: 
     if task.solver == "auto" and getattr(kernel, "convex_in_output", False) and kernel.constant_diagonal:
         return _polar_steps(kernel, centre, packed, beta, inner, task.manifold.factors[0].bound)
     solver = "lbfgs" if task.solver == "auto" else task.solver
-    problem = ms.Problem(task.manifold, weighted_mean(kernel, packed, beta))
+    problem = ms.Problem(task.manifold, common_objective(kernel, packed, beta, own_weight(kernel, 1.0)))
     result = ms.minimize(problem, centre, solver=solver, stop=ms.MaxIterations(inner))
     if result.status is ms.Status.INTERRUPTED:
         raise KeyboardInterrupt  # the outer loop ends with its last complete state

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.execution import map_ordered
 
+from ._canonical import canonical_form
 from ._centres import ExactMean
-from ._mean import canonical_form, medoid_row
+from ._mean import medoid_row
 from ._relocation import relocated
 from ._systems import Systems, to_item
 

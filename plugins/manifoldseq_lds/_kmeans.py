@@ -14,8 +14,8 @@ from manifoldseq.execution import map_ordered, one_blas_thread
 
 from ._centres import AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid, resolved_rule
 from ._clustering import Clustering, as_systems, distances
+from ._common import items_on
 from ._kmeans_input import check_parameters, checked_init, marked_store
-from ._mean import items_on
 from ._sequence_input import learned_systems, new_systems, remember
 from ._settings import resolved_kernel
 from ._streaming import absorbed

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.execution import one_blas_thread
 
-from ._mean import items_on
+from ._common import items_on
 from ._sequence_input import identifier_of, learned_systems, new_systems, remember
 from ._settings import check_whole, resolved_kernel
 from ._systems import Systems

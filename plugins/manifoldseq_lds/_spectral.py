@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 
-from ._mean import items_on
+from ._common import items_on
 from ._sequence_input import identifier_of, learned_systems, remember
 from ._settings import check_whole, resolved_kernel
 
