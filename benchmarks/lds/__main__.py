@@ -12,6 +12,8 @@ SECTIONS = (
     "compression",
     "epoch",
     "starts",
+    "dictionary",
+    "codes",
     "gradient",
     "purity",
     "choice",

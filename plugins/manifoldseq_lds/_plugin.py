@@ -135,6 +135,31 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         factory="manifoldseq_lds._neighbors:LDSNeighbors",
         summary="The sequences whose linear dynamical systems are nearest, and scores of outliers",
     )
+    yield hooks.Estimator(
+        "lds-sparse-coder",
+        factory="manifoldseq_lds._coder:LDSSparseCoder",
+        summary="Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning",
+    )
+    yield hooks.Estimator(
+        "lds-dictionary",
+        factory="manifoldseq_lds._dictionary:LDSDictionaryLearning",
+        summary="A dictionary of linear dynamical systems over which sequences have sparse codes",
+    )
+    yield hooks.Estimator(
+        "lds-classifier",
+        factory="manifoldseq_lds._classifier:LDSClassifier",
+        summary="Classes of sequences by the kernels, or the sparse codes, of their linear dynamical systems",
+    )
+    yield hooks.Estimator(
+        "bag-of-systems",
+        factory="manifoldseq_lds._pooling:BagOfSystems",
+        summary="Histograms of the codewords that the blocks of a sequence or video are nearest to",
+    )
+    yield hooks.Estimator(
+        "pyramid-pooling",
+        factory="manifoldseq_lds._pooling:PyramidPooling",
+        summary="Largest sparse codes of the blocks of a sequence or video in the cells of a pyramid",
+    )
 
 
 @ms.hookimpl
@@ -197,4 +222,16 @@ def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
         run="manifoldseq_lds._figure1:figure1",
         paper=f"{_PAPER}, Figure 1",
         summary="Clustering by PGD, MDS, Align and our mean: purity and time per epoch by number of clusters",
+    )
+    yield hooks.Reproduction(
+        "lds-fig2",
+        run="manifoldseq_lds._figure2:figure2",
+        paper=f"{_PAPER}, Figure 2",
+        summary="Test errors of dictionaries against time, by PGD, mini-batches, LDSST, Grass-3 and ours",
+    )
+    yield hooks.Reproduction(
+        "lds-table1",
+        run="manifoldseq_lds._table1:table1",
+        paper=f"{_PAPER}, Table 1",
+        summary="Accuracies of bags of systems and pyramid pooling; with --data, on videos",
     )

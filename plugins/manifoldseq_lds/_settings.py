@@ -26,6 +26,14 @@ def check_switches(estimator: Any, *names: str) -> None:
             raise ValueError(f"{name}={value!r} is not valid: pass True or False")
 
 
+def check_positive(estimator: Any, *names: str) -> None:
+    """Refuse settings that are no positive number."""
+    for name in names:
+        value = getattr(estimator, name)
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < float("inf"):
+            raise ValueError(f"{name}={value!r} is not valid: pass a positive number")
+
+
 def check_bound(bound: Any) -> None:
     """Refuse a bound of singular values that is not between 0 and 1."""
     if not isinstance(bound, Real) or not 0 < float(bound) < 1:

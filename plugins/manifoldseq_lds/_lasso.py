@@ -1,0 +1,154 @@
+"""Sparse codes of many data over one dictionary: the kernel Lasso of (9), by batched cyclic coordinate descent."""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_POLISH_EVERY = 2
+"""Sweeps between two moves towards the codes that are optimal for the signs reached."""
+_CHUNK_BYTES = 2**25
+"""Data are taken in chunks whose linear systems fit in so much memory."""
+_RIDGE = 1e-13
+"""Relative shift of a linear system, for duplicate atoms in one support."""
+
+
+def sparse_codes(
+    gram: Array, cross: Array, alpha: float, *, start: Array | None = None, tol: float = 1e-10, max_sweeps: int = 1000
+) -> Array:
+    """Return the codes Z that minimize ``z' K z - 2 z' k + alpha |z|_1`` for every datum.
+
+    Cyclic coordinate descent over the atoms, all data at once. After a few sweeps the codes of a datum are solved for
+    on their support, and kept where they satisfy the conditions of optimality; such data are left out of what follows.
+
+    Parameters
+    ----------
+    gram : array of shape (J, J)
+        Kernel matrix K of the atoms, positive semidefinite; duplicate atoms are allowed.
+    cross : array of shape (J, N)
+        Kernel values k of atoms and data, one column per datum.
+    alpha : float
+        The factor lambda of (9), with kernel values as they are.
+    start : array of shape (J, N), optional
+        Codes to begin with; zeros by default.
+    tol : float
+        The violation of the optimality conditions that is allowed, relative to the largest entry of K.
+    max_sweeps : int
+
+    Returns
+    -------
+    ndarray of shape (J, N)
+
+    Examples
+    --------
+    >>> sparse_codes(np.eye(2), np.array([[1.0], [0.05]]), 0.2)
+    array([[0.9],
+           [0. ]])
+    """
+    J, N = cross.shape
+    Z = np.zeros((J, N)) if start is None else np.array(start)
+    chunk = max(1, _CHUNK_BYTES // (8 * J * J)) if J else 1
+    for i in range(0, N if J else 0, chunk):
+        part = slice(i, i + chunk)
+        Z[:, part] = _descend(gram, cross[:, part], alpha, Z[:, part], tol, max_sweeps)
+    return Z
+
+
+def _descend(gram: Array, cross: Array, alpha: float, Z: Array, tol: float, max_sweeps: int) -> Array:
+    diagonal = gram.diagonal().copy()
+    limit = tol * max(float(diagonal.max()), np.finfo(float).tiny)
+    left = np.arange(Z.shape[1])
+    k, z, Z = np.ascontiguousarray(cross), np.array(Z, order="C"), np.array(Z)
+    for sweep in range(max_sweeps):
+        _sweep(gram, diagonal, k, alpha, z)
+        if sweep % _POLISH_EVERY:
+            continue
+        moving = np.arange(len(left))
+        for _ in range(1 + sweep):  # each move drops a code or is the last; early supports are too large to be walked
+            z[:, moving], crossed = _towards_support_optimum(gram, k[:, moving], alpha, z[:, moving])
+            moving = moving[crossed]
+            if not len(moving):
+                break
+        done = violation(gram, k, alpha, z) <= limit
+        if done.any():
+            Z[:, left[done]] = z[:, done]
+            left, k, z = left[~done], np.ascontiguousarray(k[:, ~done]), np.ascontiguousarray(z[:, ~done])
+            if not len(left):
+                return Z
+    Z[:, left] = z
+    return Z
+
+
+def violation(gram: Array, cross: Array, alpha: float, Z: Array) -> Array:
+    """Return by how much the codes of each datum violate the optimality conditions of the Lasso, of shape (N,).
+
+    With ``g = 2 (k - K z)``: ``g_j = alpha sign(z_j)`` where z_j is not zero, ``|g_j| <= alpha`` elsewhere.
+    """
+    g = 2 * (cross - gram @ Z)
+    return np.where(Z != 0, np.abs(g - alpha * np.sign(Z)), np.maximum(np.abs(g) - alpha, 0.0)).max(axis=0)
+
+
+def objective(gram: Array, cross: Array, self_values: Array, alpha: float, Z: Array) -> tuple[Array, Array]:
+    """Return each datum's squared distance ``|phi(x) - sum_j z_j phi(D_j)|^2`` and its penalty, both of shape (N,)."""
+    squared = self_values + np.einsum("jn,jn->n", Z, gram @ Z - 2 * cross)
+    return squared, alpha * np.abs(Z).sum(axis=0)
+
+
+def positive_semidefinite(gram: Array) -> Array:
+    """Return the kernel matrix, its negative eigenvalues set to zero, with a warning if they are no rounding."""
+    w, W = np.linalg.eigh(gram)
+    if w[0] >= -1e-8 * max(float(w[-1]), np.finfo(float).tiny):
+        return gram
+    warnings.warn(
+        f"the kernel matrix of the atoms has the eigenvalue {w[0]:.3g}: the kernel is indefinite here, and negative "
+        f"eigenvalues are set to zero for the sparse codes",
+        UserWarning,
+        stacklevel=2,
+    )
+    return (W * np.maximum(w, 0.0)) @ W.T
+
+
+def _sweep(gram: Array, diagonal: Array, cross: Array, alpha: float, Z: Array) -> None:
+    """Minimize over one atom's codes after the other, in place."""
+    half = alpha / 2
+    for j, own in enumerate(diagonal.tolist()):
+        if own <= 0:
+            continue
+        g = cross[j] - gram[j] @ Z + own * Z[j]
+        magnitude = np.abs(g)
+        magnitude -= half
+        np.maximum(magnitude, 0.0, out=magnitude)
+        magnitude /= own
+        np.copysign(magnitude, g, out=Z[j])
+        Z[j] += 0.0  # no negative zeros
+
+
+def _towards_support_optimum(gram: Array, cross: Array, alpha: float, Z: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Move each datum's nonzero codes to their optimum for the present signs, at most until one of them is zero.
+
+    Returns the codes, and for which data one became zero.
+    """
+    on = (Z != 0).T
+    sizes = on.sum(axis=1)
+    width = int(sizes.max())
+    support = np.argsort(~on, axis=1, kind="stable")[:, :width]  # of each datum, filled up with other atoms
+    filled = np.arange(width) < sizes[:, None]
+    signs = np.take_along_axis(np.sign(Z).T, support, axis=1)
+    matrices = np.where(filled[:, :, None] & filled[:, None, :], gram[support[:, :, None], support[:, None, :]], 0.0)
+    each = np.arange(width)
+    matrices[:, each, each] = np.where(filled, gram.diagonal()[support] * (1 + _RIDGE), 1.0)
+    right = np.where(filled, np.take_along_axis(cross.T, support, axis=1) - 0.5 * alpha * signs, 0.0)
+    try:
+        found = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        return Z, np.zeros(len(sizes), dtype=bool)
+    solved = np.zeros(Z.shape)
+    np.put_along_axis(solved.T, support, np.where(filled, found, 0.0), axis=1)
+    crossing = np.sign(solved) * np.sign(Z) < 0
+    share = np.divide(Z, Z - solved, out=np.ones_like(Z), where=crossing)
+    first = share.min(axis=0)
+    moved = np.where(crossing & (share <= first), 0.0, Z + first * (solved - Z))
+    crossed = crossing.any(axis=0)
+    return np.where(crossed, moved, solved), crossed

@@ -1,0 +1,228 @@
+"""Videos of moving textures on disk, in the folder layouts of DynTex++, YUPENN and DynTex, read when asked for."""
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LAYOUTS = ("dyntex++", "yupenn", "dyntex")
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm", ".ppm")
+_MOVIES = (".avi", ".mov", ".mp4", ".mpg", ".mpeg")
+_ARRAYS = (".npy", ".mat")
+
+
+@dataclass(frozen=True)
+class VideoFiles(Sequence[NDArray[np.float32]]):
+    """Videos of which each is read when it is indexed: float32 grey levels (T, rows, columns), 0 to 1.
+
+    Attributes
+    ----------
+    paths : tuple of pathlib.Path
+        A file, or a folder of frames, each.
+    labels : ndarray of shape (N,), str
+    names : tuple of str
+    """
+
+    paths: tuple[Path, ...]
+    labels: NDArray[np.str_]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice | np.ndarray | list):
+            rows = np.arange(len(self))[i]
+            parts = tuple(self.paths[r] for r in rows), self.labels[rows], tuple(self.names[r] for r in rows)
+            return VideoFiles(*parts)
+        return read_video(self.paths[i])
+
+
+def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
+    """Find the videos of a published collection of moving textures.
+
+    Parameters
+    ----------
+    folder : str or path-like
+    layout : {"dyntex++", "yupenn", "dyntex"}
+        ``"dyntex++"`` and ``"yupenn"``: one subfolder per class, which names it, with one file or one folder of frames
+        per video. ``"dyntex"``: all videos in one folder or below it, and a table ``labels.csv`` with lines
+        ``name,class``; videos that it does not name are left out.
+
+    Returns
+    -------
+    VideoFiles
+        In natural order of classes and names.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no video or no table, or the table names a video that is not there; one sentence says which.
+
+    Notes
+    -----
+    A video is a ``.npy`` file (T, rows, columns), a ``.mat`` file with an array (rows, columns, T), a folder of images,
+    or a movie, for which imageio with a codec is needed: ``pip install imageio[ffmpeg]``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as name:
+    ...     (Path(name) / "waves").mkdir()
+    ...     np.save(Path(name) / "waves" / "1.npy", np.zeros((5, 4, 4)))
+    ...     videos = read_textures(name)
+    ...     print(videos.labels.tolist(), videos[0].shape)
+    ['waves'] (5, 4, 4)
+    """
+    root = Path(folder)
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout={layout!r} is not known: choose {', '.join(map(repr, LAYOUTS))}")
+    if not root.is_dir():
+        raise FileNotFoundError(f"{root} is no folder: pass the one that holds the videos")
+    found = _listed(root) if layout == "dyntex" else _in_classes(root)
+    if not found:
+        raise FileNotFoundError(f"{root} has no videos: expected {_EXPECTED[layout]}")
+    paths, labels = zip(*found, strict=True)
+    return VideoFiles(paths, np.array(labels), tuple(path.stem for path in paths))
+
+
+_EXPECTED = {
+    "dyntex++": "one subfolder per class with a .mat or .npy file per video",
+    "yupenn": "one subfolder per class with a movie or a folder of frames per video",
+    "dyntex": "videos, and labels.csv with lines 'name,class'",
+}
+
+
+def read_video(path: Path) -> NDArray[np.float32]:
+    """Read one video as grey levels.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        See `read_textures`.
+
+    Returns
+    -------
+    ndarray of shape (T, rows, columns), float32
+        Whole numbers of eight bits are divided by 255; colours are averaged as in ITU-R 601.
+
+    Raises
+    ------
+    ValueError
+        If it holds no video; the sentence names the file.
+    ImportError
+        If it is a movie and imageio is not installed.
+    """
+    if path.is_dir():
+        frames = [_image(file) for file in _entries(path) if file.suffix.lower() in _IMAGES]
+        if not frames:
+            raise ValueError(f"{path} has no images: put the frames of one video there")
+        if len({frame.shape for frame in frames}) > 1:
+            raise ValueError(f"{path} has frames of different sizes: keep those of one video")
+        video = np.stack(frames)
+    else:
+        readers: dict[tuple[str, ...], Callable[[Path], NDArray[Any]]] = {_MOVIES: _movie}
+        readers |= {(".npy",): _array, (".mat",): _matlab}
+        kind = path.suffix.lower()
+        reader = next((read for kinds, read in readers.items() if kind in kinds), None)
+        if reader is None:
+            raise ValueError(f"{path} is no video: {', '.join((*_ARRAYS, *_MOVIES))} and folders of images are known")
+        video = reader(path)
+    if video.ndim == 4:
+        video = _grey(video)
+    if video.ndim != 3 or video.dtype.kind not in "uif":
+        raise ValueError(f"{path} holds an array of shape {video.shape} of {video.dtype}: save (T, rows, columns)")
+    scale = 255.0 if video.dtype == np.uint8 else 1.0
+    return (video / scale).astype(np.float32)
+
+
+def _in_classes(root: Path) -> list[tuple[Path, str]]:
+    classes = [entry for entry in _entries(root) if entry.is_dir()]
+    return [(video, one.name) for one in classes for video in _entries(one) if _is_video(video)]
+
+
+def _listed(root: Path) -> list[tuple[Path, str]]:
+    table = root / "labels.csv"
+    if not table.is_file():
+        raise FileNotFoundError(f"{table} is not there: write one line 'name,class' per video")
+    videos = {entry.stem: entry for entry in sorted(root.rglob("*")) if _is_video(entry)}
+    found = []
+    with table.open(encoding="utf-8", newline="") as lines:
+        for number, row in enumerate(csv.reader(lines), 1):
+            if not row:
+                continue
+            if len(row) != 2 or not all(cell.strip() for cell in row):
+                raise ValueError(f"{table}, line {number}: {','.join(row)[:60]!r} is not 'name,class'")
+            name = Path(row[0].strip()).stem
+            if name not in videos:
+                raise FileNotFoundError(f"{table}, line {number}: {root} has no video {name!r}")
+            found.append((videos[name], row[1].strip()))
+    return sorted(found, key=lambda pair: (_natural(pair[1]), _natural(pair[0].stem)))
+
+
+def _is_video(path: Path) -> bool:
+    if path.is_dir():
+        return any(file.suffix.lower() in _IMAGES for file in path.iterdir())
+    return path.suffix.lower() in (*_ARRAYS, *_MOVIES)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted((e for e in folder.iterdir() if not e.name.startswith(".")), key=lambda e: _natural(e.name))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _array(path: Path) -> NDArray[Any]:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read ({error}): save it again") from None
+
+
+def _matlab(path: Path) -> NDArray[Any]:
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        content = loadmat(path)
+    except (MatReadError, ValueError, OSError, NotImplementedError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read ({error}): save it in MATLAB's format 5") from None
+    videos = [value for key, value in content.items() if not key.startswith("__") and np.ndim(value) == 3]
+    if len(videos) != 1:
+        raise ValueError(f"{path} has {len(videos)} arrays of three dimensions: save one video, (rows, columns, T)")
+    return np.moveaxis(np.asarray(videos[0]), 2, 0)
+
+
+def _image(path: Path) -> NDArray[Any]:
+    from matplotlib.image import imread
+
+    try:
+        image = np.asarray(imread(path))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise ValueError(f"{path} is no image ({error}): extract the frames again") from None
+    return _grey(image) if image.ndim == 3 else image
+
+
+def _movie(path: Path) -> NDArray[Any]:
+    try:
+        import imageio.v3 as imageio  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ImportError(
+            f"{path} is a movie: run `pip install imageio[ffmpeg]`, or extract its frames into a folder"
+        ) from None
+    return np.asarray(imageio.imread(path))
+
+
+def _grey(frames: NDArray[Any]) -> NDArray[Any]:
+    """Average colours; whole numbers of eight bits stay in 0 to 255."""
+    scale = 255.0 if frames.dtype == np.uint8 else 1.0
+    channels = frames[..., :3].astype(np.float32)
+    weights = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    return (channels @ weights if channels.shape[-1] == 3 else channels[..., 0]) / scale

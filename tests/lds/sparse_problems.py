@@ -1,0 +1,30 @@
+"""Generated systems for the tests of sparse coding."""
+
+import numpy as np
+
+from manifoldseq_lds import Systems
+
+
+def clustered(N=24, m=6, n=2, clusters=3, noise=0.3, seed=0):
+    """Noisy, rotated copies of a few systems; system i belongs to i % clusters."""
+    rng = np.random.default_rng(seed)
+    base = [(rng.standard_normal((n, n)), np.linalg.qr(rng.standard_normal((m, n)))[0]) for _ in range(clusters)]
+    A, C = [], []
+    for i in range(N):
+        a, c = base[i % clusters]
+        u, s, vt = np.linalg.svd(a + noise * rng.standard_normal((n, n)))
+        P = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        A.append(P.T @ (u * np.tanh(s)) @ vt @ P)
+        C.append(np.linalg.qr(c + noise * rng.standard_normal((m, n)))[0] @ P)
+    return Systems(A, C)
+
+
+def oscillations(N=18, seed=0, T=40):
+    """Sequences of three frequencies; sequence i has number i % 3."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(T)[:, None]
+    return [
+        np.cos(t * (0.2, 0.7, 1.5)[i % 3] + rng.uniform(0, 6) + np.arange(4) * (1, 2, 3)[i % 3])
+        + 0.1 * rng.standard_normal((T, 4))
+        for i in range(N)
+    ]

@@ -1,0 +1,151 @@
+"""Updates of one atom: the gradient of (10), Algorithm 1 as printed, and the two baselines."""
+
+import numpy as np
+import pytest
+from lds.sparse_problems import clustered
+from scipy.linalg import subspace_angles
+
+import manifoldseq as ms
+from manifoldseq_lds import Systems
+from manifoldseq_lds._atoms import AtomProblem, GrassmannAtoms, SymmetricAtoms, SystemAtoms, weighted
+from manifoldseq_lds._lasso import objective
+
+RATES = (0.1, 0.2, 0.7)
+
+
+def system_atoms(kernel="projection", solver="pgd", inner=1):
+    kernel = ms.get_kernel(kernel) if isinstance(kernel, str) else kernel
+    return SystemAtoms(kernel, kernel.manifold(6, 2, 0.99), solver, RATES, inner)
+
+
+@ms.kernel(domain="lds")
+def unbounded(a, b):
+    """A kernel whose k(S, S) is not constant."""
+    import autograd.numpy as anp
+
+    products = anp.dot(anp.transpose(a[1]), b[1])
+    return anp.sum(products * products) + anp.sum(anp.dot(a[1], a[0]) * anp.dot(b[1], b[0])) ** 2
+
+
+def problem(family, systems, J=3, r=1, seed=0):
+    """The problem of atom r, with the codes it comes from."""
+    rng = np.random.default_rng(seed)
+    atoms, packed = family.chosen(systems[:J]), family.pack(systems)
+    Z = rng.standard_normal((J, len(systems)))
+    overlap = Z @ Z.T / len(systems)
+    gamma = np.where(np.arange(J) == r, 0.0, overlap[r])
+    made = AtomProblem(packed, -Z[r] / len(systems), family.pack_atoms(atoms), gamma, overlap[r, r] / 2)
+    return made, atoms, Z
+
+
+def mean_error(family, atoms, packed, Z):
+    """The first part of (9) at given codes."""
+    D = family.pack_atoms(atoms)
+    return objective(family.cross(D, D), family.cross(D, packed), family.diag(packed), 0.0, Z)[0].mean()
+
+
+@pytest.mark.parametrize("kernel", ["projection", unbounded])
+def test_the_gradient_of_an_atom_is_half_of_that_of_the_error(kernel):
+    """(10) is half of what (9) says of one atom, for kernels with and without constant diagonal."""
+    family, systems = system_atoms(kernel), clustered(8)
+    made, atoms, Z = problem(family, systems)
+    point = tuple(leaf[1] for leaf in atoms)
+    _, gradient = weighted(family.kernel, made, point)
+    direction = family.manifold.random_tangent(point, np.random.default_rng(1))
+
+    def at(h):
+        moved = family.manifold.nearest(tuple(p + h * d for p, d in zip(point, direction, strict=True)))
+        leaves = tuple(np.stack([leaf[0], new, leaf[2]]) for leaf, new in zip(atoms, moved, strict=True))
+        return mean_error(family, leaves, made.packed, Z)
+
+    slope = sum(np.sum(g * d) for g, d in zip(gradient, direction, strict=True))
+    assert 2 * slope == pytest.approx((at(1e-5) - at(-1e-5)) / 2e-5, rel=1e-6)
+
+
+def test_one_step_is_algorithm_1_as_printed():
+    """(16), (17) with dense inverses and (18), with a gradient by central differences."""
+    family, systems = system_atoms(), clustered(8)
+    made, atoms, _ = problem(family, systems)
+    point = tuple(leaf[1] for leaf in atoms)
+
+    def value(lam, V, U):  # U leaves the Stiefel manifold: pack says what k is there
+        S = family.kernel.pack([(lam[:, None] * V, U)])
+        return (family.kernel.cross(S, made.packed) @ made.beta + family.kernel.cross(S, made.others) @ made.gamma)[0]
+
+    numeric = []
+    for i, leaf in enumerate(point):
+        gradient = np.zeros(leaf.shape)
+        for place in np.ndindex(leaf.shape):
+            moved = [part.copy() for part in point]
+            moved[i][place] += 1e-6
+            up = value(*moved)
+            moved[i][place] -= 2e-6
+            gradient[place] = (up - value(*moved)) / 2e-6
+        numeric.append(gradient)
+    lam, V, U = point
+    expected = [np.clip(lam - RATES[0] * numeric[0], -0.99, 0.99)]
+    for X, G, tau in ((V, numeric[1], RATES[1]), (U, numeric[2], RATES[2])):
+        W = G @ X.T - X @ G.T
+        expected.append(np.linalg.solve(np.eye(len(X)) + tau / 2 * W, X - tau / 2 * W @ X))
+    found, spent = family.updated(point, made, 1.0)
+    assert spent == 1
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-7)
+
+
+def test_lbfgs_never_raises_the_error():
+    family, systems = system_atoms(solver="lbfgs", inner=5), clustered()
+    made, atoms, _ = problem(family, systems)
+    point = tuple(leaf[1] for leaf in atoms)
+    new, _ = family.updated(point, made, 1.0)
+    assert weighted(family.kernel, made, new)[0] < weighted(family.kernel, made, point)[0]
+
+
+def test_grassmann_kernel_is_that_of_principal_angles():
+    systems, family = clustered(4), GrassmannAtoms(3)
+    packed = family.pack(systems)
+    stacked = [np.vstack([C, C @ A, C @ A @ A]) for A, C in systems]
+    expected = [[np.sum(np.cos(subspace_angles(a, b)) ** 2) for b in stacked] for a in stacked]
+    np.testing.assert_allclose(family.cross(packed, packed), expected, atol=1e-10)
+
+
+def test_grassmann_atom_is_the_minimizer():
+    """The smallest eigenvalues: no other subspace has a smaller objective."""
+    systems, family = clustered(12), GrassmannAtoms(2)
+    made, atoms, _ = problem(family, systems)
+    new, _ = family.updated((atoms[0][1],), made, 1.0)
+
+    def value(basis):
+        return (
+            family.cross(basis[None], made.packed) @ made.beta + family.cross(basis[None], made.others) @ made.gamma
+        )[0]
+
+    rng = np.random.default_rng(0)
+    others = [np.linalg.qr(rng.standard_normal((12, 2)))[0].T for _ in range(200)]
+    near = [np.linalg.qr((new[0] + 1e-3 * rng.standard_normal(new[0].shape)).T)[0].T for _ in range(50)]
+    np.testing.assert_allclose(new[0] @ new[0].T, np.eye(2), atol=1e-12)
+    assert value(new[0]) <= min(value(basis) for basis in [*others, *near, atoms[0][1]])
+
+
+def test_symmetric_kernel_is_the_projection_kernel_of_symmetric_systems():
+    systems, family = clustered(5), SymmetricAtoms()
+    packed = family.pack(systems)
+    symmetric = Systems((systems.A + systems.A.swapaxes(1, 2)) / 2, systems.C)
+    kernel = ms.get_kernel("projection")
+    P = kernel.pack(symmetric)
+    np.testing.assert_allclose(family.cross(packed, packed), kernel.cross(P, P), atol=1e-10)
+
+
+def test_symmetric_atom_improves_and_keeps_orthonormal_columns():
+    systems, family = clustered(20), SymmetricAtoms()
+    made, atoms, _ = problem(family, systems)
+    old = tuple(leaf[1] for leaf in atoms)
+    (a, Ct), _ = family.updated(old, made, 1.0)
+
+    def value(a, Ct):
+        P = family.pack_atoms((a[None], Ct[None]))
+        return (family.cross(P, made.packed) @ made.beta + family.cross(P, made.others) @ made.gamma)[0]
+
+    np.testing.assert_allclose(Ct @ Ct.T, np.eye(2), atol=1e-12)
+    assert np.abs(a).max() < 1
+    assert value(a, Ct) < value(*old)

@@ -1,0 +1,72 @@
+"""The kernel Lasso: against scikit-learn's on explicit features, and by its optimality conditions."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+
+from manifoldseq_lds import sparse_codes
+from manifoldseq_lds._lasso import objective, positive_semidefinite, violation
+
+
+def features(J, N, d=20, seed=0):
+    rng = np.random.default_rng(seed)
+    F, X = rng.standard_normal((J, d)), rng.standard_normal((N, d))
+    return F, X, F @ F.T, F @ X.T
+
+
+@pytest.mark.parametrize(("J", "alpha"), [(1, 0.5), (4, 0.1), (8, 2.0), (16, 20.0)])
+def test_codes_are_those_of_sklearn(J, alpha):
+    F, X, gram, cross = features(J, 12)
+    Z = sparse_codes(gram, cross, alpha)
+    for x, z in zip(X, Z.T, strict=True):
+        peer = Lasso(alpha / (2 * len(x)), fit_intercept=False, tol=1e-12, max_iter=100_000).fit(F.T, x)
+        np.testing.assert_allclose(z, peer.coef_, atol=1e-7)
+
+
+@pytest.mark.parametrize(("J", "N"), [(3, 200), (40, 30), (100, 5)])
+@pytest.mark.parametrize("alpha", [0.1, 5.0])
+def test_codes_satisfy_the_optimality_conditions(J, N, alpha):
+    _, _, gram, cross = features(J, N, d=30, seed=J)
+    assert violation(gram, cross, alpha, sparse_codes(gram, cross, alpha)).max() <= 1e-8 * gram.max()
+
+
+def test_nearly_equal_atoms_are_no_obstacle():
+    """Eighteen directions within a degree or two of three others: coordinate descent alone would crawl."""
+    rng = np.random.default_rng(0)
+    F = np.repeat(rng.standard_normal((3, 30)), 6, axis=0) + 0.02 * rng.standard_normal((18, 30))
+    gram, cross = F @ F.T, F @ (F + 0.02 * rng.standard_normal((18, 30))).T
+    Z = sparse_codes(gram, cross, 0.1, max_sweeps=200)
+    assert violation(gram, cross, 0.1, Z).max() <= 1e-9 * gram.max()
+
+
+def test_duplicate_atoms_share_a_code():
+    gram, cross = np.ones((3, 3)), np.array([[1.0, -2.0]] * 3)
+    Z = sparse_codes(gram, cross, 0.1)
+    np.testing.assert_allclose(Z.sum(axis=0), [0.95, -1.95], atol=1e-9)
+
+
+def test_large_penalty_leaves_zeros_and_a_start_changes_nothing():
+    _, _, gram, cross = features(5, 7)
+    assert not sparse_codes(gram, cross, 2.01 * np.abs(cross).max()).any()
+    again = sparse_codes(gram, cross, 1.0, start=np.ones((5, 7)))
+    np.testing.assert_allclose(again, sparse_codes(gram, cross, 1.0), atol=1e-9)
+
+
+def test_no_atoms_or_no_data():
+    assert sparse_codes(np.zeros((0, 0)), np.zeros((0, 4)), 1.0).shape == (0, 4)
+    assert sparse_codes(np.eye(2), np.zeros((2, 0)), 1.0).shape == (2, 0)
+
+
+def test_objective_is_the_distance_in_feature_space():
+    F, X, gram, cross = features(4, 9)
+    Z = sparse_codes(gram, cross, 1.0)
+    squared, penalty = objective(gram, cross, (X**2).sum(axis=1), 1.0, Z)
+    np.testing.assert_allclose(squared, ((X - Z.T @ F) ** 2).sum(axis=1))
+    np.testing.assert_allclose(penalty, np.abs(Z).sum(axis=0))
+
+
+def test_an_indefinite_matrix_is_repaired_with_a_warning():
+    with pytest.warns(UserWarning, match="eigenvalue -1"):
+        repaired = positive_semidefinite(np.diag([2.0, -1.0]))
+    np.testing.assert_allclose(repaired, np.diag([2.0, 0.0]), atol=1e-12)
+    assert positive_semidefinite(np.eye(2)) is not None

@@ -1,0 +1,121 @@
+"""Classifiers of systems: against their definitions, inside scikit-learn, and how they refuse."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from lds.sparse_problems import clustered, oscillations
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, LinearSVC
+
+import manifoldseq as ms
+from manifoldseq_lds import LDSClassifier, LDSDictionaryLearning, LDSSparseCoder
+
+METHODS = ("svm", "nearest", "residual", "ridge")
+needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon's data files are not installed")
+
+
+@pytest.fixture(scope="module")
+def data():
+    systems = clustered(36, noise=0.5)
+    return systems[:24], systems[24:], np.arange(24) % 3, np.arange(24, 36) % 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_classes_are_found_and_named(method):
+    X, y = oscillations(24), np.array(["slow", "middle", "fast"])[np.arange(24) % 3]
+    model = LDSClassifier(method, n_states=2).fit(X[:18], y[:18])
+    assert model.classes_.tolist() == ["fast", "middle", "slow"]
+    assert model.score(X[18:], y[18:]) == 1.0
+    assert model.decision_function(X).shape == (24, 3)
+
+
+def test_nearest_is_that_of_sklearn(data):
+    train, test, y, _ = data
+    kernel = ms.get_kernel("projection")
+    values = kernel.cross(kernel.pack(test), kernel.pack(train))
+    peer = KNeighborsClassifier(1, metric="precomputed").fit(np.zeros((24, 24)), y)
+    expected = peer.predict(np.sqrt(np.maximum(4 - 2 * values, 0)))
+    assert LDSClassifier("nearest").fit(train, y).predict(test).tolist() == expected.tolist()
+
+
+def test_svm_is_that_of_sklearn(data):
+    train, test, y, _ = data
+    kernel = ms.get_kernel("projection")
+    P, Q = kernel.pack(train), kernel.pack(test)
+    gram, cross = kernel.cross(P, P) / 2, kernel.cross(Q, P) / 2
+    expected = [SVC(kernel="precomputed", C=3.0).fit(gram, y == c).decision_function(cross) for c in range(3)]
+    found = LDSClassifier(C=3.0).fit(train, y).decision_function(test)
+    np.testing.assert_allclose(found.T, expected, atol=1e-6)
+
+
+def test_residual_and_ridge_are_their_definitions(data):
+    train, test, y, _ = data
+    coder = LDSSparseCoder("all").fit(train)
+    Z, kernel = coder.transform(test), ms.get_kernel("projection")
+    P, Q = kernel.pack(train), kernel.pack(test)
+    gram, cross = kernel.cross(P, P), kernel.cross(Q, P)
+    for i, scores in enumerate(LDSClassifier("residual").fit(train, y).decision_function(test)):
+        for c in range(3):
+            z = np.where(y == c, Z[i], 0.0)
+            assert scores[c] == pytest.approx(-(z @ gram @ z - 2 * z @ cross[i]), abs=1e-8)
+    peer = RidgeClassifier(0.1, fit_intercept=False).fit(coder.transform(train), y)
+    assert LDSClassifier("ridge").fit(train, y).predict(test).shape == (12,)
+    targets = np.eye(3)[y]
+    codes = coder.transform(train)
+    weights = np.linalg.solve(codes.T @ codes + 0.1 * np.eye(24), codes.T @ targets)
+    np.testing.assert_allclose(LDSClassifier("ridge").fit(train, y).decision_function(test), Z @ weights, atol=1e-7)
+    assert peer.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_two_classes_have_one_score(data, method):
+    train, test, y, _ = data
+    model = LDSClassifier(method).fit(train, y == 1)
+    scores = model.decision_function(test)
+    assert scores.shape == (12,)
+    assert (model.predict(test) == (scores > 0)).all()
+
+
+def test_conventions():
+    ms.testing.check_sequence_estimator(LDSClassifier(n_states=2)).raise_for_failure()
+
+
+def test_inside_grid_search_and_pipelines():
+    X, y = oscillations(24), np.arange(24) % 3
+    search = GridSearchCV(LDSClassifier(), {"n_states": [1, 2], "C": [1.0, 10.0]}, cv=2).fit(X, y)
+    assert search.best_score_ == 1.0
+    coded = make_pipeline(LDSDictionaryLearning(4, n_states=2, max_iter=3, random_state=0), LinearSVC())
+    assert cross_val_score(coded, X, y, cv=2).mean() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("params", "labels", "sentence"),
+    [
+        ({}, np.zeros(24), "one class"),
+        ({}, np.zeros(3), "24 sequences"),
+        ({}, None, "y is None"),
+        ({"method": "forest"}, np.arange(24) % 2, "method='forest'"),
+        ({"C": -1.0}, np.arange(24) % 2, "C=-1.0"),
+    ],
+)
+def test_refusals(data, params, labels, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        LDSClassifier(**params).fit(data[0], labels)
+
+
+@needs_aeon
+@pytest.mark.slow
+def test_recorded_speech():
+    """Codes and a linear machine, and the kernel machine, on the published test part of JapaneseVowels."""
+    from manifoldseq_lds._datasets import japanese_vowels
+
+    found = japanese_vowels()
+    X, y = found.sequences, found.labels
+    assert LDSClassifier(n_states=3, center=False).fit(X[:270], y[:270]).score(X[270:], y[270:]) >= 0.97
+    learned = LDSDictionaryLearning(64, n_states=2, center=False, random_state=0, max_iter=10)
+    machine = make_pipeline(learned, LinearSVC()).fit(X[:270], y[:270])
+    assert machine.score(X[270:], y[270:]) >= 0.95

@@ -1,0 +1,73 @@
+"""Folders of videos in the layouts of the published collections, generated."""
+
+import numpy as np
+import pytest
+from matplotlib.image import imsave
+from scipy.io import savemat
+
+from manifoldseq_lds import VideoFiles, read_textures
+
+
+@pytest.fixture
+def videos():
+    return np.random.default_rng(0).random((4, 6, 8, 5)).astype(np.float32)
+
+
+def test_dyntex_plus_plus(tmp_path, videos):
+    """MATLAB arrays (rows, columns, T), in natural order of classes and names."""
+    for label, name, video in zip(("10", "2", "2", "10"), ("1", "10", "2", "2"), videos, strict=True):
+        (tmp_path / label).mkdir(exist_ok=True)
+        savemat(tmp_path / label / f"{name}.mat", {"video": np.moveaxis(video, 0, 2)})
+    found = read_textures(tmp_path)
+    assert isinstance(found, VideoFiles) and found.labels.tolist() == ["2", "2", "10", "10"]
+    assert found.names == ("2", "10", "1", "2")
+    for i, expected in enumerate(videos[[2, 1, 0, 3]]):
+        np.testing.assert_array_equal(found[i], expected)
+    assert found[1:3].labels.tolist() == ["2", "10"] and len(found[np.array([0])]) == 1
+
+
+def test_yupenn(tmp_path, videos):
+    """Folders of frames, colours averaged."""
+    levels = np.round(videos * 255).astype(np.uint8)
+    for label, video in zip(("Beach", "Fountain"), levels[:2], strict=True):
+        folder = tmp_path / label / "video 1"
+        folder.mkdir(parents=True)
+        for t, frame in enumerate(video):
+            imsave(folder / f"frame{t + 7}.png", np.repeat(frame[..., None], 3, axis=2))
+    found = read_textures(tmp_path, "yupenn")
+    assert found.labels.tolist() == ["Beach", "Fountain"]
+    np.testing.assert_allclose(found[1], levels[1] / 255.0, atol=1e-6)
+
+
+def test_dyntex(tmp_path, videos):
+    for name, video in zip(("54ab110", "54ab11", "6ame100"), videos[:3], strict=True):
+        np.save(tmp_path / f"{name}.npy", np.round(video * 255).astype(np.uint8))
+    (tmp_path / "labels.csv").write_text("54ab110.avi,sea\n\n6ame100,grass\n")
+    found = read_textures(tmp_path, "dyntex")
+    assert found.names == ("6ame100", "54ab110") and found.labels.tolist() == ["grass", "sea"]
+    np.testing.assert_allclose(found[1], np.round(videos[0] * 255) / 255, atol=1e-6)
+
+
+def test_bad_folders_get_one_sentence(tmp_path, videos):
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        read_textures(tmp_path / "absent")
+    with pytest.raises(FileNotFoundError, match="has no videos"):
+        read_textures(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"labels\.csv is not there"):
+        read_textures(tmp_path, "dyntex")
+    with pytest.raises(ValueError, match="layout='ucf'"):
+        read_textures(tmp_path, "ucf")
+    (tmp_path / "labels.csv").write_text("missing,sea\n")
+    with pytest.raises(FileNotFoundError, match="no video 'missing'"):
+        read_textures(tmp_path, "dyntex")
+    (tmp_path / "labels.csv").write_text("one\n")
+    with pytest.raises(ValueError, match="line 1"):
+        read_textures(tmp_path, "dyntex")
+    (tmp_path / "waves").mkdir()
+    (tmp_path / "waves" / "1.npy").write_bytes(b"no array")
+    (tmp_path / "waves" / "2.mat").write_bytes(b"no matrix")
+    np.save(tmp_path / "waves" / "3.npy", np.zeros(4))
+    found = read_textures(tmp_path)
+    for i, sentence in enumerate(("cannot be read", "cannot be read", "shape")):
+        with pytest.raises(ValueError, match=sentence):
+            found[i]
