@@ -12,8 +12,9 @@ from scipy.linalg import eigh
 
 import manifoldseq as ms
 
+from ._canonical import canonical_form
 from ._clustering import as_systems
-from ._mean import canonical_form, items_on
+from ._common import items_on
 from ._subspaces import observability_bases
 from ._systems import Systems
 
