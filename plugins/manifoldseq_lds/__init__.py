@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
     from ._span import SpanCompression
     from ._systems import Systems
+    from ._textures import dynamic_textures
 
 _HOMES = {
     "LDSIdentifier": "_identification",
@@ -21,6 +22,7 @@ _HOMES = {
     "LDSKernelMatrix": "_kernel_matrix",
     "SpanCompression": "_span",
     "Systems": "_systems",
+    "dynamic_textures": "_textures",
     "plot_kernel_matrix": "_plots",
     "plot_reconstruction": "_plots",
     "plot_spectra": "_plots",
@@ -33,6 +35,7 @@ __all__ = [
     "LDSKernelMatrix",
     "SpanCompression",
     "Systems",
+    "dynamic_textures",
     "plot_kernel_matrix",
     "plot_reconstruction",
     "plot_spectra",

@@ -158,7 +158,7 @@ def manifoldseq_plots() -> Iterator[hooks.Plot]:
 
 @ms.hookimpl
 def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
-    """Recorded sequences from the wheel of aeon."""
+    """Recorded sequences from the wheel of aeon, and generated videos."""
     yield hooks.Dataset(
         "japanese-vowels",
         loader="manifoldseq_lds._datasets:japanese_vowels",
@@ -170,4 +170,10 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
         loader="manifoldseq_lds._datasets:basic_motions",
         licence="as shipped with aeon (BSD-3-Clause)",
         summary="80 smart-watch recordings of four motions, 6 channels, 100 time steps",
+    )
+    yield hooks.Dataset(
+        "dynamic-textures",
+        loader="manifoldseq_lds._textures:dataset",
+        licence="generated; nothing is read",
+        summary="60 generated videos of six moving textures, 60 frames of 32 × 32 pixels",
     )

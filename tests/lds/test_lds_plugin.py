@@ -43,6 +43,7 @@ def test_the_names():
         ("estimators", "lds-kernel-matrix"),
         ("datasets", "japanese-vowels"),
         ("datasets", "basic-motions"),
+        ("datasets", "dynamic-textures"),
     }
 
 
