@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ._identification import LDSIdentifier
     from ._kernel_matrix import LDSKernelMatrix
     from ._kmeans import LDSKMeans
+    from ._modes import Modes, modes
     from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
     from ._span import SpanCompression
     from ._systems import Systems
@@ -20,9 +21,11 @@ _HOMES = {
     "LDSIdentifier": "_identification",
     "LDSKMeans": "_kmeans",
     "LDSKernelMatrix": "_kernel_matrix",
+    "Modes": "_modes",
     "SpanCompression": "_span",
     "Systems": "_systems",
     "dynamic_textures": "_textures",
+    "modes": "_modes",
     "plot_kernel_matrix": "_plots",
     "plot_reconstruction": "_plots",
     "plot_spectra": "_plots",
@@ -33,9 +36,11 @@ __all__ = [
     "LDSIdentifier",
     "LDSKMeans",
     "LDSKernelMatrix",
+    "Modes",
     "SpanCompression",
     "Systems",
     "dynamic_textures",
+    "modes",
     "plot_kernel_matrix",
     "plot_reconstruction",
     "plot_spectra",

@@ -60,8 +60,9 @@ def test_batches_of_lengths_agree_with_the_definition(center):
         np.testing.assert_allclose(systems.x1[i], states[:, 0] * signs, atol=1e-9)
         U, s, Vt = np.linalg.svd(A * np.outer(signs, signs))
         np.testing.assert_allclose(systems.A[i], U @ np.diag(np.minimum(s, 0.9999999)) @ Vt, atol=1e-9)
-        residual = states[:, 1:] - A @ states[:, :-1]
-        covariance = np.outer(signs, signs) * (residual @ residual.T) / residual.shape[1]
+        states = signs[:, None] * states
+        residual = states[:, 1:] - systems.A[i] @ states[:, :-1]
+        covariance = residual @ residual.T / residual.shape[1]
         np.testing.assert_allclose(systems.B[i] @ systems.B[i].T, covariance, atol=1e-8)
         if center:
             np.testing.assert_allclose(systems.mean[i], Y.mean(axis=0))
