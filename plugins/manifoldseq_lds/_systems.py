@@ -45,8 +45,8 @@ class Systems:
 
     Notes
     -----
-    An integer index gives one item, the tuple of arrays ``(A, C, x1, B, mean, Omega)`` of one system without the
-    trailing fields that are None; slices, integer arrays and boolean masks give `Systems`.
+    An integer index gives one item, the tuple of arrays ``(A, C, x1, B, mean)`` of one system without the trailing
+    fields that are None (no kernel looks at Omega); slices, integer arrays and boolean masks give `Systems`.
 
     Examples
     --------
@@ -110,7 +110,8 @@ class Systems:
                 raise IndexError("systems are indexed along one axis: systems[rows]")
             index = index[0]
         if isinstance(index, (int, np.integer)):
-            item = [None if value is None else value[index] for value in self._values()]
+            parts = (self.A, self.C, self.x1, self.B, self.mean)
+            item = [None if part is None else part[index] for part in parts]
             while item[-1] is None:
                 item.pop()
             return tuple(item)
@@ -128,7 +129,7 @@ class Systems:
 
     @classmethod
     def from_items(cls, items: Iterable[Sequence[ArrayLike | None]]) -> Self:
-        """Stack items, tuples ``(A, C)`` up to ``(A, C, x1, B, mean, Omega)``, into one record.
+        """Stack items, tuples ``(A, C)`` up to ``(A, C, x1, B, mean)``, into one record.
 
         Raises
         ------
@@ -187,9 +188,6 @@ class Systems:
             if value is not None:
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
-
-    def _values(self) -> list[Array | None]:
-        return [getattr(self, one.name) for one in fields(self)]
 
     def _check_shapes(self) -> None:
         if self.A.ndim != 3 or self.A.shape[1] != self.A.shape[2] or 0 in self.A.shape:
@@ -256,9 +254,9 @@ def item_rows(items: Any) -> list[Item]:
     rows = list(items)
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)):
-            raise ValueError(f"item {i} is of type {type(row).__name__}: pass (A, C) up to (A, C, x1, B, mean, Omega)")
-        if not 2 <= len(row) <= 6 or row[0] is None or row[1] is None:
-            raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, B, mean, Omega)")
+            raise ValueError(f"item {i} is of type {type(row).__name__}: pass (A, C) up to (A, C, x1, B, mean)")
+        if not 2 <= len(row) <= 5 or row[0] is None or row[1] is None:
+            raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, B, mean)")
     if not rows:
         raise ValueError("no systems: pass at least one item (A, C)")
     return [tuple(row) for row in rows]
