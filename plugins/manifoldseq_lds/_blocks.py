@@ -1,5 +1,6 @@
 """Sequences that stay on disk: read when they are needed, those that are too large in blocks of channels."""
 
+import mmap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -57,6 +58,17 @@ def blocks(x: Any, i: int, numbers: int = _NUMBERS) -> Iterator[tuple[slice, Arr
             t, channel = np.argwhere(~np.isfinite(block))[0]
             raise ValueError(f"sequence {i} has NaN or infinity at t={t}, channel {start + channel}: remove or fill it")
         yield columns, block
+    if isinstance(x, np.memmap) and x.mode == "r":
+        _release(x)
+
+
+def _release(x: np.memmap) -> None:
+    """Let go of the pages of a file that were read, so that they do not add up in this process where that is known."""
+    advice, base = getattr(mmap, "MADV_DONTNEED", None), x.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if advice is not None and isinstance(base, mmap.mmap):
+        base.madvise(advice)
 
 
 def channel_scale(sequences: Sequence[Any]) -> Array:

@@ -305,10 +305,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return choose_order(rule, batches, self.center)
 
     def _estimation(self, scale: Array | None = None, n: int | None = None) -> Estimation:
-        order = self.n_states if isinstance(self.n_states, Integral) else getattr(self, "n_states_", 0)
+        if n is None:
+            n = self.n_states if isinstance(self.n_states, Integral) else self.n_states_  # pyright: ignore
         return Estimation(
             self.scale_ if scale is None else scale,
-            int(order) if n is None else n,
+            int(n),
             bool(self.center),
             int(self.delay),
             self.stabilizer or "NONE",
@@ -335,7 +336,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return sequences
 
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
-        check_is_fitted(self, "scale_")
+        check_is_fitted(self, "scale_" if isinstance(self.n_states, Integral) else ["scale_", "n_states_"])
         sequences = self._check(X, missing)
         if sequences[0].shape[1] != self.n_features_in_:
             raise ValueError(

@@ -73,8 +73,6 @@ def _centre(H: Array, g: Array, F0: Array, F: Array, flat: Array, x: Array, weig
             if t < 1e-8:  # rounding: no more decrease can be measured
                 return x
         x, factor = moved, factor_moved
-        global COUNT
-        COUNT += 1
     return x
 
 
@@ -87,6 +85,3 @@ def _cholesky(F0: Array, flat: Array, x: Array) -> Array | None:
         return np.linalg.cholesky(F0 + (x @ flat).reshape(F0.shape))
     except np.linalg.LinAlgError:
         return None
-
-
-COUNT = 0

@@ -1,5 +1,6 @@
 """Filter, smoother and likelihood against the dense Gaussian of all states and outputs; what rests on them."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -33,9 +34,13 @@ def outputs(seed=1, holes=True):
     return Y
 
 
-def dense(item, Y):
+def parts(S, i):
+    return [None if part is None else part[i] for part in (S.A, S.C, S.x1, S.B, S.mean, S.Omega)]
+
+
+def dense(S, i, Y):
     """Means and covariances of all states, and of those seen: the model multiplied out."""
-    A, C, x1, B, mean, Omega = item
+    A, C, x1, B, mean, Omega = parts(S, i)
     n, steps = len(A), len(Y)
     Q = np.zeros((n, n)) if B is None else B @ B.T
     mu, P = [x1], [Q]
@@ -66,8 +71,7 @@ def test_smoother_and_likelihood_equal_the_dense_gaussian(holes, without):
     filtered = kalman_filter(S, compress(S, Y))
     x, P, lagged = smooth(S, filtered)
     for i in range(N):
-        likelihood, means, covariance = dense((S.A[i], S.C[i], S.x1[i], None if S.B is None else S.B[i],
-                                               None if S.mean is None else S.mean[i], S.Omega[i]), Y[i])  # fmt: skip
+        likelihood, means, covariance = dense(S, i, Y[i])
         np.testing.assert_allclose(filtered.log_likelihood[i], likelihood, rtol=1e-11)
         np.testing.assert_allclose(x[i], means, atol=1e-12)
         np.testing.assert_allclose(P[i], covariance[np.arange(T), :, np.arange(T)], atol=1e-12)
@@ -79,20 +83,19 @@ def test_filter_is_the_smoother_of_what_was_seen_until_then():
     filtered = kalman_filter(S, compress(S, Y))
     for t in (0, 4, T - 1):
         for i in range(N):
-            _, means, covariance = dense(S[i], Y[i, : t + 1])
+            _, means, covariance = dense(S, i, Y[i, : t + 1])
             np.testing.assert_allclose(filtered.x[i, t], means[-1], atol=1e-12)
             np.testing.assert_allclose(filtered.P[i, t], covariance[t, :, t], atol=1e-12)
 
 
 def test_nearly_noise_free_outputs_keep_their_digits():
     """Omega of 1e-10: the likelihood, against the dense Gaussian in higher precision."""
-    mpmath = pytest.importorskip("mpmath")
     S = systems(Omega=np.full((N, M), 1e-10))
     Y = S.mean[:, None] + np.random.default_rng(3).standard_normal((N, T, STATES)) @ S.C.swapaxes(1, 2)
     Y += 1e-5 * np.random.default_rng(4).standard_normal(Y.shape)
     found = kalman_filter(S, compress(S, Y)).log_likelihood
     with mpmath.workdps(60):
-        A, C, x1, B, mean, Omega = (mpmath.matrix(part.tolist()) for part in S[0])
+        A, C, x1, B, mean, Omega = (mpmath.matrix(part.tolist()) for part in parts(S, 0))
         n, P, x, Q = STATES, B * B.T, x1, B * B.T
         total = mpmath.mpf(0)
         for t in range(T):
@@ -172,7 +175,7 @@ def test_interpolation_with_given_systems_is_their_smoother():
     S = identifier.transform(X)
     holed = [x.copy() for x in X]
     holed[1][20:25, 3] = np.nan
-    _, means, _ = dense(S[1], holed[1] / identifier.scale_)
+    _, means, _ = dense(S, 1, holed[1] / identifier.scale_)
     expected = (means @ S.C[1].T + S.mean[1]) * identifier.scale_
     found = identifier.interpolate(holed, S)
     np.testing.assert_allclose(found[1][20:25, 3], expected[20:25, 3], rtol=1e-8)
@@ -183,7 +186,7 @@ def test_the_likelihood_of_the_estimator_is_that_of_the_dense_gaussian():
     X = [x[:t] for x, t in zip(turning(noise=0.1), (30, 24, 30), strict=True)]
     identifier = LDSIdentifier(4).fit(X)
     S = identifier.transform(X)
-    expected = [dense(S[i], x / identifier.scale_)[0] for i, x in enumerate(X)]
+    expected = [dense(S, i, x / identifier.scale_)[0] for i, x in enumerate(X)]
     np.testing.assert_allclose(identifier.log_likelihood(X), expected, rtol=1e-9)
     np.testing.assert_allclose(identifier.log_likelihood(X[::-1], S[::-1]), expected[::-1], rtol=1e-9)
 
