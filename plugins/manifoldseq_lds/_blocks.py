@@ -2,6 +2,7 @@
 
 import mmap
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,18 +49,35 @@ def is_large(x: Any) -> bool:
     return isinstance(x, np.memmap) and x.size > _NUMBERS
 
 
-def blocks(x: Any, i: int, numbers: int = _NUMBERS) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of channels of sequence i with their values as float64, (T, channels)."""
-    step = x.shape[1] if not isinstance(x, np.memmap) else max(1, numbers // len(x))
+def blocks(x: np.memmap, i: int, numbers: int = _NUMBERS) -> Iterator[tuple[slice, Array]]:
+    """Yield slices of channels of sequence i, which is on disk, with their values as float64, (T, channels)."""
+    step = max(1, numbers // len(x))
     for start in range(0, x.shape[1], step):
         columns = slice(start, min(start + step, x.shape[1]))
         block = np.asarray(x[:, columns], dtype=np.float64)
-        if isinstance(x, np.memmap) and not np.isfinite(block).all():
+        if not np.isfinite(block).all():
             t, channel = np.argwhere(~np.isfinite(block))[0]
             raise ValueError(f"sequence {i} has NaN or infinity at t={t}, channel {start + channel}: remove or fill it")
         yield columns, block
-    if isinstance(x, np.memmap) and x.mode == "r":
+    if x.mode == "r":
         _release(x)
+
+
+def loaded(x: Any, i: int) -> Array:
+    """Return sequence i in memory, as it is if it is there."""
+    return np.concatenate([block for _, block in blocks(x, i)], axis=1) if isinstance(x, np.memmap) else x
+
+
+def _all_blocks(sequences: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
+    """Yield the blocks of all sequences; those in memory one after the other, many at once."""
+    if isinstance(sequences[0], np.memmap):
+        for i, x in enumerate(sequences):
+            yield from blocks(x, i)
+        return
+    ends = np.cumsum([x.size for x in sequences]) // _NUMBERS
+    starts = [0, *(np.flatnonzero(np.diff(ends)) + 1), len(sequences)]
+    for start, stop in pairwise(starts):
+        yield slice(None), np.concatenate(sequences[start:stop])
 
 
 def _release(x: np.memmap) -> None:
@@ -73,25 +91,21 @@ def _release(x: np.memmap) -> None:
 
 def channel_scale(sequences: Sequence[Any]) -> Array:
     """Return the standard deviation of each channel over all steps that are not NaN; ones where it does not vary."""
-    d, counts = sequences[0].shape[1], 0
-    peak, low, high = np.zeros(d), np.full(d, np.inf), np.full(d, -np.inf)
-    for i, x in enumerate(sequences):
-        for columns, block in blocks(x, i):
-            low[columns] = np.fmin(low[columns], np.fmin.reduce(block, axis=0))
-            high[columns] = np.fmax(high[columns], np.fmax.reduce(block, axis=0))
-        counts += len(x)
+    d, counts = sequences[0].shape[1], sum(map(len, sequences))
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    for columns, block in _all_blocks(sequences):
+        low[columns] = np.fmin(low[columns], np.fmin.reduce(block, axis=0))
+        high[columns] = np.fmax(high[columns], np.fmax.reduce(block, axis=0))
     peak = np.maximum(np.abs(low), np.abs(high))
     exponent = np.frexp(peak)[1]  # scaled exactly to magnitudes below one, squares neither over- nor underflow
     total, number = np.zeros(d), np.zeros(d)
-    for i, x in enumerate(sequences):
-        for columns, block in blocks(x, i):
-            block = np.ldexp(block, -exponent[columns])
-            total[columns] += np.nansum(block, axis=0)
-            number[columns] += np.count_nonzero(~np.isnan(block), axis=0)
+    for columns, block in _all_blocks(sequences):
+        block = np.ldexp(block, -exponent[columns])
+        total[columns] += np.nansum(block, axis=0)
+        number[columns] += np.count_nonzero(~np.isnan(block), axis=0)
     mean, squares = total / number, np.zeros(d)
-    for i, x in enumerate(sequences):
-        for columns, block in blocks(x, i):
-            squares[columns] += np.nansum((np.ldexp(block, -exponent[columns]) - mean[columns]) ** 2, axis=0)
+    for columns, block in _all_blocks(sequences):
+        squares[columns] += np.nansum((np.ldexp(block, -exponent[columns]) - mean[columns]) ** 2, axis=0)
     deviation = np.sqrt(squares / number)
     scale = np.ones(d)
     varies = (high > low) & (deviation > np.finfo(float).eps * counts)

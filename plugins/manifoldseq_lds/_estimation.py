@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._blocks import blocks, gram_subspace, is_large
-from ._missing import embed, fill
+from manifoldseq.estimators import check_sequences
+
+from ._blocks import check_on_disk, gram_subspace, is_large, loaded, on_disk
+from ._missing import check_holed, embed, fill
 from ._stabilizers import stabilize
 from ._subspace import Subspace, least_squares, noise_factor, subspace
 from ._systems import Systems, check_stable
@@ -17,6 +19,20 @@ Array = NDArray[np.float64]
 
 _BATCH = 2**22
 """Numbers of the sequences that are identified together: 32 MiB."""
+
+
+def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]:
+    """Return checked sequences: arrays in memory, or memory-mapped ones that were not read."""
+    if on_disk(X):
+        sequences = check_on_disk(X, n + delay, setting)
+    elif missing == "smooth":
+        sequences = check_holed(X, n + delay, setting)
+    else:
+        sequences = check_sequences(X, min_length=n + delay, needed_by=setting)
+    outputs = sequences[0].shape[1] * delay
+    if n > outputs:
+        raise ValueError(f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay")
+    return sequences
 
 
 @dataclass(frozen=True)
@@ -39,7 +55,10 @@ class Estimation:
             size = max(1, _BATCH // (int(length) * len(self.scale) * self.delay))
             for start in range(0, len(rows), size):
                 some = rows[start : start + size]
-                yield some, np.stack([self._loaded(sequences[i], i) for i in some])
+                Y = np.stack([loaded(sequences[i], i) for i in some]) / self.scale
+                for i in some[~(np.nanmax(np.abs(Y), axis=(1, 2)) < 1e150)]:
+                    raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
+                yield some, Y
 
     def identify(self, sequences: Sequence[Any]) -> Systems:
         """Return the systems of sequences; missing values are filled first."""
@@ -65,7 +84,7 @@ class Estimation:
 
     def stacked(self, Y: Array) -> Array:
         """Return the outputs (N, m, T - delay + 1) of scaled sequences (N, T, d)."""
-        return np.ascontiguousarray(embed(Y, self.delay).swapaxes(1, 2))
+        return embed(Y, self.delay).swapaxes(1, 2)
 
     def _parts(self, sequences: Sequence[Any]) -> Iterator[tuple[Any, Systems]]:
         for rows, Y in self.batches(sequences):
@@ -85,10 +104,3 @@ class Estimation:
         return Systems.trusted(
             {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": found.mean, "Omega": Omega}
         )
-
-    def _loaded(self, x: Any, i: int) -> Array:
-        """Return a sequence in memory, in units of the scale."""
-        values = np.concatenate([block for _, block in blocks(x, i)], axis=1) / self.scale
-        if not np.nanmax(np.abs(values)) < 1e150:
-            raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
-        return values

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_sequences, random_generator
+from manifoldseq.estimators import random_generator
 
-from ._blocks import channel_scale, check_on_disk, is_large, on_disk
-from ._estimation import Estimation
+from ._blocks import channel_scale, is_large
+from ._estimation import Estimation, checked
 from ._kalman import compress, kalman_filter
-from ._missing import check_holed, embed, interpolated, smoothed
+from ._missing import embed, interpolated, smoothed
 from ._order import check_order, choose_order
-from ._prediction import expected, simulated
+from ._prediction import check_steps, check_systems, expected, simulated
 from ._settings import check_bound, check_switches, check_whole
 from ._stabilizers import STABILIZERS
 from ._systems import Systems
@@ -188,8 +188,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             In the units of the sequences that were identified.
         """
         check_is_fitted(self, "scale_")
-        _check_steps(n_steps)
-        self._check_systems(systems, len(systems))
+        check_steps(n_steps)
+        check_systems(systems, None, len(self.scale_) * self.delay)
         if systems.x1 is None:
             raise ValueError("systems have no first states x1: pass those of sequences, or give x1")
         Y = simulated(systems, n_steps, random_generator(random_state) if noise else None)
@@ -213,7 +213,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ndarray of shape (N, n_steps, d)
         """
         sequences = self._check_fitted(X)
-        _check_steps(n_steps)
+        check_steps(n_steps)
         systems = self._systems_for(sequences, systems)
         made = np.empty((len(sequences), n_steps, len(self.scale_)))
         for rows, Y in self._estimation().batches(sequences):
@@ -317,23 +317,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         )
 
     def _check(self, X: Any, missing: str | None = None) -> list[Any]:
-        """Return checked sequences: arrays in memory, or memory-mapped ones that were not read."""
         self.check_settings()
         order = check_order(self.n_states)
         n = order if isinstance(order, int) else getattr(self, "n_states_", 1)
         setting = f"n_states={self.n_states}" + f" with delay={self.delay}" * (self.delay > 1)
-        if on_disk(X):
-            sequences = check_on_disk(X, n + self.delay, setting)
-        elif (missing or self.missing) == "smooth":
-            sequences = check_holed(X, n + self.delay, setting)
-        else:
-            sequences = check_sequences(X, min_length=n + self.delay, needed_by=setting)
-        outputs = sequences[0].shape[1] * self.delay
-        if n > outputs:
-            raise ValueError(
-                f"n_states={self.n_states} exceeds channels × delay = {outputs}: lower n_states or raise delay"
-            )
-        return sequences
+        return checked(X, n, self.delay, setting, missing or self.missing)
 
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
         check_is_fitted(self, "scale_" if isinstance(self.n_states, Integral) else ["scale_", "n_states_"])
@@ -351,22 +339,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             raise ValueError("sequences read in blocks are only identified: pass shorter ones, or fewer channels")
         if systems is None:
             return self._estimation().identify(sequences)
-        self._check_systems(systems, len(sequences))
+        check_systems(systems, len(sequences), len(self.scale_) * self.delay)
         if systems.Omega is None or not systems.Omega.min() > 0:
             raise ValueError("systems have no positive Omega, the variances of the output noise: give it to Systems")
         return systems
-
-    def _check_systems(self, systems: Any, count: int) -> None:
-        if not isinstance(systems, Systems):
-            raise ValueError(f"systems are of type {type(systems).__name__}: pass Systems, as transform returns them")
-        outputs = len(self.scale_) * self.delay
-        if len(systems) != count or systems.n_outputs != outputs:
-            raise ValueError(
-                f"systems are {len(systems)} with {systems.n_outputs} outputs: pass {count} with {outputs}, one per "
-                f"sequence, with channels × delay outputs"
-            )
-
-
-def _check_steps(n_steps: Any) -> None:
-    if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
-        raise ValueError(f"n_steps={n_steps!r} is not valid: pass a whole number of at least 1")

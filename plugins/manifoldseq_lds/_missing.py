@@ -21,6 +21,8 @@ _GAIN = 0.01
 
 def embed(Y: Array, delay: int) -> Array:
     """Stack `delay` consecutive steps of sequences (N, T, d) into outputs (N, T - delay + 1, d * delay)."""
+    if delay == 1:
+        return Y
     steps = Y.shape[1] - delay + 1
     return np.concatenate([Y[:, lag : lag + steps] for lag in range(delay)], axis=2)
 

@@ -1,5 +1,8 @@
 """What systems predict: simulated outputs and forecasts."""
 
+from numbers import Integral
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +10,24 @@ from ._kalman import outputs_of
 from ._systems import Systems
 
 Array = NDArray[np.float64]
+
+
+def check_steps(n_steps: Any) -> None:
+    """Refuse a number of steps that is no whole number of at least 1."""
+    if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
+        raise ValueError(f"n_steps={n_steps!r} is not valid: pass a whole number of at least 1")
+
+
+def check_systems(systems: Any, count: int | None, outputs: int) -> None:
+    """Refuse what are not `count` systems (any number, if None) with so many outputs."""
+    if not isinstance(systems, Systems):
+        raise ValueError(f"systems are of type {type(systems).__name__}: pass Systems, as transform returns them")
+    count = len(systems) if count is None else count
+    if len(systems) != count or systems.n_outputs != outputs:
+        raise ValueError(
+            f"systems are {len(systems)} with {systems.n_outputs} outputs: pass {count} with {outputs}, one per "
+            f"sequence, with channels × delay outputs"
+        )
 
 
 def simulated(systems: Systems, n_steps: int, rng: np.random.Generator | None) -> Array:
