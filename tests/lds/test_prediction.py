@@ -286,3 +286,40 @@ def test_reading_in_blocks_needs_little_memory(tmp_path):
     tracemalloc.stop()
     held = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "B", "mean", "Omega"))
     assert peak - held < 4.2 * 8 * blocks._NUMBERS, peak - held
+
+
+EDGES = {
+    "constant": np.full((12, 3), 0.1),
+    "zeros": np.zeros((12, 3)),
+    "as long as it has states": np.random.default_rng(0).standard_normal((4, 5)),
+    "as many states as channels": np.random.default_rng(0).standard_normal((20, 2)).cumsum(axis=0),
+    "growing": 1.3 ** np.arange(12)[:, None] * np.array([[1.0, 2, 3]])
+    + np.random.default_rng(0).standard_normal((12, 3)),
+    "huge": 1e100 * np.random.default_rng(0).standard_normal((20, 4)),
+    "tiny": 1e-100 * np.random.default_rng(0).standard_normal((20, 4)),
+    "a step": np.repeat([[0.0, 0, 0], [1.0, 2, 3]], 8, axis=0),
+}
+
+
+@pytest.mark.parametrize("stabilizer", ["SN", "CG", "LB1"])
+@pytest.mark.parametrize("case", EDGES)
+def test_predictions_at_the_edge_are_finite(case, stabilizer):
+    x = EDGES[case]
+    identifier = LDSIdentifier(2 if case != "as long as it has states" else 3, stabilizer=stabilizer).fit([x])
+    systems = identifier.transform([x])
+    holed = x.copy()
+    holed[2, 0] = np.nan
+    made = [
+        identifier.forecast([x], 30),
+        identifier.simulate(systems, 30, random_state=0),
+        identifier.log_likelihood([x]),
+    ]
+    made += [
+        identifier.interpolate([holed])[0],
+        identifier.interpolate([holed], systems)[0],
+        modes(systems).frequencies,
+    ]
+    assert all(np.isfinite(values).all() for values in made)
+    if case in ("constant", "zeros"):
+        np.testing.assert_allclose(made[0][0], np.broadcast_to(x[0], (30, 3)), rtol=1e-12)
+        np.testing.assert_allclose(made[3], x, rtol=1e-6)
