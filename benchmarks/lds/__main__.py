@@ -8,7 +8,7 @@ if __name__ == "__main__":
     sys.exit(
         run_sections(
             "benchmarks.lds",
-            ("pairs", "memory", "mean", "solvers", "compression", "epoch", "gradient", "purity"),
+            ("pairs", "memory", "mean", "solvers", "compression", "epoch", "gradient", "purity", "identification"),
             __doc__,
         )
     )

@@ -95,7 +95,7 @@ class Estimation:
                 yield [i], self._systems(found, self.stabilizer)
 
     def _decomposed(self, Y: Array) -> Subspace:
-        return subspace(self.stacked(Y), self.center)
+        return subspace(self.stacked(Y), self.center, self.n)
 
     def _systems(self, found: Subspace, stabilizer: str) -> Systems:
         C, X = found.states(self.n)
