@@ -92,20 +92,22 @@ def _release(x: np.memmap) -> None:
 def channel_scale(sequences: Sequence[Any]) -> Array:
     """Return the standard deviation of each channel over all steps that are not NaN; ones where it does not vary."""
     d, counts = sequences[0].shape[1], sum(map(len, sequences))
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    low, high, holed = np.full(d, np.inf), np.full(d, -np.inf), False
     for columns, block in _all_blocks(sequences):
+        holed = holed or bool(np.isnan(block).any())
         low[columns] = np.fmin(low[columns], np.fmin.reduce(block, axis=0))
         high[columns] = np.fmax(high[columns], np.fmax.reduce(block, axis=0))
     peak = np.maximum(np.abs(low), np.abs(high))
     exponent = np.frexp(peak)[1]  # scaled exactly to magnitudes below one, squares neither over- nor underflow
-    total, number = np.zeros(d), np.zeros(d)
+    total, number, add = np.zeros(d), np.full(d, 0.0 if holed else counts), np.nansum if holed else np.sum
     for columns, block in _all_blocks(sequences):
         block = np.ldexp(block, -exponent[columns])
-        total[columns] += np.nansum(block, axis=0)
-        number[columns] += np.count_nonzero(~np.isnan(block), axis=0)
+        total[columns] += add(block, axis=0)
+        if holed:
+            number[columns] += np.count_nonzero(~np.isnan(block), axis=0)
     mean, squares = total / number, np.zeros(d)
     for columns, block in _all_blocks(sequences):
-        squares[columns] += np.nansum((np.ldexp(block, -exponent[columns]) - mean[columns]) ** 2, axis=0)
+        squares[columns] += add((np.ldexp(block, -exponent[columns]) - mean[columns]) ** 2, axis=0)
     deviation = np.sqrt(squares / number)
     scale = np.ones(d)
     varies = (high > low) & (deviation > np.finfo(float).eps * counts)
