@@ -48,6 +48,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "show_memory": False,
     "min_reported_time": 0,
+    "image_scrapers": ("animated.scraper", "matplotlib"),  # docs/_ext/animated.py
     "reset_modules": ("matplotlib",),
     "write_computation_times": False,
 }

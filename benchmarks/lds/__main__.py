@@ -18,6 +18,7 @@ SECTIONS = (
     "purity",
     "choice",
     "svm",
+    "identification",
 )
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._lasso import sparse_codes
     from ._lbp import LBPTOP
     from ._learning import hierarchical_batch
+    from ._modes import Modes, modes
     from ._neighbors import LDSNeighbors
     from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
     from ._pooling import BagOfSystems, PyramidPooling
@@ -45,6 +46,7 @@ _HOMES = {
     "LDSSparseCoder": "_coder",
     "LDSSpectralClustering": "_spectral",
     "MDSMean": "_centres",
+    "Modes": "_modes",
     "PyramidPooling": "_pooling",
     "SpanCompression": "_span",
     "Systems": "_systems",
@@ -53,6 +55,7 @@ _HOMES = {
     "choose_clustering": "_selection",
     "dynamic_textures": "_textures",
     "hierarchical_batch": "_learning",
+    "modes": "_modes",
     "plot_choice": "_selection",
     "plot_kernel_matrix": "_plots",
     "plot_reconstruction": "_plots",
@@ -78,6 +81,7 @@ __all__ = [
     "LDSSparseCoder",
     "LDSSpectralClustering",
     "MDSMean",
+    "Modes",
     "PyramidPooling",
     "SpanCompression",
     "Systems",
@@ -86,6 +90,7 @@ __all__ = [
     "choose_clustering",
     "dynamic_textures",
     "hierarchical_batch",
+    "modes",
     "plot_choice",
     "plot_kernel_matrix",
     "plot_reconstruction",

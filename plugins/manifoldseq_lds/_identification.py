@@ -1,31 +1,40 @@
 """Identification of linear dynamical systems from sequences (Doretto et al. 2003), with stabilization."""
 
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_sequences, validate_sequences
+from manifoldseq.estimators import random_generator
 
+from ._blocks import channel_scale, is_large
+from ._estimation import Estimation, checked
+from ._kalman import compress, kalman_filter
+from ._missing import embed, interpolated, smoothed
+from ._order import check_order, choose_order
+from ._prediction import check_steps, check_systems, expected, simulated
 from ._settings import check_bound, check_switches, check_whole
+from ._stabilizers import STABILIZERS
 from ._systems import Systems
 
 Array = NDArray[np.float64]
 
-STABILIZERS = ("SN", "clip", None)
-
 
 class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
-    """Identify one linear dynamical system per sequence.
+    """Identify one linear dynamical system per sequence, and predict with it.
 
     For each sequence, with ``Y`` its (m, T) outputs: thin SVD ``Y = U S V'``, then ``C = U_n``, states
-    ``X = S_n V_n'``, ``A`` by least squares from one state to the next, and a stabilizer on the singular values of A.
+    ``X = S_n V_n'``, ``A`` by least squares from one state to the next, and a stabilizer.
 
     Parameters
     ----------
-    n_states : int
-        State dimension n, at most channels × delay.
+    n_states : int or str
+        State dimension n, at most channels × delay. ``"energy:0.95"``: the fewest states that hold this share of the
+        squares of all sequences seen in `fit`. ``"held-out"``: the number whose systems, identified from the first four
+        fifths of each sequence, have the least squared error one step ahead in the last fifth (at most 50 are tried).
     center : bool
         Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
         tells the sequences apart.
@@ -34,16 +43,29 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         units count alike; the systems then describe the scaled sequences.
     delay : int
         Stack this many consecutive time steps into one output of channels × delay values.
-    stabilizer : {"SN", "clip", None}
-        ``"SN"`` maps each singular value s of A to tanh(2.5 s / 2), at most 1 - 1e-9 (soft normalization), ``"clip"``
-        to min(s, bound); None keeps least squares, and an unstable result is refused.
+    stabilizer : str or None
+        What makes A stable. ``"SN"`` maps each singular value s to tanh(2.5 s / 2), at most 1 - 1e-9 (soft
+        normalization), ``"clip"`` to min(s, bound). ``"CG"`` is least squares under generated cuts, ``"WLS"`` and
+        ``"DWLS"`` the same with cuts in units of the singular values of Y, free and diagonal weights; ``"LB1"`` is
+        least squares with singular values of at most 1, ``"LB2"`` a semidefinite program with a Lyapunov matrix;
+        ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None or ``"NONE"`` keeps least squares, and an unstable
+        result is refused. For prediction take ``"CG"`` or ``"LB1"``: they touch only what is unstable, whereas ``"SN"``
+        damps every system.
     bound : float
         Bound of ``"clip"``.
+    missing : {"error", "smooth"}
+        Sequences with NaN are refused, or their missing values are filled first: the system of the sequence
+        interpolated on straight lines is improved by expectation maximization on the recorded values, until a sweep
+        raises their log-likelihood by less than 0.01 each, and the means of its Kalman smoother are filled in. Each
+        channel needs one value in each sequence. The fill has no noise: B and Omega come out smaller the more is
+        missing.
 
     Attributes
     ----------
     n_features_in_ : int
         Channels seen in `fit`.
+    n_states_ : int
+        The number of states.
     scale_ : ndarray of shape (d,)
         What each channel is divided by; ones if not `scale`, and for a channel that is constant up to rounding.
 
@@ -56,36 +78,51 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Notes
     -----
     Signs are canonical: the entry of largest modulus in each column of C is positive. The noise factor B is symmetric,
-    ``B @ B.T`` is the covariance of the residuals of least squares. Where a sequence spans fewer than n
-    dimensions, such as a constant one, the remaining states are zero.
+    ``B @ B.T`` is the covariance of what A leaves unexplained of the states. Omega is one variance for all outputs of a
+    system, that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
+    remaining states are zero.
 
-    Equations (1) and (2) of Huang et al.; soft normalization: Huang et al. 2016, LDSST.
+    Sequences may stay on disk: memory-mapped files, as ``numpy.load(path, mmap_mode="r")`` opens them, an (N, T, d)
+    array or a list of (T, d) ones. They are read when it is their turn; one of more than 2**22 numbers is read in
+    blocks of channels and identified from its T × T Gram matrix, in which directions below 1e-6 of the largest are
+    lost.
+
+    References
+    ----------
+    Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017, equations (1) and (2). Doretto,
+    Chiuso, Wu, Soatto: Dynamic textures, IJCV 2003. Stabilizers: SN, Huang et al. 2016 (LDSST); CG, Siddiqi, Boots and
+    Gordon 2007; LB1, LB2, Lacy and Bernstein 2002, 2003; WLS, DWLS, Huang et al. 2016.
 
     Examples
     --------
     >>> import numpy as np
     >>> t = np.arange(50)[:, None]
     >>> X = [0.9**t * np.cos(t * w + [0, 1, 2]) for w in (0.3, 0.8)]
-    >>> systems = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit_transform(X)
+    >>> identifier = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit(X)
+    >>> systems = identifier.transform(X)
     >>> systems
-    Systems(N=2, m=3, n=2, x1, B)
+    Systems(N=2, m=3, n=2, x1, B, Omega)
     >>> np.round(np.abs(np.linalg.eigvals(systems.A)), 6)
     array([[0.9, 0.9],
            [0.9, 0.9]])
+    >>> identifier.forecast([x[:40] for x in X], 10)[0].round(3)[-1], X[0].round(3)[-1]
+    (array([-0.003, -0.006, -0.003]), array([-0.003, -0.006, -0.003]))
     """
 
     n_features_in_: int
+    n_states_: int
     scale_: Array
 
     def __init__(
         self,
-        n_states: int = 5,
+        n_states: int | str = 5,
         *,
         center: bool = True,
         scale: bool = True,
         delay: int = 1,
         stabilizer: str | None = "SN",
         bound: float = 0.99,
+        missing: str = "error",
     ) -> None:
         self.n_states = n_states
         self.center = center
@@ -93,18 +130,17 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.delay = delay
         self.stabilizer = stabilizer
         self.bound = bound
+        self.missing = missing
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the sequences and learn the scale of each channel.
+        """Check the sequences, learn the scale of each channel and, if it is a rule, apply that for the states.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         y : ignored
         """
-        sequences = self._check(X)
-        self.scale_ = self._scale(sequences)
-        self.n_features_in_ = sequences[0].shape[1]
+        self._learn(self._check(X))
         return self
 
     def transform(self, X: Any) -> Systems:
@@ -117,99 +153,193 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Returns
         -------
         Systems
-            With ``m = d * delay`` outputs, first states, noise factors, and means if `center`.
+            With ``m = d * delay`` outputs, first states, noise factors, noise variances, and means if `center`.
         """
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(self, "scale_")
-        self.check_settings()
-        validate_sequences(self, X, reset=False)
-        return self._identify(self._check(X), self.scale_)
+        sequences = self._check_fitted(X)
+        return self._estimation().identify(sequences)
 
     def fit_transform(self, X: Any, y: object = None) -> Systems:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Equivalent to ``fit(X).transform(X)``."""
         sequences = self._check(X)
-        scale = self._scale(sequences)
-        systems = self._identify(sequences, scale)
-        self.n_features_in_, self.scale_ = sequences[0].shape[1], scale  # only once nothing can fail any more
-        return systems
+        before = dict(self.__dict__)
+        try:
+            return self._learn(sequences).identify(sequences)
+        except BaseException:
+            self.__dict__ = before  # what was fitted stays
+            raise
+
+    def simulate(
+        self, systems: Systems, n_steps: int, *, noise: bool = True, random_state: Any = None
+    ) -> NDArray[np.float64]:
+        """Generate sequences from systems, model (1) started at their first states.
+
+        Parameters
+        ----------
+        systems : Systems
+            With first states; B and Omega, where they are there, give the noise.
+        n_steps : int
+        noise : bool
+            Without noise the result is the expected sequence.
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+        Returns
+        -------
+        ndarray of shape (N, n_steps, d)
+            In the units of the sequences that were identified.
+        """
+        check_is_fitted(self, "scale_")
+        check_steps(n_steps)
+        check_systems(systems, None, len(self.scale_) * self.delay)
+        if systems.x1 is None:
+            raise ValueError("systems have no first states x1: pass those of sequences, or give x1")
+        Y = simulated(systems, n_steps, random_generator(random_state) if noise else None)
+        return Y[:, :, : len(self.scale_)] * self.scale_
+
+    def forecast(self, X: Any, n_steps: int, systems: Systems | None = None) -> NDArray[np.float64]:
+        """Predict the steps after the end of sequences.
+
+        The state at the end is that of the Kalman filter; A continues it. Equation (1).
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+            NaN is allowed with ``missing="smooth"``.
+        n_steps : int
+        systems : Systems, optional
+            One per sequence; by default those of the sequences.
+
+        Returns
+        -------
+        ndarray of shape (N, n_steps, d)
+        """
+        sequences = self._check_fitted(X)
+        check_steps(n_steps)
+        systems = self._systems_for(sequences, systems)
+        made = np.empty((len(sequences), n_steps, len(self.scale_)))
+        for rows, Y in self._estimation().batches(sequences):
+            chosen = systems[rows]
+            filtered = kalman_filter(chosen, compress(chosen, embed(Y, self.delay)))
+            made[rows] = expected(chosen, filtered.x[:, -1], n_steps)[:, :, -len(self.scale_) :] * self.scale_
+        return made
+
+    def interpolate(self, X: Any, systems: Systems | None = None) -> list[NDArray[np.float64]]:
+        """Fill in missing values, marked by NaN, whatever `missing` says; recorded values stay.
+
+        With `systems`, the means of the Kalman smoother under their A, B, C, x1, mean and Omega. Without, the values
+        that ``missing="smooth"`` identifies from.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        systems : Systems, optional
+            One per sequence.
+
+        Returns
+        -------
+        list of ndarray of shape (T_i, d)
+        """
+        sequences = self._check_fitted(X, missing="smooth")
+        if systems is not None:
+            systems = self._systems_for(sequences, systems)
+        made: list[Any] = [None] * len(sequences)
+        estimation = self._estimation()
+        for rows, Y in estimation.batches(sequences):
+            filled = estimation.filled(Y) if systems is None else smoothed(systems[rows], Y, self.delay)
+            for i, x in zip(rows, filled * self.scale_, strict=True):
+                made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
+        return made
+
+    def log_likelihood(self, X: Any, systems: Systems | None = None) -> NDArray[np.float64]:
+        """Return the log-likelihood of each sequence under its system, by the Kalman filter.
+
+        Outputs are in the units of `Systems`, ``x(1) ~ N(x1, B B')``, and NaN is left out. With a delay, the stacked
+        outputs count as if they were independent given the states.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        systems : Systems, optional
+            One per sequence; by default those of the sequences.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+        """
+        sequences = self._check_fitted(X)
+        systems = self._systems_for(sequences, systems)
+        made = np.empty(len(sequences))
+        for rows, Y in self._estimation().batches(sequences):
+            chosen = systems[rows]
+            made[rows] = kalman_filter(chosen, compress(chosen, embed(Y, self.delay))).log_likelihood
+        return made
 
     def check_settings(self) -> None:
         """Refuse an invalid parameter."""
-        check_whole(self, "n_states", "delay")
+        check_order(self.n_states)
+        check_whole(self, "delay")
         check_switches(self, "center", "scale")
-        if self.stabilizer not in STABILIZERS:
-            raise ValueError(f"stabilizer={self.stabilizer!r} is not known: choose 'SN', 'clip' or None")
+        if self.stabilizer is not None and self.stabilizer not in STABILIZERS:
+            known = ", ".join(map(repr, STABILIZERS))
+            raise ValueError(f"stabilizer={self.stabilizer!r} is not known: choose {known} or None")
         check_bound(self.bound)
+        if self.missing not in ("error", "smooth"):
+            raise ValueError(f"missing={self.missing!r} is not known: choose 'error' or 'smooth'")
 
-    def _scale(self, sequences: list[Array]) -> Array:
-        """Return what each channel is divided by."""
-        values = np.concatenate(sequences)
-        scale = np.ones(values.shape[1])
-        if not self.scale:
-            return scale
-        exponent = np.frexp(np.abs(values).max(axis=0))[1]
-        values = np.ldexp(values, -exponent)  # exactly, to magnitudes below one: squares neither over- nor underflow
-        deviation = values.std(axis=0)
-        varies = (np.ptp(values, axis=0) > 0) & (deviation > np.finfo(float).eps * len(values))
-        scale[varies] = np.ldexp(deviation, exponent)[varies]
+    def _learn(self, sequences: list[Any]) -> Estimation:
+        """Set the fitted attributes."""
+        d = sequences[0].shape[1]
+        scale = channel_scale(sequences) if self.scale else np.ones(d)
         for channel in np.flatnonzero(scale < np.finfo(float).tiny):
             raise ValueError(f"channel {channel} has a standard deviation near {scale[channel]:.1g}: scale the data up")
-        return scale
+        order = check_order(self.n_states)
+        if not isinstance(order, int):
+            order = self._chosen_order(order, sequences, scale)
+        self.n_features_in_, self.n_states_, self.scale_ = d, order, scale
+        return self._estimation()
 
-    def _check(self, X: Any) -> list[Array]:
+    def _chosen_order(self, rule: float | None, sequences: list[Any], scale: Array) -> int:
+        if any(map(is_large, sequences)):
+            raise ValueError(f"n_states={self.n_states!r} is no choice for sequences read in blocks: pass a number")
+        estimation = self._estimation(scale, 1)
+        batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
+        return choose_order(rule, batches, self.center)
+
+    def _estimation(self, scale: Array | None = None, n: int | None = None) -> Estimation:
+        if n is None:
+            n = self.n_states if isinstance(self.n_states, Integral) else self.n_states_  # pyright: ignore
+        return Estimation(
+            self.scale_ if scale is None else scale,
+            int(n),
+            bool(self.center),
+            int(self.delay),
+            self.stabilizer or "NONE",
+            float(self.bound),
+        )
+
+    def _check(self, X: Any, missing: str | None = None) -> list[Any]:
         self.check_settings()
+        order = check_order(self.n_states)
+        n = order if isinstance(order, int) else getattr(self, "n_states_", 1)
         setting = f"n_states={self.n_states}" + f" with delay={self.delay}" * (self.delay > 1)
-        need = self.n_states + self.delay
-        sequences = check_sequences(X, min_length=need, needed_by=setting)
-        outputs = sequences[0].shape[1] * self.delay
-        if self.n_states > outputs:
+        return checked(X, n, self.delay, setting, missing or self.missing)
+
+    def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
+        check_is_fitted(self, "scale_" if isinstance(self.n_states, Integral) else ["scale_", "n_states_"])
+        sequences = self._check(X, missing)
+        if sequences[0].shape[1] != self.n_features_in_:
             raise ValueError(
-                f"n_states={self.n_states} exceeds channels × delay = {outputs}: lower n_states or raise delay"
+                f"X has {sequences[0].shape[1]} channels but this {type(self).__name__} was fitted on "
+                f"{self.n_features_in_}: pass the same channels as in fit"
             )
         return sequences
 
-    def _identify(self, sequences: list[Array], scale: Array) -> Systems:
-        for i, x in enumerate(sequences):
-            if not np.abs(x / scale).max() < 1e150:
-                raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
-        lengths = np.array([len(x) for x in sequences])
-        parts, order = [], []
-        for length in np.unique(lengths):
-            rows = np.flatnonzero(lengths == length)
-            parts.append(self._identify_batch(np.stack([sequences[i] for i in rows]) / scale))
-            order.append(rows)
-        back = np.argsort(np.concatenate(order))
-        A, C, x1, B, mean = (
-            None if column[0] is None else np.concatenate(column)[back] for column in zip(*parts, strict=True)
-        )
-        return Systems(A, C, x1, B, mean)  # pyright: ignore[reportArgumentType]  only the mean can be None
-
-    def _identify_batch(self, Y: Array) -> tuple[Array, Array, Array, Array, Array | None]:
-        """Identify systems from a batch (N, T, d) of sequences of one length."""
-        n, steps = self.n_states, Y.shape[1] - self.delay + 1
-        Y = np.concatenate([Y[:, lag : lag + steps] for lag in range(self.delay)], axis=2).swapaxes(1, 2)
-        mean, peak = None, np.abs(Y).max(axis=(1, 2))[:, None]
-        if self.center:
-            mean = Y.mean(axis=2)
-            Y = Y - mean[:, :, None]
-        U, s, Vt = np.linalg.svd(Y, full_matrices=False)
-        C = U[:, :, :n]
-        largest = np.take_along_axis(C, np.abs(C).argmax(axis=1, keepdims=True), axis=1)
-        signs = np.where(largest < 0, -1.0, 1.0)
-        # a direction at the rounding level of the sequence is no direction: its states are exactly zero
-        noise = s[:, :n] <= np.maximum(s[:, :1], peak) * max(Y.shape[1:]) * np.finfo(np.float64).eps
-        scale = np.where(noise, 0.0, s[:, :n])
-        C, X = C * signs, (signs.swapaxes(1, 2) * scale[:, :, None]) * Vt[:, :n]
-        A = X[:, :, 1:] @ np.linalg.pinv(X[:, :, :-1], rtol=1e-12)
-        residual = X[:, :, 1:] - A @ X[:, :, :-1]
-        w, W = np.linalg.eigh(residual @ residual.swapaxes(1, 2) / residual.shape[2])
-        B = (W * np.sqrt(np.maximum(w, 0))[:, None, :]) @ W.swapaxes(1, 2)
-        return self._stabilized(A), C, X[:, :, 0], B, mean
-
-    def _stabilized(self, A: Array) -> Array:
-        if self.stabilizer is None:
-            return A
-        U, s, Vt = np.linalg.svd(A)
-        s = np.minimum(np.tanh(1.25 * s), 1 - 1e-9) if self.stabilizer == "SN" else np.minimum(s, self.bound)
-        return (U * s[:, None, :]) @ Vt
+    def _systems_for(self, sequences: list[Any], systems: Systems | None) -> Systems:
+        """Return the systems that predict sequences: those given, or the ones identified from them."""
+        if any(map(is_large, sequences)):
+            raise ValueError("sequences read in blocks are only identified: pass shorter ones, or fewer channels")
+        if systems is None:
+            return self._estimation().identify(sequences)
+        check_systems(systems, len(sequences), len(self.scale_) * self.delay)
+        if systems.Omega is None or not systems.Omega.min() > 0:
+            raise ValueError("systems have no positive Omega, the variances of the output noise: give it to Systems")
+        return systems

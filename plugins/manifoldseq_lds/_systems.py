@@ -34,6 +34,8 @@ class Systems:
         Noise factors: ``B @ B.T`` is the covariance of the state noise.
     mean : array-like of shape (N, m), optional
         Output means.
+    Omega : array-like of shape (N, m), optional
+        Variances of the output noise w, which is independent between outputs.
 
     Raises
     ------
@@ -44,7 +46,7 @@ class Systems:
     Notes
     -----
     An integer index gives one item, the tuple of arrays ``(A, C, x1, B, mean)`` of one system without the trailing
-    fields that are None; slices, integer arrays and boolean masks give `Systems`.
+    fields that are None (no kernel looks at Omega); slices, integer arrays and boolean masks give `Systems`.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Systems:
     x1: Array | None = None
     B: Array | None = None
     mean: Array | None = None
+    Omega: Array | None = None
 
     def __init__(
         self,
@@ -69,15 +72,19 @@ class Systems:
         x1: ArrayLike | None = None,
         B: ArrayLike | None = None,
         mean: ArrayLike | None = None,
+        Omega: ArrayLike | None = None,
     ) -> None:
-        given = {"x1": x1, "B": B, "mean": mean}
+        given = {"x1": x1, "B": B, "mean": mean, "Omega": Omega}
         arrays = {name: None if value is None else real_array(name, value) for name, value in given.items()}
         self._set({"A": real_array("A", A), "C": real_array("C", C), **arrays})
         self._check_shapes()
         for one in fields(self):
             _check_finite(one.name, getattr(self, one.name))
         _check_orthonormal(self.C)
-        _check_stable(self.A)
+        check_stable(self.A)
+        if self.Omega is not None and self.Omega.min() < 0:
+            i = int(np.argwhere(self.Omega < 0)[0, 0])
+            raise ValueError(f"system {i} has a negative variance in Omega: pass variances of the output noise")
 
     def __len__(self) -> int:
         return len(self.A)
@@ -103,7 +110,8 @@ class Systems:
                 raise IndexError("systems are indexed along one axis: systems[rows]")
             index = index[0]
         if isinstance(index, (int, np.integer)):
-            item = [None if value is None else value[index] for value in self._values()]
+            parts = (self.A, self.C, self.x1, self.B, self.mean)
+            item = [None if part is None else part[index] for part in parts]
             while item[-1] is None:
                 item.pop()
             return tuple(item)
@@ -181,9 +189,6 @@ class Systems:
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
 
-    def _values(self) -> list[Array | None]:
-        return [getattr(self, one.name) for one in fields(self)]
-
     def _check_shapes(self) -> None:
         if self.A.ndim != 3 or self.A.shape[1] != self.A.shape[2] or 0 in self.A.shape:
             raise ValueError(f"A has shape {self.A.shape}: pass (N, n, n) with at least one system")
@@ -192,7 +197,7 @@ class Systems:
         N, m, n = self.C.shape
         if m < n:
             raise ValueError(f"C has {m} outputs for {n} states: orthonormal columns need m >= n")
-        for name, shape in (("x1", (N, n)), ("B", (N, n, n)), ("mean", (N, m))):
+        for name, shape in (("x1", (N, n)), ("B", (N, n, n)), ("mean", (N, m)), ("Omega", (N, m))):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
                 raise ValueError(f"{name} has shape {value.shape}: pass {shape}, as A and C demand")
@@ -294,7 +299,8 @@ def _check_orthonormal(C: Array) -> None:
         )
 
 
-def _check_stable(A: Array) -> None:
+def check_stable(A: Array) -> None:
+    """Refuse transition matrices with a spectral radius of one or more, naming the first."""
     suspects = np.flatnonzero(np.linalg.norm(A, axis=(1, 2)) >= 1)  # the spectral radius is at most the Frobenius norm
     if len(suspects):
         radius = np.abs(np.linalg.eigvals(A[suspects])).max(axis=1)

@@ -60,8 +60,9 @@ def test_batches_of_lengths_agree_with_the_definition(center):
         np.testing.assert_allclose(systems.x1[i], states[:, 0] * signs, atol=1e-9)
         U, s, Vt = np.linalg.svd(A * np.outer(signs, signs))
         np.testing.assert_allclose(systems.A[i], U @ np.diag(np.minimum(s, 0.9999999)) @ Vt, atol=1e-9)
-        residual = states[:, 1:] - A @ states[:, :-1]
-        covariance = np.outer(signs, signs) * (residual @ residual.T) / residual.shape[1]
+        states = signs[:, None] * states
+        residual = states[:, 1:] - systems.A[i] @ states[:, :-1]
+        covariance = residual @ residual.T / residual.shape[1]
         np.testing.assert_allclose(systems.B[i] @ systems.B[i].T, covariance, atol=1e-8)
         if center:
             np.testing.assert_allclose(systems.mean[i], Y.mean(axis=0))
@@ -208,3 +209,24 @@ def test_a_failed_fit_leaves_the_fitted_model():
     with pytest.raises(ValueError, match="exceeds"):
         identifier.set_params(n_states=9).fit([Y[:, :3] for Y in X])
     assert identifier.n_features_in_ == 6 and identifier.scale_ is before
+
+
+@pytest.mark.parametrize("shape", [(30, 70), (70, 30), (40, 40)])
+def test_wide_and_long_sequences_agree_with_the_definition(shape):
+    """Beyond 16 channels and steps the leading directions come from a Gram matrix; weak ones, in the second, do not."""
+    rng = np.random.default_rng(0)
+    smooth = rng.standard_normal(shape).cumsum(axis=0)
+    weak = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1])) + 1e-6 * smooth
+    systems = LDSIdentifier(n_states=4, scale=False, stabilizer="clip", bound=0.9999999).fit_transform([smooth, weak])
+    for i, Y in enumerate((smooth, weak)):
+        A, C, states = naive(Y, 4)
+        signs = np.sign(np.sum(C * systems.C[i], axis=0))
+        np.testing.assert_allclose(systems.C[i], C * signs, atol=1e-9)
+        np.testing.assert_allclose(systems.C[i].T @ systems.C[i], np.eye(4), atol=1e-13)
+        np.testing.assert_allclose(systems.x1[i], states[:, 0] * signs, atol=1e-9)
+        U, s, Vt = np.linalg.svd(A * np.outer(signs, signs))
+        np.testing.assert_allclose(systems.A[i], U @ np.diag(np.minimum(s, 0.9999999)) @ Vt, atol=1e-7)
+        squares = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False) ** 2
+        least = 1e-10 * squares.sum() / Y.size
+        Omega = max(squares[4:].sum() / (shape[0] * (shape[1] - 4)), least)
+        np.testing.assert_allclose(systems.Omega[i], Omega, rtol=1e-9)

@@ -1,0 +1,110 @@
+"""Missing values: filled with what a system that was fitted to the recorded values expects there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manifoldseq.estimators import check_sequences
+
+from ._em import sweep
+from ._kalman import compress, kalman_filter, outputs_of, smooth
+from ._systems import Systems
+
+Array = NDArray[np.float64]
+
+_SWEEPS = 100
+_GAIN = 0.01
+"""Sweeps end when one raises the log-likelihood by less, per recorded value."""
+
+
+def embed(Y: Array, delay: int) -> Array:
+    """Stack `delay` consecutive steps of sequences (N, T, d) into outputs (N, T - delay + 1, d * delay)."""
+    if delay == 1:
+        return Y
+    steps = Y.shape[1] - delay + 1
+    return np.concatenate([Y[:, lag : lag + steps] for lag in range(delay)], axis=2)
+
+
+def unembed(Y: Array, delay: int) -> Array:
+    """Return sequences (N, T, d) from outputs of stacked steps, as the average over the copies of each value."""
+    N, steps, m = Y.shape
+    total = np.zeros((N, steps + delay - 1, m // delay))
+    count = np.zeros((steps + delay - 1, 1))
+    for lag, part in enumerate(np.split(Y, delay, axis=2)):
+        total[:, lag : lag + steps] += part
+        count[lag : lag + steps] += 1
+    return total / count
+
+
+def smoothed(systems: Systems, Y: Array, delay: int) -> Array:
+    """Return what systems expect of sequences (N, T, d), given all values of each that are not NaN."""
+    outputs = embed(Y, delay)
+    x = smooth(systems, kalman_filter(systems, compress(systems, outputs)))[0]
+    return unembed(outputs_of(systems, x), delay)
+
+
+def fill(Y: Array, delay: int, identify: Callable[[Array], Systems]) -> Array:
+    """Return sequences (N, T, d) of one length, in all of which something is missing, with values in place of NaN.
+
+    The start are the systems of sequences interpolated on straight lines. Expectation maximization improves each until
+    a sweep raises the log-likelihood by less than 0.01 per recorded value: going on to the maximum fits the noise. The
+    values are the means of the Kalman smoother under the result.
+    """
+    outputs = embed(Y, delay)
+    values = np.count_nonzero(~np.isnan(outputs), axis=(1, 2))
+    systems = identify(interpolated(Y))
+    last, made = np.full(len(Y), -np.inf), np.empty_like(Y)
+    active = np.arange(len(Y))
+    for number in range(_SWEEPS + 1):
+        better, filtered = sweep(systems, outputs[active])
+        done = (filtered.log_likelihood - last[active] < _GAIN * values[active]) | (number == _SWEEPS)
+        if done.any():
+            made[active[done]] = smoothed(systems[done], Y[active[done]], delay)
+        last[active] = filtered.log_likelihood
+        active, systems = active[~done], better[~done]
+        if not len(active):
+            break
+    return np.where(np.isnan(Y), made, Y)
+
+
+def interpolated(Y: Array) -> Array:
+    """Return sequences (N, T, d) with values on straight lines in time in place of NaN."""
+    missing = np.isnan(Y)
+    made = Y.copy()
+    t = np.arange(Y.shape[1])
+    for i, c in np.argwhere(missing.any(axis=1)):
+        hole = missing[i, :, c]
+        made[i, hole, c] = np.interp(t[hole], t[~hole], Y[i, ~hole, c])
+    return made
+
+
+def check_holed(X: Any, min_length: int, needed_by: str) -> list[Array]:
+    """Check sequences in which NaN is allowed, as `check_sequences` does, and that each channel has a value in each."""
+    items = list(X) if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 3) else X
+    holes: dict[int, NDArray[np.bool_]] = {}
+    if isinstance(items, list):
+        for i, item in enumerate(items):
+            hole = _nan(item)
+            if hole is not None and hole.any():
+                holes[i] = hole
+                items[i] = np.where(hole, 0.0, np.asarray(item))
+    sequences = check_sequences(items, min_length=min_length, needed_by=needed_by)
+    for i, hole in holes.items():
+        if hole.all(axis=0).any():
+            channel = int(np.flatnonzero(hole.all(axis=0))[0])
+            raise ValueError(f"sequence {i} has no value in channel {channel}: remove the sequence or the channel")
+        sequences[i] = np.where(hole, np.nan, sequences[i])
+    return sequences
+
+
+def _nan(item: Any) -> NDArray[np.bool_] | None:
+    """Return where an array of floats is NaN; None for what is none, which other checks refuse."""
+    if isinstance(item, np.ma.MaskedArray):
+        return None
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        return None
+    return np.isnan(array) if array.dtype.kind == "f" and array.ndim == 2 else None

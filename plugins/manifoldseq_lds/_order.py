@@ -1,0 +1,73 @@
+"""How many states: a share of the energy, or the least error one step ahead on what was held out."""
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._subspace import least_squares, subspace
+
+Array = NDArray[np.float64]
+
+_HELD_OUT = 0.2
+_MOST = 50
+"""The largest number of states that is tried on held-out steps."""
+
+
+def check_order(n_states: Any) -> int | float | None:
+    """Return a number of states, a share of the energy (a float), or None for the held-out rule; refuse the rest."""
+    ask = "pass a whole number of at least 1, 'energy:0.95' (any share below 1) or 'held-out'"
+    if isinstance(n_states, str):
+        if n_states == "held-out":
+            return None
+        kind, _, share = n_states.partition(":")
+        try:
+            value = float(share)
+        except ValueError:
+            value = 0.0
+        if kind == "energy" and 0 < value < 1:
+            return value
+    elif isinstance(n_states, Integral) and not isinstance(n_states, bool) and n_states >= 1:
+        return int(n_states)
+    raise ValueError(f"n_states={n_states!r} is not valid: {ask}")
+
+
+def choose_order(rule: float | None, batches: Sequence[Array], center: bool) -> int:
+    """Return the number of states for sequences, in batches (N, m, T) of one length.
+
+    A share asks for the fewest directions that together hold it of the squares of all sequences. None asks for the
+    number with the least squared error one step ahead, ``y(t+1) = mean + C A C' (y(t) - mean)``, summed over the last
+    fifth of each sequence, with systems (without stabilizer) from the first four fifths.
+    """
+    shortest, m = min(Y.shape[2] for Y in batches), batches[0].shape[1]
+    if rule is None:
+        most = min(m, _train(shortest) - 1, _MOST)
+        errors = sum(_held_out_errors(Y, most, center) for Y in batches)
+        return int(np.argmin(errors)) + 1
+    energies = np.zeros(m)
+    for Y in batches:
+        found = subspace(Y, center).energies().sum(axis=0)
+        energies[: len(found)] += found
+    if not energies.any():
+        return 1
+    shares = np.cumsum(energies) / energies.sum()
+    return min(int(np.searchsorted(shares, rule)) + 1, shortest - 1)
+
+
+def _train(steps: int) -> int:
+    return steps - max(1, round(_HELD_OUT * steps))
+
+
+def _held_out_errors(Y: Array, most: int, center: bool) -> Array:
+    """Return the summed squared errors with 1, 2, …, `most` states."""
+    cut = _train(Y.shape[2])
+    found = subspace(Y[:, :, :cut], center)
+    Y = Y if found.mean is None else Y - found.mean[:, :, None]
+    before, after = Y[:, :, cut - 1 : -1], Y[:, :, cut:]
+    errors = []
+    for n in range(1, most + 1):
+        C, X = found.states(n)
+        errors.append(((after - C @ (least_squares(X) @ (C.swapaxes(1, 2) @ before))) ** 2).sum())
+    return np.array(errors)

@@ -1,0 +1,220 @@
+"""Filter, smoother and likelihood against the dense Gaussian of all states and outputs; what rests on them."""
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from manifoldseq_lds import LDSIdentifier, Systems
+from manifoldseq_lds._em import sweep
+from manifoldseq_lds._kalman import compress, kalman_filter, smooth
+
+N, M, STATES, T = 3, 5, 3, 9
+
+
+def systems(seed=0, m=M, **without):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((N, STATES, STATES))
+    A *= 0.9 / np.abs(np.linalg.eigvals(A)).max(axis=1)[:, None, None]
+    fields = {
+        "A": A,
+        "C": np.linalg.qr(rng.standard_normal((N, m, STATES)))[0],
+        "x1": rng.standard_normal((N, STATES)),
+        "B": 0.5 * rng.standard_normal((N, STATES, STATES)),
+        "mean": rng.standard_normal((N, m)),
+        "Omega": rng.uniform(0.1, 1, (N, m)),
+    }
+    return Systems(**fields | without)
+
+
+def outputs(seed=1, holes=True):
+    Y = np.random.default_rng(seed).standard_normal((N, T, M))
+    if holes:  # entries, a whole step, most of the first step, a channel for ever
+        Y[0, 2, 1] = Y[1, 4] = Y[2, 0, :3] = Y[0, :, 0] = np.nan
+    return Y
+
+
+def parts(S, i):
+    return [None if part is None else part[i] for part in (S.A, S.C, S.x1, S.B, S.mean, S.Omega)]
+
+
+def dense(S, i, Y):
+    """Means and covariances of all states, and of those seen: the model multiplied out."""
+    A, C, x1, B, mean, Omega = parts(S, i)
+    n, steps = len(A), len(Y)
+    Q = np.zeros((n, n)) if B is None else B @ B.T
+    mu, P = [x1], [Q]
+    for _ in range(steps - 1):
+        mu.append(A @ mu[-1])
+        P.append(A @ P[-1] @ A.T + Q)
+    K = np.zeros((steps, n, steps, n))
+    for t in range(steps):
+        across = P[t]
+        for s in range(t, steps):
+            K[s, :, t], K[t, :, s] = across, across.T
+            across = A @ across
+    K = K.reshape(steps * n, steps * n)
+    seen = ~np.isnan(Y.ravel())
+    H = np.kron(np.eye(steps), C)[seen]
+    center = H @ np.concatenate(mu) + (0 if mean is None else np.tile(mean, steps)[seen])
+    S = H @ K @ H.T + np.diag(np.tile(Omega, steps)[seen])
+    gain = K @ H.T @ np.linalg.inv(S)
+    x = np.concatenate(mu) + gain @ (Y.ravel()[seen] - center)
+    rest = (K - gain @ H @ K).reshape(steps, n, steps, n)
+    return multivariate_normal(center, S).logpdf(Y.ravel()[seen]), x.reshape(steps, n), rest
+
+
+@pytest.mark.parametrize("without", [{}, {"mean": None}, {"B": None}])
+@pytest.mark.parametrize("holes", [False, True])
+def test_smoother_and_likelihood_equal_the_dense_gaussian(holes, without):
+    S, Y = systems(**without), outputs(holes=holes)
+    filtered = kalman_filter(S, compress(S, Y))
+    x, P, lagged = smooth(S, filtered)
+    for i in range(N):
+        likelihood, means, covariance = dense(S, i, Y[i])
+        np.testing.assert_allclose(filtered.log_likelihood[i], likelihood, rtol=1e-11)
+        np.testing.assert_allclose(x[i], means, atol=1e-12)
+        np.testing.assert_allclose(P[i], covariance[np.arange(T), :, np.arange(T)], atol=1e-12)
+        np.testing.assert_allclose(lagged[i], covariance[np.arange(1, T), :, np.arange(T - 1)], atol=1e-12)
+
+
+def test_filter_is_the_smoother_of_what_was_seen_until_then():
+    S, Y = systems(), outputs()
+    filtered = kalman_filter(S, compress(S, Y))
+    for t in (0, 4, T - 1):
+        for i in range(N):
+            _, means, covariance = dense(S, i, Y[i, : t + 1])
+            np.testing.assert_allclose(filtered.x[i, t], means[-1], atol=1e-12)
+            np.testing.assert_allclose(filtered.P[i, t], covariance[t, :, t], atol=1e-12)
+
+
+def test_nearly_noise_free_outputs_keep_their_digits():
+    """Omega of 1e-10: the likelihood, against the dense Gaussian in higher precision."""
+    S = systems(Omega=np.full((N, M), 1e-10))
+    Y = S.mean[:, None] + np.random.default_rng(3).standard_normal((N, T, STATES)) @ S.C.swapaxes(1, 2)
+    Y += 1e-5 * np.random.default_rng(4).standard_normal(Y.shape)
+    found = kalman_filter(S, compress(S, Y)).log_likelihood
+    with mpmath.workdps(60):
+        A, C, x1, B, mean, Omega = (mpmath.matrix(part.tolist()) for part in parts(S, 0))
+        n, P, x, Q = STATES, B * B.T, x1, B * B.T
+        total = mpmath.mpf(0)
+        for t in range(T):
+            if t:
+                x, P = A * x, A * P * A.T + Q
+            V = C * P * C.T + mpmath.diag(list(Omega))
+            e = mpmath.matrix(Y[0, t].tolist()) - mean - C * x
+            total -= (mpmath.log(mpmath.det(2 * mpmath.pi * V)) + (e.T * mpmath.inverse(V) * e)[0]) / 2
+            gain = P * C.T * mpmath.inverse(V)
+            x, P = x + gain * e, P - gain * C * P
+        assert abs(found[0] / float(total) - 1) < 1e-9 and n == 3
+
+
+def test_a_sweep_never_lowers_the_likelihood():
+    """Expectation maximization from poor starts, with holes; C need not be orthonormal on the way."""
+    S, Y = systems(seed=5), outputs(seed=6)
+    S = Systems.trusted({name: getattr(S, name) for name in ("A", "C", "x1", "B", "mean")}
+                        | {"Omega": np.full((N, M), 0.7)})  # fmt: skip
+    values = []
+    for _ in range(30):
+        S, filtered = sweep(S, Y)
+        values.append(filtered.log_likelihood)
+    assert (np.diff(values, axis=0) > -1e-5).all() and (values[-1] > values[0] + 1).all()
+
+
+def turning(count=3, steps=60, noise=0.0, seed=0):
+    """Two damped oscillations in eight channels."""
+    rng, t = np.random.default_rng(seed), np.arange(steps)[:, None]
+    C = rng.standard_normal((4, 8))
+    rates = (0.2, 0.3, 0.4)[:count]
+    decay = 0.98**t
+    X = [
+        np.hstack([np.cos(w * t), np.sin(w * t), decay * np.cos(3 * w * t), decay * np.sin(3 * w * t)]) @ C
+        for w in rates
+    ]
+    return [x + noise * rng.standard_normal(x.shape) for x in X]
+
+
+HOLES = {
+    "entries": lambda rng, x: rng.random(x.shape) < 0.2,
+    "whole steps": lambda rng, x: np.repeat(rng.random((len(x), 1)) < 0.2, x.shape[1], axis=1),
+    "a gap": lambda rng, x: np.repeat((np.abs(np.arange(len(x)) - 30) < 5)[:, None], x.shape[1], axis=1),
+}
+
+
+@pytest.mark.parametrize("delay", [1, 2])
+@pytest.mark.parametrize("kind", HOLES)
+def test_missing_values_of_a_noise_free_system_are_found(kind, delay):
+    rng = np.random.default_rng(0)
+    X = turning()
+    holed = [np.where(HOLES[kind](rng, x), np.nan, x) for x in X]
+    identifier = LDSIdentifier(4, center=False, missing="smooth", stabilizer="CG", delay=delay).fit(holed)
+    for x, y in zip(X, identifier.interpolate(holed), strict=True):
+        np.testing.assert_allclose(y, x, atol=1e-5)
+    whole = LDSIdentifier(4, center=False, scale=False, stabilizer="CG", delay=delay)
+    whole.fit(X).scale_ = identifier.scale_
+    poles = [np.sort_complex(np.linalg.eigvals(S.A)) for S in (identifier.transform(holed), whole.transform(X))]
+    np.testing.assert_allclose(*poles, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", HOLES)
+def test_missing_values_in_noise_are_found_up_to_the_noise(kind):
+    rng = np.random.default_rng(1)
+    clean, X = turning(), turning(noise=0.1)
+    holes = [HOLES[kind](rng, x) for x in X]
+    holed = [np.where(hole, np.nan, x) for hole, x in zip(holes, X, strict=True)]
+    filled = LDSIdentifier(4, center=False).fit(X).interpolate(holed)
+    error = np.concatenate([(y - x)[hole] for y, x, hole in zip(filled, clean, holes, strict=True)])
+    assert np.sqrt(np.mean(error**2)) < 0.08  # linear interpolation: above .3
+    for x, y, hole in zip(holed, filled, holes, strict=True):
+        np.testing.assert_array_equal(x[~hole], y[~hole])
+
+
+def test_interpolation_with_given_systems_is_their_smoother():
+    X = turning(noise=0.1)
+    identifier = LDSIdentifier(4, stabilizer="CG").fit(X)
+    S = identifier.transform(X)
+    holed = [x.copy() for x in X]
+    holed[1][20:25, 3] = np.nan
+    _, means, _ = dense(S, 1, holed[1] / identifier.scale_)
+    expected = (means @ S.C[1].T + S.mean[1]) * identifier.scale_
+    found = identifier.interpolate(holed, S)
+    np.testing.assert_allclose(found[1][20:25, 3], expected[20:25, 3], rtol=1e-8)
+    np.testing.assert_array_equal(found[0], X[0])
+
+
+def test_the_likelihood_of_the_estimator_is_that_of_the_dense_gaussian():
+    X = [x[:t] for x, t in zip(turning(noise=0.1), (30, 24, 30), strict=True)]
+    identifier = LDSIdentifier(4).fit(X)
+    S = identifier.transform(X)
+    expected = [dense(S, i, x / identifier.scale_)[0] for i, x in enumerate(X)]
+    np.testing.assert_allclose(identifier.log_likelihood(X), expected, rtol=1e-9)
+    np.testing.assert_allclose(identifier.log_likelihood(X[::-1], S[::-1]), expected[::-1], rtol=1e-9)
+
+
+def test_the_system_of_a_sequence_likes_it_better_than_others_do():
+    X = turning(noise=0.1)
+    identifier = LDSIdentifier(4, stabilizer="CG").fit(X)
+    S = identifier.transform(X)
+    own = identifier.log_likelihood(X, S)
+    assert (own > identifier.log_likelihood(X, S[[1, 2, 0]]) + 10).all()
+
+
+def test_an_irregular_channel_or_step_is_refused_in_one_sentence():
+    X = turning()
+    identifier = LDSIdentifier(4, missing="smooth").fit(X)
+    X[1][:, 2] = np.nan
+    for call in (identifier.transform, identifier.interpolate, identifier.fit):
+        with pytest.raises(ValueError, match=r"^sequence 1 has no value in channel 2: remove the sequence or the"):
+            call(X)
+    X[1][0, 2] = np.inf
+    with pytest.raises(ValueError, match="sequence 1 has infinity at t=0, channel 2"):
+        identifier.transform(X)
+    with pytest.raises(ValueError, match="sequence 1 has NaN at t=1, channel 2"):
+        LDSIdentifier(4).fit(X[:1]).transform([X[0], np.where(np.isinf(X[1]), 0, X[1])])
+    with pytest.raises(ValueError, match="missing='drop' is not known: choose 'error' or 'smooth'"):
+        LDSIdentifier(4, missing="drop").fit(X[:1])
+    with pytest.raises(ValueError, match="sequence 0 has masked values"):
+        identifier.fit([np.ma.masked_less(X[0], 0)])
+    with pytest.raises(ValueError, match="no positive Omega"):
+        S = LDSIdentifier(4).fit_transform(X[:1])
+        identifier.log_likelihood(X[:1], Systems(S.A, S.C, S.x1, S.B, S.mean))
