@@ -1,1 +1,1 @@
-"""Measured figures of the LDS plugin: ``python -m benchmarks.lds [pairs] [mean] [epoch] [gradient] [purity]``."""
+"""Measured figures of the LDS plugin: ``python -m benchmarks.lds [section ...]``; ``--help`` lists the sections."""

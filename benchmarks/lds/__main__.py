@@ -4,11 +4,20 @@ import sys
 
 from .._report import run_sections
 
+SECTIONS = (
+    "pairs",
+    "memory",
+    "mean",
+    "solvers",
+    "compression",
+    "epoch",
+    "starts",
+    "gradient",
+    "purity",
+    "identification",
+    "choice",
+    "svm",
+)
+
 if __name__ == "__main__":
-    sys.exit(
-        run_sections(
-            "benchmarks.lds",
-            ("pairs", "memory", "mean", "solvers", "compression", "epoch", "gradient", "purity", "identification"),
-            __doc__,
-        )
-    )
+    sys.exit(run_sections("benchmarks.lds", SECTIONS, __doc__))

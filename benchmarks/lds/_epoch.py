@@ -1,6 +1,7 @@
 """One epoch of k-means by the toolbox's rule, against a per-pair implementation of the same rule in the same run."""
 
 import time
+from types import ModuleType
 
 import numpy as np
 
@@ -8,23 +9,28 @@ from manifoldseq_lds import LDSKMeans, Systems
 
 from .._report import Report
 
-N, M, STATES, K = 1000, 177, 10, 16
-ROUNDS = 3
+N, M, STATES = 1000, 177, 10
+ROUNDS = {16: 3, 64: 1}
 
 
 def run(report: Report) -> None:
     """Measure."""
-    report.title(f"k-means, toolbox rule: {N} systems, m={M}, n={STATES}, {K} clusters (the peer takes a minute)")
     problems = report.reference("lds_problems", "epoch")
     naive = problems and report.reference("lds_naive", "epoch")
     if problems is None or naive is None:
         return
+    for K, rounds in ROUNDS.items():
+        _compare(report, problems, naive, K, rounds)
+
+
+def _compare(report: Report, problems: ModuleType, naive: ModuleType, K: int, rounds: int) -> None:
+    report.title(f"k-means, toolbox rule: {N} systems, m={M}, n={STATES}, {K} clusters (the peer takes minutes)")
     A, C = problems.systems(N, M, STATES, 0.6, seed=3, clusters=K)
     tuples = [naive.canonical(a, c) for a, c in zip(A, C, strict=True)]
-    systems = Systems(A, C)
     labels = np.random.default_rng(0).permutation(N) % K
 
     def ours(epochs: int) -> tuple[float, float]:
+        systems = Systems(A, C)  # a new record: its packing is part of the time
         model = LDSKMeans(
             K, n_states=STATES, mean="toolbox", init=labels, n_init=1, max_iter=epochs, tol=0.0, bound=0.999
         )
@@ -37,15 +43,15 @@ def run(report: Report) -> None:
         _, _, history = naive.kmeans(tuples, K, labels, epochs=epochs, tol=0.0)
         return time.process_time() - start, history[-1]
 
-    difference = abs(ours(1)[1] - peer(1)[1])
-    times = {"first": [], "next": []}
-    for _ in range(ROUNDS):
-        a1, b1, a3, b2 = ours(1)[0], peer(1)[0], ours(3)[0], peer(2)[0]
+    difference, times = 0.0, {"first": [], "next": []}
+    for _ in range(rounds):
+        (a1, value), (b1, reference), a6, b2 = ours(1), peer(1), ours(6)[0], peer(2)[0]
+        difference = max(difference, abs(value - reference))
         times["first"].append((a1, b1))
-        times["next"].append(((a3 - a1) / 2, b2 - b1))
+        times["next"].append(((a6 - a1) / 5, b2 - b1))
     report.row("objective after one epoch, difference from the peer", difference, ".1e", most=1e-6)
     for name, what in (("first", "packing, medoid start and first epoch"), ("next", "an epoch alone")):
         a, b = np.array(times[name]).T
         report.row(f"seconds, {what}", float(np.median(a)))
         report.row(f"seconds of the peer, {what}", float(np.median(b)))
-        report.row(f"times faster, {what}", float(np.median(b / a)), least=20)
+        report.row(f"times faster, {what}", float(np.median(b / a)), least=25)

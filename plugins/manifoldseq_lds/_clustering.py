@@ -1,7 +1,7 @@
-"""k-means in the feature space of a kernel: starts, assignment, centre rules and repair, as one pure step."""
+"""k-means in the feature space of a kernel: starts, assignment and repair, as one pure step."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.execution import map_ordered
 
-from ._mean import canonical_form, mean_objective, medoid_row
+from ._canonical import canonical_form
+from ._centres import ExactMean
+from ._mean import medoid_row
+from ._relocation import relocated
 from ._systems import Systems, to_item
 
 Array = NDArray[np.float64]
@@ -20,7 +23,7 @@ State = dict[str, Any]
 
 _SETTLED = 0.01
 """The assignment settles when at most this fraction of the systems has moved; the inner iterations then double."""
-_MOST_INNER = 20
+_MOST_INNER = 8
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
 
@@ -37,48 +40,51 @@ class Clustering:
     systems : Systems
         With exactly the fields that the kernel's items have.
     n_clusters : int
-    mean : {"exact", "toolbox", "medoid"}
+    rule : callable
+        ``rule(task, centre, rows, inner) -> (centre, evaluations)``, see `_centres`.
     solver : str or solver
         For the exact mean.
     inner_iter : int
         Its iterations per centre and epoch while the assignment moves.
     packed, self_values
         The systems as the kernel packs them, and k(x, x) of each.
+    relocate : bool
+        Whether centres may move to other clusters once the assignment has settled.
     """
 
     kernel: Any
     manifold: Any
     systems: Systems
     n_clusters: int
-    mean: str
+    rule: Any
     solver: Any
     inner_iter: int
     packed: Any
     self_values: Array
+    relocate: bool = False
 
     def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
         """Return the state that k-means begins with, and its measures."""
         labels, rows = None, None
         if isinstance(init, Systems):
-            centres = self._canonical(init)
+            centres = self.canonical(init)
         else:
             if isinstance(init, str) and init == "k-means++":
                 rows = self._spread_rows(rng)
             else:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
-                rows = np.array([self._medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
+                rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
             centres = self._points(rows)
-        return self._assigned(centres, {"start": number, "inner": self.inner_iter, "labels": None}, labels)
+        return self._assigned(centres, {"start": number, "inner": self.inner_iter, "labels": None, "tried": 0}, labels)
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state after one epoch: every centre updated, every system assigned."""
         members = [np.flatnonzero(state["labels"] == k) for k in range(self.n_clusters)]
         old = state["x"]
-        rule = self._rule(state["inner"])
 
         def update(k: int) -> tuple[Point, float]:
             centre = tuple(leaf[k] for leaf in old)
-            return rule(centre, members[k]) if len(members[k]) else (centre, 0.0)
+            return self.rule(self, centre, members[k], state["inner"]) if len(members[k]) else (centre, 0.0)
 
         updated = map_ordered(update, range(self.n_clusters))
         centres = tuple(np.stack([point[i] for point, _ in updated]) for i in range(len(old)))
@@ -89,13 +95,19 @@ class Clustering:
         self, centres: Point, state: State, labels: Labels | None, spent: float = 0.0
     ) -> tuple[State, ms.Measures]:
         """Return the state with these centres and labels, by default those of the nearest centres, and its measures."""
-        values, squared = distances(self.kernel, as_systems(centres), self.packed, self.self_values)
+        values, squared = self.distances(centres)
         everyone = np.arange(len(self.systems))
         if labels is None:
             centres, labels, values, squared = self._repaired(centres, squared.argmin(axis=0), values, squared)
         moved = len(everyone) if state["labels"] is None else int(np.count_nonzero(labels != state["labels"]))
+        tried = state["tried"]
+        if self.relocate and state["labels"] is not None and moved <= _SETTLED * len(everyone):
+            found = relocated(self, centres, labels, values, squared, tried)
+            centres, labels, values, squared = found or (centres, labels, values, squared)
+            tried = 0 if found else tried + 1
         inner = state["inner"] * 2 if moved <= _SETTLED * len(everyone) else state["inner"]
-        state = {"start": state["start"], "x": centres, "labels": labels, "inner": min(inner, _MOST_INNER)}
+        inner = min(inner, max(_MOST_INNER, self.inner_iter))
+        state = {"start": state["start"], "x": centres, "labels": labels, "inner": inner, "tried": tried}
         return state, ms.Measures(
             fun=float(squared[labels, everyone].mean()),
             evaluations=ms.Evaluations(spent, spent),
@@ -114,72 +126,66 @@ class Clustering:
             own = squared[labels, np.arange(len(labels))]
             i = int(np.where(sizes[labels] > 1, own, -1.0).argmax())
             centre = self._points([i])
-            row_values, row = distances(self.kernel, as_systems(centre), self.packed, self.self_values)
+            row_values, row = self.distances(centre)
             centres = tuple(_with_row(leaf, k, new[0]) for leaf, new in zip(centres, centre, strict=True))
             values, squared = _with_row(values, k, row_values[0]), _with_row(squared, k, row[0])
             labels = np.where(row[0] < own - _EQUAL * self.self_values, k, labels)
             labels[i] = k
         return centres, labels, values, squared
 
-    def _points(self, rows: Any) -> Point:
-        return self._canonical(self.systems[np.asarray(rows)])
+    def distances(self, centres: Point, rows: Labels | None = None) -> tuple[Array, Array]:
+        """Return kernel values and squared distances from stacked centres to all systems, or to some."""
+        packed, own = (self.packed, self.self_values) if rows is None else (self.packed[rows], self.self_values[rows])
+        return distances(self.kernel, as_systems(centres), packed, own)
 
-    def _canonical(self, systems: Systems) -> Point:
+    def squared_to(self, rows: Any, others: Any = slice(None)) -> Array:
+        """Return the squared distances from some systems to all, or to others."""
+        rows = np.asarray(rows)
+        cross = self.kernel.cross(self.packed[rows], self.packed[others])
+        return np.maximum(self.self_values[others] + self.self_values[rows, None] - 2 * cross, 0.0)
+
+    def point(self, row: int) -> Point:
+        """Return one system as a point."""
+        return tuple(leaf[0] for leaf in self._points([row]))
+
+    def medoid(self, rows: Labels) -> int:
+        """Return the row of the member with the least sum of squared distances to the members."""
+        return int(rows[medoid_row(self.kernel, self.packed[rows])])
+
+    @cached_property
+    def martin(self) -> Any:
+        """The Martin kernel."""
+        return ms.get_kernel("martin")
+
+    @cached_property
+    def martin_packed(self) -> Any:
+        """The systems as the Martin kernel packs them."""
+        return self.martin.pack(Systems.trusted({"A": self.systems.A, "C": self.systems.C}))
+
+    def _points(self, rows: Any) -> Point:
+        return self.canonical(self.systems[np.asarray(rows)])
+
+    def canonical(self, systems: Systems) -> Point:
         """Return systems as stacked points (lam, V, U) or (lam, V, U, x1), within the bound for the exact mean."""
         form = canonical_form(systems.A, systems.C, systems.x1)
-        return self.manifold.nearest(form) if self.mean == "exact" else form
+        return self.manifold.nearest(form) if isinstance(self.rule, ExactMean) else form
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
         """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
         trials = 2 + int(np.log(self.n_clusters))
         rows = [int(rng.integers(len(self.systems)))]
-        closest = self._squared_to(rows)[0]
+        closest = self.squared_to(rows)[0]
         while len(rows) < self.n_clusters:
             weights = closest.copy()
             weights[rows] = 0.0
             if weights.sum() <= 0:  # all others coincide with a chosen one
                 weights = np.isin(np.arange(len(weights)), rows, invert=True).astype(float)
             candidates = rng.choice(len(weights), size=trials, p=weights / weights.sum())
-            nearer = np.minimum(closest, self._squared_to(candidates))
+            nearer = np.minimum(closest, self.squared_to(candidates))
             best = int(nearer.sum(axis=1).argmin())
             rows.append(int(candidates[best]))
             closest = nearer[best]
         return np.array(rows)
-
-    def _squared_to(self, rows: Any) -> Array:
-        cross = self.kernel.cross(self.packed[np.asarray(rows)], self.packed)
-        return np.maximum(self.self_values + self.self_values[rows, None] - 2 * cross, 0.0)
-
-    def _medoid(self, rows: Labels) -> int:
-        """Return the row of the member with the least sum of squared distances to the members."""
-        return int(rows[medoid_row(self.kernel, self.packed[rows])])
-
-    def _rule(self, inner: int) -> Callable[[Point, Labels], tuple[Point, float]]:
-        """Return ``update(centre, rows) -> (centre, evaluations)`` for one cluster."""
-        if self.mean == "exact":
-            return lambda centre, rows: self._solved(centre, rows, inner)
-        if self.mean == "toolbox":
-            return self._toolbox_steps
-        return lambda centre, rows: (tuple(leaf[0] for leaf in self._points([self._medoid(rows)])), 0.0)
-
-    def _solved(self, centre: Point, rows: Labels, inner: int) -> tuple[Point, float]:
-        """Descend on the mean problem (7), (8) of the members from the present centre."""
-        problem = ms.Problem(self.manifold, mean_objective(self.kernel, self.packed[rows]))
-        result = ms.minimize(problem, centre, solver=self.solver, stop=ms.MaxIterations(inner))
-        if result.status is ms.Status.INTERRUPTED:
-            raise KeyboardInterrupt  # the outer loop ends with its last complete state
-        return result.x, result.nfev
-
-    def _toolbox_steps(self, centre: Point, rows: Labels) -> tuple[Point, float]:
-        """Five steps of Algorithm 1 as the authors' toolbox takes them: on -(1/N) sum k, lam rescaled as a whole."""
-        members, beta = self.packed[rows], np.full(len(rows), -1 / len(rows))
-        lam, V, U = centre
-        for _ in range(5):
-            _, (g_lam, g_V, g_U) = self.kernel.weighted((lam, V, U), members, beta)
-            lam = lam - 0.1 * g_lam
-            lam = lam * (0.999 / max(0.999, np.abs(lam).max()))
-            V, U = ms.linalg.cayley(V, g_V, 0.1), ms.linalg.cayley(U, g_U, 1.0)
-        return (lam, V, U), 5.0
 
 
 def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) -> tuple[Array, Array]:

@@ -1,32 +1,27 @@
 """k-means of linear dynamical systems in the feature space of a kernel."""
 
-import dataclasses
-import re
 from collections.abc import Sequence
-from hashlib import sha256
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator, validate_sequences
+from manifoldseq.estimators import random_generator
 from manifoldseq.execution import map_ordered, one_blas_thread
 
+from ._centres import AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid, resolved_rule
 from ._clustering import Clustering, as_systems, distances
-from ._identification import LDSIdentifier
-from ._mean import items_on
-from ._settings import check_solver, check_whole, resolved_kernel
+from ._common import items_on
+from ._kmeans_input import check_parameters, checked_init, marked_store
+from ._sequence_input import learned_systems, new_systems, remember
+from ._settings import resolved_kernel
+from ._streaming import absorbed
 from ._systems import Systems
 
 Array = NDArray[np.float64]
-
-MEANS = ("exact", "toolbox", "medoid")
-INITS = ("k-means++", "medoid")
 
 
 class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -44,15 +39,19 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         singular values of the centres' transition matrices.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
-    mean : {"exact", "toolbox", "medoid"}
-        ``"exact"``: descent by `solver`, continued from the last centre; never raises the objective. ``"toolbox"``: the
-        rule of the authors' toolbox, five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on
-        -(1/N) sum k, all of Lambda rescaled to at most .999; may raise the objective, and asks for a kernel
-        on (A, C). ``"medoid"``: the member nearest to the others.
+    mean : {"exact", "printed", "toolbox", "align", "mds", "grass", "medoid"}, AlignMean, MDSMean or GrassMean
+        ``"exact"``: descent by `solver`, continued from the last centre; never raises the objective. ``"printed"``:
+        five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on (8), Lambda clipped at .99.
+        ``"toolbox"``: the same as the authors' toolbox takes them, on -(1/N) sum k, all of Lambda rescaled to at most
+        .999. Both may raise the objective. ``"medoid"``: the member nearest to the others. The baselines of the paper,
+        which do not descend on the objective: ``"align"``, ``"mds"`` and ``"grass"``, see `AlignMean`, `MDSMean` and
+        `GrassMean`. ``"printed"``, ``"toolbox"``, ``"align"`` and ``"grass"`` ask for a kernel on (A, C).
     solver : str or solver
-        Solver of the exact mean.
+        Solver of the exact mean. ``"auto"``: for a kernel that is ``convex_in_output``, such as the projection kernel,
+        steps that minorize and maximize in the outputs and descend in (Lambda, V), one evaluation each; ``"lbfgs"``
+        for the others.
     inner_iter : int
-        Its iterations per centre and epoch; they double each time the assignment has settled.
+        Its iterations per centre and epoch; they double each time the assignment has settled, to at most 8.
     init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems
         ``"k-means++"`` chooses spread systems greedily, ``"medoid"`` the medoids of a random assignment (the authors'
         start). An assignment starts from its medoids, K systems from themselves; then `n_init` is one.
@@ -62,6 +61,9 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         Epochs per start.
     tol : float
         A start ends when the mean squared distance changes by at most ``tol * max(1, itself)`` in an epoch.
+    relocate : bool
+        With ``mean="exact"``, once the assignment has settled: dissolve a cluster if its centre lowers the objective
+        more in the midst of another one.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
@@ -80,6 +82,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         ``nfev``, ``objective`` (mean kernel value), ``moved`` (systems that changed cluster) and further ones.
     status_ : manifoldseq.Status
         Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
+    counts_ : ndarray of shape (K,), int
+        Systems that each centre stands for: the sizes of the clusters, or what `partial_fit` has seen.
     n_features_in_ : int
         Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
     scale_ : ndarray of shape (d,)
@@ -104,7 +108,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     [0, 0]
     """
 
-    stored_types = (Systems,)
+    stored_types = (Systems, AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid)
 
     def __init__(
         self,
@@ -117,12 +121,13 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         delay: int = 1,
         stabilizer: str | None = "SN",
         mean: str = "exact",
-        solver: Any = "lbfgs",
-        inner_iter: int = 3,
+        solver: Any = "auto",
+        inner_iter: int = 4,
         init: Any = "k-means++",
         n_init: int = 4,
         max_iter: int = 50,
         tol: float = 1e-4,
+        relocate: bool = True,
         random_state: Any = None,
         bound: float = 0.99,
     ) -> None:
@@ -140,6 +145,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.relocate = relocate
         self.random_state = random_state
         self.bound = bound
 
@@ -167,16 +173,15 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
         """
-        self._check_parameters()
-        identifier = None if isinstance(X, Systems) else self._identifier()
-        systems = X if identifier is None else identifier.fit_transform(X)
-        init = self._checked_init(systems)
+        check_parameters(self)
+        systems, identifier = learned_systems(self, X)
+        init = checked_init(self.init, systems, self.n_clusters)
         generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
         with one_blas_thread():
             clustering = self._clustering(systems)
             if isinstance(init, Systems):
                 init = items_on(clustering.manifold, init)
-            store = self._store(checkpoint, clustering, init)
+            store = marked_store(self, checkpoint, clustering, init)
             runs: dict[int, ms.Run] = {}
             interrupted = False
 
@@ -201,16 +206,59 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
                 interrupted = True
         best = min((runs[number] for number in sorted(runs)), key=lambda made: made.measures.fun)
         self.labels_ = np.array(best.state["labels"])
+        self.counts_ = np.bincount(self.labels_, minlength=self.n_clusters)
         self.systems_ = as_systems(best.state["x"])
         self.objective_ = best.measures.extra["objective"]
         self.inertia_ = best.measures.fun * len(systems)
         self.n_iter_ = best.nit
         self.history_ = best.history
         self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
-        self.n_features_in_ = systems.n_outputs if identifier is None else identifier.n_features_in_
-        self.__dict__.pop("scale_", None)
-        if identifier is not None:
-            self.scale_ = identifier.scale_
+        remember(self, systems, identifier)
+        return self
+
+    def partial_fit(self, X: Any, y: object = None) -> Self:
+        """Move the centres by a mini-batch of sequences or systems.
+
+        The batch is assigned to the nearest centres; each centre then descends, by `solver` and `inner_iter`, on the
+        weighted mean problem of its new members and of its own last place, which stands for all that it has seen. The
+        first batch chooses the centres, as `fit` does in one start, and the scale of the channels; it needs at least
+        `n_clusters` sequences. Asks for ``mean="exact"``.
+
+        Returns
+        -------
+        self
+            With `labels_`, `objective_` and `inertia_` of the batch after the update; `history_` and `status_` are
+            those of a fit before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        check_parameters(self)
+        if not isinstance(resolved_rule(self.mean), ExactMean):
+            raise ValueError(f"partial_fit is defined for mean='exact' only, and mean={self.mean!r}")
+        begun = hasattr(self, "counts_")
+        systems, identifier = (new_systems(self, X), None) if begun else learned_systems(self, X)
+        with one_blas_thread():
+            clustering = self._clustering(systems)
+            if begun:
+                centres, counts = clustering.canonical(items_on(clustering.manifold, self.systems_)), self.counts_
+            else:
+                init = checked_init(self.init, systems, self.n_clusters)
+                centres = clustering.start(init, random_generator(self.random_state), 0)[0]["x"]
+                counts = np.zeros(self.n_clusters, dtype=np.int64)
+            centres, self.counts_ = absorbed(clustering, centres, counts)
+            values, squared = distances(
+                clustering.kernel, as_systems(centres), clustering.packed, clustering.self_values
+            )
+        self.systems_, everyone = as_systems(centres), np.arange(len(systems))
+        self.labels_ = squared.argmin(axis=0)
+        self.objective_ = float(values[self.labels_, everyone].mean())
+        self.inertia_ = float(squared[self.labels_, everyone].sum())
+        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
+        if not begun:
+            remember(self, systems, identifier)
         return self
 
     def fit_predict(self, X: Any, y: object = None, **options: Any) -> NDArray[np.int64]:  # pyright: ignore
@@ -245,104 +293,53 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         """Return minus the sum of squared distances from sequences or systems to their nearest centres."""
         return -float(self._squared_distances(X).min(axis=1).sum())
 
+    def score_samples(self, X: Any) -> Array:
+        """Return minus the distance from sequences or systems to their nearest centres; the lowest are outliers.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+        """
+        return -np.sqrt(self._squared_distances(X).min(axis=1))
+
+    def nearest(self, X: Any, n: int = 1) -> NDArray[np.int64]:
+        """Return the rows of the sequences or systems that are nearest to each centre: what a cluster is like.
+
+        Returns
+        -------
+        ndarray of shape (K, n), int
+            Rows of X, the nearest first.
+        """
+        squared = self._squared_distances(X).T
+        if not isinstance(n, int) or not 1 <= n <= squared.shape[1]:
+            raise ValueError(f"n={n!r} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences")
+        return np.argsort(squared, axis=1, kind="stable")[:, :n]
+
     def _squared_distances(self, X: Any) -> Array:
-        check_is_fitted(self, "systems_")
-        systems = self._systems(X)
+        systems = new_systems(self, X)
         with one_blas_thread():
             kernel = resolved_kernel(self.kernel)
             manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
             packed = kernel.pack(items_on(manifold, systems))
             return distances(kernel, self.systems_, packed, kernel.diag(packed))[1].T
 
-    def _identifier(self) -> LDSIdentifier:
-        names = ("n_states", "center", "scale", "delay", "stabilizer", "bound")
-        return LDSIdentifier(**{name: getattr(self, name) for name in names})
-
-    def _systems(self, X: Any) -> Systems:
-        """Return the systems of sequences, or systems of the size that was fitted."""
-        if not isinstance(X, Systems):
-            if not hasattr(self, "scale_"):
-                raise ValueError(
-                    f"this {type(self).__name__} was fitted on Systems: pass Systems, or fit it on sequences"
-                )
-            identifier = self._identifier()
-            identifier.n_features_in_, identifier.scale_ = self.n_features_in_, self.scale_
-            validate_sequences(self, X, reset=False)
-            return identifier.transform(X)
-        if (X.n_outputs, X.n_states) != (self.systems_.n_outputs, self.systems_.n_states):
-            raise ValueError(
-                f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {type(self).__name__} was "
-                f"fitted on {self.systems_.n_outputs} and {self.systems_.n_states}: pass systems of the same size"
-            )
-        return X
-
-    def _store(self, checkpoint: Any, clustering: Clustering, init: Any) -> ms.storage.Checkpoint | None:
-        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
-        if checkpoint is None:
-            return None
-        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        if store.fingerprint is not None:
-            return store
-        digest = sha256()
-        for record in (clustering.systems, init) if isinstance(init, Systems) else (clustering.systems,):
-            for value in (record.A, record.C, record.x1):
-                digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())
-        # kernels are told apart by some of their values, objects without a repr of their own by their type
-        cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
-        values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
-        seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
-        start = init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()
-        settings = [self.n_clusters, self.mean, self.solver, self.inner_iter, self.bound, seed, start, values]
-        digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(settings)).encode())
-        return dataclasses.replace(store, fingerprint=digest.hexdigest())
-
     def _clustering(self, systems: Systems) -> Clustering:
         kernel = resolved_kernel(self.kernel)
         manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
         used = items_on(manifold, systems)
-        if used.x1 is not None and self.mean == "toolbox":
-            raise ValueError(f"mean='toolbox' is not defined for the kernel {self.kernel!r}: choose 'exact'")
+        rule = resolved_rule(self.mean)
+        if used.x1 is not None and rule.on_AC_only:
+            raise ValueError(f"mean={self.mean!r} is not defined for the kernel {self.kernel!r}: choose 'exact'")
         packed = kernel.pack(used)
         return Clustering(
             kernel,
             manifold,
             used,
             self.n_clusters,
-            self.mean,
+            rule,
             self.solver,
             self.inner_iter,
             packed,
             kernel.diag(packed),
+            self.relocate and isinstance(rule, ExactMean),
         )
-
-    def _check_parameters(self) -> None:
-        check_whole(self, "n_clusters", "n_init", "max_iter", "inner_iter")
-        self._identifier().check_settings()
-        resolved_kernel(self.kernel)
-        check_solver(self.solver)
-        if not isinstance(self.mean, str) or self.mean not in MEANS:
-            raise ValueError(f"mean={self.mean!r} is not known: choose {', '.join(map(repr, MEANS))}")
-        if isinstance(self.init, str) and self.init not in INITS:
-            raise ValueError(
-                f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))}, labels or Systems"
-            )
-        if not isinstance(self.tol, Real) or not self.tol >= 0:
-            raise ValueError(f"tol={self.tol!r} is not valid: pass a number of at least 0")
-
-    def _checked_init(self, systems: Systems) -> Any:
-        N, K = len(systems), self.n_clusters
-        if N < K:
-            raise ValueError(f"X has {N} sequences for n_clusters={K}: pass more sequences or lower n_clusters")
-        if isinstance(self.init, str):
-            return self.init
-        if isinstance(self.init, Systems):
-            size = (K, systems.n_outputs, systems.n_states)
-            if self.init.C.shape != size:
-                raise ValueError(f"init has C of shape {self.init.C.shape}: pass {K} systems, C of shape {size}")
-            return self.init
-        labels = np.asarray(self.init)
-        if labels.shape != (N,) or labels.dtype.kind not in "iu":
-            raise ValueError(f"init must be {INITS[0]!r}, {INITS[1]!r}, {K} Systems, or one whole number per sequence")
-        if set(np.unique(labels)) != set(range(K)):
-            raise ValueError(f"init must assign a sequence to each of the clusters 0 to {K - 1}, and to no other")
-        return labels.astype(np.int64)

@@ -12,6 +12,7 @@ from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 
 from ._identification import LDSIdentifier
 from ._kmeans import LDSKMeans
+from ._sequence_input import new_systems
 from ._settings import resolved_kernel
 from ._systems import Systems
 
@@ -242,7 +243,7 @@ def _systems(fitted: Fitted, rows: NDArray[Any]) -> Systems:
     X = fitted.X
     members = X[rows] if isinstance(X, Systems) else [X[i] for i in rows]
     model = fitted.estimator
-    return model._systems(members) if isinstance(model, LDSKMeans) else model.transform(members)
+    return new_systems(model, members) if isinstance(model, LDSKMeans) else model.transform(members)
 
 
 def _upper(A: Array) -> Array:

@@ -125,6 +125,16 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         factory="manifoldseq_lds._kernel_matrix:LDSKernelMatrix",
         summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
     )
+    yield hooks.Estimator(
+        "lds-spectral",
+        factory="manifoldseq_lds._spectral:LDSSpectralClustering",
+        summary="Spectral clustering of sequences on a kernel of their linear dynamical systems",
+    )
+    yield hooks.Estimator(
+        "lds-neighbors",
+        factory="manifoldseq_lds._neighbors:LDSNeighbors",
+        summary="The sequences whose linear dynamical systems are nearest, and scores of outliers",
+    )
 
 
 @ms.hookimpl
@@ -176,4 +186,15 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
         loader="manifoldseq_lds._textures:dataset",
         licence="generated; nothing is read",
         summary="60 generated videos of six moving textures, 60 frames of 32 × 32 pixels",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
+    """The experiments of the paper, on sequences that ship with the product."""
+    yield hooks.Reproduction(
+        "lds-fig1",
+        run="manifoldseq_lds._figure1:figure1",
+        paper=f"{_PAPER}, Figure 1",
+        summary="Clustering by PGD, MDS, Align and our mean: purity and time per epoch by number of clusters",
     )

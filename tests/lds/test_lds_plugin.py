@@ -41,6 +41,8 @@ def test_the_names():
         ("estimators", "lds-identifier"),
         ("estimators", "lds-kmeans"),
         ("estimators", "lds-kernel-matrix"),
+        ("estimators", "lds-spectral"),
+        ("estimators", "lds-neighbors"),
         ("datasets", "japanese-vowels"),
         ("datasets", "basic-motions"),
         ("datasets", "dynamic-textures"),

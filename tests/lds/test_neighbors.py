@@ -1,0 +1,174 @@
+"""Nearest sequences, outliers, spectral clustering, and settings chosen without labels."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from lds.clusterings import CLASSES, generated, linear_kernel, oscillations, projection
+from sklearn.metrics import adjusted_rand_score
+
+import manifoldseq as ms
+from manifoldseq_lds import (
+    ClusteringChoice,
+    LDSIdentifier,
+    LDSKMeans,
+    LDSNeighbors,
+    LDSSpectralClustering,
+    choose_clustering,
+    plot_choice,
+)
+from manifoldseq_lds._held_out import one_step_error
+
+
+@pytest.mark.parametrize("estimator", [LDSNeighbors(n_states=3), LDSSpectralClustering(3, n_states=3)])
+def test_conformance(estimator):
+    ms.testing.check_sequence_estimator(estimator).raise_for_failure()
+
+
+def test_neighbours_agree_with_the_definition():
+    data, new = generated(N=12), generated(N=4, noise=0.4)
+    neighbors = LDSNeighbors(3).fit(data)
+    D = np.sqrt(np.maximum([[6 - 2 * projection(x, y) for y in data] for x in new], 0))
+    distances, rows = neighbors.kneighbors(new)
+    np.testing.assert_array_equal(rows, D.argsort(axis=1)[:, :3])
+    np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :3], atol=1e-6)
+    np.testing.assert_allclose(neighbors.score_samples(new), -distances.mean(axis=1))
+
+
+def test_a_sequence_is_not_its_own_neighbour():
+    data = generated(N=12)
+    distances, rows = LDSNeighbors(2).fit(data).kneighbors()
+    assert (rows != np.arange(12)[:, None]).all() and (distances > 1e-3).all()
+    assert (rows % CLASSES == np.arange(12)[:, None] % CLASSES).all()
+    twice = LDSNeighbors(1).fit(data[[0, 0, 1]])
+    assert twice.kneighbors()[0][0, 0] == pytest.approx(0, abs=1e-6)  # a duplicate is a neighbour
+
+
+def test_outliers_have_the_lowest_scores():
+    X = [*oscillations(), np.random.default_rng(0).standard_normal((60, 4))]
+    assert LDSNeighbors(3, n_states=2).fit(X).score_samples().argmin() == 24
+
+
+def test_neighbours_are_refused_where_there_are_none():
+    neighbors = LDSNeighbors(5).fit(generated(N=5))
+    with pytest.raises(ValueError, match="n_neighbors=5 is not valid: pass a whole number from 1 to 4"):
+        neighbors.kneighbors()
+    assert neighbors.kneighbors(generated(N=1))[1].shape == (1, 5)
+    with pytest.raises(ValueError, match="n_neighbors=0 is not valid"):
+        LDSNeighbors(0).fit(generated())
+    with pytest.raises(ValueError, match="X has systems with 6 outputs"):
+        neighbors.kneighbors(generated(m=6))
+
+
+def test_neighbours_are_stored(tmp_path):
+    fitted = LDSNeighbors(2, n_states=2).fit(oscillations())
+    ms.storage.save_model(fitted, tmp_path)
+    again = ms.storage.load_model(tmp_path)
+    np.testing.assert_array_equal(again.kneighbors(oscillations(seed=1))[1], fitted.kneighbors(oscillations(seed=1))[1])
+
+
+@pytest.mark.parametrize("kernel", ["projection", "martin"])
+def test_spectral_clustering_finds_the_classes(kernel):
+    fitted = LDSSpectralClustering(CLASSES, kernel=kernel, sharpness=2, random_state=0).fit(generated())
+    assert adjusted_rand_score(np.arange(30) % CLASSES, fitted.labels_) == 1
+    np.testing.assert_allclose(np.diag(fitted.affinity_matrix_), 1)
+    expected = (projection(generated()[0], generated()[1]) / 3) ** 2
+    if kernel == "projection":
+        assert fitted.affinity_matrix_[0, 1] == pytest.approx(expected, abs=1e-9)
+
+
+def test_spectral_clustering_of_an_indefinite_kernel_has_no_negative_affinity():
+    fitted = LDSSpectralClustering(2, kernel=ms.kernel(linear_kernel), random_state=0).fit(generated(N=8, m=4, n=2))
+    assert fitted.affinity_matrix_.min() >= 0
+
+
+def test_spectral_clustering_refuses():
+    for params, sentence in (
+        ({"n_clusters": 31}, "X has 30 sequences for n_clusters=31"),
+        ({"sharpness": 0}, "sharpness=0"),
+        ({"n_clusters": 0}, "n_clusters=0"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            LDSSpectralClustering(**params).fit(generated())
+    assert sorted(LDSSpectralClustering(5, random_state=0).fit(generated(N=5)).labels_) == list(range(5))
+
+
+def test_the_number_of_clusters_is_found():
+    grid = {"n_clusters": [2, 3, 6]}
+    choice = choose_clustering(LDSKMeans(n_init=1, random_state=0), generated(), grid, n_splits=2, random_state=0)
+    assert choice.best_params == {"n_clusters": CLASSES}
+    assert choice.stability[choice.best] == pytest.approx(1)
+    assert str(choice).count(">") == 1 and "n_clusters=3" in str(choice)
+
+
+def test_the_number_of_states_forecasts_best():
+    """A sine in noise has two states; the halves are compared for these only."""
+    X, grid = oscillations(), {"n_states": [1, 2], "center": [True, False], "n_clusters": [2, 3]}
+    choice = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
+    best = choice.best_params
+    assert best["n_states"] == 2 and best["n_clusters"] == 3
+    rows = [i for i, one in enumerate(choice.params) if (one["n_states"], one["center"]) == (2, best["center"])]
+    np.testing.assert_array_equal(np.flatnonzero(np.isfinite(choice.stability)), rows)
+    again = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
+    np.testing.assert_array_equal(again.stability, choice.stability)
+    one = ClusteringChoice(choice.params[:1], choice.prediction[:1], np.ones(1), np.zeros(1))
+    assert plot_choice(one).get_ylabel() == "forecast error, relative"
+    plt.close("all")
+
+
+def test_forecast_errors_agree_with_a_loop():
+    X = [x[: 40 + i] for i, x in enumerate(oscillations(N=4))]
+    for settings in ({"n_states": 2, "delay": 1, "center": True}, {"n_states": 3, "delay": 2, "center": False}):
+        error = total = 0.0
+        for x in X:
+            seen = x[: 2 * len(x) // 3]
+            identified = LDSIdentifier(**settings, scale=False).fit_transform([seen])
+            A, C, mean = identified.A[0], identified.C[0], np.zeros(4 * settings["delay"])
+            if settings["center"]:
+                mean = identified.mean[0]
+            for t in range(len(seen), len(x)):
+                before = np.concatenate([x[t - lag] for lag in range(settings["delay"], 0, -1)])
+                error += np.sum((x[t] - (mean + C @ A @ C.T @ (before - mean))[-4:]) ** 2)
+                total += np.sum((x[t] - seen.mean(axis=0)) ** 2)
+        assert one_step_error(X, settings) == pytest.approx(error / total)
+
+
+def test_the_rule_prefers_more_clusters_within_one_error():
+    params = [{"n_clusters": k, "n_states": n} for k in (2, 3, 4) for n in (2, 3)]
+    stability = np.array([0.90, 0.80, 0.86, 0.88, 0.50, 0.60])
+    assert ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.05)).best == 3
+    assert ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.01)).best == 0
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "sentence"),
+    [
+        ({}, {}, "the grid is empty"),
+        ({"n_cluster": [2]}, {}, "no such parameter"),
+        ({"n_clusters": 3}, {}, "pass a list of values"),
+        ({"n_clusters": [16]}, {}, "too few for n_clusters=16"),
+        ({"n_clusters": [2]}, {"n_splits": 1}, "n_splits=1"),
+    ],
+)
+def test_choices_are_refused(grid, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        choose_clustering(LDSKMeans(), generated(), grid, **options)
+
+
+def test_systems_and_short_sequences_are_refused_by_forecasts():
+    with pytest.raises(ValueError, match="identified already"):
+        choose_clustering(LDSKMeans(), generated(), {"n_states": [2], "n_clusters": [2]})
+    with pytest.raises(ValueError, match="only 0 of 24 sequences have 5 time steps in their first two thirds"):
+        choose_clustering(LDSKMeans(3), [x[:7] for x in oscillations()], {"n_states": [2, 4]})
+
+
+def test_the_plot_shows_every_setting_and_rings_the_chosen_one():
+    params = [{"n_clusters": k, "center": c} for k in (2, 3, 4) for c in (True, False)]
+    stability = np.array([0.5, 0.4, 0.9, 0.3, 0.2, 0.1])
+    choice = ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.05))
+    ax = plot_choice(choice)
+    assert ax.get_xlabel() == "n_clusters"
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"center=True", "center=False", "chosen"} <= set(labels)
+    (ring,) = [line for line in ax.lines if line.get_label() == "chosen"]
+    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (3, 0.9)
+    plt.close(ax.figure)
