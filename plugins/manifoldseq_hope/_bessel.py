@@ -1,4 +1,4 @@
-"""Modified Bessel functions of the first kind as logarithms and ratios, and what von Mises-Fisher densities need of them."""
+"""Logarithms and ratios of modified Bessel functions of the first kind, for von Mises-Fisher densities."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     --------
     >>> from manifoldseq_hope import log_bessel
     >>> float(log_bessel(9.0, 1e-3).round(6))
-    -81.210722
+    -81.20995
     >>> float(log_bessel(9.0, 1e4).round(6))
     9994.471842
     """
@@ -79,7 +79,9 @@ def _series(order: float, kappa: Array) -> Array:
 
 
 def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
-    """Return ln I_order(kappa) by the uniform expansion for large orders (65)-(67), of relative error O(order^-terms-1).
+    """Return ln I_order(kappa) by the uniform expansion for large orders (65)-(67).
+
+    The relative error is of order ``order ** (-terms - 1)``.
 
     Parameters
     ----------

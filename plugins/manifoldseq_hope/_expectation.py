@@ -10,14 +10,19 @@ from ._family import Array
 from ._mixture import Model, Statistics
 
 _BLOCK = 1 << 18
-"""Entries of a block of rows by components: it stays in the cache between the matrix products."""
+"""Entries of a block of components by rows: it stays in the cache between the matrix products."""
 _FEATURES = 1 << 20
-"""Entries of a block of rows by sufficient statistics."""
+"""Entries of a block of sufficient statistics by rows."""
+_LOWEST = {np.dtype(np.float32): -70.0, np.dtype(np.float64): -650.0}
+"""Exponents are at least this: products of smaller numbers may be denormal, and are then ten times slower."""
+_NEAR = {np.dtype(np.float32): 35.0, np.dtype(np.float64): 300.0}
+"""How far the log-density of a row may be from the shift of all rows before it needs one of its own."""
+_PATIENCE = 3
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of rows: all arrays are reused by the next one.
+    """A block of rows: all arrays are reused by the next one, and have their rows side by side in memory.
 
     Attributes
     ----------
@@ -25,12 +30,10 @@ class Block:
     x : ndarray of shape (b, D)
     z : ndarray of shape (b, M)
         Of unit length if the model normalizes it.
-    length : ndarray of shape (b, 1) or None
+    length : ndarray of shape (b,) or None
         |U x| where z was normalized.
-    t : ndarray of shape (b, F + 1)
-        Sufficient statistics and a column of ones.
-    phi : ndarray of shape (b, K)
-        The log-densities of the components (37).
+    t : ndarray of shape (b, F + 1 or more)
+        Sufficient statistics, a column of ones, and columns of zeros that BLAS likes.
     """
 
     rows: slice
@@ -38,7 +41,6 @@ class Block:
     z: Array
     length: Array | None
     t: Array
-    phi: Array
 
 
 class Expectation:
@@ -53,38 +55,43 @@ class Expectation:
 
     def __init__(self, model: Model, dtype: np.dtype) -> None:
         self.model, self.dtype = model, np.dtype(dtype)
-        M = len(model.U)
-        natural, offset = model.family.natural(model.parameters, M)
+        natural, offset = model.family.natural(model.parameters, len(model.U))
         with np.errstate(divide="ignore"):  # a weight may be zero
             offset = offset + np.log(np.asarray(model.weights, dtype=np.float64))
-        self.offset = offset
-        self.natural = np.column_stack([natural, offset]).astype(self.dtype)
-        self.backward = np.column_stack([natural, np.ones(len(natural))]).astype(self.dtype)
-        self._projection = np.ascontiguousarray(model.U.T, dtype=self.dtype)
-        K, F = self.natural.shape
-        self._rows = int(np.clip(min(_BLOCK // K, _FEATURES // F), 32, 4096))
+        K, F = natural.shape
+        self.F = F
+        self._offset = np.maximum(offset, -1e30)
+        self._forward = np.zeros((K, -(-(F + 1) // 8) * 8), self.dtype)
+        self._forward[:, :F] = natural
+        self._backward = np.ascontiguousarray(self._forward.T)
+        self._backward[F] = 1
+        self._shift(0.0)
+        self._projection = np.ascontiguousarray(model.U, dtype=self.dtype)
+        self._rows = int(np.clip(min(_BLOCK // K, _FEATURES // F), 64, 4096))
+
+    def _shift(self, by: float) -> None:
+        """Subtract a number from all log-densities."""
+        self._shifted = by
+        self._forward[:, self.F] = self._offset - by
 
     def blocks(self, X: Array) -> Iterator[Block]:
-        """Go through the rows, with phi (37) of each."""
-        K, F1 = self.natural.shape
+        """Go through the rows."""
         most = min(self._rows, max(len(X), 1))
-        Z, T = np.empty((most, self._projection.shape[1]), self.dtype), np.empty((most, F1), self.dtype)
-        P, transposed = np.empty((most, K), self.dtype), np.ascontiguousarray(self.natural.T)
-        T[:, -1] = 1
+        M, padded = len(self._projection), self._forward.shape[1]
+        Z, T = np.empty(M * most, self.dtype), np.zeros(padded * most, self.dtype)
         for start in range(0, len(X), most):
             rows = slice(start, min(start + most, len(X)))
             b = rows.stop - start
             x = np.ascontiguousarray(X[rows], dtype=self.dtype)
-            z, t, phi, length = Z[:b], T[:b], P[:b], None
-            np.matmul(x, self._projection, out=z)
+            z, t, length = Z[: M * b].reshape(M, b), T[: padded * b].reshape(padded, b), None
+            np.matmul(self._projection, x.T, out=z)
             if self.model.normalize_z:
-                length = np.sqrt(np.einsum("bm,bm->b", z, z))[:, None]
+                length = np.sqrt(np.add.reduce(z * z, axis=0))
                 np.maximum(length, np.finfo(self.dtype).tiny, out=length)  # a row may be orthogonal to all of U
-                z /= length
-            t[:, :-1] = self.model.family.statistics(z)
-            t[:, -1] = 1
-            np.matmul(t, transposed, out=phi)
-            yield Block(rows, x, z, length, t, phi)
+                z *= 1 / length
+            t[: self.F] = self.model.family.statistics(z.T).T
+            t[self.F], t[self.F + 1 :] = 1, 0
+            yield Block(rows, x, z.T, length, t.T)
 
     def statistics(self, X: Array, weight: Array | None = None, slope: bool = True) -> Statistics:
         """Return the statistics of the rows, (N, D), in one pass.
@@ -97,70 +104,120 @@ class Expectation:
             Whether to compute the derivative by U too.
         """
         M, D = self.model.U.shape
-        K, F1 = self.natural.shape
-        sums, towards = np.zeros((K, F1)), np.zeros((M, D))
-        total = 0.0
+        K, padded = self._forward.shape
+        sums, towards, total = np.zeros((K, padded)), np.zeros((M, D)), 0.0
+        E, part = np.empty(K * self._rows, self.dtype), np.empty((K, padded), self.dtype)
+        exponentials, identity = _Exponentials(self), np.eye(padded, dtype=self.dtype)
         for block in self.blocks(X):
-            phi, t = block.phi, block.t
-            top = phi.max(axis=1)
-            phi -= top[:, None]
-            np.exp(phi, out=phi)
-            # the last column of the product sums the rows; they are scaled to one where that is cheap, in F columns
-            G = phi @ self.backward if slope else None
-            mass = phi.sum(axis=1) if G is None else G[:, -1]
-            log_density = top.astype(np.float64) + np.log(mass.astype(np.float64))
-            scale = 1 / mass
-            if weight is not None:
+            b, t = len(block.x), block.t.T
+            e = E[: K * b].reshape(K, b)
+            log_density, G = exponentials.of(t, e)  # G: the product of e with natural parameters, and its sum by row
+            scale = 1 / G[self.F]
+            if weight is None:
+                total += float(log_density.sum())
+            else:
                 w = weight[block.rows]
                 scale = (scale * w).astype(self.dtype)
                 total += float(log_density @ w)
-            else:
-                total += float(log_density.sum())
-            if G is not None:
-                towards += self._pulled(block, G[:, :-1] * scale[:, None]).T @ block.x
-            t *= scale[:, None]
-            sums += phi.T @ t
+            if slope:
+                towards += self._pulled(block, (G[: self.F] * scale).T).T @ block.x
+            t *= scale
+            np.matmul(e, t.T @ identity, out=part)  # the product transposes faster than a copy does
+            sums += part
         n = float(len(X)) if weight is None else float(weight.sum())
-        return Statistics(n, sums[:, -1].copy(), sums[:, :-1].copy(), towards if slope else None, total)
+        counts = sums[:, self.F].copy()
+        return Statistics(n, counts, sums[:, : self.F].copy(), towards if slope else None, total)
 
     def _pulled(self, block: Block, G: Array) -> Array:
         """Return the derivative by U x of each row, from that by t."""
         found = self.model.family.pullback(block.z, G)
         if block.length is not None:
-            found = found - block.z * np.einsum("bm,bm->b", found, block.z)[:, None]
-            found /= block.length
+            z = block.z.T
+            found = found.T - z * np.add.reduce(found.T * z, axis=0)
+            found *= 1 / block.length
+            found = found.T
         return found
+
+    def _parts(self, X: Array) -> Iterator[tuple[slice, Array]]:
+        """Go through the rows with phi (37), (K, b)."""
+        self._shift(0.0)
+        for block in self.blocks(X):
+            yield block.rows, self._forward @ block.t.T
 
     def log_density(self, X: Array) -> Array:
         """Return ln p(z) (38) of each row, (N,), in float64."""
         found = np.empty(len(X))
-        for block in self.blocks(X):
-            top = block.phi.max(axis=1, keepdims=True)
-            mass = np.exp(block.phi - top).sum(axis=1, dtype=np.float64)
-            found[block.rows] = top[:, 0] + np.log(mass)
+        for rows, phi in self._parts(X):
+            top = phi.max(axis=0)
+            mass = np.exp(phi - top).sum(axis=0, dtype=np.float64)
+            found[rows] = top + np.log(mass)
         return found
 
     def phi(self, X: Array) -> Array:
         """Return the log-likelihood contributions (37), (N, K)."""
-        found = np.empty((len(X), len(self.natural)), self.dtype)
-        for block in self.blocks(X):
-            found[block.rows] = block.phi
+        found = np.empty((len(X), len(self._forward)), self.dtype)
+        for rows, phi in self._parts(X):
+            found[rows] = phi.T
         return found
 
     def responsibilities(self, X: Array) -> Array:
         """Return (31) of each row, (N, K)."""
-        found = np.empty((len(X), len(self.natural)), self.dtype)
-        for block in self.blocks(X):
-            part = np.exp(block.phi - block.phi.max(axis=1, keepdims=True))
-            found[block.rows] = part / part.sum(axis=1, keepdims=True)
+        found = self.phi(X)
+        found -= found.max(axis=1, keepdims=True)
+        np.exp(found, out=found)
+        found /= found.sum(axis=1, keepdims=True)
         return found
 
     def labels(self, X: Array) -> NDArray[np.intp]:
         """Return the likeliest component of each row, (N,)."""
         found = np.empty(len(X), np.intp)
-        for block in self.blocks(X):
-            found[block.rows] = block.phi.argmax(axis=1)
+        for rows, phi in self._parts(X):
+            found[rows] = phi.argmax(axis=0)
         return found
+
+
+class _Exponentials:
+    """exp of the log-densities of a block, shifted into the range of numbers.
+
+    One shift for all rows costs nothing: it is in the matrix product. Where a row is far from it, the rows of the block
+    get shifts of their own, and after some such blocks all that follow.
+    """
+
+    def __init__(self, expectation: Expectation) -> None:
+        self.e, self.dtype = expectation, expectation.dtype
+        self.left = _PATIENCE
+        self.known = False
+        self.steepest = float(np.sqrt(np.einsum("kf,kf->k", *[expectation._forward[:, : expectation.F]] * 2).max()))
+
+    def of(self, t: Array, out: Array) -> tuple[Array, Array]:
+        """Return ln p(z) of the rows, in float64, and the products of the exponentials `out` with natural parameters."""
+        e = self.e
+        if self.known and self.left:
+            np.matmul(e._forward, t, out=out)
+            longest = float(np.sqrt(np.add.reduce(t[: e.F] * t[: e.F], axis=0).max()))
+            lowest = float(e._offset.min()) - e._shifted - longest * self.steepest  # Cauchy and Schwarz
+            with np.errstate(over="ignore"):
+                G = self._exponentials(out, lowest)
+            mass = G[e.F].astype(np.float64)
+            near = np.exp(_NEAR[self.dtype])
+            if mass.min() > 1 / near and mass.max() < near:
+                return e._shifted + np.log(mass), G
+            self.left -= 1
+        np.matmul(e._forward, t, out=out)
+        top = out.max(axis=0)
+        out -= top
+        G = self._exponentials(out)
+        log_density = e._shifted + top.astype(np.float64) + np.log(G[e.F].astype(np.float64))
+        if not self.known:
+            e._shift(float(np.median(log_density)))
+            self.known = True
+        return log_density, G
+
+    def _exponentials(self, out: Array, lowest: float = -np.inf) -> Array:
+        if lowest < _LOWEST[self.dtype]:
+            np.maximum(out, self.dtype.type(_LOWEST[self.dtype]), out=out)
+        np.exp(out, out=out)
+        return self.e._backward @ out
 
 
 def second_moment(X: Array, weight: Array | None = None) -> Array:

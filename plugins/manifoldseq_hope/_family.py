@@ -29,7 +29,7 @@ class Family:
     directional : bool
         Whether the density is one on the unit sphere, so that z is brought to unit length (30) by default.
     manifolds : callable
-        ``manifolds(K, M)``: one manifold per parameter, whose points have a leading axis of length K or are tuples of K.
+        ``manifolds(K, M)``: one manifold per parameter; its points have a leading axis of length K or are tuples of K.
     statistics : callable
         ``statistics(Z)``: the sufficient statistics t(z) of rows, (b, M) -> (b, F), of the same dtype.
     pullback : callable
@@ -40,9 +40,9 @@ class Family:
         ``gradient(parameters, S, counts, M)``: the derivative of ``sum_k S_k . natural_k + counts_k offset_k`` by every
         parameter.
     maximize : callable
-        ``maximize(S, counts, M)``: the parameters which maximize that sum. Components with no rows get finite ones.
+        ``maximize(S, counts, M)``: the parameters which maximize that sum; finite ones for components without rows.
     start : callable
-        ``start(S, counts, M)``: parameters to begin with, from the statistics of clusters: sharper ones may starve others.
+        ``start(S, counts, M)``: parameters to begin with, from the statistics of clusters; no component is sharper.
     rotate : callable
         ``rotate(S, counts, R)``: the statistics after z -> R z, (K, F) -> (K, F).
     sample : callable

@@ -50,8 +50,8 @@ def build_movmf(
     n_components, n_mixtures : int
         M and K.
     noise_variance : float, "closed" or "bounded"
-        A fixed variance of the residual; the closed form (23), of which the likelihood is the profile; or (23) up to the
-        least variance of z, which excludes minor subspaces.
+        A fixed variance of the residual; the closed form (23), the likelihood being its profile; or (23) up to
+        the least variance of z, which excludes minor subspaces.
     noise_floor : float
         The variance is at least this share of the mean square of a column.
     noise_gradient : {"full", "simplified"}
@@ -63,8 +63,8 @@ def build_movmf(
     kappa, largest_kappa
         Of the M-step, see `von_mises_fisher`.
     rows : {"orthonormal", "scaled", "free"}
-        ``"orthonormal"``: U U' = I (13). Appendix A: ``"scaled"``, orthogonal rows of length at least one (53), (54) as a
-        product of manifolds; ``"free"``, any rows of length at least one (inequality constraints), with the Jacobian
+        ``"orthonormal"``: U U' = I (13). Appendix A: ``"scaled"``, orthogonal rows of length at least one (53), (54),
+        as a product of manifolds; ``"free"``, any rows of length at least one (inequality constraints), with the Jacobian
         -N/2 ln det U U' (51), the residual energy (47), and the penalty (15) times `beta`, as printed.
     beta : float
         Only for ``rows="free"``, per row of the data.
