@@ -10,12 +10,19 @@ if TYPE_CHECKING:
     from ._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
     from ._family import Family
     from ._gaussian import gaussian
+    from ._hope import HOPE
+    from ._mixtures import PCAMovMF, VonMisesFisherMixture
     from ._noise import residual_energy
     from ._penalty import correlations, penalty, penalty_gradient
+    from ._spherical_kmeans import SphericalKMeans
     from ._vmf import von_mises_fisher
 
 _HOMES = {
+    "HOPE": "_hope",
     "Family": "_family",
+    "PCAMovMF": "_mixtures",
+    "SphericalKMeans": "_spherical_kmeans",
+    "VonMisesFisherMixture": "_mixtures",
     "bessel_ratio": "_bessel",
     "concentration": "_bessel",
     "correlations": "_penalty",
@@ -30,7 +37,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "HOPE",
     "Family",
+    "PCAMovMF",
+    "SphericalKMeans",
+    "VonMisesFisherMixture",
     "bessel_ratio",
     "concentration",
     "correlations",

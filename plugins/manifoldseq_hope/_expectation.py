@@ -190,7 +190,7 @@ class _Exponentials:
         self.steepest = float(np.sqrt(np.einsum("kf,kf->k", *[expectation._forward[:, : expectation.F]] * 2).max()))
 
     def of(self, t: Array, out: Array) -> tuple[Array, Array]:
-        """Return ln p(z) of the rows, in float64, and the products of the exponentials `out` with natural parameters."""
+        """Return ln p(z) of the rows, and the products of the exponentials, put into `out`, with natural parameters."""
         e = self.e
         if self.known and self.left:
             np.matmul(e._forward, t, out=out)

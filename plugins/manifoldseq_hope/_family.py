@@ -43,6 +43,8 @@ class Family:
         ``maximize(S, counts, M)``: the parameters which maximize that sum; finite ones for components without rows.
     start : callable
         ``start(S, counts, M)``: parameters to begin with, from the statistics of clusters; no component is sharper.
+    centres : callable
+        ``centres(parameters)``: where each component is densest, (K, M).
     rotate : callable
         ``rotate(S, counts, R)``: the statistics after z -> R z, (K, F) -> (K, F).
     sample : callable
@@ -67,6 +69,7 @@ class Family:
     gradient: Callable[[Parameters, Array, Array, int], Parameters]
     maximize: Callable[[Array, Array, int], Parameters]
     start: Callable[[Array, Array, int], Parameters]
+    centres: Callable[[Parameters], Array]
     rotate: Callable[[Array, Array, Array], Array]
     sample: Callable[[Parameters, NDArray[np.intp], int, np.random.Generator], Array]
     capped: Callable[[Parameters], NDArray[np.bool_]] | None = None

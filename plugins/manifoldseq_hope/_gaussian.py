@@ -52,6 +52,7 @@ def gaussian(covariance_type: str = "diag", floor: float = 1e-6) -> Family:
             gradient=_diagonal_gradient,
             maximize=partial(_diagonal_maximize, float(floor)),
             start=partial(_diagonal_start, float(floor)),
+            centres=_means,
             rotate=_diagonal_rotate,
             sample=_diagonal_sample,
             capped=partial(_diagonal_capped, float(floor)),
@@ -67,6 +68,7 @@ def gaussian(covariance_type: str = "diag", floor: float = 1e-6) -> Family:
         gradient=_full_gradient,
         maximize=partial(_full_maximize, float(floor)),
         start=partial(_full_start, float(floor)),
+        centres=_means,
         rotate=_full_rotate,
         sample=_full_sample,
         capped=partial(_full_capped, float(floor)),
@@ -76,6 +78,10 @@ def gaussian(covariance_type: str = "diag", floor: float = 1e-6) -> Family:
 def _both(parameters: Parameters) -> tuple[Array, Array]:
     means, spread = parameters
     return np.asarray(means, dtype=np.float64), np.asarray(spread, dtype=np.float64)
+
+
+def _means(parameters: Parameters) -> Array:
+    return _both(parameters)[0]
 
 
 def _per_component(S: Array, counts: Array) -> Array:

@@ -64,8 +64,8 @@ def build_movmf(
         Of the M-step, see `von_mises_fisher`.
     rows : {"orthonormal", "scaled", "free"}
         ``"orthonormal"``: U U' = I (13). Appendix A: ``"scaled"``, orthogonal rows of length at least one (53), (54),
-        as a product of manifolds; ``"free"``, any rows of length at least one (inequality constraints), with the Jacobian
-        -N/2 ln det U U' (51), the residual energy (47), and the penalty (15) times `beta`, as printed.
+        as a product of manifolds; ``"free"``, any rows of length at least one (inequality constraints), with the
+        Jacobian -N/2 ln det U U' (51), the residual energy (47), and the penalty (15) times `beta`, as printed.
     beta : float
         Only for ``rows="free"``, per row of the data.
 
@@ -174,7 +174,7 @@ def _build(
     check_number("noise_floor", noise_floor)
     check_number("beta", beta)
     X = check_rows(data)
-    check_sizes(X, *sizes)
+    check_sizes(*X.shape, *sizes)
     if family.directional and normalize_z:
         check_directions(X)
     noise = Noise(noise_variance, noise_floor * mean_square(X), noise_gradient)
@@ -182,17 +182,21 @@ def _build(
         noise = replace(noise, kind="closed")
     M, K = sizes
     head = Rows(rows, noise, beta if rows == "free" else 0.0)
-    data = Data(X, None, second_moment(X), float(len(X)))
     model = Model(np.eye(M, X.shape[1]), np.full(K, 1 / K), (), family, normalize_z)
-    likelihood = Likelihood(data, head, model)
-    factors = head.factors(M, X.shape[1]) | {"weights": ms.manifolds.Simplex(K)}
+    return problem_of(Data(X, None, second_moment(X), float(len(X))), head, model)
+
+
+def problem_of(data: Data, rows: Rows, model: Model) -> ms.Problem:
+    """Return the problem of models like this one on these rows."""
+    (M, D), K, family = model.U.shape, model.n_mixtures, model.family
+    likelihood = Likelihood(data, rows, model)
+    factors = rows.factors(M, D) | {"weights": ms.manifolds.Simplex(K)}
     factors |= dict(zip(family.names, family.manifolds(K, M), strict=True))
-    bounds = (
-        tuple(ms.objective(partial(_short, i), partial(_short_slope, i)) for i in range(M)) if rows == "free" else ()
-    )
+    short = range(M) if rows.kind == "free" else ()
+    bounds = tuple(ms.objective(partial(_short, i), partial(_short_slope, i)) for i in short)
     return ms.Problem(
         ms.manifolds.Product(*factors.values(), names=tuple(factors)),
-        likelihood.objective(tuple(factors)[head.size :]),
+        likelihood.objective(tuple(factors)[rows.size :]),
         {kind: partial(_start, likelihood, kind) for kind in ("pca", "random")},
         inequalities=bounds,
     )
@@ -235,7 +239,10 @@ class Likelihood:
     def of_rows(self, rows: np.ndarray) -> Likelihood:
         """Return the likelihood of some rows."""
         X, whole = self.data.X[rows], (self.data.S, self.data.n)
-        return replace(self, data=Data(X, None, second_moment(X), float(len(X)), whole))
+        weight, n = None, self.data.n * len(rows) / len(self.data.X)
+        if self.data.weight is not None:
+            weight = self.data.weight[rows]
+        return replace(self, data=Data(X, weight, second_moment(X, weight), n, whole))
 
 
 # Module-level functions under partial, so that the problem can be pickled.

@@ -25,3 +25,32 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
         summary="Orthonormal projection and Gaussian mixture: minus the log-likelihood (11), (24)",
         reference=_PAPER,
     )
+
+
+@ms.hookimpl
+def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+    """Projections with mixtures, and their baselines."""
+    yield hooks.Estimator(
+        "hope",
+        factory="manifoldseq_hope._hope:HOPE",
+        input="samples",
+        summary="Orthonormal projection and mixture learnt together, by maximum likelihood: features without labels",
+    )
+    yield hooks.Estimator(
+        "vmf-mixture",
+        factory="manifoldseq_hope._mixtures:VonMisesFisherMixture",
+        input="samples",
+        summary="Mixture of von Mises-Fisher distributions of the directions of rows, by EM",
+    )
+    yield hooks.Estimator(
+        "spherical-kmeans",
+        factory="manifoldseq_hope._spherical_kmeans:SphericalKMeans",
+        input="samples",
+        summary="k-means of directions by the cosine",
+    )
+    yield hooks.Estimator(
+        "pca-movmf",
+        factory="manifoldseq_hope._mixtures:PCAMovMF",
+        input="samples",
+        summary="Principal axes, then a mixture of von Mises-Fisher distributions",
+    )

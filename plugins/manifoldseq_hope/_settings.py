@@ -1,11 +1,12 @@
 """Checks of settings and data that the estimators and the models share; one sentence each."""
 
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from ._family import Array, Family
+from ._family import Array
 
 
 def check_whole(name: str, value: Any, least: int = 1) -> None:
@@ -28,15 +29,14 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise ValueError(f"{name}={value!r} is not known: choose {', '.join(map(repr, choices))}")
 
 
-def check_sizes(X: Array, M: Any, K: Any) -> None:
-    """Refuse sizes that data of this shape do not carry."""
+def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
+    """Refuse sizes that N rows of D columns do not carry."""
     check_whole("n_components", M)
     check_whole("n_mixtures", K)
-    N, D = X.shape
     if M > D:
-        raise ValueError(f"n_components={M} exceeds the {D} columns of X: lower n_components")
+        raise ValueError(f"n_components={M} exceeds n_features={D}: lower n_components")
     if K > N:
-        raise ValueError(f"n_mixtures={K} exceeds the {N} rows of X: lower n_mixtures")
+        raise ValueError(f"n_mixtures={K} exceeds n_samples={N}: lower n_mixtures")
 
 
 def check_rows(X: Any) -> Array:
@@ -61,7 +61,16 @@ def check_directions(X: Array) -> None:
         )
 
 
-def check_family(family: Any) -> None:
-    """Refuse what is no record of a family."""
-    if not isinstance(family, Family):
-        raise ValueError(f"family={family!r} is not known: choose 'movmf', 'gmm', 'gmm-full' or pass a Family")
+def with_direction(X: Array, weight: Array | None) -> tuple[Array, Array | None]:
+    """Return the rows that have a direction, with their weights; warn about rows of zeros."""
+    good = X.any(axis=1)
+    if good.all():
+        return X, weight
+    zero = np.flatnonzero(~good)
+    if not good.any():
+        raise ValueError("every row of X is all zeros: no row has a direction, pass others")
+    warnings.warn(
+        f"row {zero[0]} of X is all zeros ({len(zero)} of {len(X)} rows are): without a direction it is left out",
+        stacklevel=5,
+    )
+    return X[good], None if weight is None else weight[good]

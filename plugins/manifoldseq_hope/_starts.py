@@ -9,7 +9,9 @@ from ._mixture import Model
 PROJECTIONS = ("pca", "random")
 _SEEN = 20
 """Rows per component that the start of a mixture looks at."""
-_LEAST = 1000
+_LEAST = 2000
+_TRIES, _MANY = 10, 50
+"""Seedings of which the best is taken, where there are at most so many components."""
 
 
 def principal(S: Array, M: int) -> Array:
@@ -27,23 +29,44 @@ def projection(kind: str, S: Array, M: int, rng: np.random.Generator) -> Array:
     return np.ascontiguousarray((Q * np.sign(np.diagonal(R))).T)
 
 
-def seeded(U: Array, X: Array, K: int, family: Family, normalize_z: bool, rng: np.random.Generator) -> Model:
-    """Return a model whose components come from k-means++ on the projections of some rows (cosines on the sphere)."""
-    M = len(U)
-    rows = X
-    if len(X) > max(_SEEN * K, _LEAST):
-        rows = X[np.sort(rng.choice(len(X), max(_SEEN * K, _LEAST), replace=False))]
+def seeded(
+    U: Array,
+    X: Array,
+    K: int,
+    family: Family,
+    normalize_z: bool,
+    rng: np.random.Generator,
+    weight: Array | None = None,
+) -> Model:
+    """Return a model whose components come from k-means++ on the projections of some rows (cosines on the sphere).
+
+    The order of the rows does not matter, and a row of weight two is two rows, unless there are many.
+    """
+    M, most = len(U), max(_SEEN * K, _LEAST)
+    rows, w = X, np.ones(len(X)) if weight is None else weight
+    if len(X) > most:
+        chosen = np.sort(rng.choice(len(X), most, replace=False, p=w / w.sum()))
+        rows, w = X[chosen], np.ones(most)
+    rows, where = np.unique(rows[w > 0], axis=0, return_inverse=True)
+    w = np.bincount(where.ravel(), weights=w[w > 0])
     Z = np.asarray(rows, dtype=np.float64) @ U.T
     if normalize_z:
         length = np.sqrt(np.einsum("nm,nm->n", Z, Z))
-        Z = Z[length > 0] / length[length > 0, None]
-    few = len(np.unique(Z, axis=0)) < K
-    seed = int(rng.integers(2**31))
-    centres = Z[rng.choice(len(Z), K)] if few else kmeans_plusplus(Z, K, random_state=seed)[0]
-    near = (Z @ centres.T - 0.5 * np.einsum("km,km->k", centres, centres)).argmax(axis=1)
-    counts = np.bincount(near, minlength=K).astype(np.float64)
+        Z = Z / np.where(length > 0, length, 1.0)[:, None]
+    if len(Z) < K:
+        centres = Z[np.arange(K) % len(Z)]
+    else:
+        seeds = [int(seed) for seed in rng.integers(2**31, size=1 if K > _MANY else _TRIES)]
+        tried = [kmeans_plusplus(Z, K, sample_weight=w, random_state=seed)[0] for seed in seeds]
+        centres = max(tried, key=lambda c: float(w @ _nearness(Z, c).max(axis=1)))
+    near = _nearness(Z, centres).argmax(axis=1)
+    counts = np.bincount(near, weights=w, minlength=K)
     t = family.statistics(Z)
     S = np.zeros((K, t.shape[1]))
-    np.add.at(S, near, t)
-    parameters = family.start(S, counts, M)
-    return Model(U, np.full(K, 1 / K), parameters, family, normalize_z)
+    np.add.at(S, near, t * w[:, None])
+    return Model(U, np.full(K, 1 / K), family.start(S, counts, M), family, normalize_z)
+
+
+def _nearness(Z: Array, centres: Array) -> Array:
+    """Return half of |z|^2 - |z - c|^2, (N, K)."""
+    return Z @ centres.T - 0.5 * np.einsum("km,km->k", centres, centres)

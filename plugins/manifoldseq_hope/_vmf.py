@@ -1,4 +1,4 @@
-"""Components of von Mises-Fisher distributions (9) on the unit sphere; mu_k is the direction times the concentration."""
+"""Components of von Mises-Fisher distributions (9); mu_k is the mean direction times the concentration."""
 
 from functools import partial
 from numbers import Real
@@ -60,6 +60,7 @@ def von_mises_fisher(bessel: str = "exact", kappa: Any = None, largest: float = 
         gradient=partial(_gradient, bessel),
         maximize=partial(_maximize, kappa, float(largest)),
         start=partial(_maximize, START if kappa is None or isinstance(kappa, str) else kappa, float(largest)),
+        centres=_centres,
         rotate=_rotate,
         sample=_sample,
         capped=partial(_capped, np.inf if kappa is not None and kappa != "shared" else float(largest)),
@@ -130,6 +131,10 @@ def _maximize(fixed: Any, largest: float, S: Array, counts: Array, M: int) -> Pa
     else:
         kappa = np.full(len(counts), float(fixed))
     return (kappa[:, None] * directions(S),)
+
+
+def _centres(parameters: Parameters) -> Array:
+    return directions(np.asarray(parameters[0], dtype=np.float64))
 
 
 def _rotate(S: Array, counts: Array, R: Array) -> Array:
