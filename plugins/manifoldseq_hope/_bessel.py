@@ -11,6 +11,8 @@ Array = NDArray[np.float64]
 METHODS = ("exact", "paper")
 _TINY = 1e-290
 """Below this `ive` is not trusted, and the power series (64) takes over: its terms are all positive."""
+_HUGE = 1e8
+"""Above this two terms of the expansion for large arguments are exact to rounding."""
 _U = (
     (1.0,),
     (3 / 24, -5 / 24),
@@ -53,12 +55,15 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
         return uniform_expansion(order, kappa, terms=0)
     if order < 0:  # -1/2, the sphere of dimension zero: sqrt(2 / (pi kappa)) cosh kappa
         return kappa + np.log1p(np.exp(-2 * kappa)) - np.log(2) + 0.5 * np.log(2 / (np.pi * kappa))
-    scaled = ive(order, kappa)
+    scaled = ive(order, np.minimum(kappa, _HUGE))
     good = scaled > _TINY
     with np.errstate(divide="ignore"):
         found = np.log(scaled) + kappa
     if not np.all(good):
-        found = np.where(good, found, _log_series(order, np.where(good, 1.0, kappa)))
+        found = np.where(good, found, _log_series(order, np.where(good, 1.0, np.minimum(kappa, _HUGE))))
+    if np.any(kappa > _HUGE):
+        far = kappa - 0.5 * np.log(2 * np.pi * kappa) - (4 * order**2 - 1) / (8 * kappa)
+        found = np.where(kappa > _HUGE, far, found)
     return found
 
 
@@ -99,7 +104,7 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     --------
     >>> from manifoldseq_hope import log_bessel, uniform_expansion
     >>> [f"{abs(float(uniform_expansion(17.0, 50.0, terms) - log_bessel(17.0, 50.0))):.0e}" for terms in (0, 1, 2, 3)]
-    ['2e-03', '4e-06', '6e-07', '8e-09']
+    ['2e-03', '1e-05', '1e-08', '7e-09']
     """
     x = np.asarray(kappa, dtype=np.float64) / order
     root = np.sqrt(1 + x * x)
@@ -139,7 +144,7 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
     True
     """
     kappa = np.asarray(kappa, dtype=np.float64)
-    positive = np.where(kappa > 0, kappa, 1.0)
+    positive = np.where(kappa > 0, np.minimum(kappa, _HUGE), 1.0)
     if M == 1:
         found = np.tanh(positive)
     elif method == "paper" and M > 2:
@@ -151,6 +156,7 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
         if not np.all(good):
             small = np.where(good, 1.0, positive)
             found = np.where(good, found, small / M * _series(M / 2, small) / _series(M / 2 - 1, small))
+    found = np.where(kappa > _HUGE, 1 - (M - 1) / (2 * np.maximum(kappa, _HUGE)), found)
     return np.where(kappa > 0, found, 0.0)
 
 
@@ -211,7 +217,8 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
         return np.minimum(np.arctanh(r), largest)
     gap = 1 - r * r
     low, high = r * max(M - 2, 0) / gap, r * M / gap  # Amos: (M - 2) r / (1 - r^2) < kappa < M r / (1 - r^2)
-    kappa = np.minimum(r * (M - r * r) / gap, 2 * min(largest, 1e15))
+    low, high = np.minimum(low, 2 * largest), np.minimum(high, 2 * largest)
+    kappa = np.minimum(r * (M - r * r) / gap, high)
     for _ in range(6):
         A = bessel_ratio(M, kappa)
         slope = np.maximum(1 - A * A - (M - 1) * A / np.where(kappa > 0, kappa, 1.0), 1e-300)

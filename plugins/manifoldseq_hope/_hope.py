@@ -52,8 +52,8 @@ class HOPE(ProjectedMixture):
     variance_floor : float
         Variances of Gaussians are at least this share of the mean variance of a column.
     noise_variance : float, "closed" or "bounded"
-        sigma^2: fixed (the paper's experiments set .1), the closed form (23), or (23) up to the least variance of z. With
-        (23) alone the likeliest projection may be a minor subspace.
+        sigma^2: fixed (the paper's experiments set .1), the closed form (23), or (23) up to the least variance of z.
+        With (23) alone the likeliest projection may be a minor subspace.
     noise_floor : float
         sigma^2 is at least this share of the mean variance of a column.
     threshold : float, optional
@@ -95,8 +95,8 @@ class HOPE(ProjectedMixture):
         Mean of ln p over the training rows, with all constants.
     n_iter_ : int
     history_ : dict of str to ndarray
-        Equally long columns ``nit``, ``time``, ``fun`` (minus the mean log-likelihood; of ``"online-em"`` as seen during
-        the pass) and further ones.
+        Equally long columns ``nit``, ``time``, ``fun`` (minus the mean log-likelihood; of ``"online-em"`` as seen
+        during the pass) and further ones.
     status_ : manifoldseq.Status
     n_features_in_ : int
 

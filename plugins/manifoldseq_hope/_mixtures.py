@@ -109,8 +109,9 @@ class PCAMovMF(ProjectedMixture):
         M; half of the columns by default.
     noise_variance : float, "closed" or "bounded"
         sigma^2 of the residual, as in `HOPE`: it changes nothing but the likelihood.
-    n_mixtures, kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol, random_state
+    n_mixtures, kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
         As in `VonMisesFisherMixture`.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
     ----------
