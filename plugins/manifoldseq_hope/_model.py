@@ -264,12 +264,14 @@ def _as_factors(model: Model, shapes: Any) -> tuple[Any, ...]:
     )
 
 
+@np.errstate(all="ignore")  # a line search may step too far
 def _value(likelihood: Likelihood, statistics: Any, point: Point) -> float:
     data, (_, found) = likelihood.data, statistics(point)
     rest, _ = likelihood.rows.value_and_gradient(point[: likelihood.rows.size], found.slope, data)
     return -(found.log_likelihood + rest) / data.n
 
 
+@np.errstate(all="ignore")
 def _value_and_gradient(likelihood: Likelihood, statistics: Any, point: Point) -> tuple[float, Point]:
     data, (model, found), size = likelihood.data, statistics(point), likelihood.rows.size
     dtype, n = point[0].dtype, data.n

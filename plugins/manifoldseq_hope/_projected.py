@@ -310,9 +310,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
                 digest.update(repr((array.shape, array.dtype.str)).encode())
                 for start in range(0, len(array), 4096):
                     digest.update(np.ascontiguousarray(array[start : start + 4096]).tobytes())
-        settings = {
-            k: v for k, v in self.get_params().items() if k not in ("max_iter", "tol", "n_init", "random_state")
-        }
+        rest = ("max_iter", "tol", "n_init", "random_state")
+        settings = {name: value for name, value in self.get_params().items() if name not in rest}
         seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
         digest.update(repr([sorted(settings.items()), seed]).encode())
         return dataclasses.replace(store, fingerprint=digest.hexdigest())

@@ -23,8 +23,8 @@ class Rows:
     ----------
     kind : {"orthonormal", "scaled", "free"}
         ``"orthonormal"``: U' on the Stiefel manifold. ``"scaled"``: ``U = diag(1 / r) Q`` with Q' on the Stiefel
-        manifold and r in [-1, 1], so that rows are orthogonal and at least of length one (53), (54). ``"free"``: U as it
-        is, with the residual energy (47), and the penalty (15) times `beta`, as printed in appendix A.
+        manifold and r in [-1, 1], so that rows are orthogonal and at least of length one (53), (54). ``"free"``: any
+        U, with the residual energy (47), and the penalty (15) times `beta`, as printed in appendix A.
     noise : Noise
     beta : float
     """
