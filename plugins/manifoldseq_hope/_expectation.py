@@ -63,7 +63,7 @@ class Expectation:
         self._offset = np.maximum(offset, -1e30)
         self._forward = np.zeros((K, -(-(F + 1) // 8) * 8), self.dtype)
         self._forward[:, :F] = natural
-        self._backward = np.ascontiguousarray(self._forward.T)
+        self._backward = self._forward.T.copy(order="C")  # a copy also for K = 1
         self._backward[F] = 1
         self._shift(0.0)
         self._projection = np.ascontiguousarray(model.U, dtype=self.dtype)
