@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
+    from ._check import check_family
     from ._family import Family
     from ._gaussian import gaussian
     from ._hope import HOPE
     from ._mixtures import PCAMovMF, VonMisesFisherMixture
     from ._noise import residual_energy
     from ._penalty import correlations, penalty, penalty_gradient
+    from ._penalty_sgd import PenaltySGD
     from ._spherical_kmeans import SphericalKMeans
     from ._vmf import von_mises_fisher
 
@@ -21,9 +23,11 @@ _HOMES = {
     "HOPE": "_hope",
     "Family": "_family",
     "PCAMovMF": "_mixtures",
+    "PenaltySGD": "_penalty_sgd",
     "SphericalKMeans": "_spherical_kmeans",
     "VonMisesFisherMixture": "_mixtures",
     "bessel_ratio": "_bessel",
+    "check_family": "_check",
     "concentration": "_bessel",
     "correlations": "_penalty",
     "gaussian": "_gaussian",
@@ -40,9 +44,11 @@ __all__ = [
     "HOPE",
     "Family",
     "PCAMovMF",
+    "PenaltySGD",
     "SphericalKMeans",
     "VonMisesFisherMixture",
     "bessel_ratio",
+    "check_family",
     "concentration",
     "correlations",
     "gaussian",

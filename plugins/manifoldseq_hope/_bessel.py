@@ -214,7 +214,7 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
     """
     r = np.clip(np.asarray(length, dtype=np.float64), 0.0, 1 - 1e-15)
     if M == 1:
-        return np.minimum(np.arctanh(r), largest)
+        return np.where(np.asarray(length) >= 1, largest, np.minimum(np.arctanh(r), largest))
     gap = 1 - r * r
     low, high = r * max(M - 2, 0) / gap, r * M / gap  # Amos: (M - 2) r / (1 - r^2) < kappa < M r / (1 - r^2)
     low, high = np.minimum(low, 2 * largest), np.minimum(high, 2 * largest)

@@ -54,3 +54,14 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         input="samples",
         summary="Principal axes, then a mixture of von Mises-Fisher distributions",
     )
+
+
+@ms.hookimpl
+def manifoldseq_solvers() -> Iterator[hooks.Solver]:
+    """Algorithm 1."""
+    yield hooks.Solver(
+        "penalty-sgd",
+        factory="manifoldseq_hope._penalty_sgd:PenaltySGD",
+        needs=("value_and_gradient", "terms"),
+        summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
+    )
