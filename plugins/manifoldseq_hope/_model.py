@@ -37,6 +37,7 @@ def build_movmf(
     kappa: Any = None,
     largest_kappa: float = LARGEST,
     rows: str = "orthonormal",
+    jacobian: str = "density",
     beta: float = 1.0,
 ) -> ms.Problem:
     """Return the problem of the likeliest projection and mixture of von Mises-Fisher distributions.
@@ -65,7 +66,11 @@ def build_movmf(
     rows : {"orthonormal", "scaled", "free"}
         ``"orthonormal"``: U U' = I (13). Appendix A: ``"scaled"``, orthogonal rows of length at least one (53), (54),
         as a product of manifolds; ``"free"``, any rows of length at least one (inequality constraints), with the
-        Jacobian -N/2 ln det U U' (51), the residual energy (47), and the penalty (15) times `beta`, as printed.
+        residual energy (47), and the penalty (15) times `beta`, as printed. The penalty has a kink where rows are
+        orthogonal: line searches may stop there.
+    jacobian : {"density", "printed"}
+        The term for the row lengths: N/2 ln det U U', with which ln p(x) is a density, or minus that, as printed (44),
+        (50), (51). As printed it only ever shortens rows to length one.
     beta : float
         Only for ``rows="free"``, per row of the data.
 
@@ -91,7 +96,7 @@ def build_movmf(
     """
     family = von_mises_fisher(bessel, kappa, largest_kappa)
     sizes = (n_components, n_mixtures)
-    return _build(data, family, sizes, noise_variance, noise_floor, noise_gradient, normalize_z, rows, beta)
+    return _build(data, family, sizes, noise_variance, noise_floor, noise_gradient, normalize_z, rows, jacobian, beta)
 
 
 def build_gmm(
@@ -105,6 +110,7 @@ def build_gmm(
     noise_floor: float = 1e-6,
     noise_gradient: str = "full",
     rows: str = "orthonormal",
+    jacobian: str = "density",
     beta: float = 1.0,
 ) -> ms.Problem:
     """Return the problem of the likeliest projection and Gaussian mixture.
@@ -119,7 +125,7 @@ def build_gmm(
     variance_floor : float
         The starts and the block update keep variances at this share of the mean variance of a column. The manifold
         itself has no floor.
-    n_components, n_mixtures, noise_variance, noise_floor, noise_gradient, rows, beta
+    n_components, n_mixtures, noise_variance, noise_floor, noise_gradient, rows, jacobian, beta
         As in `build_movmf`.
 
     Returns
@@ -145,7 +151,7 @@ def build_gmm(
     X = check_rows(data)
     family = gaussian(covariance_type, max(variance_floor * mean_square(X), np.finfo(float).tiny))
     sizes = (n_components, n_mixtures)
-    return _build(X, family, sizes, noise_variance, noise_floor, noise_gradient, False, rows, beta)
+    return _build(X, family, sizes, noise_variance, noise_floor, noise_gradient, False, rows, jacobian, beta)
 
 
 def example(rng: np.random.Generator) -> Array:
@@ -168,9 +174,11 @@ def _build(
     noise_gradient: str,
     normalize_z: bool,
     rows: str,
+    jacobian: str,
     beta: float,
 ) -> ms.Problem:
     check_choice("rows", rows, KINDS)
+    check_choice("jacobian", jacobian, ("density", "printed"))
     check_number("noise_floor", noise_floor)
     check_number("beta", beta)
     X = check_rows(data)
@@ -181,7 +189,7 @@ def _build(
     if rows == "free" and noise.kind == "bounded":
         noise = replace(noise, kind="closed")
     M, K = sizes
-    head = Rows(rows, noise, beta if rows == "free" else 0.0)
+    head = Rows(rows, noise, beta if rows == "free" else 0.0, 1 if jacobian == "density" else -1)
     model = Model(np.eye(M, X.shape[1]), np.full(K, 1 / K), (), family, normalize_z)
     return problem_of(Data(X, None, second_moment(X), float(len(X))), head, model)
 

@@ -27,11 +27,14 @@ class Rows:
         U, with the residual energy (47), and the penalty (15) times `beta`, as printed in appendix A.
     noise : Noise
     beta : float
+    sign : {1, -1}
+        Of the Jacobian term N/2 ln det U U': 1 is the change of variables from x to z = U x; -1 as printed (44), (51).
     """
 
     kind: str
     noise: Noise
     beta: float = 0.0
+    sign: int = 1
 
     @property
     def size(self) -> int:
@@ -71,8 +74,8 @@ class Rows:
             r = np.asarray(head[1], dtype=np.float64)
             value, by_Q = self.noise.value_and_gradient(Q, S, n, data.whole)
             with np.errstate(divide="ignore"):
-                value += n * float(np.log(np.abs(r)).sum())  # (50): these rows are orthogonal
-            by_r = n / r - np.einsum("md,md->m", slope, Q) / r**2
+                value -= self.sign * n * float(np.log(np.abs(r)).sum())  # (50): these rows are orthogonal
+            by_r = -self.sign * n / r - np.einsum("md,md->m", slope, Q) / r**2
             return value, ((slope / r[:, None] + by_Q).T, by_r)
         return self._free(Q, slope, data)
 
@@ -80,11 +83,12 @@ class Rows:
         S, n = data.S, data.n
         C = U @ U.T
         inverse = np.linalg.inv(C)
-        J = -0.5 * n * float(np.linalg.slogdet(C)[1])
+        J = 0.5 * self.sign * n * float(np.linalg.slogdet(C)[1])
         T = inverse @ U
         Q = ms.linalg.polar(U.T).T
         M, D = U.shape
-        value, found = J - n * self.beta * penalty(U), slope - n * T - n * self.beta * penalty_gradient(U)  # (51)
+        value = J - n * self.beta * penalty(U)
+        found = slope + self.sign * n * T - n * self.beta * penalty_gradient(U)  # (51)
         if M < D:
             variance = self.noise.variance(Q, *(data.whole or (S, n)))
             energy = residual_energy(Q, S)  # (47): that of the row space

