@@ -127,7 +127,7 @@ class PenaltySGD(ms.solvers.Solver):
             moved = np.maximum(x - rate * slope, np.finfo(x.dtype).tiny)
             return moved / moved.sum(axis=-1, keepdims=True)
         if manifold.metric == "embedded":
-            return manifold.nearest(x - rate * slope)
+            return manifold.nearest(x - rate * manifold.gradient(x, slope))
         return manifold.retract(x, -rate * manifold.gradient(x, slope))
 
 
