@@ -29,6 +29,7 @@ help:
 	@echo "make bench-engine the solvers beside pymanopt, geoopt and scipy"
 	@echo "make bench-mpcca  EM beside dense matrices, Fisher vectors beside scikit-image"
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
+	@echo "make bench-hope  Bessel functions, an EM sweep, held-out densities and patches of MNIST beside peers"
 	@echo "make clean     remove the virtual environment, caches and what was built"
 
 # the first Python >= 3.11 that runs and can make environments (PYTHON=... chooses another)

@@ -61,7 +61,7 @@ def _hope(X: np.ndarray, D: int, seed: int) -> Any:
         for family, each in kinds.items():
             largest = (BUDGET - frame + 1) // (each + 1)
             for K in sorted({k for k in (1, 2, 5, 10, 20, 40) if k <= largest}):
-                for floor in (1e-2, 5e-2):
+                for floor in (2e-3, 1e-2):
                     settings = {"family": family, "variance_floor": floor, "solver": "em", "max_iter": 60, "tol": 1e-4}
                     model = HOPE(M, K, random_state=seed, **settings).fit(X)
                     yield f"{family}, M={M}, K={K}, floor {floor:g}", model.score_samples
@@ -80,10 +80,10 @@ def _factors(X: np.ndarray, D: int) -> Any:
 
 
 def _mixture(X: np.ndarray, D: int, seed: int) -> Any:
-    for K in (2, 3, 5, 8, 12):
-        for q in (1, 2, 4, 6, 8, 12, 16, 24, 32):
+    for K in (1, 2, 3, 5, 8):
+        for q in (4, 8, 16, 24, 32, 40, 48, 56):
             if K * (D * q - q * (q - 1) // 2 + 1 + D + 1) - 1 <= BUDGET:
-                for floor in (1e-2, 5e-2):
+                for floor in (2e-3, 1e-2, 5e-2):
                     yield f"K={K}, q={q}, floor {floor:g}", mixture_of_ppca(X, K, q, floor, seed)
 
 
