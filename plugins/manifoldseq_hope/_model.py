@@ -46,7 +46,7 @@ def build_movmf(
 
     Parameters
     ----------
-    data : array-like of shape (N, D)
+    data : array-like of shape (N, D), or list of tables with D columns
         As they are: bring rows to unit length before, as the paper does. float32 is multiplied in float32.
     n_components, n_mixtures : int
         M and K.

@@ -40,7 +40,9 @@ def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
 
 
 def check_rows(X: Any) -> Array:
-    """Return an (N, D) array of float32 or float64, or refuse it."""
+    """Return an (N, D) array of float32 or float64, or refuse it; of tables in a list, the rows of all of them."""
+    if isinstance(X, list | tuple) and X and all(np.ndim(part) == 2 for part in X):
+        X = np.concatenate([np.asarray(part) for part in X])
     X = np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "fiu" or 0 in X.shape:
         raise ValueError(f"X has shape {X.shape} and dtype {X.dtype}: pass an (N, D) array of real numbers")

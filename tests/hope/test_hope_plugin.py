@@ -71,6 +71,13 @@ def test_scaled_rows_whiten():
     np.testing.assert_allclose(np.abs(found[1]), X.std(axis=0)[:2], rtol=0.02)
 
 
+def test_tables_in_a_list_are_one_table():
+    X = ms.get_model("hope.gmm").example(np.random.default_rng(0))
+    whole, parts = (ms.get_model("hope.gmm").build(data) for data in (X, [X[:40], X[40:]]))
+    x = whole.initializers["pca"](whole, np.random.default_rng(0))
+    assert parts.objective.value(x) == whole.objective.value(x)
+
+
 def test_problems_can_be_pickled():
     problem = ms.get_model("hope.movmf").build(ms.get_model("hope.movmf").example(np.random.default_rng(0)))
     again = pickle.loads(pickle.dumps(problem))
