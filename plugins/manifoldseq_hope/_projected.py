@@ -1,10 +1,7 @@
 """What estimators of a projection and a mixture behind it share once they are fitted."""
 
-import dataclasses
 from abc import abstractmethod
 from collections.abc import Sequence
-from hashlib import sha256
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +14,7 @@ import manifoldseq as ms
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 
+from ._checkpoint import checkpoint_of
 from ._em import Data
 from ._expectation import Expectation, second_moment
 from ._family import Array, Family
@@ -86,7 +84,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         rows, weight = self._checked_fit(X, sample_weight)
         data, learner = self._prepared(rows, weight)
         rng = random_generator(self.random_state)
-        learnt = learner.learn(data, rng, observers, self._store(checkpoint, data), resume)
+        learnt = learner.learn(data, rng, observers, checkpoint_of(self, checkpoint, data.X, data.weight), resume)
         self.scale_ = _mean_square(data)
         self._remember(learnt.model, data)
         self._judge(learnt, data)
@@ -296,25 +294,6 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.n_iter_ = int(learnt.n_iter)
         self.history_ = learnt.history
         self.status_ = learnt.status
-
-    def _store(self, checkpoint: Any, data: Data) -> ms.storage.Checkpoint | None:
-        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
-        if checkpoint is None:
-            return None
-        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        if store.fingerprint is not None:
-            return store
-        digest = sha256()
-        for array in (data.X, data.weight):
-            if array is not None:
-                digest.update(repr((array.shape, array.dtype.str)).encode())
-                for start in range(0, len(array), 4096):
-                    digest.update(np.ascontiguousarray(array[start : start + 4096]).tobytes())
-        rest = ("max_iter", "tol", "n_init", "random_state")
-        settings = {name: value for name, value in self.get_params().items() if name not in rest}
-        seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
-        digest.update(repr([sorted(settings.items()), seed]).encode())
-        return dataclasses.replace(store, fingerprint=digest.hexdigest())
 
 
 def _mean_square(data: Data) -> float:

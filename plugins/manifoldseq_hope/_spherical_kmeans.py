@@ -15,6 +15,7 @@ import manifoldseq as ms
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 
+from ._checkpoint import checkpoint_of
 from ._family import Array
 from ._settings import check_number, check_whole, with_direction
 
@@ -119,9 +120,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         rows = _unit(with_direction(every, None)[0])
         if self.n_clusters > len(rows):
             raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={len(rows)}: lower n_clusters")
-        store = checkpoint
-        if isinstance(store, str | Path):
-            store = ms.storage.Checkpoint(store)
+        store = checkpoint_of(self, checkpoint, rows)
         best: ms.Run | None = None
         for number, rng in enumerate(random_generator(self.random_state).spawn(self.n_init)):
             run = ms.iterate(

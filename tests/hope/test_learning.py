@@ -6,7 +6,15 @@ from hope.problems import clusters, directions, unit
 from scipy.stats import entropy
 
 import manifoldseq as ms
-from manifoldseq_hope import HOPE, VonMisesFisherMixture, bessel_ratio, gaussian, penalty, von_mises_fisher
+from manifoldseq_hope import (
+    HOPE,
+    SphericalKMeans,
+    VonMisesFisherMixture,
+    bessel_ratio,
+    gaussian,
+    penalty,
+    von_mises_fisher,
+)
 from manifoldseq_hope._em import EM, Data
 from manifoldseq_hope._expectation import second_moment
 from manifoldseq_hope._mixture import Model
@@ -103,6 +111,18 @@ def test_every_learner_improves_and_resumes(solver, tmp_path):
     again = HOPE(4, 6, max_iter=4, **settings).fit(X, checkpoint=tmp_path, resume=True)
     np.testing.assert_array_equal(again.components_, whole.components_)
     np.testing.assert_array_equal(again.weights_, whole.weights_)
+
+
+def test_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
+    X = clusters(120)
+    SphericalKMeans(3, max_iter=1, tol=0, random_state=0).fit(X, checkpoint=tmp_path / "k")
+    HOPE(2, 3, max_iter=1, random_state=0).fit(X, checkpoint=tmp_path / "h")
+    SphericalKMeans(3, random_state=0).fit(X, checkpoint=tmp_path / "k", resume=True)
+    for estimator, where in ((SphericalKMeans(3, random_state=0), "k"), (HOPE(2, 3, random_state=0), "h")):
+        with pytest.raises(ms.storage.CheckpointError):
+            estimator.fit(X[1:], checkpoint=tmp_path / where, resume=True)
+        with pytest.raises(ms.storage.CheckpointError):
+            estimator.set_params(threshold=0.5).fit(X, checkpoint=tmp_path / where, resume=True)
 
 
 def flat_problem(**params):
