@@ -15,9 +15,10 @@ _FEATURES = 1 << 20
 """Entries of a block of sufficient statistics by rows."""
 _LOWEST = {np.dtype(np.float32): -70.0, np.dtype(np.float64): -650.0}
 """Exponents are at least this: products of smaller numbers may be denormal, and are then ten times slower."""
-_NEAR = {np.dtype(np.float32): 35.0, np.dtype(np.float64): 300.0}
+_NEAR = {np.dtype(np.float32): (-35.0, 55.0), np.dtype(np.float64): (-300.0, 300.0)}
 """How far the log-density of a row may be from the shift of all rows before it needs one of its own."""
-_PATIENCE = 3
+_PATIENCE = 0.25
+"""Share of the blocks that may have such rows before all blocks get shifts by row."""
 
 
 @dataclass(frozen=True)
@@ -179,43 +180,38 @@ class Expectation:
 class _Exponentials:
     """exp of the log-densities of a block, shifted into the range of numbers.
 
-    One shift for all rows costs nothing: it is in the matrix product. Where a row is far from it, the rows of the block
-    get shifts of their own, and after some such blocks all that follow.
+    One shift for all rows costs nothing: it is in the matrix product. In a block with a row that is far from it, every
+    row gets a shift of its own; where there are many such blocks, the others are not tried any more.
     """
 
     def __init__(self, expectation: Expectation) -> None:
         self.e, self.dtype = expectation, expectation.dtype
-        self.left = _PATIENCE
-        self.known = False
-        self.steepest = float(np.sqrt(np.einsum("kf,kf->k", *[expectation._forward[:, : expectation.F]] * 2).max()))
+        self.low, self.high = np.exp(_NEAR[self.dtype])
+        self.seen = self.far = 0
 
     def of(self, t: Array, out: Array) -> tuple[Array, Array]:
         """Return ln p(z) of the rows, and the products of the exponentials, put into `out`, with natural parameters."""
         e = self.e
-        if self.known and self.left:
+        self.seen += 1
+        if self.seen > 1 and self.far <= max(_PATIENCE * self.seen, 1):
             np.matmul(e._forward, t, out=out)
-            longest = float(np.sqrt(np.add.reduce(t[: e.F] * t[: e.F], axis=0).max()))
-            lowest = float(e._offset.min()) - e._shifted - longest * self.steepest  # Cauchy and Schwarz
-            with np.errstate(over="ignore"):
-                G = self._exponentials(out, lowest)
+            with np.errstate(over="ignore", invalid="ignore"):
+                G = self._exponentials(out)
             mass = G[e.F].astype(np.float64)
-            near = np.exp(_NEAR[self.dtype])
-            if mass.min() > 1 / near and mass.max() < near:
+            if mass.min() > self.low and mass.max() < self.high:
                 return e._shifted + np.log(mass), G
-            self.left -= 1
+            self.far += 1
         np.matmul(e._forward, t, out=out)
         top = out.max(axis=0)
         out -= top
         G = self._exponentials(out)
         log_density = e._shifted + top.astype(np.float64) + np.log(G[e.F].astype(np.float64))
-        if not self.known:
+        if self.seen == 1:
             e._shift(float(np.median(log_density)))
-            self.known = True
         return log_density, G
 
-    def _exponentials(self, out: Array, lowest: float = -np.inf) -> Array:
-        if lowest < _LOWEST[self.dtype]:
-            np.maximum(out, self.dtype.type(_LOWEST[self.dtype]), out=out)
+    def _exponentials(self, out: Array) -> Array:
+        np.maximum(out, self.dtype.type(_LOWEST[self.dtype]), out=out)
         np.exp(out, out=out)
         return self.e._backward @ out
 
