@@ -16,6 +16,7 @@ SECTIONS = (
     "codes",
     "gradient",
     "purity",
+    "identification",
     "choice",
     "svm",
     "identification",

@@ -369,3 +369,10 @@ def test_recorded_sequences_over_ten_seeds(dataset, K, params):
     assert exact >= 0.80
     assert exact > medoid
     assert (objective[:, 0] > objective[:, 1]).all()
+
+
+def test_new_sequences_get_the_order_that_was_chosen() -> None:
+    rng = np.random.default_rng(0)
+    walks = [np.cumsum(rng.standard_normal((40, 4)), axis=0) for _ in range(8)]
+    model = LDSKMeans(n_clusters=2, n_states="energy:0.9", random_state=0).fit(walks)
+    np.testing.assert_array_equal(model.predict(walks), model.labels_)

@@ -1,0 +1,229 @@
+"""Logarithms and ratios of modified Bessel functions of the first kind, for von Mises-Fisher densities."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, ive
+
+Array = NDArray[np.float64]
+
+METHODS = ("exact", "paper")
+_TINY = 1e-290
+"""Below this `ive` is not trusted, and the power series (64) takes over: its terms are all positive."""
+_HUGE = 1e8
+"""Above this two terms of the expansion for large arguments are exact to rounding."""
+_U = (
+    (1.0,),
+    (3 / 24, -5 / 24),
+    (81 / 1152, -462 / 1152, 385 / 1152),
+    (30375 / 414720, -369603 / 414720, 765765 / 414720, -425425 / 414720),
+)
+"""u_k(t) = t^k times a polynomial in t^2 with these coefficients."""
+
+
+def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
+    """Return ln I_order(kappa), the logarithm of the modified Bessel function of the first kind.
+
+    Equivalent to ``np.log(scipy.special.iv(order, kappa))`` where that neither over- nor underflows.
+
+    Parameters
+    ----------
+    order : float
+        At least -1/2.
+    kappa : array-like
+        Above zero.
+    method : {"exact", "paper"}
+        ``"exact"``: by `scipy.special.ive`, and by the power series (64) where that underflows; relative error about
+        1e-14. ``"paper"``: the leading term (68) of the uniform expansion; for orders up to zero, where that divides by
+        zero, exact.
+
+    Returns
+    -------
+    ndarray of the shape of `kappa`
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import log_bessel
+    >>> float(log_bessel(9.0, 1e-3).round(6))
+    -81.20995
+    >>> float(log_bessel(9.0, 1e4).round(6))
+    9994.471854
+    """
+    kappa = np.asarray(kappa, dtype=np.float64)
+    if method == "paper" and order > 0:
+        return uniform_expansion(order, kappa, terms=0)
+    if order < 0:  # -1/2, the sphere of dimension zero: sqrt(2 / (pi kappa)) cosh kappa
+        return kappa + np.log1p(np.exp(-2 * kappa)) - np.log(2) + 0.5 * np.log(2 / (np.pi * kappa))
+    scaled = ive(order, np.minimum(kappa, _HUGE))
+    good = scaled > _TINY
+    with np.errstate(divide="ignore"):
+        found = np.log(scaled) + kappa
+    if not np.all(good):
+        found = np.where(good, found, _log_series(order, np.where(good, 1.0, np.minimum(kappa, _HUGE))))
+    if np.any(kappa > _HUGE):
+        far = kappa - 0.5 * np.log(2 * np.pi * kappa) - (4 * order**2 - 1) / (8 * kappa)
+        found = np.where(kappa > _HUGE, far, found)
+    return found
+
+
+def _log_series(order: float, kappa: Array) -> Array:
+    """Return the logarithm of the power series (64)."""
+    return order * np.log(kappa / 2) - gammaln(order + 1) + np.log(_series(order, kappa))
+
+
+def _series(order: float, kappa: Array) -> Array:
+    """Return the sum of (64) divided by its first term."""
+    square, term = kappa * kappa / 4, np.ones_like(kappa)
+    total, k = np.ones_like(kappa), 0
+    while np.any(term > 1e-17 * total):
+        k += 1
+        term = term * square / (k * (order + k))
+        total += term
+    return total
+
+
+def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
+    """Return ln I_order(kappa) by the uniform expansion for large orders (65)-(67).
+
+    The relative error is of order ``order ** (-terms - 1)``.
+
+    Parameters
+    ----------
+    order : float
+        Above zero.
+    kappa : array-like
+    terms : int
+        How many of u_1, u_2, u_3 enter; 0 is (68).
+
+    Returns
+    -------
+    ndarray of the shape of `kappa`
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import log_bessel, uniform_expansion
+    >>> [f"{abs(float(uniform_expansion(17.0, 50.0, terms) - log_bessel(17.0, 50.0))):.0e}" for terms in (0, 1, 2, 3)]
+    ['2e-03', '1e-05', '1e-08', '7e-09']
+    """
+    x = np.asarray(kappa, dtype=np.float64) / order
+    root = np.sqrt(1 + x * x)
+    t = 1 / root
+    eta = root + np.log(x) - np.log1p(root)
+    correction = sum(_u(k, t) / order**k for k in range(terms + 1))
+    return order * eta - 0.5 * np.log(2 * np.pi * order) - 0.5 * np.log(root) + np.log(correction)
+
+
+def _u(k: int, t: Array) -> Array:
+    return t**k * sum(c * t ** (2 * i) for i, c in enumerate(_U[k]))
+
+
+def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
+    """Return A_M(kappa) = I_(M/2)(kappa) / I_(M/2-1)(kappa), the length of the mean of a von Mises-Fisher distribution.
+
+    Parameters
+    ----------
+    M : int
+        Dimension of the space around the sphere.
+    kappa : array-like
+        At least zero.
+    method : {"exact", "paper"}
+        As in `log_bessel`.
+
+    Returns
+    -------
+    ndarray of the shape of `kappa`
+
+    Examples
+    --------
+    In three dimensions it is coth(kappa) - 1 / kappa:
+
+    >>> import numpy as np
+    >>> from manifoldseq_hope import bessel_ratio
+    >>> bool(np.isclose(bessel_ratio(3, 2.0), 1 / np.tanh(2.0) - 0.5, rtol=1e-14))
+    True
+    """
+    kappa = np.asarray(kappa, dtype=np.float64)
+    positive = np.where(kappa > 0, np.minimum(kappa, _HUGE), 1.0)
+    if M == 1:
+        found = np.tanh(positive)
+    elif method == "paper" and M > 2:
+        found = np.exp(log_bessel(M / 2, positive, method) - log_bessel(M / 2 - 1, positive, method))
+    else:
+        above, below = ive(M / 2, positive), ive(M / 2 - 1, positive)
+        good = above > _TINY
+        found = np.divide(above, below, where=good, out=np.zeros_like(positive))
+        if not np.all(good):
+            small = np.where(good, 1.0, positive)
+            found = np.where(good, found, small / M * _series(M / 2, small) / _series(M / 2 - 1, small))
+    found = np.where(kappa > _HUGE, 1 - (M - 1) / (2 * np.maximum(kappa, _HUGE)), found)
+    return np.where(kappa > 0, found, 0.0)
+
+
+def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
+    """Return ln C_M(kappa) (10), the logarithm of the constant of a von Mises-Fisher density.
+
+    Parameters
+    ----------
+    M : int
+    kappa : array-like
+        At least zero; at zero the density is uniform.
+    method : {"exact", "paper"}
+
+    Returns
+    -------
+    ndarray of the shape of `kappa`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import log_normalizer
+    >>> bool(np.isclose(log_normalizer(3, 2.0), np.log(2 / (4 * np.pi * np.sinh(2.0))), rtol=1e-14))
+    True
+    """
+    kappa = np.asarray(kappa, dtype=np.float64)
+    small = kappa < 1e-12
+    k = np.where(small, 1.0, kappa)
+    s = M / 2 - 1
+    found = s * np.log(k) - (s + 1) * np.log(2 * np.pi) - log_bessel(s, k, method)
+    return np.where(small, gammaln(M / 2) - np.log(2) - M / 2 * np.log(np.pi), found)
+
+
+def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
+    """Return the kappa with A_M(kappa) = length: of the von Mises-Fisher distribution whose mean has this length.
+
+    A start of Banerjee et al. (2005), then Newton's method, kept between the bounds of Amos (1974).
+
+    Parameters
+    ----------
+    M : int
+    length : array-like
+        In [0, 1].
+    largest : float
+        What a length near 1 asks for is capped here.
+
+    Returns
+    -------
+    ndarray of the shape of `length`
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import bessel_ratio, concentration
+    >>> concentration(20, bessel_ratio(20, [0.1, 10.0, 1000.0])).round(6).tolist()
+    [0.1, 10.0, 1000.0]
+    """
+    r = np.clip(np.asarray(length, dtype=np.float64), 0.0, 1 - 1e-15)
+    if M == 1:
+        return np.where(np.asarray(length) >= 1, largest, np.minimum(np.arctanh(r), largest))
+    gap = 1 - r * r
+    low, high = r * max(M - 2, 0) / gap, r * M / gap  # Amos: (M - 2) r / (1 - r^2) < kappa < M r / (1 - r^2)
+    low, high = np.minimum(low, 2 * largest), np.minimum(high, 2 * largest)
+    kappa = np.minimum(r * (M - r * r) / gap, high)
+    for _ in range(6):
+        A = bessel_ratio(M, kappa)
+        slope = np.maximum(1 - A * A - (M - 1) * A / np.where(kappa > 0, kappa, 1.0), 1e-300)
+        step = np.where(kappa > 0, (A - r) / slope, 0.0)
+        kappa = np.clip(kappa - step, low, high)
+        if np.all(np.abs(step) <= 1e-13 * kappa):
+            break
+    return np.minimum(kappa, largest)

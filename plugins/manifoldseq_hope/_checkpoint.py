@@ -1,0 +1,42 @@
+"""Checkpoints of a fit, marked with the data and settings that they belong to."""
+
+import dataclasses
+from hashlib import sha256
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import manifoldseq as ms
+
+from ._family import Array
+
+_UNMARKED = ("max_iter", "tol", "n_init", "random_state")
+"""Settings that may change when a fit is resumed; the seed is marked apart."""
+_BLOCK = 4096
+
+
+def checkpoint_of(estimator: Any, checkpoint: Any, *arrays: Array | None) -> ms.storage.Checkpoint | None:
+    """Return the checkpoint with a fingerprint of the settings of an estimator and of its data, or None."""
+    if checkpoint is None:
+        return None
+    store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    if store.fingerprint is not None:
+        return store
+    digest = sha256()
+    for array in arrays:
+        if array is not None:
+            digest.update(repr((array.shape, array.dtype.str)).encode())
+            for start in range(0, len(array), _BLOCK):
+                digest.update(np.ascontiguousarray(array[start : start + _BLOCK]).tobytes())
+    settings = {name: value for name, value in estimator.get_params().items() if name not in _UNMARKED}
+    init = settings.get("init")
+    if isinstance(init, np.ndarray):
+        settings["init"] = init.tolist()
+    family = settings.get("family")
+    settings["family"] = getattr(family, "name", family)
+    seed = estimator.random_state
+    seed = seed if isinstance(seed, Integral) else type(seed).__name__
+    digest.update(repr([sorted(settings.items()), seed]).encode())
+    return dataclasses.replace(store, fingerprint=digest.hexdigest())

@@ -1,0 +1,75 @@
+"""What the components of a mixture are: one exponential family, as a record of functions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import manifoldseq as ms
+
+Array = NDArray[Any]
+Parameters = tuple[Any, ...]
+"""Arrays with a leading axis of length K."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """An exponential family ``ln f(z | theta) = t(z) . natural + offset`` on R^M, for the components of a mixture (7).
+
+    A sweep over data needs only matrix products of t(z); everything else is done once per component. `check_family`
+    proves that the functions belong together.
+
+    Attributes
+    ----------
+    name : str
+    names : tuple of str
+        Of the parameters.
+    directional : bool
+        Whether the density is one on the unit sphere, so that z is brought to unit length (30) by default.
+    manifolds : callable
+        ``manifolds(K, M)``: one manifold per parameter; its points have a leading axis of length K or are tuples of K.
+    statistics : callable
+        ``statistics(Z)``: the sufficient statistics t(z) of rows, (b, M) -> (b, F), of the same dtype.
+    pullback : callable
+        ``pullback(Z, G)``: the sums over f of G_f dt_f/dz, (b, M), (b, F) -> (b, M).
+    natural : callable
+        ``natural(parameters, M)``: natural parameters (K, F) and offsets (K,), in float64.
+    gradient : callable
+        ``gradient(parameters, S, counts, M)``: the derivative of ``sum_k S_k . natural_k + counts_k offset_k`` by every
+        parameter.
+    maximize : callable
+        ``maximize(S, counts, M)``: the parameters which maximize that sum; finite ones for components without rows.
+    start : callable
+        ``start(S, counts, M)``: parameters to begin with, from the statistics of clusters; no component is sharper.
+    centres : callable
+        ``centres(parameters)``: where each component is densest, (K, M).
+    rotate : callable
+        ``rotate(S, counts, R)``: the statistics after z -> R z, (K, F) -> (K, F).
+    sample : callable
+        ``sample(parameters, labels, M, rng)``: one draw from the component named by each label, (n, M).
+    capped : callable, optional
+        ``capped(parameters)``: which components are at a bound that `maximize` keeps, (K,) bool.
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import gaussian, von_mises_fisher
+    >>> von_mises_fisher().names, gaussian("diag").names
+    (('mu',), ('means', 'variances'))
+    """
+
+    name: str
+    names: tuple[str, ...]
+    directional: bool
+    manifolds: Callable[[int, int], tuple[ms.manifolds.Manifold, ...]]
+    statistics: Callable[[Array], Array]
+    pullback: Callable[[Array, Array], Array]
+    natural: Callable[[Parameters, int], tuple[Array, Array]]
+    gradient: Callable[[Parameters, Array, Array, int], Parameters]
+    maximize: Callable[[Array, Array, int], Parameters]
+    start: Callable[[Array, Array, int], Parameters]
+    centres: Callable[[Parameters], Array]
+    rotate: Callable[[Array, Array, Array], Array]
+    sample: Callable[[Parameters, NDArray[np.intp], int, np.random.Generator], Array]
+    capped: Callable[[Parameters], NDArray[np.bool_]] | None = None

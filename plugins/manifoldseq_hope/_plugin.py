@@ -1,0 +1,67 @@
+"""What this package registers; targets are strings, so that listing imports no model code."""
+
+from collections.abc import Iterator
+
+import manifoldseq as ms
+from manifoldseq import hooks
+
+_PAPER = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
+
+
+@ms.hookimpl
+def manifoldseq_models() -> Iterator[hooks.Model]:
+    """The likeliest projection and mixture."""
+    yield hooks.Model(
+        "hope.movmf",
+        build="manifoldseq_hope._model:build_movmf",
+        example="manifoldseq_hope._model:example",
+        summary="Orthonormal projection and von Mises-Fisher mixture: minus the log-likelihood (11), (29)",
+        reference=_PAPER,
+    )
+    yield hooks.Model(
+        "hope.gmm",
+        build="manifoldseq_hope._model:build_gmm",
+        example="manifoldseq_hope._model:example",
+        summary="Orthonormal projection and Gaussian mixture: minus the log-likelihood (11), (24)",
+        reference=_PAPER,
+    )
+
+
+@ms.hookimpl
+def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+    """Projections with mixtures, and their baselines."""
+    yield hooks.Estimator(
+        "hope",
+        factory="manifoldseq_hope._hope:HOPE",
+        input="samples",
+        summary="Orthonormal projection and mixture learnt together, by maximum likelihood: features without labels",
+    )
+    yield hooks.Estimator(
+        "vmf-mixture",
+        factory="manifoldseq_hope._mixtures:VonMisesFisherMixture",
+        input="samples",
+        summary="Mixture of von Mises-Fisher distributions of the directions of rows, by EM",
+    )
+    yield hooks.Estimator(
+        "spherical-kmeans",
+        factory="manifoldseq_hope._spherical_kmeans:SphericalKMeans",
+        input="samples",
+        summary="k-means of directions by the cosine",
+    )
+    yield hooks.Estimator(
+        "pca-movmf",
+        factory="manifoldseq_hope._mixtures:PCAMovMF",
+        input="samples",
+        summary="Principal axes, then a mixture of von Mises-Fisher distributions",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_solvers() -> Iterator[hooks.Solver]:
+    """Algorithm 1."""
+    yield hooks.Solver(
+        "penalty-sgd",
+        factory="manifoldseq_hope._penalty_sgd:PenaltySGD",
+        needs=("value_and_gradient", "terms"),
+        summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
+    )

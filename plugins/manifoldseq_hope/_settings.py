@@ -1,0 +1,78 @@
+"""Checks of settings and data that the estimators and the models share; one sentence each."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ._family import Array
+
+
+def check_whole(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is no whole number of at least `least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least {least}")
+
+
+def check_number(name: str, value: Any, least: float = 0.0, most: float = float("inf"), open_: bool = False) -> None:
+    """Refuse what is no number from `least` to `most`, or above `least` if `open_`."""
+    good = isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) <= most
+    if not good or (open_ and value == least):
+        above = f"above {least:g}" if open_ else f"of at least {least:g}"
+        raise ValueError(f"{name}={value!r} is not valid: pass a number {above} and at most {most:g}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Refuse what is none of the choices."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise ValueError(f"{name}={value!r} is not known: choose {', '.join(map(repr, choices))}")
+
+
+def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
+    """Refuse sizes that N rows of D columns do not carry."""
+    check_whole("n_components", M)
+    check_whole("n_mixtures", K)
+    if M > D:
+        raise ValueError(f"n_components={M} exceeds n_features={D}: lower n_components")
+    if K > N:
+        raise ValueError(f"n_mixtures={K} exceeds n_samples={N}: lower n_mixtures")
+
+
+def check_rows(X: Any) -> Array:
+    """Return an (N, D) array of float32 or float64, or refuse it; of tables in a list, the rows of all of them."""
+    if isinstance(X, list | tuple) and X and all(np.ndim(part) == 2 for part in X):
+        X = np.concatenate([np.asarray(part) for part in X])
+    X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "fiu" or 0 in X.shape:
+        raise ValueError(f"X has shape {X.shape} and dtype {X.dtype}: pass an (N, D) array of real numbers")
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
+    if len(bad):
+        raise ValueError(f"row {bad[0]} of X has NaN or infinity: remove or fill it")
+    return X
+
+
+def check_directions(X: Array) -> None:
+    """Refuse rows of zeros, which have no direction."""
+    zero = np.flatnonzero(~X.any(axis=1))
+    if len(zero):
+        raise ValueError(
+            f"row {zero[0]} of X is all zeros ({len(zero)} of {len(X)} rows are): it has no direction, remove it"
+        )
+
+
+def with_direction(X: Array, weight: Array | None) -> tuple[Array, Array | None]:
+    """Return the rows that have a direction, with their weights; warn about rows of zeros."""
+    good = X.any(axis=1)
+    if good.all():
+        return X, weight
+    zero = np.flatnonzero(~good)
+    if not good.any():
+        raise ValueError("every row of X is all zeros: no row has a direction, pass others")
+    warnings.warn(
+        f"row {zero[0]} of X is all zeros ({len(zero)} of {len(X)} rows are): without a direction it is left out",
+        stacklevel=5,
+    )
+    return X[good], None if weight is None else weight[good]

@@ -1,0 +1,80 @@
+"""Bessel functions against mpmath, closed forms and quadrature."""
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import gammaln
+
+from manifoldseq_hope import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
+
+DIMENSIONS = [2, 3, 5, 20, 36, 100, 257, 802]
+KAPPAS = [1e-3, 0.1, 1.0, 30.0, 150.0, 500.0, 1118.0, 1e4]
+
+
+def exact(order, kappa):
+    with mpmath.workdps(40):
+        return mpmath.log(mpmath.besseli(mpmath.mpf(order), mpmath.mpf(kappa)))
+
+
+@pytest.mark.parametrize("M", DIMENSIONS)
+def test_logarithm_and_ratio_are_exact(M):
+    for kappa in KAPPAS:
+        value = exact(M / 2 - 1, kappa)
+        assert abs(float(log_bessel(M / 2 - 1, kappa) - value)) <= 1e-11 * max(1.0, abs(float(value)))
+        ratio = mpmath.exp(exact(M / 2, kappa) - value)
+        assert abs(float(bessel_ratio(M, kappa) / ratio - 1)) <= 1e-11
+
+
+def test_arrays_mix_the_ways_of_computing():
+    kappa = np.array([[1e-3, 50.0], [1e4, 1e9]])
+    expected = [[float(exact(400, k)) for k in row] for row in kappa]
+    np.testing.assert_allclose(log_bessel(400.0, kappa), expected, rtol=1e-13)
+    assert bessel_ratio(20, np.array([0.0, 1e12])).tolist() == [0.0, 1 - 19 / 2e12]
+
+
+def test_three_dimensions_have_a_closed_form():
+    kappa = np.array([1e-2, 1.0, 20.0])
+    np.testing.assert_allclose(log_normalizer(3, kappa), np.log(kappa / (4 * np.pi * np.sinh(kappa))), rtol=1e-13)
+    np.testing.assert_allclose(bessel_ratio(3, kappa), 1 / np.tanh(kappa) - 1 / kappa, rtol=1e-11)
+
+
+@pytest.mark.parametrize("M", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 4.0])
+def test_density_integrates_to_one(M, kappa):
+    c = np.exp(log_normalizer(M, kappa))
+    if M == 1:
+        total = c * 2 * np.cosh(kappa)
+    else:
+        area = 2 * np.pi ** ((M - 1) / 2) / np.exp(gammaln((M - 1) / 2))  # of the sphere across the direction
+        total = quad(lambda t: c * area * np.exp(kappa * np.cos(t)) * np.sin(t) ** (M - 2), 0, np.pi, epsabs=1e-13)[0]
+    assert total == pytest.approx(1.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("M", [1, 2, 3, 20, 802])
+def test_concentration_inverts_the_ratio(M):
+    kappa = np.array([0.1, 1.0, 10.0]) if M == 1 else np.array([0.1, 1.0, 30.0, 1e3, 1e4])
+    np.testing.assert_allclose(concentration(M, bessel_ratio(M, kappa)), kappa, rtol=1e-9)
+    assert concentration(M, 0.0) == 0
+    assert concentration(M, 1.0, 2000.0) == 2000
+
+
+def test_series_and_expansion():
+    """(64) by its sum, (65)-(67) with more terms are nearer, (68) is the expansion with none."""
+    order, kappa = 9.0, 12.0
+    terms = [(kappa / 2) ** (2 * k + order) / np.exp(gammaln(order + 1 + k) + gammaln(k + 1)) for k in range(60)]
+    np.testing.assert_allclose(log_bessel(order, kappa), np.log(np.sum(terms)), rtol=1e-13)
+    errors = [abs(float(uniform_expansion(order, kappa, n) - log_bessel(order, kappa))) for n in range(4)]
+    assert errors[0] < 1e-2 and errors[1] < 2e-4 and errors[3] < errors[1]
+    x = kappa / order
+    root = np.sqrt(1 + x**2)
+    printed = -np.log(np.sqrt(2 * np.pi * order)) + order * (root + np.log(x) - np.log(1 + root)) - np.log(root) / 2
+    assert log_bessel(order, kappa, "paper") == pytest.approx(printed, rel=1e-14)
+    assert bessel_ratio(20, 30.0, "paper") == pytest.approx(float(bessel_ratio(20, 30.0)), rel=1e-3)
+
+
+def test_derivative_of_the_normalizer_is_minus_the_ratio():
+    """(57), (58)."""
+    for M in (2, 7, 50):
+        slope = (log_normalizer(M, 8.0 + 1e-5) - log_normalizer(M, 8.0 - 1e-5)) / 2e-5
+        assert -float(slope) == pytest.approx(float(bessel_ratio(M, 8.0)), rel=1e-8)

@@ -1,0 +1,188 @@
+"""Estimators: conventions, features, the way back, bad input."""
+
+import numpy as np
+import pytest
+from hope.problems import clusters, unit
+
+import manifoldseq as ms
+from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
+
+X = clusters(240, 8, K=6, spread=0.4)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [HOPE(), HOPE(family="gmm"), HOPE(family="gmm-full"), VonMisesFisherMixture(), PCAMovMF(), SphericalKMeans()],
+    ids=["hope", "gmm", "gmm-full", "vmf", "pca", "spherical"],
+)
+def test_conventions(estimator):
+    ms.testing.check_estimator(estimator).raise_for_failure()
+
+
+@pytest.mark.parametrize("family", ["movmf", "gmm"])
+def test_features_are_a_pruned_likelihood(family):
+    """(37)-(39), and the exact value of the approximate likelihood."""
+    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    phi, eta, eps = model.log_contributions(X), model.transform(X), model.threshold_
+    np.testing.assert_allclose(eta, np.maximum(phi - eps, 0), atol=1e-12)
+    assert np.mean(eta > 0) == pytest.approx(0.05, abs=0.01)
+    pruned = np.log(np.exp(np.maximum(phi, eps)).sum(axis=1))
+    np.testing.assert_allclose(eps + np.log(np.exp(eta).sum(axis=1)), pruned, rtol=1e-12)
+    assert (pruned >= np.logaddexp.reduce(phi, axis=1) - 1e-12).all()
+    assert HOPE(4, 6, family=family, threshold=-3.0, random_state=0).fit(X).threshold_ == -3
+    assert eta.dtype == float and model.transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_layer_without_normalization_is_a_relu_layer():
+    """Footnote 4 and section 5.1: w_k = U' mu_k, b_k = ln pi_k + ln C_M - eps."""
+    from manifoldseq_hope import log_normalizer
+
+    model = HOPE(4, 6, normalize_z=False, random_state=0).fit(X)
+    (mu,) = model.parameters_
+    bias = np.log(model.weights_) + log_normalizer(4, model.concentrations_) - model.threshold_
+    relu = np.maximum(unit(X) @ (mu @ model.components_).T + bias, 0)
+    np.testing.assert_allclose(model.transform(X), relu, atol=1e-9)
+
+
+def test_gaussian_layer_is_a_radial_layer():
+    """Footnote 5."""
+    model = HOPE(4, 6, family="gmm", random_state=0).fit(X)
+    z = model.project(X)
+    apart = (z[:, None] - model.means_) ** 2 / model.covariances_
+    height = np.log(model.weights_) - 0.5 * np.log(2 * np.pi * model.covariances_).sum(axis=1)
+    expected = np.maximum(height - 0.5 * apart.sum(axis=2) - model.threshold_, 0)
+    np.testing.assert_allclose(model.transform(X), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
+def test_trilateration(family):
+    """Figure 2: K > M features locate z; the way back gives the signal part (4)."""
+    model = HOPE(2, 6, family=family, threshold=-1e4, random_state=0).fit(X)
+    z = model.project(X)
+    z = unit(z) if family == "movmf" else z
+    np.testing.assert_allclose(model.locate(model.transform(X)), z, atol=1e-6)
+    rows = model.inverse_transform(model.transform(X))
+    np.testing.assert_allclose(rows, z @ model.components_ + (0 if model.mean_ is None else model.mean_), atol=1e-6)
+    assert np.isfinite(model.locate(np.zeros((2, 6)))).all()
+
+
+@pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
+def test_draws_have_the_likelihood_of_the_data(family):
+    model = HOPE(4, 6, family=family, normalize_z=None, random_state=0).fit(X)
+    rows, labels = model.sample(4000, random_state=1)
+    assert rows.shape == (4000, 8)
+    np.testing.assert_allclose(np.bincount(labels, minlength=6) / 4000, model.weights_, atol=0.03)
+    if family != "movmf":  # its length of z is not drawn
+        assert model.score(rows) == pytest.approx(model.score(X), abs=0.6)
+        rest = rows - model.mean_ if model.mean_ is not None else rows
+        rest = rest - rest @ model.components_.T @ model.components_
+        assert np.sum(rest**2) / (4 * len(rows)) == pytest.approx(model.noise_variance_, rel=0.05)
+
+
+def test_residual_energy_and_likelihood():
+    model = HOPE(4, 6, random_state=0).fit(X)
+    rows, U = unit(X), model.components_
+    energy = np.sum(rows**2, axis=1) - np.sum((rows @ U.T) ** 2, axis=1)  # (20)
+    np.testing.assert_allclose(model.residual_energy(X), energy, atol=1e-12)
+    assert model.residual_share_ == pytest.approx(energy.mean())
+    assert model.score(X) == pytest.approx(model.log_likelihood_)
+    assert model.score(3 * X) == pytest.approx(model.score(X))  # rows are brought to unit length
+    total = np.logaddexp.reduce(model.log_contributions(X), axis=1)
+    noise = -0.5 * (4 * np.log(2 * np.pi * model.noise_variance_) + energy / model.noise_variance_)
+    np.testing.assert_allclose(model.score_samples(X), total + noise, atol=1e-9)
+
+
+def test_pca_comes_first_and_stays():
+    model = PCAMovMF(4, 6, random_state=0).fit(X)
+    rows = unit(X)
+    axes = np.linalg.svd(rows, full_matrices=False)[2][:4]
+    np.testing.assert_allclose(np.abs(model.components_ @ axes.T), np.eye(4), atol=1e-8)
+    joint = HOPE(4, 6, solver="em", noise_variance=model.noise_variance_, tol=1e-7, random_state=0).fit(X)
+    assert joint.log_likelihood_ > model.log_likelihood_
+
+
+def test_spherical_kmeans_against_a_loop():
+    rows = unit(X)
+    model = SphericalKMeans(6, n_init=3, random_state=0).fit(X)
+    centres = model.cluster_centers_
+    labels = (rows @ centres.T).argmax(axis=1)
+    np.testing.assert_array_equal(model.labels_, labels)
+    for k in range(6):
+        mean = rows[labels == k].sum(axis=0)
+        np.testing.assert_allclose(centres[k], mean / np.linalg.norm(mean), atol=1e-6)
+    assert model.inertia_ == pytest.approx(np.sum(1 - np.max(rows @ centres.T, axis=1)))
+    assert np.diff(model.history_["fun"]).max() <= 1e-12
+    np.testing.assert_allclose(model.transform(X), np.maximum(rows @ centres.T, 0), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda: HOPE(4, 6), lambda: HOPE(4, 6, family="gmm"), lambda: PCAMovMF(4, 6)])
+def test_saved_models_come_back(make, tmp_path):
+    model = make().set_params(random_state=0).fit(X)
+    ms.storage.save_model(model, tmp_path)
+    again = ms.storage.load_model(tmp_path)
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    assert again.score(X) == model.score(X)
+
+
+@pytest.mark.parametrize("M", [1, 8])
+@pytest.mark.parametrize("K", [1, 6])
+@pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
+def test_extreme_sizes(M, K, family):
+    model = HOPE(M, K, family=family, max_iter=5, random_state=0).fit(X)
+    assert np.isfinite(model.score_samples(X)).all() and np.isfinite(model.sample(5, 0)[0]).all()
+    assert model.transform(X).shape == (240, K)
+
+
+def test_rows_of_zeros():
+    rows = X.copy()
+    rows[7] = 0
+    with pytest.warns(UserWarning, match=r"row 7 of X is all zeros \(1 of 240 rows are\)"):
+        model = HOPE(4, 6, random_state=0).fit(rows)
+    with pytest.warns(UserWarning, match="row 7"):
+        assert SphericalKMeans(3, random_state=0).fit(rows).labels_.shape == (240,)
+    alone = HOPE(4, 6, random_state=0).fit(np.delete(rows, 7, axis=0))
+    np.testing.assert_allclose(model.weights_, alone.weights_)
+    assert np.isfinite(model.transform(rows)).all()
+    with pytest.raises(ValueError, match="every row of X is all zeros"):
+        HOPE(4, 6).fit(np.zeros((20, 8)))
+    with pytest.raises(ValueError, match="row 7 of X is all zeros"):
+        ms.get_model("hope.movmf").build(rows)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [
+        (HOPE(9), "n_components=9 exceeds n_features=8: lower n_components"),
+        (HOPE(4, 241), "n_mixtures=241 exceeds n_samples=240: lower n_mixtures"),
+        (HOPE(0), "n_components=0 is not valid"),
+        (HOPE(family="poisson"), "family='poisson' is not known"),
+        (HOPE(prepare="whiten"), "prepare='whiten' is not known"),
+        (HOPE(noise_variance="free"), "noise_variance='free' is not valid"),
+        (HOPE(noise_variance=-1.0), r"noise_variance=-1\.0 is not valid"),
+        (HOPE(init="ica"), "init='ica' is not known"),
+        (HOPE(4, init=np.ones((4, 8))), "init has shape"),
+        (HOPE(solver="newton"), "unknown solver 'newton'"),
+        (HOPE(solver_options={"step_size": 1}), "solver_options="),
+        (HOPE(quantile=2.0), r"quantile=2\.0 is not valid"),
+        (HOPE(kappa="one"), "kappa='one' is not valid"),
+        (PCAMovMF(solver="sgd"), "solver='sgd' is not known"),
+        (SphericalKMeans(241), "n_clusters=241 exceeds n_samples=240"),
+        (SphericalKMeans(threshold=2), "threshold=2 is not valid"),
+    ],
+)
+def test_refusals(estimator, words):
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(X)
+
+
+def test_nan_is_refused():
+    rows = X.copy()
+    rows[3, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        HOPE().fit(rows)
+    with pytest.raises(ValueError, match="row 3 of X has NaN or infinity"):
+        ms.get_model("hope.gmm").build(rows)
+    with pytest.raises(ValueError, match="zero"):
+        HOPE().fit(X, sample_weight=np.zeros(len(X)))
+    with pytest.raises(ValueError, match="eta has shape"):
+        HOPE(4, 6, random_state=0).fit(X).locate(np.zeros((2, 5)))

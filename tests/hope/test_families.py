@@ -1,0 +1,70 @@
+"""Families of components, a third one in one file among them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hope.problems import clusters
+from hope.spherical_gaussian import SPHERICAL
+from scipy.stats import vonmises_fisher
+
+from manifoldseq_hope import HOPE, check_family, gaussian, von_mises_fisher
+
+
+@pytest.mark.parametrize(
+    "family", [von_mises_fisher(), gaussian("diag"), gaussian("full"), SPHERICAL], ids=lambda family: family.name
+)
+def test_laws(family):
+    check_family(family).raise_for_failure()
+
+
+def test_approximate_bessel_function_has_another_maximum():
+    report = check_family(von_mises_fisher("paper"), M=10)
+    assert [law.name for law in report.failures] == ["maximize is where the gradient vanishes"]
+
+
+def test_check_finds_a_wrong_function():
+    wrong = dataclasses.replace(SPHERICAL, pullback=lambda Z, G: Z * G[:, :1] + G[:, 1:])
+    assert [law.name for law in check_family(wrong).failures] == ["pullback is the derivative of the statistics"]
+    wrong = dataclasses.replace(SPHERICAL, natural=lambda p, M: (SPHERICAL.natural(p, M)[0], np.zeros(len(p[0]))))
+    assert not check_family(wrong).ok
+
+
+def test_third_family_is_learnt():
+    X = clusters()
+    model = HOPE(3, 4, family=SPHERICAL, random_state=0).fit(X)
+    assert model.parameters_[1].shape == (4,)
+    full = HOPE(3, 4, family="gmm", random_state=0).fit(X)
+    assert full.log_likelihood_ > model.log_likelihood_  # it has more parameters
+
+
+def test_shared_and_fixed_concentrations():
+    S, counts = np.array([[30.0, 0, 0], [0, 5.0, 0]]), np.array([40.0, 10.0])
+    (shared,) = von_mises_fisher(kappa="shared").maximize(S, counts, 3)
+    (alone,) = von_mises_fisher().maximize(np.array([[35.0, 0, 0]]), np.array([50.0]), 3)
+    np.testing.assert_allclose(np.linalg.norm(shared, axis=1), np.linalg.norm(alone))
+    (fixed,) = von_mises_fisher(kappa=7).maximize(S, counts, 3)
+    np.testing.assert_allclose(np.linalg.norm(fixed, axis=1), 7)
+
+
+def test_draws_are_those_of_scipy():
+    mu = np.array([[0.0, 0.0, 5.0, 0.0]])
+    rng = np.random.default_rng(0)
+    ours = von_mises_fisher().sample((mu,), np.zeros(20000, int), 4, rng)[:, 2]
+    theirs = vonmises_fisher(mu[0] / 5, 5.0).rvs(20000, random_state=rng)[:, 2]
+    np.testing.assert_allclose(np.quantile(ours, [0.1, 0.5, 0.9]), np.quantile(theirs, [0.1, 0.5, 0.9]), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: von_mises_fisher("exakt"), "bessel='exakt'"),
+        (lambda: von_mises_fisher(kappa=-1), "kappa=-1"),
+        (lambda: von_mises_fisher(largest=0), "largest=0"),
+        (lambda: gaussian("tied"), "covariance_type='tied'"),
+        (lambda: gaussian(floor=0.0), "floor=0.0"),
+    ],
+)
+def test_refusals(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -1,0 +1,199 @@
+"""Learners: EM in full batches and in mini-batches, Algorithm 1 as printed and repaired, solvers of the engine."""
+
+import numpy as np
+import pytest
+from hope.problems import clusters, directions, unit
+from scipy.stats import entropy
+
+import manifoldseq as ms
+from manifoldseq_hope import (
+    HOPE,
+    SphericalKMeans,
+    VonMisesFisherMixture,
+    bessel_ratio,
+    gaussian,
+    penalty,
+    von_mises_fisher,
+)
+from manifoldseq_hope._em import EM, Data
+from manifoldseq_hope._expectation import second_moment
+from manifoldseq_hope._mixture import Model
+from manifoldseq_hope._noise import Noise
+from manifoldseq_hope._starts import projection, seeded
+
+
+def data_of(X):
+    return Data(X, None, second_moment(X), float(len(X)))
+
+
+@pytest.mark.parametrize("family", [von_mises_fisher(), gaussian("diag"), gaussian("full")], ids=lambda f: f.name)
+@pytest.mark.parametrize("kind", [0.1, "bounded"])
+def test_full_batches_never_lower_the_likelihood(family, kind):
+    for seed in range(20):
+        X = clusters(120, seed=seed)
+        X = unit(X) if family.directional else X - X.mean(axis=0)
+        data, rng = data_of(X), np.random.default_rng(seed)
+        model = seeded(projection(("pca", "random")[seed % 2], data.S, 3, rng), X, 4, family, family.directional, rng)
+        em = EM(data, model, Noise(kind, 1e-9), True)
+        run = ms.iterate(em.step, em.start, stop=ms.MaxIterations(25))
+        assert np.diff(run.history["fun"]).max(initial=-1.0) <= 1e-12 * abs(run.history["fun"][-1])
+        U = run.state["x"][0].T
+        np.testing.assert_allclose(U @ U.T, np.eye(3), atol=1e-12)
+
+
+def test_weights_and_concentrations_of_a_known_mixture():
+    X, weights = directions()
+    model = VonMisesFisherMixture(5, random_state=0).fit(X)
+    order = np.argsort(-model.weights_)
+    assert entropy(weights, model.weights_[order]) < 1e-3
+    np.testing.assert_allclose(model.concentrations_[order], [2000, 60, 60, 30, 30], rtol=0.12)
+    joint = HOPE(6, 5, init="random", n_init=2, max_iter=150, tol=1e-7, random_state=0).fit(X)
+    assert entropy(weights, np.sort(joint.weights_)[::-1]) < 1e-3
+
+
+def test_single_gaussian_finds_the_best_eigenvectors():
+    """K = 1, full covariance: eigenvectors, for a fixed variance those with the largest l/s2 - 1 - ln(l/s2)."""
+    lam = np.array([10.0, 9.9, 3.0, 0.5, 0.01])
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    X = np.sqrt(5 * lam)[:, None] * Q.T
+    X = np.vstack([X, -X])  # its second moment is Q diag(lam) Q', its mean zero
+    S = second_moment(X)
+    np.testing.assert_allclose(np.linalg.eigvalsh(S / 10), np.sort(lam), rtol=1e-10)
+
+    def best(chosen, variance):
+        rest = np.setdiff1d(np.arange(5), chosen)
+        signal = -0.5 * (2 * np.log(2 * np.pi) + np.log(lam[chosen]).sum() + 2)
+        return signal - 0.5 * (3 * np.log(2 * np.pi * variance) + lam[rest].sum() / variance)
+
+    for variance, chosen in ((1e-3, [0, 1]), (9.95, [3, 4])):
+        problem = ms.get_model("hope.gmm").build(
+            X, n_components=2, n_mixtures=1, covariance_type="full", noise_variance=variance
+        )
+        found = min((ms.minimize(problem, "random", seed=seed) for seed in range(4)), key=lambda r: r.fun)
+        assert -found.fun == pytest.approx(best(np.array(chosen), variance), abs=1e-8)
+        span = found.x[0] @ found.x[0].T
+        np.testing.assert_allclose(span, Q[:, chosen] @ Q[:, chosen].T, atol=1e-5)
+    # with (23) alone a minor subspace is likeliest; its bound by the variances of z gives the principal one
+    free, bounded = (
+        HOPE(2, 1, family="gmm-full", noise_variance=kind, variance_floor=1e-9, init=Q.T[[3, 4]], prepare=None)
+        .fit(X)
+        .score(X)
+        for kind in ("closed", "bounded")
+    )
+    assert free > best(np.array([0, 1]), lam[2:].mean()) > bounded
+
+
+def test_mini_batches_reach_what_full_batches_reach():
+    X = unit(clusters(6000, 8, K=6, spread=0.5)).astype(np.float32)
+    full = HOPE(4, 6, solver="em", tol=1e-7, random_state=0).fit(X)
+    online = HOPE(4, 6, batch_size=500, max_iter=30, random_state=0).fit(X)
+    assert online.log_likelihood_ > full.log_likelihood_ - 0.05
+    U = online.components_
+    np.testing.assert_allclose(U @ U.T, np.eye(4), atol=1e-12)
+    stream = HOPE(4, 6, random_state=0)
+    order = np.random.default_rng(0).permutation(len(X))
+    for rows in np.array_split(np.tile(order, 6), 72):
+        stream.partial_fit(X[rows])
+    assert stream.score(X) > full.log_likelihood_ - 0.1
+    assert stream.n_seen_ == 36000
+
+
+@pytest.mark.parametrize("solver", ["em", "online-em", "sgd", "adam", "penalty-sgd"])
+def test_every_learner_improves_and_resumes(solver, tmp_path):
+    X = unit(clusters(300, 8, K=6, spread=0.5))
+    options = {} if "em" in solver else {"step_size": 0.01, "batch_size": 50}
+    settings = {"solver": solver, "solver_options": options, "batch_size": 100, "tol": 0.0, "random_state": 0}
+    whole = HOPE(4, 6, max_iter=4, **settings).fit(X)
+    assert whole.log_likelihood_ > -whole.history_["fun"][0]
+    np.testing.assert_allclose(whole.components_ @ whole.components_.T, np.eye(4), atol=1e-10)
+    HOPE(4, 6, max_iter=2, **settings).fit(X, checkpoint=tmp_path)
+    again = HOPE(4, 6, max_iter=4, **settings).fit(X, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(again.components_, whole.components_)
+    np.testing.assert_array_equal(again.weights_, whole.weights_)
+
+
+def test_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
+    X = clusters(120)
+    SphericalKMeans(3, max_iter=1, tol=0, random_state=0).fit(X, checkpoint=tmp_path / "k")
+    HOPE(2, 3, max_iter=1, random_state=0).fit(X, checkpoint=tmp_path / "h")
+    SphericalKMeans(3, random_state=0).fit(X, checkpoint=tmp_path / "k", resume=True)
+    for estimator, where in ((SphericalKMeans(3, random_state=0), "k"), (HOPE(2, 3, random_state=0), "h")):
+        with pytest.raises(ms.storage.CheckpointError):
+            estimator.fit(X[1:], checkpoint=tmp_path / where, resume=True)
+        with pytest.raises(ms.storage.CheckpointError):
+            estimator.set_params(threshold=0.5).fit(X, checkpoint=tmp_path / where, resume=True)
+
+
+def flat_problem(**params):
+    X = unit(clusters(300, 8, K=6, spread=0.5))
+    settings = {"n_components": 3, "n_mixtures": 3, "noise_variance": 0.1} | params
+    return ms.get_model("hope.movmf").build(X, **settings)
+
+
+def test_printed_weight_step_has_its_fixed_point_at_square_roots():
+    """Responsibilities that no weight changes: disjoint components."""
+    counts = np.array([60, 30, 10])
+    X = np.repeat(np.eye(6)[:3], counts, axis=0)
+    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_mixtures=3, noise_variance=0.1)
+    start = (np.eye(6)[:, :3].copy(), np.full(3, 1 / 3), 60 * np.eye(3))
+    rested = {}
+    for repaired in (False, True):
+        options = {"step_size": 1e-3 if not repaired else 0.1, "repaired": repaired, "batch_size": 100}
+        x = ms.minimize(problem, start, solver="penalty-sgd", options=options, stop=ms.MaxIterations(400), seed=0).x
+        rested[repaired] = x[1]
+    roots = np.sqrt(counts) / np.sqrt(counts).sum()
+    np.testing.assert_allclose(rested[False], roots, atol=1e-3)
+    np.testing.assert_allclose(rested[True], counts / 100, atol=1e-3)
+
+
+def test_printed_sums_collapse_the_projection_and_constraints_do_not():
+    problem = flat_problem()
+    ends = {}
+    for name in ("penalty", "gram-schmidt", "qr", "polar"):
+        printed = name == "penalty"
+        options = {"step_size": 0.002, "orthogonality": name, "repaired": not printed, "batch_size": 100}
+        solver = ms.get_solver("penalty-sgd", **options, seed=0)
+        run = ms.iterate(
+            lambda state, solver=solver: solver.step(problem, state),
+            *solver.init(problem, problem.initializers["random"](problem, np.random.default_rng(0))),
+            stop=ms.MaxIterations(600),
+        )
+        ends[name] = run.state["x"][0].T
+    assert penalty(ends.pop("penalty")) > 0.5  # of at most 3; once near it, lengths of z say nothing any more
+    for U in ends.values():
+        np.testing.assert_allclose(U @ U.T, np.eye(3), atol=1e-12)
+
+
+def test_likelihood_grows_without_bound_where_rows_collapse():
+    """(14) with normalized z: the penalty is paid once, concentration pays for ever; not so with orthonormal rows."""
+    X = unit(clusters(100, 6, K=1, spread=0.3))
+    collapsed = np.tile(unit(X.mean(axis=0, keepdims=True)), (3, 1))
+    kappas, values = (30.0, 300.0, 3000.0), []
+    for kappa in kappas:
+        model = Model(collapsed, np.ones(1), (kappa * np.ones((1, 3)) / np.sqrt(3),), von_mises_fisher(), True)
+        values.append(data_of(X).statistics(model).log_likelihood / len(X))
+    np.testing.assert_allclose(np.diff(values), np.log(10), atol=0.1)  # (M - 1) / 2 ln 10 each, for ever
+    assert penalty(collapsed) == pytest.approx(3)
+
+
+def test_statistics_turn_with_the_projection():
+    """After z -> R z the M-step gives turned parameters."""
+    X, rng = clusters(200, 3, K=3), np.random.default_rng(0)
+    R = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    gamma = rng.random((len(X), 4))
+    counts = gamma.sum(axis=0)
+    for family in (von_mises_fisher(), gaussian("full")):
+        turned = family.rotate(gamma.T @ family.statistics(X), counts, R)
+        np.testing.assert_allclose(turned, gamma.T @ family.statistics(X @ R.T), atol=1e-9)
+    diagonal = gaussian("diag")
+    turned = diagonal.rotate(gamma.T @ diagonal.statistics(X), counts, R)
+    means, _ = diagonal.maximize(turned, counts, 3)
+    np.testing.assert_allclose(means, (gamma.T @ X / counts[:, None]) @ R.T)
+
+
+def test_largest_concentration_is_reported():
+    X = np.vstack([np.tile([1.0, 0, 0], (20, 1)), unit(np.random.default_rng(0).standard_normal((50, 3)))])
+    model = VonMisesFisherMixture(2, largest_kappa=500, random_state=0).fit(X)
+    assert model.concentrations_.max() == pytest.approx(500) and model.n_capped_ == 1
+    assert bessel_ratio(3, 500.0) < 1
