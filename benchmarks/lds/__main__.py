@@ -19,7 +19,6 @@ SECTIONS = (
     "identification",
     "choice",
     "svm",
-    "identification",
 )
 
 if __name__ == "__main__":
