@@ -28,7 +28,7 @@ class StochasticPGD(Stochastic):
     step_size : float or Schedule
         A factor of all rates; the paper halves them every 10 epochs, ``Halving(1.0, every=10 * batches)``.
     rates : float or sequence of float
-        The rate τ, one number or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U).
+        The rate τ, one number or one per factor of a product; the paper has ``(0.1, 0.1, 1.0)`` for (λ, V, U).
     batch_size : int
         Data per step; every epoch visits all of them once, in seeded order; PGD-128 of the paper has 128.
     clip, average_from, retraction, seed
@@ -45,7 +45,7 @@ class StochasticPGD(Stochastic):
     """
 
     step_size: float | Schedule = 1.0
-    rates: float | Sequence[float] = 0.1
+    rates: float | Sequence[float] = 0.01
     batch_size: int = 128
 
     def __post_init__(self) -> None:

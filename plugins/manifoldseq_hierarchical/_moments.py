@@ -83,7 +83,7 @@ class Moments:
         for rows, block in self.blocks(X):
             with np.errstate(all="ignore"):
                 new._add_block(block, codes[rows])
-                new.energy += float(np.vecdot(block, block).sum())
+                new.energy += float(block.ravel() @ block.ravel())
             if not np.isfinite(new.energy):
                 raise ValueError(not_finite(X[rows], rows.start))
         if new.energy < np.finfo(np.float64).tiny and any(block.any() for _, block in new.blocks(X)):
