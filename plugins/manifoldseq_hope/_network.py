@@ -217,7 +217,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row, (N,)."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
 
     def transform(self, X: Any) -> Array:
         """Return the features eta (39) of the last layer, (N, K)."""
