@@ -115,7 +115,8 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         torch = load_torch()
         if dense.U is None:
             raise ValueError("the layer has no projection: use from_linear")
-        layer = cls(dense.U.shape[1], *dense.weight.shape[::-1])
+        layer = cls.__new__(cls)  # nothing is drawn
+        torch.nn.Module.__init__(layer)
         for name, array in (("U", dense.U), ("mu", dense.weight), ("bias", dense.bias)):
             setattr(layer, name, torch.nn.Parameter(torch.tensor(array)))
         return layer
@@ -134,7 +135,8 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         """Return the ordinary layer with weights ``w_k = U' mu_k``, a `torch.nn.Linear` (before its ReLU)."""
         torch = load_torch()
         with torch.no_grad():
-            made = torch.nn.Linear(self.U.shape[1], len(self.mu), dtype=self.U.dtype, device=self.U.device)
+            sizes = self.U.shape[1], len(self.mu)
+            made = torch.nn.utils.skip_init(torch.nn.Linear, *sizes, dtype=self.U.dtype, device=self.U.device)
             made.weight.copy_(self.mu @ self.U)
             made.bias.copy_(self.bias)
         return made

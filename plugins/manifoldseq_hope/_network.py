@@ -100,7 +100,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     >>> from sklearn.datasets import load_digits
     >>> from manifoldseq_hope import HOPENetworkClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = HOPENetworkClassifier([(20, 100)], max_iter=10, random_state=0).fit(X[:1000] / 16, y[:1000])
+    >>> model = HOPENetworkClassifier([(20, 100)], max_iter=20, random_state=0).fit(X[:1000] / 16, y[:1000])
     >>> model.score(X[1000:] / 16, y[1000:]) > 0.9
     True
     >>> model.n_parameters_, model.n_merged_parameters_
@@ -118,7 +118,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         criterion: str | Callable[[Any, Any], Any] = "softmax",
         start: str = "pca",
         gamma: float = 0.5,
-        learning_rate: Any = 0.1,
+        learning_rate: Any = 0.05,
         decay: float = 0.998,
         momentum: Any = (0.5, 0.9),
         momentum_epochs: int | None = None,

@@ -63,6 +63,7 @@ GRID = (
     Choice(0.1, 2.0),
     Choice(0.15, 2.0),
     Choice(0.2, 2.0),
+    Choice(0.3, 2.0),
 )
 """What validation chooses from, the same for every kind of network."""
 

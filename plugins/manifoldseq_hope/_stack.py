@@ -43,7 +43,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     Parameters
     ----------
     layers : sequence of (M, K)
-        ``(None, K)`` takes half of the layer's inputs for M.
+        ``(None, K)`` takes the smaller of inputs and units for M.
     mixture : HOPE, optional
         Its settings, but sizes and seed, are those of every layer; ``HOPE(prepare="unit")`` by default.
     quantile : float
@@ -143,6 +143,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         rows = X
         for place, (M, K) in enumerate(sizes):
             model = clone(HOPE(prepare="unit") if self.mixture is None else self.mixture)
+            M = min(rows.shape[1], K) if M is None else M
             model.set_params(n_components=M, n_mixtures=K, random_state=int(rng.integers(2**31)))
             used = rows[rows.any(axis=1)]
             if len(used) < K:

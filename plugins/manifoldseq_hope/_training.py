@@ -35,7 +35,7 @@ def module(layers: Sequence[Dense], head: Dense | None, dropout: tuple[float, fl
 
 def _linear(layer: Dense) -> Any:
     torch = load_torch()
-    made = torch.nn.Linear(layer.n_inputs, len(layer.bias))
+    made = torch.nn.utils.skip_init(torch.nn.Linear, layer.n_inputs, len(layer.bias))  # nothing is drawn
     made.weight = torch.nn.Parameter(torch.tensor(layer.weight))
     made.bias = torch.nn.Parameter(torch.tensor(layer.bias))
     return made
