@@ -56,10 +56,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "HOPE",
     "Dense",
     "Exponential",
     "Family",
-    "HOPE",
     "HOPELayer",
     "HOPENetworkClassifier",
     "HOPEStack",

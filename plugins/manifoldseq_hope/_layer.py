@@ -48,8 +48,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> from manifoldseq_hope import HOPELayer
     >>> layer, x = HOPELayer(30, 5, 100), torch.ones(2, 30)
     >>> layer(x).shape, layer.n_parameters(), layer.n_parameters(merged=True)
@@ -95,8 +94,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
         Examples
         --------
-        >>> import pytest
-        >>> torch = pytest.importorskip("torch")
+            >>> import torch
         >>> from manifoldseq_hope import HOPELayer
         >>> linear, x = torch.nn.Linear(8, 20), torch.ones(1, 8)
         >>> layer = HOPELayer.from_linear(linear)

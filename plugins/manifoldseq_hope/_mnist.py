@@ -65,7 +65,9 @@ def read_mnist(folder: Path | str, *, verify: bool = True) -> Digits:
         X = _read(Path(folder) / images, 3, verify)
         y = _read(Path(folder) / labels, 1, verify)
         if len(X) != len(y):
-            raise ValueError(f"{images} holds {len(X)} images, {labels} {len(y)} labels: the files do not belong together")
+            raise ValueError(
+                f"{images} holds {len(X)} images, {labels} {len(y)} labels: the files do not belong together"
+            )
         parts += [X.reshape(len(X), -1), y.astype(np.int64)]
     return Digits(*parts)
 

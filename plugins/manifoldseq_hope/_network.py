@@ -95,8 +95,6 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
     >>> from sklearn.datasets import load_digits
     >>> from manifoldseq_hope import HOPENetworkClassifier
     >>> X, y = load_digits(return_X_y=True)
@@ -303,9 +301,13 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             check_number("learning_rate", rate, open_=True)
             check_number("decay", self.decay, 0.0, 1.0, open_=True)
             rate = Exponential(float(rate), float(self.decay))
-        first, last = self.momentum if isinstance(self.momentum, tuple | list) and len(self.momentum) == 2 else (
-            self.momentum,
-            self.momentum,
+        first, last = (
+            self.momentum
+            if isinstance(self.momentum, tuple | list) and len(self.momentum) == 2
+            else (
+                self.momentum,
+                self.momentum,
+            )
         )
         for value in (first, last):
             check_number("momentum", value, 0.0, 1.0)
@@ -355,9 +357,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             np.maximum(rows, 0, out=rows)
         return rows
 
-    def _store(
-        self, checkpoint: Any, X: Array, codes: Array, given: tuple[Dense, ...]
-    ) -> ms.storage.Checkpoint | None:
+    def _store(self, checkpoint: Any, X: Array, codes: Array, given: tuple[Dense, ...]) -> ms.storage.Checkpoint | None:
         """Return the checkpoint, marked with what a state depends on: data and settings, not the number of epochs."""
         if checkpoint is None:
             return None
@@ -383,6 +383,8 @@ def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dens
         old = layers[place] if place < len(layers) else None
         if old is None or [part.shape for part in old.parts] != [part.shape for part in new.parts]:
             shapes = [part.shape for part in new.parts]
-            raise ValueError(f"the given layer {place} has parts of shapes {shapes}: pass layers of the network's sizes")
+            raise ValueError(
+                f"the given layer {place} has parts of shapes {shapes}: pass layers of the network's sizes"
+            )
     given = tuple(Dense(*(None if a is None else a.astype(np.float32) for a in (d.U, d.weight, d.bias))) for d in given)
     return (*given, *layers[len(given) :])

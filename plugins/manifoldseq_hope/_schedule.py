@@ -93,7 +93,9 @@ class Training:
         check_number("weight_decay", self.weight_decay)
         good = isinstance(self.dropout, tuple | list) and len(self.dropout) == 2
         if not good:
-            raise ValueError(f"dropout={self.dropout!r} is not valid: pass two numbers, of the input and of hidden units")
+            raise ValueError(
+                f"dropout={self.dropout!r} is not valid: pass two numbers, of the input and of hidden units"
+            )
         for value in self.dropout:
             check_number("dropout", value, 0.0, 0.99)
         if not callable(self.criterion):

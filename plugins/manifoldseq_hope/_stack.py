@@ -183,7 +183,9 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     def decision_function(self, X: Any) -> Array:
         """Return the scores of the classes, (N, classes), or (N,) for two."""
         X = self._checked(X)
-        return self._network.decision_function(X) if self.network_ is not None else self._head_of(X, "decision_function")
+        return (
+            self._network.decision_function(X) if self.network_ is not None else self._head_of(X, "decision_function")
+        )
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row, (N,)."""

@@ -60,7 +60,9 @@ def begin(
             some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(np.intp))
             rows = np.maximum(layers[-1](rows[some]), 0)
         D = K
-    head = None if n_classes is None else Dense(None, uniform(rng, n_classes, D, gamma), np.zeros(n_classes, np.float32))
+    head = (
+        None if n_classes is None else Dense(None, uniform(rng, n_classes, D, gamma), np.zeros(n_classes, np.float32))
+    )
     return tuple(layers), head
 
 

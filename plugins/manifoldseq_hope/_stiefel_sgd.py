@@ -15,7 +15,7 @@ _PASSES = 30
 def polar_rows(Y: Any) -> Any:
     """Return the nearest matrix with orthonormal rows, of a tensor (M, D) near one: Newton and Schulz, else eigh.
 
-    The cubic step is ``(I - E/2 + 3/8 E^2) Y`` with ``E = Y Y' - I``; after a tangent step E is quadratic in its length,
+    The cubic step is ``(I - E/2 + 3/8 E^2) Y`` with ``E = Y Y' - I``; after a tangent step E is quadratic in the step,
     so that one such step, three products, nearly always suffices.
     """
     torch = load_torch()
@@ -77,8 +77,7 @@ class StiefelSGD(optimizer_base()):  # pyright: ignore[reportUntypedBaseClass]
     --------
     The leading eigenvectors of a matrix:
 
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> from manifoldseq_hope import StiefelSGD
     >>> S = torch.diag(torch.arange(5.0))
     >>> U = torch.nn.Parameter(torch.linalg.qr(torch.ones(5, 1) + torch.eye(5)[:, :2])[0].T.contiguous())

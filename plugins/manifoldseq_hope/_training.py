@@ -143,8 +143,8 @@ class Trainer:
         given = training.criterion if callable(training.criterion) else self.torch.nn.functional.cross_entropy
         if training.orthogonality != "penalty" or not training.beta:
             return given
-        return lambda scores, labels: given(scores, labels) + training.beta * sum(
-            layer.penalty() for layer in self.layers
+        return lambda scores, labels: (
+            given(scores, labels) + training.beta * sum(layer.penalty() for layer in self.layers)
         )
 
     def _move(self, loss: Any) -> None:

@@ -34,11 +34,15 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def network(**settings: Any) -> HOPENetworkClassifier:
-    return HOPENetworkClassifier(**{"layers": [(10, 30)], "max_iter": 3, "batch_size": 50, "random_state": 0} | settings)
+    return HOPENetworkClassifier(
+        **{"layers": [(10, 30)], "max_iter": 3, "batch_size": 50, "random_state": 0} | settings
+    )
 
 
 def test_conventions_of_scikit_learn() -> None:
-    ms.testing.check_estimator(HOPENetworkClassifier([(None, 20)], max_iter=20, learning_rate=0.1, batch_size=20)).raise_for_failure()
+    ms.testing.check_estimator(
+        HOPENetworkClassifier([(None, 20)], max_iter=20, learning_rate=0.1, batch_size=20)
+    ).raise_for_failure()
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_correlations_die_on_the_manifold_shrink_by_the_penalty_and_grow_without
 
 
 def test_one_epoch_is_the_formulas_in_numpy() -> None:
-    """Forward, backward, momentum, weight decay and the penalty, written again with numpy, two batches of two epochs."""
+    """Forward, backward, momentum, weight decay and the penalty, again in numpy: two epochs of two batches."""
     X, y = RNG.standard_normal((8, 6)).astype(np.float32), np.array([0, 1, 2, 0, 1, 2, 0, 1])
     model = network(
         layers=[(3, 5)], orthogonality="penalty", beta=0.3, start="uniform", batch_size=4, weight_decay=0.1,

@@ -178,7 +178,7 @@ def test_a_closure_is_asked_for_the_loss() -> None:
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(make: Any, words: str) -> None:
-    with pytest.raises(ValueError, match="(?s)") as caught:
+    with pytest.raises(ValueError) as caught:
         make()
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
