@@ -59,9 +59,8 @@ def read_mnist(folder: Path | str, *, verify: bool = True) -> Digits:
         If a file is missing, truncated, exchanged with another or not the one of the database; the sentence names it.
     """
     parts = []
-    for images, labels in (("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),) + (
-        ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
-    ):
+    for part in ("train", "t10k"):
+        images, labels = f"{part}-images-idx3-ubyte.gz", f"{part}-labels-idx1-ubyte.gz"
         X = _read(Path(folder) / images, 3, verify)
         y = _read(Path(folder) / labels, 1, verify)
         if len(X) != len(y):

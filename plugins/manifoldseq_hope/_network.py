@@ -79,8 +79,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     n_iter_ : int
     history_ : dict of str to ndarray
         Equally long columns ``nit``, ``time``, ``fun`` (loss), ``error`` (%), both as seen during the epoch,
-        ``feasibility`` (largest entry of ``|U U' - I|``) and ``correlations_i``, the sum of the correlations of the rows
-        of the i-th projection (Figure 4); the first entry is the start.
+        ``feasibility`` (largest entry of ``|U U' - I|``) and ``correlations_i``, the sum of the correlations of the
+        rows of the i-th projection (Figure 4); the first entry is the start.
     status_ : manifoldseq.Status
     n_features_in_ : int
 
@@ -283,7 +283,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         )
         if run.status is ms.Status.NON_FINITE:
             warnings.warn(
-                f"the loss of epoch {run.nit + 1} is not finite, training ended with the one before: lower learning_rate",
+                f"the loss of epoch {run.nit + 1} is not finite, training ended before it: lower learning_rate",
                 stacklevel=3,
             )
         self.layers_, self.head_ = trainer.dense(run.state["x"])

@@ -57,9 +57,8 @@ class Choice:
 
 
 GRID = (
-    Choice(0.1, 1.0),
     Choice(0.2, 1.0),
-    Choice(0.05, 2.0),
+    Choice(0.4, 1.0),
     Choice(0.1, 2.0),
     Choice(0.15, 2.0),
     Choice(0.2, 2.0),
@@ -67,10 +66,11 @@ GRID = (
 )
 """What validation chooses from, the same for every kind of network."""
 
-CHOSEN = {"baseline": Choice(0.1, 2.0), "hope": Choice(0.1, 2.0), "linear": Choice(0.1, 2.0)}
-"""What it chose for K = 1000 and M = 100; see docs/results/hope-networks.md."""
+CHOSEN = {"baseline": Choice(0.15, 2.0), "hope": Choice(0.2, 2.0), "linear": Choice(0.2, 1.0)}
+"""What it chose for K = 1000 and M = 100; see docs/hope-networks.md."""
 
-_MOMENTUM = 0.9
+_MOMENTUM = (0.5, 0.9)
+"""First and last (43), the last from a quarter of the epochs on."""
 _LAST = 0.03
 """The last rate, as a share of the first."""
 _SEARCH_ROWS, _SEARCH_EPOCHS, _VALIDATION = 20_000, 12, 10_000
@@ -277,6 +277,7 @@ class _Job:
             learning_rate=choice.rate,
             decay=_LAST ** (1 / self.epochs),
             momentum=_MOMENTUM,
+            momentum_epochs=max(1, self.epochs // 4),
             max_iter=self.epochs,
             dropout=self.dropout,
             random_state=seed,

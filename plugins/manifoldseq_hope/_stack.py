@@ -36,7 +36,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     """Learn layers of a network one after another by the likelihood of HOPE models, without labels (5.2).
 
     Layer by layer, a `HOPE` model of von Mises-Fisher components is fitted to the features of the layer below and made
-    a rectified layer ``eta = max(0, (x U') mu' + b)`` with ``b_k = ln pi_k + ln C_M(kappa_k) - epsilon`` (39). Labels, if
+    a rectified layer ``max(0, (x U') mu' + b)`` with ``b_k = ln pi_k + ln C_M(kappa_k) - epsilon`` (39). Labels, if
     there are any, fit a softmax layer or a linear support vector machine on the features of the last layer; with
     `network`, all layers are then fine-tuned together.
 
@@ -71,7 +71,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
     Notes
     -----
-    A layer does not bring z to unit length, so that it can be merged to an ordinary one; instead, rows are multiplied by
+    A layer does not bring z to unit length, so that it can be merged to an ordinary one; rows are multiplied by
     one number per layer, such that z has unit length in the mean. Rows of zeros have no direction: HOPE models are
     fitted without them. To train a network on the features of a fixed stack, put the two in a pipeline.
 

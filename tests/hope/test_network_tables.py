@@ -42,7 +42,8 @@ def test_table2_measures_what_a_network_does(small: Digits, tmp_path: Path) -> N
     errors = []
     for seed in range(2):
         model = ms.get_estimator("hope-network")(
-            [(10, 40)], start="uniform", learning_rate=choice.rate, decay=0.03 ** (1 / 3), momentum=0.9, max_iter=3,
+            [(10, 40)], start="uniform", learning_rate=choice.rate, decay=0.03 ** (1 / 3), momentum=(0.5, 0.9), momentum_epochs=1,
+            max_iter=3,
             random_state=seed,
         ).fit(X.astype(np.float32), small.train_labels)  # fmt: skip
         errors.append(100 * np.mean(model.predict(T.astype(np.float32)) != small.test_labels))
