@@ -1,21 +1,19 @@
 """A network of rectified layers, each behind an orthonormal projection, as a classifier."""
 
-import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from hashlib import sha256
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import manifoldseq as ms
 from manifoldseq.estimators import random_generator
 
+from ._checkpoint import checkpoint_of
 from ._dense import Dense
 from ._family import Array
 from ._schedule import Exponential, Ramp, Training
@@ -359,22 +357,10 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def _store(self, checkpoint: Any, X: Array, codes: Array, given: tuple[Dense, ...]) -> ms.storage.Checkpoint | None:
         """Return the checkpoint, marked with what a state depends on: data and settings, not the number of epochs."""
-        if checkpoint is None:
-            return None
-        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        if store.fingerprint is not None:
-            return store
-        digest = sha256()
-        for array in (X, codes, *(part for layer in given for part in layer.parts)):
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            digest.update(np.ascontiguousarray(array))
-        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in ("max_iter", "random_state")}
-        settings["momentum_epochs"] = self.momentum_epochs or self.max_iter
-        if callable(self.criterion):
-            settings["criterion"] = getattr(self.criterion, "__qualname__", type(self.criterion).__name__)
-        seed = int(self.random_state) if isinstance(self.random_state, Integral) else type(self.random_state).__name__
-        digest.update(repr([sorted(settings.items()), seed]).encode())
-        return dataclasses.replace(store, fingerprint=digest.hexdigest())
+        name = getattr(self.criterion, "__qualname__", self.criterion)  # the same in every process
+        epochs = self.max_iter if self.momentum_epochs is None else self.momentum_epochs
+        marked = clone(self).set_params(criterion=name, momentum_epochs=epochs)
+        return checkpoint_of(marked, checkpoint, X, codes, *(part for layer in given for part in layer.parts))
 
 
 def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dense, ...]:

@@ -41,11 +41,15 @@ def test_table2_measures_what_a_network_does(small: Digits, tmp_path: Path) -> N
     X, T = ((part - mean) / 255 * choice.scale for part in (small.train, small.test))
     errors = []
     for seed in range(2):
+        settings = {
+            "learning_rate": choice.rate,
+            "decay": 0.03 ** (1 / 3),
+            "momentum": (0.5, 0.9),
+            "momentum_epochs": 1,
+        }
         model = ms.get_estimator("hope-network")(
-            [(10, 40)], start="uniform", learning_rate=choice.rate, decay=0.03 ** (1 / 3), momentum=(0.5, 0.9), momentum_epochs=1,
-            max_iter=3,
-            random_state=seed,
-        ).fit(X.astype(np.float32), small.train_labels)  # fmt: skip
+            [(10, 40)], start="uniform", max_iter=3, random_state=seed, **settings
+        ).fit(X.astype(np.float32), small.train_labels)
         errors.append(100 * np.mean(model.predict(T.astype(np.float32)) != small.test_labels))
     assert rows[1]["ours"] == pytest.approx(np.mean(errors), abs=0.2)
     assert rows[1]["ours_se"] == pytest.approx(abs(errors[0] - errors[1]) / 2, abs=0.2)
