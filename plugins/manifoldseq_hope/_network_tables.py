@@ -66,7 +66,7 @@ GRID = (
 )
 """What validation chooses from, the same for every kind of network."""
 
-CHOSEN = {"baseline": Choice(0.15, 2.0), "hope": Choice(0.2, 2.0), "linear": Choice(0.2, 1.0)}
+CHOSEN = {"baseline": Choice(0.3, 2.0), "hope": Choice(0.3, 2.0), "linear": Choice(0.2, 2.0)}
 """What it chose for K = 1000 and M = 100; see docs/hope-networks.md."""
 
 _MOMENTUM = (0.5, 0.9)

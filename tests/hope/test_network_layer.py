@@ -185,9 +185,12 @@ def test_bad_input_is_refused_in_one_sentence(make: Any, words: str) -> None:
 
 def test_without_torch_the_package_loads_and_a_layer_says_what_is_missing() -> None:
     code = """
-import sys
-sys.modules["torch"] = None  # import torch fails
-import importlib.util
+import importlib.util, sys
+class NoTorch:
+    def find_spec(self, name, *rest):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoTorch())
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "torch" else found(name, *rest)
 import manifoldseq_hope as hope
