@@ -169,7 +169,7 @@ def figures4_5(
         kind = "linear" if model == "linear" else "hope"
         mode = "penalty" if model == "penalty" else "polar"
         job = _Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
-        network, _ = _trained(job, CHOSEN[kind], digits, seed, Path(folder), resume)
+        network, _, _ = _kept(job, CHOSEN[kind], digits, seed, Path(folder), resume)
         curves[model] = network.history_["correlations_0"]
         images[model] = correlations(network.layers_[0].U)
         off = images[model] - np.diag(np.diagonal(images[model]))
@@ -292,8 +292,13 @@ def _measured(
     choice = CHOSEN[job.kind]
     if search:
         choice, rows = _searched(job, digits, folder, resume)
-    errors = [_trained(job, choice, digits, seed, folder, resume)[1] for seed in range(seeds)]
-    return [*rows, _row(job.kind, job.setting, "test error", "%", errors, paper)]
+    errors, rates = [], set()
+    for seed in range(seeds):
+        _, error, rate = _kept(job, choice, digits, seed, folder, resume)
+        errors.append(error)
+        rates.add(rate)
+    lower = "" if rates == {choice.rate} else f", rates {', '.join(f'{rate:g}' for rate in sorted(rates))}"
+    return [*rows, _row(job.kind, job.setting + lower, "test error", "%", errors, paper)]
 
 
 def _searched(job: _Job, digits: Digits, folder: Path, resume: bool) -> tuple[Choice, Rows]:
@@ -308,6 +313,17 @@ def _searched(job: _Job, digits: Digits, folder: Path, resume: bool) -> tuple[Ch
         for c, e in zip(GRID, errors, strict=True)
     ]
     return GRID[int(np.argmin(errors))], rows
+
+
+def _kept(
+    job: _Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
+) -> tuple[HOPENetworkClassifier, float, float]:
+    """Return the trained network, its test error and its rate: half as large as often as the loss is lost."""
+    while True:
+        network, error = _trained(job, choice, digits, seed, folder, resume)
+        if network.status_ is not ms.Status.NON_FINITE:
+            return network, error, choice.rate
+        choice = Choice(choice.rate / 2, choice.scale)
 
 
 def _trained(

@@ -88,6 +88,16 @@ def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkey
     assert tables.table2("there", folder=tmp_path / "run", resume=True, **settings) == whole
 
 
+def test_a_network_that_is_lost_is_trained_again_at_half_the_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tables.CHOSEN, "linear", tables.Choice(400.0, 2.0))
+    (row,) = tables.table2("there", K=20, M=5, seeds=1, epochs=2, models=["linear"], folder=tmp_path)
+    rate = float(row["setting"].rpartition("rates ")[2])
+    assert np.log2(400 / rate) == int(np.log2(400 / rate)) > 0
+    assert row["ours"] < 95 and len(list(tmp_path.glob("linear*"))) == 1 + np.log2(400 / rate)
+
+
 def test_figures_show_correlations_that_die(tmp_path: Path) -> None:
     rows = tables.figures4_5("there", M=10, K=30, epochs=2, folder=tmp_path, figure=str(tmp_path / "figure.png"))
     found = {(row["model"], row["metric"]): row["ours"] for row in rows}
