@@ -9,22 +9,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
     from ._check import check_family
+    from ._dense import Dense
     from ._family import Family
     from ._gaussian import gaussian
     from ._hope import HOPE
+    from ._layer import HOPELayer
     from ._mixtures import PCAMovMF, VonMisesFisherMixture
+    from ._network import HOPENetworkClassifier
     from ._noise import residual_energy
     from ._penalty import correlations, penalty, penalty_gradient
     from ._penalty_sgd import PenaltySGD
+    from ._schedule import Exponential, Ramp
     from ._spherical_kmeans import SphericalKMeans
+    from ._stack import HOPEStack
+    from ._start import uniform
+    from ._stiefel_sgd import StiefelSGD
     from ._vmf import von_mises_fisher
 
 _HOMES = {
-    "HOPE": "_hope",
+    "Dense": "_dense",
+    "Exponential": "_schedule",
     "Family": "_family",
+    "HOPE": "_hope",
+    "HOPELayer": "_layer",
+    "HOPENetworkClassifier": "_network",
+    "HOPEStack": "_stack",
     "PCAMovMF": "_mixtures",
     "PenaltySGD": "_penalty_sgd",
+    "Ramp": "_schedule",
     "SphericalKMeans": "_spherical_kmeans",
+    "StiefelSGD": "_stiefel_sgd",
     "VonMisesFisherMixture": "_mixtures",
     "bessel_ratio": "_bessel",
     "check_family": "_check",
@@ -36,16 +50,24 @@ _HOMES = {
     "penalty": "_penalty",
     "penalty_gradient": "_penalty",
     "residual_energy": "_noise",
+    "uniform": "_start",
     "uniform_expansion": "_bessel",
     "von_mises_fisher": "_vmf",
 }
 
 __all__ = [
     "HOPE",
+    "Dense",
+    "Exponential",
     "Family",
+    "HOPELayer",
+    "HOPENetworkClassifier",
+    "HOPEStack",
     "PCAMovMF",
     "PenaltySGD",
+    "Ramp",
     "SphericalKMeans",
+    "StiefelSGD",
     "VonMisesFisherMixture",
     "bessel_ratio",
     "check_family",
@@ -57,6 +79,7 @@ __all__ = [
     "penalty",
     "penalty_gradient",
     "residual_energy",
+    "uniform",
     "uniform_expansion",
     "von_mises_fisher",
 ]

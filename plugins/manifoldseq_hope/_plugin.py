@@ -54,6 +54,18 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         input="samples",
         summary="Principal axes, then a mixture of von Mises-Fisher distributions",
     )
+    yield hooks.Estimator(
+        "hope-stack",
+        factory="manifoldseq_hope._stack:HOPEStack",
+        input="samples",
+        summary="Layers of HOPE learnt one on another without labels, with a softmax or support vector head on top",
+    )
+    yield hooks.Estimator(
+        "hope-network",
+        factory="manifoldseq_hope._network:HOPENetworkClassifier",
+        input="samples",
+        summary="Network of rectified layers behind orthonormal projections, trained with labels (needs torch)",
+    )
 
 
 @ms.hookimpl
@@ -65,3 +77,17 @@ def manifoldseq_solvers() -> Iterator[hooks.Solver]:
         needs=("value_and_gradient", "terms"),
         summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
     )
+
+
+@ms.hookimpl
+def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
+    """Tables and figures of the paper."""
+    for name, run, summary in (
+        ("hope-table2", "table2", "MNIST error of shallow networks with HOPE layers, linear bottlenecks and neither"),
+        ("hope-fig4-5", "figures4_5", "Sums and images of the correlations of projections while such networks learn"),
+        ("hope-table3", "table3", "MNIST error of shallow networks with dropout"),
+        ("hope-table4", "table4", "MNIST error of networks of two hidden layers, with and without dropout"),
+    ):
+        yield hooks.Reproduction(
+            name, run=f"manifoldseq_hope._network_tables:{run}", paper=_PAPER, summary=f"{summary} (needs torch)"
+        )

@@ -1,0 +1,377 @@
+"""The supervised tables and figures of the paper on MNIST: Table 2, Figures 4 and 5, Tables 3 and 4."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+import manifoldseq as ms
+
+from ._mnist import Digits, read_mnist
+from ._network import HOPENetworkClassifier
+from ._penalty import correlations
+from ._settings import check_choice, check_whole
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+KINDS = ("baseline", "hope", "linear")
+
+TABLE2 = {
+    "baseline": {1000: 1.49, 2000: 1.35, 5000: 1.28, 10000: 1.30, 50000: 1.32},
+    ("hope", 100): {1000: 1.18, 2000: 1.20, 5000: 1.17, 10000: 1.18, 50000: 1.19},
+    ("hope", 200): {1000: 1.21, 2000: 1.20, 5000: 1.17, 10000: 1.19, 50000: 1.18},
+    ("hope", 400): {1000: 1.19, 2000: 1.23, 5000: 1.25, 10000: 1.25, 50000: 1.25},
+    ("linear", 100): {1000: 1.45, 2000: 1.49, 5000: 1.43, 10000: 1.45, 50000: 1.48},
+    ("linear", 200): {1000: 1.52, 2000: 1.50, 5000: 1.54, 10000: 1.55, 50000: 1.54},
+    ("linear", 400): {1000: 1.53, 2000: 1.52, 5000: 1.49, 10000: 1.52, 50000: 1.49},
+}
+TABLE3 = {
+    "baseline": {1000: 1.05, 2000: 1.01, 5000: 1.01},
+    ("hope", 200): {1000: 0.99, 2000: 0.85, 5000: 0.89},
+    ("hope", 400): {1000: 0.86, 2000: 0.86, 5000: 0.85},
+}
+TABLE4 = {
+    "DNN 784-1200-1200-10": ("baseline", (1200, 1200), (1.25, 0.92)),
+    "HOPE + NN 784-[400-1200]-1200-10": ("hope", ((400, 1200), 1200), (0.99, 0.82)),
+    "HOPE*2 784-[400-1200]-[400-1200]-10": ("hope", ((400, 1200), (400, 1200)), (0.97, 0.81)),
+}
+DROPOUT = (0.2, 0.3)
+"""Of the inputs and of hidden units (6.1.2)."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the paper leaves open, chosen on validation images: the first rate, and the scale of inputs.
+
+    Inputs are pixels in [0, 1], less the mean training image, times the scale.
+    """
+
+    rate: float
+    scale: float
+
+
+GRID = (
+    Choice(0.2, 1.0),
+    Choice(0.4, 1.0),
+    Choice(0.1, 2.0),
+    Choice(0.15, 2.0),
+    Choice(0.2, 2.0),
+    Choice(0.3, 2.0),
+)
+"""What validation chooses from, the same for every kind of network."""
+
+CHOSEN = {"baseline": Choice(0.3, 2.0), "hope": Choice(0.3, 2.0), "linear": Choice(0.2, 2.0)}
+"""What it chose for K = 1000 and M = 100; see docs/hope-networks.md."""
+
+_MOMENTUM = (0.5, 0.9)
+"""First and last (43), the last from a quarter of the epochs on."""
+_LAST = 0.03
+"""The last rate, as a share of the first."""
+_SEARCH_ROWS, _SEARCH_EPOCHS, _VALIDATION = 20_000, 12, 10_000
+
+
+def table2(
+    data: Path | str | None = None,
+    *,
+    K: int | Sequence[int] = 1000,
+    M: int | Sequence[int] = 100,
+    seeds: int = 3,
+    epochs: int = 50,
+    models: Sequence[str] = KINDS,
+    orthogonality: str = "polar",
+    search: bool = False,
+    folder: Path | str = "runs/hope-table2",
+    resume: bool = False,
+) -> Rows:
+    """Return test errors (%) of shallow networks: HOPE ``[M-K]``, linear bottleneck ``(M-K)``, and plain ``K``.
+
+    Parameters
+    ----------
+    data : path-like
+        Folder with the four files of MNIST.
+    K, M : int or sequence of int
+    seeds : int
+        Networks of each kind; the figures are means over them, with standard errors.
+    epochs : int
+    models : sequence of {"baseline", "hope", "linear"}
+    orthogonality : {"polar", "qr", "penalty"}
+        Of HOPE, see `HOPENetworkClassifier`.
+    search : bool
+        Choose rate and scale anew, per kind, on 10 000 validation images held out of the training set; by default
+        those that are recorded.
+    folder : path-like
+        Where networks are saved while they learn.
+    resume : bool
+        Continue from what the folder holds.
+
+    Returns
+    -------
+    list of dict
+    """
+    digits = _digits(data)
+    nets = [("baseline", (k,), f"784-{k}-10", TABLE2["baseline"].get(k)) for k in _many("K", K)]
+    for m in _many("M", M):
+        for k in _many("K", K):
+            nets.append(("hope", ((m, k),), f"784-[{m}-{k}]-10", TABLE2.get(("hope", m), {}).get(k)))
+            nets.append(("linear", ((m, k),), f"784-({m}-{k})-10", TABLE2.get(("linear", m), {}).get(k)))
+    _check(models, seeds, epochs, orthogonality)
+    rows: Rows = []
+    for kind, layers, setting, paper in nets:
+        if kind in models:
+            job = _Job(kind, layers, setting, epochs, orthogonality=orthogonality)
+            rows += _measured(job, digits, seeds, paper, search, Path(folder), resume)
+    return rows
+
+
+def figures4_5(
+    data: Path | str | None = None,
+    *,
+    M: int = 400,
+    K: int = 1000,
+    epochs: int = 50,
+    models: Sequence[str] = ("hope", "penalty", "linear"),
+    seed: int = 0,
+    figure: str | None = None,
+    folder: Path | str = "runs/hope-fig4-5",
+    resume: bool = False,
+) -> Rows:
+    """Return how correlated the rows of projections become: sums of ``|cos|`` over ``i != j`` and their largest.
+
+    Parameters
+    ----------
+    data, M, K, epochs, folder, resume
+        As in `table2`.
+    models : sequence of {"hope", "penalty", "linear"}
+        Rows kept orthonormal, with the paper's penalty, and free.
+    seed : int
+    figure : str, optional
+        File for the learning curves (Figure 4) and the images (Figure 5).
+
+    Returns
+    -------
+    list of dict
+        The paper shows curves and images without figures to compare with.
+    """
+    digits = _digits(data)
+    for kind in models:
+        check_choice("models", kind, ("hope", "penalty", "linear"))
+    check_whole("epochs", epochs)
+    rows: Rows = []
+    curves: dict[str, NDArray[Any]] = {}
+    images: dict[str, NDArray[Any]] = {}
+    for model in models:
+        kind = "linear" if model == "linear" else "hope"
+        mode = "penalty" if model == "penalty" else "polar"
+        job = _Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
+        network, _, _ = _kept(job, CHOSEN[kind], digits, seed, Path(folder), resume)
+        curves[model] = network.history_["correlations_0"]
+        images[model] = correlations(network.layers_[0].U)
+        off = images[model] - np.diag(np.diagonal(images[model]))
+        setting = f"M={M}, K={K}"
+        for metric, value in (
+            ("sum of correlations, start", curves[model][0]),
+            (f"sum of correlations, {network.n_iter_} epochs", off.sum()),
+            ("largest correlation", off.max()),
+        ):
+            rows.append(_row(model, setting, metric, "", [float(value)], None))
+    if figure is not None:
+        from ._network_plots import draw_correlations
+
+        draw_correlations(curves, images, figure)
+    return rows
+
+
+def table3(
+    data: Path | str | None = None,
+    *,
+    K: int | Sequence[int] = 1000,
+    M: int | Sequence[int] = (200, 400),
+    seeds: int = 1,
+    epochs: int = 100,
+    models: Sequence[str] = ("baseline", "hope"),
+    orthogonality: str = "polar",
+    folder: Path | str = "runs/hope-table3",
+    resume: bool = False,
+) -> Rows:
+    """Return test errors (%) of shallow networks learnt with dropout; the paper runs 500 epochs.
+
+    Parameters
+    ----------
+    data, K, M, seeds, epochs, models, orthogonality, folder, resume
+        As in `table2`.
+    """
+    digits = _digits(data)
+    nets = [("baseline", (k,), f"784-{k}-10", TABLE3["baseline"].get(k)) for k in _many("K", K)]
+    for m in _many("M", M):
+        for k in _many("K", K):
+            nets.append(("hope", ((m, k),), f"784-[{m}-{k}]-10", TABLE3.get(("hope", m), {}).get(k)))
+    _check(models, seeds, epochs, orthogonality)
+    rows: Rows = []
+    for kind, layers, setting, paper in nets:
+        if kind in models:
+            job = _Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality)
+            rows += _measured(job, digits, seeds, paper, False, Path(folder), resume)
+    return rows
+
+
+def table4(
+    data: Path | str | None = None,
+    *,
+    seeds: int = 1,
+    epochs: int = 50,
+    dropout_epochs: int = 100,
+    columns: Sequence[str] = ("without", "with"),
+    models: Sequence[str] = ("baseline", "hope"),
+    orthogonality: str = "polar",
+    folder: Path | str = "runs/hope-table4",
+    resume: bool = False,
+) -> Rows:
+    """Return test errors (%) of networks of two hidden layers (Figure 3), without and with dropout.
+
+    Parameters
+    ----------
+    data, seeds, epochs, models, orthogonality, folder, resume
+        As in `table2`.
+    dropout_epochs : int
+        Epochs with dropout; the paper runs 500.
+    columns : sequence of {"without", "with"}
+    """
+    digits = _digits(data)
+    _check(models, seeds, epochs, orthogonality)
+    check_whole("dropout_epochs", dropout_epochs)
+    for column in columns:
+        check_choice("columns", column, ("without", "with"))
+    rows: Rows = []
+    for place, column in enumerate(("without", "with")):
+        for name, (kind, layers, figures) in TABLE4.items():
+            if column in columns and kind in models:
+                dropout, length = (DROPOUT, dropout_epochs) if place else ((0.0, 0.0), epochs)
+                job = _Job(kind, layers, f"{name}, {column} dropout", length, dropout, orthogonality)
+                rows += _measured(job, digits, seeds, figures[place], False, Path(folder), resume)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A network to train: its kind, its layers, and for how many epochs."""
+
+    kind: str
+    layers: tuple[Any, ...]
+    setting: str
+    epochs: int
+    dropout: tuple[float, float] = (0.0, 0.0)
+    orthogonality: str = "polar"
+
+    def network(self, choice: Choice, seed: int) -> HOPENetworkClassifier:
+        mode = None if self.kind != "hope" else self.orthogonality
+        return HOPENetworkClassifier(
+            self.layers,
+            orthogonality=mode,
+            start="uniform",
+            learning_rate=choice.rate,
+            decay=_LAST ** (1 / self.epochs),
+            momentum=_MOMENTUM,
+            momentum_epochs=max(1, self.epochs // 4),
+            max_iter=self.epochs,
+            dropout=self.dropout,
+            random_state=seed,
+        )
+
+
+def _measured(
+    job: _Job, digits: Digits, seeds: int, paper: float | None, search: bool, folder: Path, resume: bool
+) -> Rows:
+    """Return the test error of a network, and before it the validation errors that its settings were chosen by."""
+    rows: Rows = []
+    choice = CHOSEN[job.kind]
+    if search:
+        choice, rows = _searched(job, digits, folder, resume)
+    errors, rates = [], set()
+    for seed in range(seeds):
+        _, error, rate = _kept(job, choice, digits, seed, folder, resume)
+        errors.append(error)
+        rates.add(rate)
+    lower = "" if rates == {choice.rate} else f", rates {', '.join(f'{rate:g}' for rate in sorted(rates))}"
+    return [*rows, _row(job.kind, job.setting + lower, "test error", "%", errors, paper)]
+
+
+def _searched(job: _Job, digits: Digits, folder: Path, resume: bool) -> tuple[Choice, Rows]:
+    """Return the best choice of the grid by the error on validation images, and all of these errors."""
+    order = np.random.default_rng(0).permutation(len(digits.train))
+    train, held = order[_VALIDATION:][:_SEARCH_ROWS], order[:_VALIDATION]
+    part = Digits(digits.train[train], digits.train_labels[train], digits.train[held], digits.train_labels[held])
+    short = _Job(job.kind, job.layers, job.setting, _SEARCH_EPOCHS, job.dropout, job.orthogonality)
+    errors = [_trained(short, choice, part, 0, folder / "search", resume)[1] for choice in GRID]
+    rows = [
+        _row(job.kind, f"{job.setting}, rate {c.rate:g}, scale {c.scale:g}", "validation error", "%", [e], None)
+        for c, e in zip(GRID, errors, strict=True)
+    ]
+    return GRID[int(np.argmin(errors))], rows
+
+
+def _kept(
+    job: _Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
+) -> tuple[HOPENetworkClassifier, float, float]:
+    """Return the trained network, its test error and its rate: half as large as often as the loss is lost."""
+    while True:
+        network, error = _trained(job, choice, digits, seed, folder, resume)
+        if network.status_ is not ms.Status.NON_FINITE:
+            return network, error, choice.rate
+        choice = Choice(choice.rate / 2, choice.scale)
+
+
+def _trained(
+    job: _Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
+) -> tuple[HOPENetworkClassifier, float]:
+    """Return the trained network and its error (%) on the test images."""
+    mean = digits.train.mean(axis=0, dtype=np.float64).astype(np.float32)
+    X, T = (np.float32(choice.scale / 255) * (part - mean) for part in (digits.train, digits.test))
+    name = f"{job.kind}-{job.orthogonality}" if job.kind == "hope" else job.kind
+    sizes = "-".join(str(n).replace(", ", "x").strip("()") for n in job.layers)
+    store = folder / f"{name} {sizes} rate {choice.rate:g} scale {choice.scale:g} epochs {job.epochs} seed {seed}"
+    bar = tqdm(total=job.epochs, desc=f"{job.setting}, seed {seed}", unit="epoch", disable=None)
+    with bar, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the loss of epoch", UserWarning)  # the error is then that of a lost network
+        network = job.network(choice, seed).fit(
+            X,
+            digits.train_labels,
+            observers=[lambda event: bar.update(event.nit - bar.n)],
+            checkpoint=store,
+            resume=resume,
+        )
+    if network.status_ is ms.Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return network, 100 * float(np.mean(network.predict(T) != digits.test_labels))
+
+
+def _digits(data: Path | str | None) -> Digits:
+    if data is None:
+        raise ValueError("there are no digits: pass the folder with the four .gz files of MNIST, as --data")
+    return read_mnist(data)
+
+
+def _many(name: str, value: Any) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    for one in values:
+        check_whole(name, one)
+    return values
+
+
+def _check(models: Sequence[str], seeds: int, epochs: int, orthogonality: str) -> None:
+    for model in [models] if isinstance(models, str) else models:
+        check_choice("models", model, KINDS)
+    check_whole("seeds", seeds)
+    check_whole("epochs", epochs)
+    check_choice("orthogonality", orthogonality, ("polar", "qr", "penalty"))
+
+
+def _row(model: str, setting: str, metric: str, unit: str, values: Sequence[float], paper: float | None) -> Row:
+    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    ours = float(np.mean(values))
+    return dict(model=model, setting=setting, metric=metric, unit=unit, ours=ours, ours_se=error, paper=paper)

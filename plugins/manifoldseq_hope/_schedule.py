@@ -1,0 +1,107 @@
+"""How a network is trained: rates (42), momentum (43) and what else holds for every epoch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import manifoldseq as ms
+
+from ._settings import check_choice, check_number, check_whole
+
+ORTHOGONALITIES = ("polar", "qr", "penalty", None)
+CRITERIA = ("softmax", "eta")
+
+
+@dataclass(frozen=True)
+class Exponential(ms.solvers.Schedule):
+    """Decay as ``first * factor^k`` (42).
+
+    Parameters
+    ----------
+    first : float
+    factor : float
+        At most 1.
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import Exponential
+    >>> round(Exponential(0.1, 0.998).rate(50), 4)
+    0.0905
+    """
+
+    first: float
+    factor: float = 0.998
+
+    def __post_init__(self) -> None:
+        check_number("first", self.first)
+        check_number("factor", self.factor, 0.0, 1.0)
+
+    def rate(self, k: int) -> float:
+        """Return the rate of epoch `k`."""
+        return self.first * self.factor**k
+
+
+@dataclass(frozen=True)
+class Ramp(ms.solvers.Schedule):
+    """Go linearly from the first value to the last in so many epochs, then stay there (43).
+
+    Parameters
+    ----------
+    first, last : float
+    epochs : int
+        T.
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import Ramp
+    >>> [round(Ramp(0.5, 0.99, 50).rate(k), 3) for k in (0, 25, 50, 80)]
+    [0.5, 0.745, 0.99, 0.99]
+    """
+
+    first: float
+    last: float
+    epochs: int
+
+    def __post_init__(self) -> None:
+        check_number("first", self.first, 0.0, 1.0)
+        check_number("last", self.last, 0.0, 1.0)
+        check_whole("epochs", self.epochs)
+
+    def rate(self, k: int) -> float:
+        """Return the momentum of epoch `k`."""
+        share = min(k / self.epochs, 1.0)
+        return share * self.last + (1 - share) * self.first
+
+
+@dataclass(frozen=True)
+class Training:
+    """The settings of training; see `HOPENetworkClassifier`."""
+
+    rate: ms.solvers.Schedule
+    momentum: ms.solvers.Schedule
+    batch_size: int = 100
+    orthogonality: str | None = "polar"
+    beta: float = 0.01
+    weight_decay: float = 1e-5
+    dropout: tuple[float, float] = (0.0, 0.0)
+    criterion: str | Callable[[Any, Any], Any] = "softmax"
+
+    def __post_init__(self) -> None:
+        check_whole("batch_size", self.batch_size)
+        check_choice("orthogonality", self.orthogonality, ORTHOGONALITIES)
+        check_number("beta", self.beta)
+        check_number("weight_decay", self.weight_decay)
+        good = isinstance(self.dropout, tuple | list) and len(self.dropout) == 2
+        if not good:
+            raise ValueError(
+                f"dropout={self.dropout!r} is not valid: pass two numbers, of the input and of hidden units"
+            )
+        for value in self.dropout:
+            check_number("dropout", value, 0.0, 0.99)
+        if not callable(self.criterion):
+            check_choice("criterion", self.criterion, CRITERIA)
+
+    @property
+    def on_stiefel(self) -> bool:
+        """Whether projections stay orthonormal in every step."""
+        return self.orthogonality in ("polar", "qr")

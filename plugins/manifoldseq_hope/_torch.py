@@ -1,0 +1,30 @@
+"""torch, loaded when a network is made: everything else of this package works without it."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+
+def load_torch() -> Any:
+    """Return the module torch.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the sentence says how to install it.
+    """
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        how = "pip install torch (without a GPU: pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+        raise ImportError(f"networks are trained by torch, which is not installed: {how}") from error
+
+
+def module_base() -> Any:
+    """Return `torch.nn.Module` to derive from, or `object` where torch is missing: using the class then says so."""
+    return load_torch().nn.Module if find_spec("torch") else object
+
+
+def optimizer_base() -> Any:
+    """Return `torch.optim.Optimizer` to derive from, or `object` where torch is missing."""
+    return load_torch().optim.Optimizer if find_spec("torch") else object

@@ -1,0 +1,116 @@
+"""Layers learnt without labels, heads on them, and fine-tuning."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import manifoldseq as ms
+from manifoldseq_hope import HOPE, HOPENetworkClassifier, HOPEStack, log_normalizer
+
+X, y = load_digits(return_X_y=True)
+SOME = np.random.default_rng(0).permutation(len(X))[:500]  # writers mixed
+X, y = X[SOME] / 16, y[SOME]
+WITHOUT_TORCH = importlib.util.find_spec("torch") is None
+
+
+def test_conventions_of_scikit_learn() -> None:
+    ms.testing.check_estimator(HOPEStack(mixture=HOPE(prepare="unit", max_iter=5))).raise_for_failure()
+
+
+@pytest.mark.parametrize("head", ["softmax", "svm"])
+def test_two_layers_and_a_head_classify(head: str) -> None:
+    stack = HOPEStack([(20, 60), (15, 50)], head=head, random_state=0).fit(X[:400], y[:400])
+    assert stack.transform(X).shape == (500, 50)
+    assert stack.score(X[400:], y[400:]) > 0.6
+    assert HOPEStack([(20, 60)], head=head, random_state=0).fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.85
+    assert stack.decision_function(X).shape == (500, 10)
+    assert all(layer.orthonormality() < 1e-9 for layer in stack.layers_)
+    one, other = (HOPEStack([(20, 60)], head=head, random_state=0).fit(X, y).predict(X) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_layer_is_39_of_its_model() -> None:
+    """Features are phi (37) with z divided by its mean length, less the quantile of phi, never below zero."""
+    stack = HOPEStack([(12, 30)], quantile=0.6, random_state=0).fit(X)
+    model, layer = stack.mixtures_[0], stack.layers_[0]
+    z = X @ model.components_.T
+    z /= np.linalg.norm(z, axis=1).mean()
+    mu = model.parameters_[0]
+    kappa = np.linalg.norm(mu, axis=1)
+    phi = np.log(model.weights_) + log_normalizer(12, kappa) + z @ mu.T
+    expected = np.maximum(phi - np.quantile(phi, 0.6), 0)
+    np.testing.assert_allclose(stack.transform(X), expected, atol=1e-9 * phi.max())
+    assert np.mean(expected > 0) == pytest.approx(0.4, abs=0.01)
+    merged = layer.merged()
+    np.testing.assert_allclose(np.maximum(merged(X), 0), expected, atol=1e-9 * phi.max())
+
+
+def test_labels_may_come_later_and_for_some_rows_only() -> None:
+    stack = HOPEStack([(20, 60)], random_state=0).fit(X)
+    with pytest.raises(ValueError, match="fit_head"):
+        stack.predict(X)
+    features = stack.transform(X)
+    stack.fit_head(X[:150], y[:150])
+    np.testing.assert_array_equal(stack.transform(X), features)
+    assert stack.score(X[150:], y[150:]) > 0.75
+
+
+@pytest.mark.skipif(WITHOUT_TORCH, reason="torch is not installed")
+def test_fine_tuning_starts_from_the_learnt_layers_and_improves_them() -> None:
+    network = HOPENetworkClassifier([15], max_iter=30, learning_rate=0.01, batch_size=20)
+    stack = HOPEStack([(20, 60), (15, 50)], network=network, random_state=0).fit(X[:400], y[:400])
+    tuned = stack.network_
+    assert tuned is not None and [len(layer.bias) for layer in tuned.layers_] == [60, 50, 15]
+    assert tuned.history_["fun"][-1] < 0.5 * tuned.history_["fun"][0]
+    assert tuned.history_["feasibility"].max() <= 2e-6
+    assert stack.score(X[400:], y[400:]) > 0.8
+    np.testing.assert_array_equal(stack.predict(X), tuned.predict(X))
+    start = HOPENetworkClassifier([(20, 60), (15, 50)], max_iter=1, learning_rate=1e-12, weight_decay=0.0)
+    from manifoldseq_hope._stack import _unit_scale
+
+    start.fine_tune(X, y, _unit_scale(stack.layers_, X))
+    ours, theirs = start.transform(X), stack.transform(X)  # the same features, but for a factor
+    np.testing.assert_allclose(ours / ours.max(), theirs / theirs.max(), atol=1e-4)
+
+
+@pytest.mark.skipif(WITHOUT_TORCH, reason="torch is not installed")
+def test_a_stack_and_its_network_resume_and_survive_a_file(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"layers": [(12, 30)], "random_state": 0}
+    settings["network"] = HOPENetworkClassifier([], max_iter=3)
+    whole = HOPEStack(**settings).fit(X, y)
+    HOPEStack(**settings).fit(X, y, checkpoint=tmp_path / "run")
+    again = HOPEStack(**settings).fit(X, y, checkpoint=tmp_path / "run", resume=True)
+    np.testing.assert_array_equal(again.decision_function(X), whole.decision_function(X))
+    ms.storage.save_model(whole, tmp_path / "model")
+    loaded = ms.storage.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decision_function(X), whole.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"layers": [100]}, "pairs (M, K)"),
+        ({"layers": []}, "pairs (M, K)"),
+        ({"layers": [(65, 8)]}, "65"),
+        ({"layers": [(10, 501)]}, "K=501 exceeds the 500 rows"),
+        ({"head": "tree"}, "'softmax', 'svm'"),
+        ({"C": 0}, "C=0"),
+        ({"quantile": 1.5}, "quantile=1.5"),
+        ({"mixture": HOPE(family="gmm")}, "no rectified layers"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        HOPEStack(**settings).fit(X, y)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_labels_of_one_class_are_refused() -> None:
+    with pytest.raises(ValueError, match="one class"):
+        HOPEStack([(10, 20)]).fit(X, np.ones(500))
