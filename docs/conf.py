@@ -30,8 +30,9 @@ smartquotes = False  # "--jobs" is an option, not a dash
 myst_heading_anchors = 3
 autosummary_generate = True
 autosummary_context = {"enums": ["Status"]}  # their members are listed
+_REQUESTS = ("fit", "partial_fit", "predict", "score", "transform")
 autodoc_default_options = {  # of scikit-learn, with links into its own pages
-    "exclude-members": ", ".join(f"set_{name}_request" for name in ("fit", "predict", "score", "transform"))
+    "exclude-members": ", ".join(f"set_{name}_request" for name in _REQUESTS)
 }
 autodoc_typehints = "none"  # types are in the numpydoc sections
 autodoc_member_order = "bysource"

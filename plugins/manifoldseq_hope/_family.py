@@ -16,7 +16,7 @@ Parameters = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Family:
-    """An exponential family ``ln f(z | theta) = t(z) . natural + offset`` on R^M, for the components of a mixture (7).
+    """An exponential family ``ln f(z | theta) = <t(z), natural> + offset`` on R^M, for the components of a mixture (7).
 
     A sweep over data needs only matrix products of t(z); everything else is done once per component. `check_family`
     proves that the functions belong together.

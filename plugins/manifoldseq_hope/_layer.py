@@ -94,7 +94,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
         Examples
         --------
-            >>> import torch
+        >>> import torch
         >>> from manifoldseq_hope import HOPELayer
         >>> linear, x = torch.nn.Linear(8, 20), torch.ones(1, 8)
         >>> layer = HOPELayer.from_linear(linear)

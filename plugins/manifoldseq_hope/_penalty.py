@@ -10,7 +10,7 @@ from ._family import Array
 
 
 def correlations(U: Array) -> Array:
-    """Return |cos| of the angles between the rows, g_ij (17): (M, D) -> (M, M).
+    """Return the absolute cosines of the angles between the rows, g_ij (17): (M, D) -> (M, M).
 
     Examples
     --------

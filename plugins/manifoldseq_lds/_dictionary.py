@@ -47,7 +47,7 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     alpha : float
         The sparsity factor lambda of (9), with kernel values as they are. (The authors' toolbox minimizes half the
-        squared distance plus .1 |z|_1, which is alpha=0.2.)
+        squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
     method : {"lbfgs", "pgd", "grassmann", "symmetric"}
         ``"lbfgs"``: descent on (10) by L-BFGS; the objective never rises. ``"pgd"``: Algorithm 1 at fixed rates, with
         all data or mini-batches. ``"grassmann"``: the baseline Grass-L, atoms are subspaces of `n_steps`-step

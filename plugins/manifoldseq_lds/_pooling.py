@@ -50,7 +50,7 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     window_, stride_ : int
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
-    scale_ : ndarray of shape (n_features_in_,)
+    scale_ : ndarray of shape (d,)
         What each of them is divided by.
 
     Examples
@@ -169,7 +169,7 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     window_, stride_ : int
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
-    scale_ : ndarray of shape (n_features_in_,)
+    scale_ : ndarray of shape (d,)
         What each of them is divided by.
 
     Examples
