@@ -30,6 +30,7 @@ help:
 	@echo "make bench-mpcca  EM beside dense matrices, Fisher vectors beside scikit-image"
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
 	@echo "make bench-hope  Bessel functions, an EM sweep, held-out densities and patches of MNIST beside peers"
+	@echo "make bench-mpcca bench-hope bench-scale  the other plugins; files on several processes"
 	@echo "make clean     remove the virtual environment, caches and what was built"
 
 # the first Python >= 3.11 that runs and can make environments (PYTHON=... chooses another)
@@ -106,6 +107,7 @@ bench-hope: $(RUN)
 
 bench-scale: $(EXTRAS)
 	$(BIN)/python -m benchmarks.scale
+
 # twenty rounds of kill -9 and resume; about ten minutes
 faults: $(RUN)
 	$(BIN)/python tests/faults/kill.py 20

@@ -28,7 +28,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     \b
     Examples:
       manifoldseq reproduce
-      manifoldseq reproduce lds-table1 --data recordings --set n_runs=10 --json
+      manifoldseq reproduce lds-table1 --data recordings --set n_seeds=10 --json
     """
     if name is None:
         _list(as_json)
