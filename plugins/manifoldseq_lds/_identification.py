@@ -278,7 +278,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         check_order(self.n_states)
         check_whole(self, "delay")
         check_switches(self, "center", "scale")
-        if self.stabilizer is not None and self.stabilizer not in STABILIZERS:
+        if self.stabilizer is not None and self.stabilizer not in list(STABILIZERS):
             known = ", ".join(map(repr, STABILIZERS))
             raise ValueError(f"stabilizer={self.stabilizer!r} is not known: choose {known} or None")
         check_bound(self.bound)

@@ -15,6 +15,14 @@ _RIDGE = 1e-13
 """Relative shift of a linear system, for duplicate atoms in one support."""
 
 
+def zero_codes(alpha: float, cross: Array) -> ValueError:
+    """Return what is wrong where every code is zero, with the kernel of atoms and data."""
+    largest = 2 * float(np.abs(cross).max())
+    if largest == 0:
+        return ValueError("the kernel is 0 between all atoms and data: take another kernel or other sequences")
+    return ValueError(f"alpha={alpha:g} leaves every code at zero: choose it well below {largest:.4g}")
+
+
 def sparse_codes(
     gram: Array, cross: Array, alpha: float, *, start: Array | None = None, tol: float = 1e-10, max_sweeps: int = 1000
 ) -> Array:
