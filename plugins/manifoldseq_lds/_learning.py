@@ -233,7 +233,10 @@ def hierarchical_batch(groups: Rows, n_groups: int, n_each: int, rng: np.random.
     >>> len(rows), len(np.unique(rows // 10))
     (80, 20)
     """
+    groups = np.asarray(groups)
     names = np.unique(groups)
+    if min(len(names), n_groups, n_each) < 1:
+        raise ValueError(f"a batch of {n_groups} groups, {n_each} each, of {len(names)}: all are to be at least 1")
     drawn = rng.choice(names, size=min(n_groups, len(names)), replace=False)
     parts = []
     for name in drawn:

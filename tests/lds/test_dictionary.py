@@ -114,7 +114,9 @@ def test_hierarchical_batches():
     assert len(set(rows.tolist())) == 80
     _, counts = np.unique(groups[rows], return_counts=True)
     assert counts.tolist() == [4] * 20
-    assert len(hierarchical_batch(np.array([0, 0, 1]), 20, 4, np.random.default_rng(0))) == 3
+    assert len(hierarchical_batch([0, 0, 1], 20, 4, np.random.default_rng(0))) == 3
+    with pytest.raises(ValueError, match="all are to be at least 1"):
+        hierarchical_batch([], 20, 4, np.random.default_rng(0))
 
 
 def test_hierarchical_sampler_in_fit(data):

@@ -151,6 +151,8 @@ def test_the_rule_prefers_more_clusters_within_one_error():
         ({}, {}, "the grid is empty"),
         ({"n_cluster": [2]}, {}, "no such parameter"),
         ({"n_clusters": 3}, {}, "pass a list of values"),
+        ([2, 3], {}, "the grid is of type list"),
+        ({"n_clusters": ["two"]}, {}, "the grid has n_clusters='two'"),
         ({"n_clusters": [16]}, {}, "too few for n_clusters=16"),
         ({"n_clusters": [2]}, {"n_splits": 1}, "n_splits=1"),
     ],
