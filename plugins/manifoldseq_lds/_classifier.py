@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.execution import one_blas_thread
 
 from ._atoms import SystemAtoms
-from ._lasso import positive_semidefinite, sparse_codes
+from ._lasso import positive_semidefinite, sparse_codes, zero_codes
 from ._sequence_input import identifier_of, learned_systems, new_systems, remember
 from ._settings import check_positive, resolved_kernel
 from ._systems import Systems
@@ -55,7 +55,7 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        In `fit`: for an invalid parameter or input, or labels of one class only.
+        In `fit`: for an invalid parameter or input, labels of one class only, or codes that are all zero.
 
     Notes
     -----
@@ -114,15 +114,21 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
         labels = np.asarray(y)
         if labels.shape != (len(systems),):
             raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
-        check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
+        try:
+            check_classification_targets(labels)
+            classes, codes = np.unique(labels, return_inverse=True)
+        except TypeError:
+            raise ValueError("y mixes classes that have no order, such as words and numbers: pass one kind") from None
         if len(classes) < 2:
-            raise ValueError(f"y has the one class {classes[0]!r}: a classifier needs at least two")
+            raise ValueError(f"y has the one class {classes.tolist()[0]!r}: a classifier needs at least two")
         with one_blas_thread():
             family = self._family(systems)
             packed = family.pack(systems)
-            if self.method in ("svm", "ridge"):
+            if self.method != "nearest":
                 gram = positive_semidefinite(_symmetric(family.cross(packed, packed)))
+                if not gram.any() or (self.method != "svm" and self.alpha >= 2 * np.abs(gram).max()):
+                    raise zero_codes(self.alpha, gram)
+            if self.method in ("svm", "ridge"):
                 learn = self._support_vectors if self.method == "svm" else self._ridge
                 dual, intercept = learn(gram, codes, len(classes))
         self.classes_, self.systems_ = classes, systems
@@ -141,7 +147,7 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (N, n_classes), or (N,) for two classes
             The larger the better; for two classes the second minus the first.
         """
-        check_is_fitted(self, "systems_")
+        check_is_fitted(self, "dual_coef_" if self.method in ("svm", "ridge") else "systems_")
         systems = new_systems(self, X)
         with one_blas_thread():
             family = self._family(systems)

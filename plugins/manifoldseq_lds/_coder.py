@@ -1,5 +1,6 @@
 """Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -47,6 +48,11 @@ class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     n_features_in_ : int
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
+
+    Warns
+    -----
+    UserWarning
+        In `transform`, `reconstruction_errors` and `score`: if every code is zero.
 
     Examples
     --------
@@ -156,7 +162,10 @@ class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         with one_blas_thread():
             family = self._family(systems, resolved_kernel(self.kernel))
             packed = family.pack(systems)
-            return coding(family, family.pack(self.systems_), packed, family.diag(packed), self.alpha)
+            made = coding(family, family.pack(self.systems_), packed, family.diag(packed), self.alpha)
+        if not made.codes.any():
+            warnings.warn(f"alpha={self.alpha:g} leaves every code at zero: lower it", stacklevel=3)
+        return made
 
     def _family(self, systems: Systems, kernel: Any) -> SystemAtoms:
         return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, self.bound), "pgd", (), 1)

@@ -186,6 +186,8 @@ def solve_common_problem(
     """
     kernel = resolved_kernel(kernel, kernel_params)
     check_bound(bound)
+    if not isinstance(systems, Systems) or not len(systems):
+        raise ValueError("systems are no Systems with at least one: identify sequences with LDSIdentifier")
     weights = checked_weights(beta, len(systems))
     own = own_weight(kernel, (1.0 if beta is None else 0.0) if own is None else float(own))
     span = _chosen_span(kernel, systems, start, compress)

@@ -243,6 +243,8 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         """
         self._check_parameters()
         begun = hasattr(self, "objective_")
+        if begun and (J := len(self.systems_ if hasattr(self, "systems_") else self.subspaces_)) != self.n_atoms:
+            raise ValueError(f"n_atoms={self.n_atoms} but the dictionary has {J} atoms: fit from new")
         systems, identifier = (self._new_systems(X), None) if begun else learned_systems(self, X)
         with one_blas_thread():
             learning = self._learning(systems, solver="pgd")
@@ -251,7 +253,7 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
             else:
                 self._check_data(systems, None)
                 atoms = self._first_atoms(learning, random_generator(self.random_state))
-            made = learning.coded(atoms, None)
+            made = learning.coded(atoms, None) if begun else learning.first_coding(atoms)
             atoms, _ = learning.update(atoms, learning.packed, made.codes, 1.0)
         self._keep(atoms)
         self.objective_ = made.mean
@@ -277,7 +279,7 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         return -self._coding(X).mean
 
     def _coding(self, X: Any) -> Coding:
-        check_is_fitted(self, "objective_")
+        check_is_fitted(self, "subspaces_" if self.method == "grassmann" else "systems_")
         systems = self._new_systems(X)
         with one_blas_thread():
             family = self._family(systems.n_outputs, systems.n_states)

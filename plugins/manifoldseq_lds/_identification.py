@@ -49,8 +49,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ``"DWLS"`` the same with cuts in units of the singular values of Y, free and diagonal weights; ``"LB1"`` is
         least squares with singular values of at most 1, ``"LB2"`` a semidefinite program with a Lyapunov matrix;
         ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None or ``"NONE"`` keeps least squares, and an unstable
-        result is refused. For prediction take ``"CG"`` or ``"LB1"``: they touch only what is unstable, whereas ``"SN"``
-        damps every system.
+        result is refused. For prediction take ``"CG"``: it touches only what is unstable, whereas ``"SN"`` damps every
+        system, and ``"LB1"`` those with a singular value above 1, which stable ones can have.
     bound : float
         Bound of ``"clip"``.
     missing : {"error", "smooth"}
@@ -278,7 +278,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         check_order(self.n_states)
         check_whole(self, "delay")
         check_switches(self, "center", "scale")
-        if self.stabilizer is not None and self.stabilizer not in STABILIZERS:
+        if self.stabilizer is not None and self.stabilizer not in list(STABILIZERS):
             known = ", ".join(map(repr, STABILIZERS))
             raise ValueError(f"stabilizer={self.stabilizer!r} is not known: choose {known} or None")
         check_bound(self.bound)

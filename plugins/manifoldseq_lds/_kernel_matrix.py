@@ -11,11 +11,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import validate_sequences
 from manifoldseq.execution import one_blas_thread
 
 from ._common import items_on
-from ._identification import LDSIdentifier
+from ._sequence_input import identifier_of, learned_systems, new_systems, remember
 from ._settings import resolved_kernel
 from ._systems import Systems
 
@@ -124,42 +123,17 @@ class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         """
         check_is_fitted(self, "systems_")
         kernel = resolved_kernel(self.kernel, self.kernel_params)
-        systems = items_on(self._manifold(kernel, self.systems_), self._compatible(X))
+        systems = items_on(self._manifold(kernel, self.systems_), new_systems(self, X))
         with one_blas_thread():
             return kernel.cross(kernel.pack(systems), kernel.pack(self.systems_))
 
     def _fitted(self, X: Any) -> Any:
         kernel = resolved_kernel(self.kernel, self.kernel_params)
-        self._identifier().check_settings()
-        self.__dict__.pop("scale_", None)
-        if isinstance(X, Systems):
-            systems, self.n_features_in_ = X, X.n_outputs
-        else:
-            identifier = self._identifier()
-            systems = identifier.fit_transform(X)
-            self.n_features_in_, self.scale_ = identifier.n_features_in_, identifier.scale_
+        identifier_of(self).check_settings()
+        systems, identifier = learned_systems(self, X)
         self.systems_ = items_on(self._manifold(kernel, systems), systems)
+        remember(self, systems, identifier)
         return kernel
 
     def _manifold(self, kernel: Any, systems: Systems) -> ms.manifolds.Manifold:
         return kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
-
-    def _identifier(self) -> LDSIdentifier:
-        names = ("n_states", "center", "scale", "delay", "stabilizer", "bound")
-        return LDSIdentifier(**{name: getattr(self, name) for name in names})
-
-    def _compatible(self, X: Any) -> Systems:
-        """Return the systems of sequences, or systems of the size that was fitted."""
-        if not isinstance(X, Systems):
-            if not hasattr(self, "scale_"):
-                raise ValueError("this LDSKernelMatrix was fitted on Systems: pass Systems, or fit it on sequences")
-            identifier = self._identifier()
-            identifier.n_features_in_, identifier.scale_ = self.n_features_in_, self.scale_
-            validate_sequences(self, X, reset=False)
-            return identifier.transform(X)
-        if X.C.shape[1:] != self.systems_.C.shape[1:]:
-            raise ValueError(
-                f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this LDSKernelMatrix was "
-                f"fitted on {self.systems_.n_outputs} and {self.systems_.n_states}: pass systems of the same size"
-            )
-        return X

@@ -1,6 +1,7 @@
 """k-means of linear dynamical systems in the feature space of a kernel."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -239,6 +240,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         if not isinstance(resolved_rule(self.mean), ExactMean):
             raise ValueError(f"partial_fit is defined for mean='exact' only, and mean={self.mean!r}")
         begun = hasattr(self, "counts_")
+        if begun and len(self.counts_) != self.n_clusters:
+            raise ValueError(f"n_clusters={self.n_clusters} but there are {len(self.counts_)} centres: fit from new")
         systems, identifier = (new_systems(self, X), None) if begun else learned_systems(self, X)
         with one_blas_thread():
             clustering = self._clustering(systems)
@@ -311,7 +314,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             Rows of X, the nearest first.
         """
         squared = self._squared_distances(X).T
-        if not isinstance(n, int) or not 1 <= n <= squared.shape[1]:
+        if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= squared.shape[1]:
             raise ValueError(f"n={n!r} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences")
         return np.argsort(squared, axis=1, kind="stable")[:, :n]
 

@@ -15,6 +15,14 @@ _RIDGE = 1e-13
 """Relative shift of a linear system, for duplicate atoms in one support."""
 
 
+def zero_codes(alpha: float, cross: Array) -> ValueError:
+    """Return what is wrong where every code is zero, with the kernel of atoms and data."""
+    largest = 2 * float(np.abs(cross).max())
+    if largest == 0:
+        return ValueError("the kernel is 0 between all atoms and data: take another kernel or other sequences")
+    return ValueError(f"alpha={alpha:g} leaves every code at zero: choose it well below {largest:.4g}")
+
+
 def sparse_codes(
     gram: Array, cross: Array, alpha: float, *, start: Array | None = None, tol: float = 1e-10, max_sweeps: int = 1000
 ) -> Array:
@@ -41,12 +49,24 @@ def sparse_codes(
     -------
     ndarray of shape (J, N)
 
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit, values that are not finite, or a negative alpha.
+
     Examples
     --------
     >>> sparse_codes(np.eye(2), np.array([[1.0], [0.05]]), 0.2)
     array([[0.9],
            [0. ]])
     """
+    gram, cross = np.asarray(gram, dtype=np.float64), np.asarray(cross, dtype=np.float64)
+    if cross.ndim != 2 or gram.shape != (len(cross), len(cross)):
+        raise ValueError(f"gram and cross have shapes {gram.shape} and {cross.shape}: pass (J, J) and (J, N)")
+    if not (np.isfinite(gram).all() and np.isfinite(cross).all()):
+        raise ValueError("gram or cross has a value that is not finite: repair the kernel or the data")
+    if not 0 <= alpha < np.inf:
+        raise ValueError(f"alpha={alpha!r} is not valid: pass a number of at least 0")
     J, N = cross.shape
     Z = np.zeros((J, N)) if start is None else np.array(start)
     chunk = max(1, _CHUNK_BYTES // (8 * J * J)) if J else 1

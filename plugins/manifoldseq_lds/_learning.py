@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 
 from ._atoms import AtomFamily, AtomProblem, Leaves
-from ._lasso import objective, positive_semidefinite, sparse_codes
+from ._lasso import objective, positive_semidefinite, sparse_codes, zero_codes
 from ._systems import Systems
 
 Array = NDArray[np.float64]
@@ -73,12 +73,16 @@ class Learning:
 
     def start(self, atoms: Leaves, rng: np.random.Generator, number: int = 0) -> tuple[State, ms.Measures]:
         """Return the state that learning begins with, the codes of all data in it, and its measures."""
-        first = self.coded(atoms, None)
-        if not first.codes.any():
-            largest = 2 * float(self.family.cross(self.family.pack_atoms(atoms), self.packed).max())
-            raise ValueError(f"alpha={self.alpha:g} leaves every code at zero: choose it well below {largest:.4g}")
+        first = self.first_coding(atoms)
         state = {"start": number, "x": atoms, "codes": first.codes, "epoch": 0, "rng": rng.bit_generator.state}
         return state, self._measures(first, 0, 0.0)
+
+    def first_coding(self, atoms: Leaves) -> Coding:
+        """Return the codes of all data over the atoms that learning begins with; refuse to begin without any."""
+        made = self.coded(atoms, None)
+        if not made.codes.any():
+            raise zero_codes(self.alpha, self.family.cross(self.family.pack_atoms(atoms), self.packed))
+        return made
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state after one epoch."""
@@ -229,7 +233,10 @@ def hierarchical_batch(groups: Rows, n_groups: int, n_each: int, rng: np.random.
     >>> len(rows), len(np.unique(rows // 10))
     (80, 20)
     """
+    groups = np.asarray(groups)
     names = np.unique(groups)
+    if min(len(names), n_groups, n_each) < 1:
+        raise ValueError(f"a batch of {n_groups} groups, {n_each} each, of {len(names)}: all are to be at least 1")
     drawn = rng.choice(names, size=min(n_groups, len(names)), replace=False)
     parts = []
     for name in drawn:

@@ -117,7 +117,7 @@ class LDSNeighbors(BaseEstimator):
         check_is_fitted(self, "systems_")
         n = self.n_neighbors if n_neighbors is None else n_neighbors
         most = len(self.systems_) - (X is None)
-        if not isinstance(n, Integral) or not 1 <= n <= most:
+        if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= most:
             raise ValueError(f"n_neighbors={n!r} is not valid: pass a whole number from 1 to {most}, of the sequences")
         systems = self.systems_ if X is None else new_systems(self, X)
         kernel = resolved_kernel(self.kernel)

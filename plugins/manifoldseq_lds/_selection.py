@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,11 +124,16 @@ def choose_clustering(
     if not isinstance(n_splits, int) or isinstance(n_splits, bool) or n_splits < 2:
         raise ValueError(f"n_splits={n_splits!r} is not valid: pass a whole number of at least 2")
     known = estimator.get_params(deep=False)
+    if not isinstance(grid, Mapping):
+        raise ValueError(f"the grid is of type {type(grid).__name__}: pass a dict of lists of values to try")
     for name, values in grid.items():
         if name not in known:
             raise ValueError(f"the grid has {name!r}, but {type(estimator).__name__} has no such parameter")
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
             raise ValueError(f"the grid has {name}={values!r}: pass a list of values to try")
+    for n in grid.get("n_clusters", ()):
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"the grid has n_clusters={n!r}: pass whole numbers of at least 1")
     if not grid:
         raise ValueError("the grid is empty: pass for example {'n_states': [3, 5], 'n_clusters': [2, 3, 4]}")
     params = [dict(one) for one in ParameterGrid(dict(grid))]

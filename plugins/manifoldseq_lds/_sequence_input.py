@@ -20,6 +20,8 @@ def identifier_of(estimator: Any) -> LDSIdentifier:
 def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:
     """Return the systems to fit to, and what identified them: None if they were given."""
     if isinstance(X, Systems):
+        if not len(X):
+            raise ValueError("X holds no systems: pass at least one")
         return X, None
     identifier = identifier_of(estimator)
     return identifier.fit_transform(X), identifier

@@ -45,7 +45,7 @@ def resolved_kernel(kernel: Any, params: dict[str, Any] | None = None) -> Any:
     if params is not None and not isinstance(params, dict):
         raise ValueError(f"kernel_params={params!r} is not valid: pass a dict of the kernel's parameters, or None")
     if isinstance(kernel, str):
-        return ms.get_kernel(kernel, **(params or {}))
+        return _on_systems(ms.get_kernel(kernel, **(params or {})), kernel)
     if params:
         raise ValueError(f"kernel_params={params!r} are for a registered name: the kernel is an object already")
     missing = [name for name in _METHODS if not hasattr(kernel, name)]
@@ -59,7 +59,15 @@ def resolved_kernel(kernel: Any, params: dict[str, Any] | None = None) -> Any:
         raise ValueError(f"kernel={kernel!r} is not a kernel: pass a registered name such as 'projection' or an object")
     if missing:
         raise ValueError(f"the kernel {kernel!r} has no {', '.join(missing)}: see docs/hooks.md for what a kernel has")
-    return kernel
+    return _on_systems(kernel, kernel)
+
+
+def _on_systems(made: Any, kernel: Any) -> Any:
+    """Refuse a kernel of another domain."""
+    domain = getattr(made, "domain", "lds")
+    if domain != "lds":
+        raise ValueError(f"the kernel {kernel!r} is one of {domain}, not of systems: pass one such as 'projection'")
+    return made
 
 
 def check_solver(solver: Any) -> None:

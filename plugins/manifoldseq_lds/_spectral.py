@@ -11,7 +11,7 @@ from manifoldseq.execution import one_blas_thread
 
 from ._common import items_on
 from ._sequence_input import identifier_of, learned_systems, remember
-from ._settings import check_whole, resolved_kernel
+from ._settings import check_positive, check_whole, resolved_kernel
 
 Array = NDArray[np.float64]
 
@@ -93,10 +93,9 @@ class LDSSpectralClustering(ClusterMixin, BaseEstimator):
         from sklearn.cluster import SpectralClustering
 
         check_whole(self, "n_clusters")
+        check_positive(self, "sharpness")
         identifier_of(self).check_settings()
         kernel = resolved_kernel(self.kernel)
-        if not isinstance(self.sharpness, int | float) or not self.sharpness > 0:
-            raise ValueError(f"sharpness={self.sharpness!r} is not valid: pass a positive number")
         seed = int(random_generator(self.random_state).integers(2**31))
         systems, identifier = learned_systems(self, X)
         if len(systems) < self.n_clusters:
@@ -107,6 +106,8 @@ class LDSSpectralClustering(ClusterMixin, BaseEstimator):
             manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
             packed = kernel.pack(items_on(manifold, systems))
             own = np.sqrt(kernel.diag(packed))
+            for i in np.flatnonzero(~(own > 0)):
+                raise ValueError(f"system {i} has k(x, x) = 0 under {self.kernel!r}: remove it or take another kernel")
             affinity = np.maximum(kernel.cross(packed, packed) / (own[:, None] * own), 0.0) ** self.sharpness
             affinity = (affinity + affinity.T) / 2
             if self.n_clusters < len(systems):

@@ -150,19 +150,29 @@ def _listed(root: Path) -> list[tuple[Path, str]]:
     table = root / "labels.csv"
     if not table.is_file():
         raise FileNotFoundError(f"{table} is not there: write one line 'name,class' per video")
-    videos = {entry.stem: entry for entry in sorted(root.rglob("*")) if _is_video(entry)}
-    found = []
-    with table.open(encoding="utf-8", newline="") as lines:
-        for number, row in enumerate(csv.reader(lines), 1):
-            if not row:
-                continue
-            if len(row) != 2 or not all(cell.strip() for cell in row):
-                raise ValueError(f"{table}, line {number}: {','.join(row)[:60]!r} is not 'name,class'")
-            name = Path(row[0].strip()).stem
-            if name not in videos:
-                raise FileNotFoundError(f"{table}, line {number}: {root} has no video {name!r}")
-            found.append((videos[name], row[1].strip()))
-    return sorted(found, key=lambda pair: (_natural(pair[1]), _natural(pair[0].stem)))
+    try:
+        lines = table.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{table} is no UTF-8 text: save it as such") from None
+    videos: dict[str, list[Path]] = {}
+    for entry in filter(_is_video, sorted(root.rglob("*"))):
+        videos.setdefault(entry.stem, []).append(entry)
+    found = {}
+    for number, row in enumerate(csv.reader(lines), 1):
+        if not row:
+            continue
+        if len(row) != 2 or not all(cell.strip() for cell in row):
+            raise ValueError(f"{table}, line {number}: {','.join(row)[:60]!r} is not 'name,class'")
+        name = Path(row[0].strip()).stem
+        if name not in videos:
+            raise FileNotFoundError(f"{table}, line {number}: {root} has no video {name!r}")
+        if len(videos[name]) > 1:
+            one, other = videos[name][:2]
+            raise ValueError(f"{table}, line {number}: {name!r} is both {one} and {other}: rename or remove one")
+        if videos[name][0] in found:
+            raise ValueError(f"{table}, line {number}: {name!r} has a line already: keep one")
+        found[videos[name][0]] = row[1].strip()
+    return sorted(found.items(), key=lambda pair: (_natural(pair[1]), _natural(pair[0].stem)))
 
 
 def _is_video(path: Path) -> bool:
@@ -207,7 +217,7 @@ def _image(path: Path) -> NDArray[Any]:
         image = np.asarray(imread(path))
     except (OSError, ValueError, SyntaxError) as error:
         raise ValueError(f"{path} is no image ({error}): extract the frames again") from None
-    return _grey(image) if image.ndim == 3 else image
+    return _grey(image if image.ndim == 3 else image[..., None])
 
 
 def _movie(path: Path) -> NDArray[Any]:

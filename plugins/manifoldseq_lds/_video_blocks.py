@@ -100,7 +100,13 @@ def check_videos(X: Any, least: Sequence[int]) -> list[NDArray[Any]]:
         raise ValueError("X holds no videos: pass at least one (T, rows, columns) array")
     videos = []
     for i in range(len(X)):
-        video = np.asarray(X[i])
+        given = X[i]
+        if np.ma.is_masked(given):
+            raise ValueError(f"video {i} has masked values: fill them in or remove it")
+        try:
+            video = np.asarray(given)
+        except ValueError:
+            raise ValueError(f"video {i} has frames of different sizes: pass an array (T, rows, columns)") from None
         if video.ndim != 3 or video.dtype.kind not in "biuf":
             raise ValueError(
                 f"video {i} is an array of shape {video.shape} of {video.dtype}: pass grey levels, (T, rows, columns)"

@@ -267,3 +267,9 @@ def test_stochastic_pgd_lowers_the_common_problem(sign):
     start = problem.initializers["random"](problem, np.random.default_rng(0))
     assert result.fun < problem.objective.value(start) and problem.manifold.feasibility(result.x) < 1e-10
     assert result.fun < 0.8 * ms.minimize(problem, seed=0).fun
+
+
+@pytest.mark.parametrize("systems", [copies(3)[:0], [np.ones((9, 2))]])
+def test_the_common_problem_asks_for_systems(systems):
+    with pytest.raises(ValueError, match="systems are no Systems with at least one"):
+        solve_common_problem(systems)

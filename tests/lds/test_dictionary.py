@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from lds.sparse_problems import clustered, oscillations
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSDictionaryLearning, LDSSparseCoder, Systems, hierarchical_batch
@@ -113,7 +114,9 @@ def test_hierarchical_batches():
     assert len(set(rows.tolist())) == 80
     _, counts = np.unique(groups[rows], return_counts=True)
     assert counts.tolist() == [4] * 20
-    assert len(hierarchical_batch(np.array([0, 0, 1]), 20, 4, np.random.default_rng(0))) == 3
+    assert len(hierarchical_batch([0, 0, 1], 20, 4, np.random.default_rng(0))) == 3
+    with pytest.raises(ValueError, match="all are to be at least 1"):
+        hierarchical_batch([], 20, 4, np.random.default_rng(0))
 
 
 def test_hierarchical_sampler_in_fit(data):
@@ -174,6 +177,22 @@ def test_coder_with_a_learned_dictionary_gives_its_codes(data):
     errors = coder.reconstruction_errors(data)
     assert errors.shape == (24,) and errors.mean() == pytest.approx(model.history_["error"][-1], rel=1e-6)
     assert clone(coder).get_params()["alpha"] == 0.1
+
+
+def test_coder_says_when_every_code_is_zero(data):
+    coder = LDSSparseCoder("all", alpha=50.0).fit(data)
+    with pytest.warns(UserWarning, match="alpha=50 leaves every code at zero"):
+        assert not coder.transform(data).any()
+
+
+def test_mini_batches_keep_to_what_began(data):
+    with pytest.raises(ValueError, match="leaves every code at zero"):
+        learner(alpha=50.0).partial_fit(data)
+    model = learner().partial_fit(data)
+    with pytest.raises(ValueError, match="n_atoms=5 but the dictionary has 3 atoms"):
+        model.set_params(n_atoms=5).partial_fit(data)
+    with pytest.raises(NotFittedError):
+        learner().fit(data).set_params(method="grassmann").transform(data)
 
 
 @pytest.mark.parametrize("dictionary", ["random", "medoid", "k-means", "all"])

@@ -167,3 +167,12 @@ def test_indefinite_kernels_are_announced():
 
 def test_conventions_of_estimators():
     ms.testing.check_sequence_estimator(LDSKernelMatrix(n_states=2)).raise_for_failure()
+
+
+def test_a_refused_fit_of_a_kernel_matrix_leaves_the_last_one():
+    X = np.random.default_rng(0).standard_normal((4, 20, 3))
+    model = LDSKernelMatrix(n_states=2).fit(X)
+    expected = model.transform(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.where(np.arange(3) == 1, np.nan, X))
+    np.testing.assert_array_equal(model.transform(X), expected)

@@ -45,6 +45,8 @@ BAD = {
     "bounds": ({"bound": np.ones(2)}, X4, "bound=array([1., 1.]) is not valid"),
     "no kernel": ({"kernel": None}, X4, "kernel=None is not a kernel: pass a registered name"),
     "number for kernel": ({"kernel": 3}, X4, "kernel=3 is not a kernel"),
+    "kernel of histograms": ({"kernel": "chi2"}, X4, "the kernel 'chi2' is one of histograms, not of systems"),
+    "list of stabilizers": ({"stabilizer": ["SN"]}, X4, "stabilizer=['SN'] is not known"),
     "plain function": ({"kernel": np.dot}, X4, "is a function: wrap it with @ms.kernel(domain='lds')"),
     "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance of it"),
     "half a kernel": ({"kernel": SimpleNamespace(pack=1, cross=1)}, X4, "has no diag, weighted, manifold, constant_"),
@@ -71,3 +73,16 @@ def test_new_data_of_another_size_are_refused():
     fitted = LDSKMeans(2, n_states=3, random_state=0).fit(X4)
     with pytest.raises(ValueError, match="X has 5 channels but this LDSKMeans was fitted on 6"):
         fitted.predict(X4[:, :, :5])
+
+
+def test_centres_keep_their_number_between_batches():
+    model = LDSKMeans(2, n_states=2, n_init=1, random_state=0).partial_fit(X4)
+    with pytest.raises(ValueError, match="n_clusters=3 but there are 2 centres"):
+        model.set_params(n_clusters=3).partial_fit(X4)
+
+
+def test_nearest_takes_whole_numbers():
+    model = LDSKMeans(2, n_states=2, n_init=1, max_iter=2, random_state=0).fit(X4)
+    assert model.nearest(X4, np.int64(2)).shape == (2, 2)
+    with pytest.raises(ValueError, match="n=True is not valid"):
+        model.nearest(X4, True)

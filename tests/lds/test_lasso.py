@@ -70,3 +70,16 @@ def test_an_indefinite_matrix_is_repaired_with_a_warning():
         repaired = positive_semidefinite(np.diag([2.0, -1.0]))
     np.testing.assert_allclose(repaired, np.diag([2.0, 0.0]), atol=1e-12)
     assert positive_semidefinite(np.eye(2)) is not None
+
+
+@pytest.mark.parametrize(
+    ("gram", "cross", "alpha", "sentence"),
+    [
+        (np.eye(3), np.ones((2, 2)), 0.1, "gram and cross have shapes"),
+        (np.eye(2) * np.nan, np.ones((2, 2)), 0.1, "not finite"),
+        (np.eye(2), np.ones((2, 2)), -1.0, "alpha=-1.0 is not valid"),
+    ],
+)
+def test_codes_are_refused_for_what_is_no_problem(gram, cross, alpha, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        sparse_codes(gram, cross, alpha)

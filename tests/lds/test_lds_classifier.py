@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from lds.sparse_problems import clustered, oscillations
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -95,7 +96,10 @@ def test_inside_grid_search_and_pipelines():
 @pytest.mark.parametrize(
     ("params", "labels", "sentence"),
     [
-        ({}, np.zeros(24), "one class"),
+        ({}, np.zeros(24), "the one class 0.0:"),
+        ({}, np.array(["a"] * 12 + [1] * 12, dtype=object), "y mixes classes"),
+        ({"method": "residual", "alpha": 9.0}, np.arange(24) % 2, "leaves every code at zero"),
+        ({"method": "ridge", "alpha": 9.0}, np.arange(24) % 2, "leaves every code at zero"),
         ({}, np.zeros(3), "24 sequences"),
         ({}, None, "y is None"),
         ({"method": "forest"}, np.arange(24) % 2, "method='forest'"),
@@ -105,6 +109,19 @@ def test_inside_grid_search_and_pipelines():
 def test_refusals(data, params, labels, sentence):
     with pytest.raises(ValueError, match=sentence):
         LDSClassifier(**params).fit(data[0], labels)
+
+
+@pytest.mark.parametrize("method", ["svm", "ridge", "residual"])
+def test_constant_sequences_without_a_kernel_value_are_refused(method):
+    model = LDSClassifier(method, n_states=2, kernel="binet-cauchy")
+    with pytest.raises(ValueError, match="the kernel is 0 between all"):
+        model.fit([np.ones((20, 4))] * 4, [0, 0, 1, 1])
+
+
+def test_a_machine_that_was_not_learned_is_not_asked(data):
+    train, test, y, _ = data
+    with pytest.raises(NotFittedError):
+        LDSClassifier("nearest").fit(train, y).set_params(method="svm").predict(test)
 
 
 @needs_aeon

@@ -55,6 +55,8 @@ def test_neighbours_are_refused_where_there_are_none():
     assert neighbors.kneighbors(generated(N=1))[1].shape == (1, 5)
     with pytest.raises(ValueError, match="n_neighbors=0 is not valid"):
         LDSNeighbors(0).fit(generated())
+    with pytest.raises(ValueError, match="X holds no systems"):
+        LDSNeighbors().fit(generated()[:0])
     with pytest.raises(ValueError, match="X has systems with 6 outputs"):
         neighbors.kneighbors(generated(m=6))
 
@@ -85,10 +87,14 @@ def test_spectral_clustering_refuses():
     for params, sentence in (
         ({"n_clusters": 31}, "X has 30 sequences for n_clusters=31"),
         ({"sharpness": 0}, "sharpness=0"),
+        ({"sharpness": np.inf}, "sharpness=inf"),
         ({"n_clusters": 0}, "n_clusters=0"),
     ):
         with pytest.raises(ValueError, match=sentence):
             LDSSpectralClustering(**params).fit(generated())
+    X = [*oscillations(N=4), np.ones((60, 4))]
+    with pytest.raises(ValueError, match=r"system 4 has k\(x, x\) = 0 under 'binet-cauchy'"):
+        LDSSpectralClustering(2, n_states=2, kernel="binet-cauchy").fit(X)
     assert sorted(LDSSpectralClustering(5, random_state=0).fit(generated(N=5)).labels_) == list(range(5))
 
 
@@ -145,6 +151,8 @@ def test_the_rule_prefers_more_clusters_within_one_error():
         ({}, {}, "the grid is empty"),
         ({"n_cluster": [2]}, {}, "no such parameter"),
         ({"n_clusters": 3}, {}, "pass a list of values"),
+        ([2, 3], {}, "the grid is of type list"),
+        ({"n_clusters": ["two"]}, {}, "the grid has n_clusters='two'"),
         ({"n_clusters": [16]}, {}, "too few for n_clusters=16"),
         ({"n_clusters": [2]}, {"n_splits": 1}, "n_splits=1"),
     ],

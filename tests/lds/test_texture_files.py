@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.image import imsave
+from PIL import Image
 from scipy.io import savemat
 
 from manifoldseq_lds import VideoFiles, read_textures
@@ -46,6 +47,33 @@ def test_dyntex(tmp_path, videos):
     found = read_textures(tmp_path, "dyntex")
     assert found.names == ("6ame100", "54ab110") and found.labels.tolist() == ["grass", "sea"]
     np.testing.assert_allclose(found[1], np.round(videos[0] * 255) / 255, atol=1e-6)
+
+
+def test_a_table_names_one_video_per_line(tmp_path, videos):
+    """Also one that a spreadsheet wrote, with a byte order mark."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "1.npy", videos[0])
+    np.save(tmp_path / "2.npy", videos[1])
+    table = tmp_path / "labels.csv"
+    table.write_text("2,sea\n", encoding="utf-8-sig")
+    assert read_textures(tmp_path, "dyntex").names == ("2",)
+    for text, sentence in (
+        (b"2,sea\n1,sea\n", "line 2: '1' is both"),
+        (b"2,sea\n2,fire\n", "line 2: '2' has a line already"),
+        (b"2,s\xe9a\n", "no UTF-8 text"),
+    ):
+        table.write_bytes(text)
+        with pytest.raises(ValueError, match=sentence):
+            read_textures(tmp_path, "dyntex")
+
+
+def test_grey_and_coloured_frames_have_one_scale(tmp_path):
+    folder = tmp_path / "fire" / "1"
+    folder.mkdir(parents=True)
+    Image.fromarray(np.full((8, 8), 102, dtype=np.uint8)).save(folder / "1.bmp")
+    Image.fromarray(np.full((8, 8, 3), 102, dtype=np.uint8)).save(folder / "2.bmp")
+    np.testing.assert_allclose(read_textures(tmp_path)[0], 0.4, atol=1e-6)
 
 
 def test_bad_folders_get_one_sentence(tmp_path, videos):
