@@ -1,11 +1,14 @@
 """Counts, sums and scatter of classes of frames in one pass, block by block, in float64."""
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 from scipy.sparse import csc_array
 
 Array = NDArray[np.float64]
@@ -14,6 +17,8 @@ Codes = NDArray[np.int64]
 _BLOCK = 1 << 20
 """Numbers in a block of rows: 8 MiB in float64."""
 _ROWS = (16, 8192)
+_WIDE = 512
+"""Frames of so many numbers are summed one by one by BLAS: twice as fast as the sparse product for narrower ones."""
 _FAR = 4.0
 """Frames are shifted before they are summed if their mean square is beyond so many times their variance."""
 
@@ -118,12 +123,16 @@ class Moments:
         few = len(self.counts) <= len(codes)
         present, place = (slice(None), codes) if few else np.unique(codes, return_inverse=True)
         n_present = len(self.counts[present])
-        indicator = csc_array(
-            (np.full(len(place), float(times)), place.astype(np.int32), np.arange(len(place) + 1, dtype=np.int32)),
-            shape=(n_present, len(place)),
-        )
-        self.sums[present] += indicator @ block
         self.counts[present] += times * np.bincount(place, minlength=n_present)
+        if block.shape[1] >= _WIDE:
+            sums = list(self.sums) if few else self.sums
+            deque(map(partial(daxpy, a=times), block, map(sums.__getitem__, codes.tolist())), maxlen=0)
+        else:
+            indicator = csc_array(
+                (np.full(len(place), float(times)), place.astype(np.int32), np.arange(len(place) + 1, dtype=np.int32)),
+                shape=(n_present, len(place)),
+            )
+            self.sums[present] += indicator @ block
 
     def copy(self) -> Self:
         """Return moments that can change without these."""

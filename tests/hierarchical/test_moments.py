@@ -12,8 +12,9 @@ from manifoldseq_hierarchical._moments import Moments, row_blocks
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int16, np.uint8, bool])
 @pytest.mark.parametrize("offset", [0, 90])
-def test_against_loops(dtype, offset):
-    X, y = frames(500, 7, 4, spread=6.0)
+@pytest.mark.parametrize("d", [7, 520])
+def test_against_loops(dtype, offset, d):
+    X, y = frames(500, d, 4, spread=6.0)
     X = (X + offset).astype(dtype)
     moments, exact = Moments.of(X, y), X.astype(np.longdouble)
     mu = means(exact, y)
@@ -21,8 +22,18 @@ def test_against_loops(dtype, offset):
     np.testing.assert_array_equal(moments.counts, np.bincount(y))
     within = float(sum(np.sum((x - mu[k]) ** 2) for x, k in zip(exact, y, strict=True)))
     assert moments.within == pytest.approx(within, rel=1e-12)
-    for origin in (moments.mean, np.zeros(7), np.full(7, 3.0)):
+    for origin in (moments.mean, np.zeros(d), np.full(d, 3.0)):
         assert moments.scatter(origin) == pytest.approx(float(np.sum((exact - origin) ** 2)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("d", "h"), [(7, 4), (520, 4), (520, 900)])  # 900 classes: more than frames
+def test_frames_that_move_are_as_if_they_had_come_there(d, h):
+    rng = np.random.default_rng(0)
+    X, old, new = rng.standard_normal((300, d)), rng.integers(0, h, 300), rng.integers(0, h, 300)
+    moments, there = Moments.of(X, old, h), Moments.of(X, new, h)
+    moments.move(X, old, new)
+    np.testing.assert_allclose(moments.sums, there.sums, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(moments.counts, there.counts)
 
 
 def test_a_large_common_offset_costs_no_digits():
