@@ -86,8 +86,8 @@ def run(report: Report) -> None:
     report.row("times faster, packing of the systems included on both sides", np.median(ratio))
     report.row("GFLOP/s of a float64 matrix product in this run", np.median(rate) / 1e9)
     limit, share = np.median(outputs / rate / ours), np.median((outputs + doublings) / rate / ours)
-    report.row("share of the GEMM limit (time of C1'C2 at that rate / time)", limit)
-    report.row("share of that rate (operations of C1'C2 and the doublings)", share)
+    report.row("share of the GEMM limit (time of C1'C2 at that rate / time)", limit, least=0.25)
+    report.row("share of that rate (operations of C1'C2 and the doublings)", share, least=0.5)
     bare = (seconds["bare product"] + seconds["bare doublings"]) / (N * J)
     what = "share of the joint limit (one product C1'C2 and bare products of the doublings, timed alone)"
     report.row(what, np.median(bare / ours), least=0.5)
