@@ -11,6 +11,9 @@ import manifoldseq as ms
 from ._closed_form import encode, leading_directions, nearest, weighted_centroids
 from ._moments import Array, Codes, Moments
 
+_UNPACKED = 1_000_000
+"""Multiply-adds of a product up to which OpenBLAS does not copy its factors first; K columns are few to copy for."""
+
 State = dict[str, Any]
 """``x``: V' (m, d) and centroids (h, d); ``labels`` (N,), ``counts``, ``sums``, ``singular_values``, ``start``."""
 
@@ -116,12 +119,15 @@ class Alternation:
             factors = [V, -2 * codes.T]
         offsets = np.square(codes).sum(axis=1) - (self.origin - self.empty.shift) @ directions
         labels = np.empty(len(self.X), np.int64)
+        factors = [np.ascontiguousarray(factor) for factor in factors]
+        step = _UNPACKED // (d * K) if d * K < _UNPACKED // 16 else len(self.X)
         for rows, block in self.empty.blocks(self.X):
-            scores = block
-            for factor in factors:
-                scores = scores @ factor
-            scores += offsets
-            labels[rows] = scores.argmin(axis=1)
+            for first in range(0, len(block), step):
+                scores = block[first : first + step]
+                for factor in factors:
+                    scores = scores @ factor
+                scores += offsets
+                scores.argmin(axis=1, out=labels[rows][first : first + step])
         return labels
 
     def _repaired(self, labels: Codes, counts: NDArray[np.int64], V: Array, centroids: Array) -> Codes:
