@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from itertools import repeat
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
@@ -85,12 +86,13 @@ class Moments:
         new = self.copy()
         n_classes = max(int(codes.max(initial=-1)) + 1, len(self.counts))
         new.spread(np.arange(len(self.counts)), n_classes)
-        for rows, block in self.blocks(X):
-            with np.errstate(all="ignore"):
-                new.energy += float(block.ravel() @ block.ravel())
+        with np.errstate(all="ignore"):
+            for rows, block in self.blocks(X):
+                flat = block.ravel()
+                new.energy += float(flat @ flat)
                 new._add_block(block, codes[rows])
-            if not np.isfinite(new.energy):
-                raise ValueError(not_finite(X[rows], rows.start))
+                if not isfinite(new.energy):
+                    raise ValueError(not_finite(X[rows], rows.start))
         if new.energy < np.finfo(np.float64).tiny and any(block.any() for _, block in new.blocks(X)):
             raise ValueError("the squares of the frames vanish in float64: scale X up")
         if np.issubdtype(X.dtype, np.floating):
@@ -126,7 +128,8 @@ class Moments:
         self.counts[present] += times * np.bincount(place, minlength=n_present)
         if block.shape[1] >= _WIDE:
             sums = list(self.sums) if few else self.sums
-            deque(map(partial(daxpy, a=times), block, map(sums.__getitem__, codes.tolist())), maxlen=0)
+            rows = map(sums.__getitem__, codes.tolist())
+            deque(map(daxpy, block, rows, repeat(block.shape[1]), repeat(times)), maxlen=0)  # by name is half as fast
         else:
             indicator = csc_array(
                 (np.full(len(place), float(times)), place.astype(np.int32), np.arange(len(place) + 1, dtype=np.int32)),
