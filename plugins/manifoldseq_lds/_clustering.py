@@ -75,7 +75,8 @@ class Clustering:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
                 rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
             centres = self._points(rows)
-        return self._assigned(centres, {"start": number, "inner": self.inner_iter, "labels": None, "tried": 0}, labels)
+        state = {"start": number, "x": centres, "labels": labels, "inner": self.inner_iter, "tried": 0}
+        return self._assigned(centres, state) if labels is None else (state, self._of_members(centres, labels))
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state after one epoch: every centre updated, every system assigned."""
@@ -89,16 +90,22 @@ class Clustering:
         updated = map_ordered(update, range(self.n_clusters))
         centres = tuple(np.stack([point[i] for point, _ in updated]) for i in range(len(old)))
         spent = sum(calls * len(rows) for (_, calls), rows in zip(updated, members, strict=True)) / len(self.systems)
-        return self._assigned(centres, state, None, spent)
+        return self._assigned(centres, state, spent)
 
-    def _assigned(
-        self, centres: Point, state: State, labels: Labels | None, spent: float = 0.0
-    ) -> tuple[State, ms.Measures]:
-        """Return the state with these centres and labels, by default those of the nearest centres, and its measures."""
+    def _of_members(self, centres: Point, labels: Labels) -> ms.Measures:
+        """Return the measures of centres with given labels: no system is compared with other centres than its own."""
+        of_centres, values = self.kernel.pack(as_systems(centres)), np.empty(len(labels))
+        for k in range(self.n_clusters):
+            rows = np.flatnonzero(labels == k)
+            values[rows] = self.kernel.cross(of_centres[k : k + 1], self.packed[rows])[0]
+        squared = np.maximum(self.self_values + self.kernel.diag(of_centres)[labels] - 2 * values, 0.0)
+        return _measures(values, squared, len(labels))
+
+    def _assigned(self, centres: Point, state: State, spent: float = 0.0) -> tuple[State, ms.Measures]:
+        """Return the state with these centres and every system at the nearest, and its measures."""
         values, squared = self.distances(centres)
         everyone = np.arange(len(self.systems))
-        if labels is None:
-            centres, labels, values, squared = self._repaired(centres, squared.argmin(axis=0), values, squared)
+        centres, labels, values, squared = self._repaired(centres, squared.argmin(axis=0), values, squared)
         moved = len(everyone) if state["labels"] is None else int(np.count_nonzero(labels != state["labels"]))
         tried = state["tried"]
         if self.relocate and state["labels"] is not None and moved <= _SETTLED * len(everyone):
@@ -108,11 +115,7 @@ class Clustering:
         inner = state["inner"] * 2 if moved <= _SETTLED * len(everyone) else state["inner"]
         inner = min(inner, max(_MOST_INNER, self.inner_iter))
         state = {"start": state["start"], "x": centres, "labels": labels, "inner": inner, "tried": tried}
-        return state, ms.Measures(
-            fun=float(squared[labels, everyone].mean()),
-            evaluations=ms.Evaluations(spent, spent),
-            extra={"objective": float(values[labels, everyone].mean()), "moved": float(moved)},
-        )
+        return state, _measures(values[labels, everyone], squared[labels, everyone], moved, spent)
 
     def _repaired(
         self, centres: Point, labels: Labels, values: Array, squared: Array
@@ -198,6 +201,15 @@ def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) ->
 def as_systems(point: Point) -> Systems:
     """Return a stack of points of the canonical manifold as systems."""
     return Systems.trusted(dict(zip(("A", "C", "x1"), to_item(point), strict=False)))
+
+
+def _measures(values: Array, squared: Array, moved: int, spent: float = 0.0) -> ms.Measures:
+    """Return the measures of kernel values and squared distances of the systems to their centres."""
+    return ms.Measures(
+        fun=float(squared.mean()),
+        evaluations=ms.Evaluations(spent, spent),
+        extra={"objective": float(values.mean()), "moved": float(moved)},
+    )
 
 
 def _with_row(array: Array, k: int, row: Array) -> Array:
