@@ -14,7 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.execution import one_blas_thread
 
-from ._kernel_parts import arrays, canonical_gradient, check_packed, explanation, kept, transition, weights_of
+from ._kernel_parts import (
+    arrays,
+    canonical_gradient,
+    check_dtype,
+    check_packed,
+    explanation,
+    kept,
+    transition,
+    weights_of,
+)
 from ._output_normal import output_products, pairwise, powers_of
 from ._systems import Systems, item_rows, real_array
 
@@ -60,6 +69,8 @@ class BinetCauchyKernel:
     form : {"determinant", "trace"}
     decay : float
         The discount rate of (20), at least 0.
+    dtype : {"float64", "float32"}
+        Of the packed output matrices and the products of them; everything else is float64.
 
     Notes
     -----
@@ -80,6 +91,7 @@ class BinetCauchyKernel:
 
     form: str = "determinant"
     decay: float = 0.1
+    dtype: str = "float64"
     name: ClassVar[str] = "binet-cauchy"
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = False
@@ -91,6 +103,7 @@ class BinetCauchyKernel:
             raise ValueError(f"form={self.form!r} is not known: choose {' or '.join(map(repr, FORMS))}")
         if not isinstance(self.decay, Real) or not 0 <= float(self.decay) < np.inf:
             raise ValueError(f"decay={self.decay!r} is not valid: pass a number of at least 0")
+        check_dtype(self.dtype)
 
     def pack(self, items: Any) -> PackedStates:
         """Prepare systems with first states.
@@ -105,7 +118,7 @@ class BinetCauchyKernel:
         ValueError
             If first states are missing, systems differ in size, or one is unstable or not finite.
         """
-        return kept(items, (PackedStates, self.decay), lambda: self._packed(items))
+        return kept(items, (PackedStates, self.decay, self.dtype), lambda: self._packed(items))
 
     def _packed(self, items: Any) -> PackedStates:
         A, C = arrays(items)
@@ -114,7 +127,7 @@ class BinetCauchyKernel:
             raise explanation(A, C)
         with one_blas_thread():
             powers, norms = powers_of(self._root * A.swapaxes(-1, -2))
-        return PackedStates(np.ascontiguousarray(C.swapaxes(-1, -2)), powers, norms, x1)
+        return PackedStates(np.ascontiguousarray(C.swapaxes(-1, -2), self.dtype), powers, norms, x1)
 
     @property
     def _root(self) -> float:
@@ -161,8 +174,10 @@ class BinetCauchyKernel:
             values, dK = np.linalg.det(K), weights * cofactors(K) @ P.Ct.swapaxes(-1, -2)
             dM, gU = U.T @ dK, (dK @ M.swapaxes(-1, -2)).sum(axis=0)
         else:
-            values, dM, dT = _function(self.form, M, (P.Ct.reshape(N * n, m) @ U).reshape(N, n, n))
-            dM, gU = weights * dM, P.Ct.reshape(N * n, m).T @ (weights * dT).reshape(N * n, n)
+            Ct = P.Ct.reshape(N * n, m)
+            products = (Ct @ U.astype(Ct.dtype, copy=False)).astype(float, copy=False)
+            values, dM, dT = _function(self.form, M, products.reshape(N, n, n))
+            dM, gU = weights * dM, Ct.T @ (weights * dT).reshape(N * n, n).astype(Ct.dtype, copy=False)
         gA, _, R = ms.linalg.stein_adjoint(own, P.powers[0], M, dM)
         return float(beta @ values), self._root * gA.T, gU, np.einsum("iab,ib->a", R, P.x1)
 

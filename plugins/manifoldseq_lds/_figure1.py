@@ -15,9 +15,11 @@ import manifoldseq as ms
 from manifoldseq.execution import one_blas_thread
 
 from ._centres import AlignMean
+from ._figure2 import texture_systems
 from ._identification import LDSIdentifier
 from ._kmeans import LDSKMeans
 from ._systems import Systems
+from ._texture_files import LAYOUTS, read_textures
 from ._textures import dynamic_textures
 
 Row = dict[str, Any]
@@ -36,6 +38,7 @@ _FEWEST = 2.0
 def figure1(
     data: Path | str | None = None,
     *,
+    layout: str = "sequences",
     sets: Sequence[str] = tuple(SETS),
     clusters: Sequence[int] = (4, 8, 16, 32, 64, 128),
     rates: Sequence[float] = (0.1, 0.3, 1.0),
@@ -56,8 +59,10 @@ def figure1(
     Parameters
     ----------
     data : path-like, optional
-        A directory of labelled sequences in place of the data sets, such as LBP-TOP features of DynTex++; see
-        `manifoldseq.storage.read_directory`. They are identified with `n_states`, their means removed.
+        A directory in place of the data sets, identified with `n_states`, means removed.
+    layout : {"sequences", "dyntex++", "yupenn", "dyntex"}
+        Of `data`: labelled sequences, see `manifoldseq.storage.read_directory`, or videos, see `read_textures`, of
+        which LBP-TOP features are taken.
     sets : sequence of {"japanese-vowels", "basic-motions", "dynamic-textures"}
     clusters : sequence of int
         Numbers of clusters; those with fewer than two sequences per cluster are left out.
@@ -88,9 +93,11 @@ def figure1(
     ValueError
         For settings that are not valid, or results of other settings with `resume`.
     """
+    if layout not in (known := ("sequences", *LAYOUTS)):
+        raise ValueError(f"layout={layout!r} is not known: choose {', '.join(map(repr, known))}")
     _check(sets, clusters, rates, n_starts=n_starts, max_iter=max_iter, n_videos=n_videos, size=size)
     settings = {
-        "data": None if data is None else str(data),
+        "data": None if data is None else f"{layout} {data}",
         "rates": list(rates),
         "max_iter": max_iter,
         "n_videos": n_videos,
@@ -104,7 +111,7 @@ def figure1(
     names = list(sets) if data is None else [Path(data).name]
     with one_blas_thread():
         for name in names:
-            systems, classes = _systems(name, data, n_videos, size, n_states, seed)
+            systems, classes = _systems(name, data, layout, n_videos, size, n_states, seed)
             counts = [K for K in clusters if _FEWEST * K <= len(systems)]
             plan = [(K, start, method) for K in counts for start in range(n_starts) for method in methods]
             for K, start, method in tqdm(plan, desc=f"lds-fig1, {name}", unit="run", disable=None):
@@ -127,8 +134,11 @@ def _run(systems: Systems, classes: NDArray[np.int64], K: int, labels: Any, max_
 
 
 def _systems(
-    name: str, data: Any, n_videos: int, size: int, n_states: int, seed: int
+    name: str, data: Any, layout: str, n_videos: int, size: int, n_states: int, seed: int
 ) -> tuple[Systems, NDArray[np.int64]]:
+    if data is not None and layout != "sequences":
+        videos = read_textures(data, layout)
+        return texture_systems(videos, n_states), np.unique(videos.labels, return_inverse=True)[1]
     if data is not None:
         read, how = ms.storage.read_directory(data), {"n_states": n_states}
         if read.labels is None:

@@ -171,8 +171,13 @@ def load(name: str, data: Path | str | None, n_videos: int) -> Systems:
     if name == "basic-motions":
         return LDSIdentifier(5).fit_transform(basic_motions().sequences)
     videos = read_textures(str(data)) if name == "dyntex++" else dynamic_textures(n_videos)[0]
+    return texture_systems(videos)
+
+
+def texture_systems(videos: Any, n_states: int = 10) -> Systems:
+    """Return the systems of LBP-TOP features of videos, which are read one at a time."""
     sequences = [sequence for i in range(len(videos)) for sequence in LBPTOP().transform([videos[i]])]
-    return LDSIdentifier(10, scale=False).fit_transform(sequences)
+    return LDSIdentifier(n_states, scale=False).fit_transform(sequences)
 
 
 def _curve(

@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.execution import one_blas_thread
 
-from ._kernel_parts import arrays, canonical_gradient, check_packed, explanation, kept, transition, weights_of
+from ._kernel_parts import (
+    arrays,
+    canonical_gradient,
+    check_dtype,
+    check_packed,
+    explanation,
+    kept,
+    transition,
+    weights_of,
+)
 from ._output_normal import columns, output_products, pairwise
 
 Array = NDArray[np.float64]
@@ -49,6 +58,8 @@ class GrassmannKernel:
     Parameters
     ----------
     n_steps : int
+    dtype : {"float64", "float32"}
+        Of the packed output matrices and the products of them; everything else is float64.
 
     Examples
     --------
@@ -62,6 +73,7 @@ class GrassmannKernel:
     """
 
     n_steps: int = 3
+    dtype: str = "float64"
     name: ClassVar[str] = "grassmann"
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = True
@@ -72,6 +84,7 @@ class GrassmannKernel:
     def __post_init__(self) -> None:
         if not isinstance(self.n_steps, Integral) or isinstance(self.n_steps, bool) or self.n_steps < 1:
             raise ValueError(f"n_steps={self.n_steps!r} is not valid: pass a whole number of at least 1")
+        check_dtype(self.dtype)
 
     def pack(self, items: Any) -> PackedFrames:
         """Bring systems into coordinates where L steps of observation are orthonormal; raises as the projection kernel.
@@ -80,7 +93,7 @@ class GrassmannKernel:
         ----------
         items : Systems or sequence of tuples ``(A, C)``
         """
-        return kept(items, (PackedFrames, self.n_steps), lambda: self._packed(*arrays(items)))
+        return kept(items, (PackedFrames, self.n_steps, self.dtype), lambda: self._packed(*arrays(items)))
 
     def _packed(self, A: Array, C: Array) -> PackedFrames:
         with one_blas_thread():
@@ -93,7 +106,7 @@ class GrassmannKernel:
                 raise explanation(A, C) from error
             inverse = np.linalg.inv(T)
             Ct = inverse.swapaxes(-1, -2) @ C.swapaxes(-1, -2)
-            return PackedFrames(np.ascontiguousarray(Ct), T @ A @ inverse)
+            return PackedFrames(np.ascontiguousarray(Ct, self.dtype), T @ A @ inverse)
 
     def cross(self, P: PackedFrames, Q: PackedFrames) -> Array:
         """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)), in blocks of about half a MiB."""
@@ -123,13 +136,14 @@ class GrassmannKernel:
         with one_blas_thread():
             own = list(_horner(np.eye(n), A, A, self.n_steps))
             C = P.Ct.reshape(N * n, m)
-            partial = list(_horner((C @ U).reshape(N, n, n), P.A, A, self.n_steps))  # transposed product matrices
+            products = (C @ U.astype(C.dtype, copy=False)).astype(float, copy=False)
+            partial = list(_horner(products.reshape(N, n, n), P.A, A, self.n_steps))  # transposed product matrices
             G, inverse = partial[-1], np.linalg.inv(own[-1])
             H = b[:, None, None] * (G @ inverse)
             M = H.reshape(-1, n).T @ G.reshape(-1, n)
             gA, R = _pulled(2 * H, partial, P.A, A)
             more, _ = _pulled(-M @ inverse, own, A, A)
-            gU = C.T @ R.reshape(-1, n)
+            gU = C.T @ R.reshape(-1, n).astype(C.dtype, copy=False)
         return float(M.trace()), canonical_gradient(point, gA + 2 * more, gU)
 
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:

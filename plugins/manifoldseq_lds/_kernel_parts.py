@@ -62,6 +62,12 @@ def explanation(A: Array, C: Array) -> ValueError:
     return ValueError(f"system {int(np.argmin(smallest))} is not observable: its Gramian is singular")
 
 
+def check_dtype(dtype: object) -> None:
+    """Raise a sentence unless packed output matrices can have this dtype."""
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype={dtype!r} is not known: choose 'float64' or 'float32'")
+
+
 def check_packed(kind: type, P: Any, Q: Any) -> None:
     """Refuse what is not packed, and systems of two sizes; `kind` has the field Ct, (N, n, m)."""
     for one in (P, Q):

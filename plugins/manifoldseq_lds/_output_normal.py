@@ -15,7 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.execution import map_ordered, one_blas_thread
 
-from ._kernel_parts import arrays, canonical_gradient, check_packed, explanation, kept, transition, weights_of
+from ._kernel_parts import (
+    arrays,
+    canonical_gradient,
+    check_dtype,
+    check_packed,
+    explanation,
+    kept,
+    transition,
+    weights_of,
+)
 
 Array = NDArray[np.floating]
 
@@ -68,8 +77,7 @@ class OutputNormalKernel(ABC):
     self_value: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float64", "float32"):
-            raise ValueError(f"dtype={self.dtype!r} is not known: choose 'float64' or 'float32'")
+        check_dtype(self.dtype)
 
     @abstractmethod
     def values(self, X: Array, J: int, c: int) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.execution import one_blas_thread
 
-from ._kernel_parts import canonical_gradient, check_packed, kept, transition, weights_of
+from ._kernel_parts import canonical_gradient, check_dtype, check_packed, kept, transition, weights_of
 from ._output_normal import pairwise
 from ._systems import Systems, example
 
@@ -55,6 +55,8 @@ class SymmetricProjectionKernel:
     Parameters
     ----------
     part : {"symmetric", "skew", "both"}
+    dtype : {"float64", "float32"}
+        Of the packed output matrices and the products of them; everything else is float64.
 
     Notes
     -----
@@ -73,6 +75,7 @@ class SymmetricProjectionKernel:
     """
 
     part: str = "symmetric"
+    dtype: str = "float64"
     name: ClassVar[str] = "symmetric-projection"
     domain: ClassVar[str] = "lds"
     constant_diagonal: ClassVar[bool] = True
@@ -83,6 +86,7 @@ class SymmetricProjectionKernel:
     def __post_init__(self) -> None:
         if self.part not in PARTS:
             raise ValueError(f"part={self.part!r} is not known: choose {', '.join(map(repr, PARTS))}")
+        check_dtype(self.dtype)
 
     @property
     def _skew(self) -> tuple[bool, ...]:
@@ -105,7 +109,7 @@ class SymmetricProjectionKernel:
             items = Systems.from_items([item[:2] for item in items])
         elif not len(items):
             raise ValueError("no systems: pass at least one")
-        return kept(items, (PackedModes, self.part), lambda: self._packed(items))
+        return kept(items, (PackedModes, self.part, self.dtype), lambda: self._packed(items))
 
     def _packed(self, systems: Systems) -> PackedModes:
         modes = []
@@ -120,7 +124,8 @@ class SymmetricProjectionKernel:
                         f"{size[i]:.6g}, and it must be below 1; stabilize it, e.g. LDSIdentifier(stabilizer='SN')"
                     )
                 scaled = W * np.sqrt(1 - np.abs(a) ** 2)[:, None, :]
-                modes.append((np.ascontiguousarray(_h(scaled) @ systems.C.swapaxes(-1, -2)), a))
+                dtype = np.result_type(self.dtype, np.complex64) if skew else self.dtype
+                modes.append((np.ascontiguousarray(_h(scaled) @ systems.C.swapaxes(-1, -2), dtype), a))
         return PackedModes(tuple(modes))
 
     def cross(self, P: PackedModes, Q: PackedModes) -> Array:
@@ -170,6 +175,11 @@ def _h(X: Array) -> Array:
     return X.conj().swapaxes(-1, -2)
 
 
+def _double(X: Array) -> Array:
+    """Return X in double precision."""
+    return X.astype(np.result_type(X, float), copy=False)
+
+
 def _nothing(*ignored: Any) -> None:
     """Leave the room of `pairwise` alone: product matrices are given in closed form."""
 
@@ -178,7 +188,7 @@ def _mean_of_parts(P: PackedModes, Q: PackedModes, X: Array, W: Array) -> Array:
     J, c, n = len(P), len(Q), P.Ct.shape[1]
     total = np.zeros((J, c))
     for (left, a), (right, b) in zip(P.modes, Q.modes, strict=True):
-        G = left.reshape(J * n, -1) @ right.reshape(c * n, -1).conj().T
+        G = _double(left.reshape(J * n, -1) @ right.reshape(c * n, -1).conj().T)
         G /= 1 - np.multiply.outer(a.conj().ravel(), b.ravel())
         squares = G.real**2 + G.imag**2 if np.iscomplexobj(G) else G * G
         total += squares.reshape(J, n, c, n).sum(axis=(1, 3))
@@ -192,12 +202,14 @@ def _weighted(modes: tuple[Array, Array], U: Array, Ct: Array, b: Array, beta: A
         raise ValueError("the point is unstable in this part of A: move it with manifold.nearest(point)")
     gain = 1 - np.abs(a) ** 2
     D = 1 / (1 - b.conj()[:, :, None] * a)
-    G = (Ct.reshape(N * n, m) @ (U @ W)).reshape(N, n, n) * D  # conjugate transposes of the product matrices
+    G = (
+        _double(Ct.reshape(N * n, m) @ (U @ W).astype(Ct.dtype, copy=False)).reshape(N, n, n) * D
+    )  # conjugate transposes of the product matrices
     H = beta[:, None, None] * G * gain
     M = H.reshape(-1, n).conj().T @ G.reshape(-1, n)
     R = 2 * H * D.conj()
     gA = (G.conj() * b[:, :, None]).reshape(-1, n).T @ R.reshape(-1, n)
     R0 = -M * gain / (1 - np.multiply.outer(a, a.conj()))
     gA += 2 * (a / gain)[:, None] * R0
-    gU = Ct.reshape(N * n, m).conj().T @ (R.reshape(-1, n) @ _h(W))
+    gU = Ct.reshape(N * n, m).conj().T @ (R.reshape(-1, n) @ _h(W)).astype(Ct.dtype, copy=False)
     return float(M.trace().real), (W @ gA @ _h(W)).real, gU.real

@@ -78,9 +78,22 @@ def test_own_data(tmp_path):
     assert found["ours"] == 1
 
 
+def test_videos_in_the_layout_of_dyntex(tmp_path):
+    """Files as DynTex++ has them, one folder per class, of generated textures that features tell apart."""
+    videos, labels = dynamic_textures(24, size=16, frames=20)
+    for i in np.flatnonzero(labels < 2):
+        folder = tmp_path / "data" / f"class{labels[i]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / f"{i}.npy", videos[i])
+    settings = SMALL | {"clusters": [2]}
+    rows = figure1(tmp_path / "data", layout="dyntex++", **settings, n_states=3, folder=tmp_path / "out")
+    assert {row["model"]: row["ours"] for row in rows if row["metric"] == "purity"}["ours"] > 0.7
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
+        ({"data": "x", "layout": "folders"}, "layout='folders' is not known"),
         ({"sets": ["dyntex"]}, "sets="),
         ({"sets": "basic-motions"}, "sets="),
         ({"clusters": []}, "clusters="),
