@@ -70,7 +70,7 @@ def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None,
         write_durably(output, _npz(arrays) if output.suffix == ".npz" else _csv(arrays).encode())
     except OSError as error:
         raise BadInput(f"{output} cannot be written: {error.strerror}") from error
-    click.echo(f"{data}: {describe(loaded, None)}")
+    click.echo(f"{data}: {describe(loaded, None, record.input)}")
     click.echo(f"{output}: {', '.join(arrays)}")
 
 

@@ -38,8 +38,8 @@ def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
     return loaded
 
 
-def load_labels(path: Path, n_sequences: int) -> np.ndarray:
-    """Read one label per line, or a ``.npy`` array, and compare the number with that of the sequences."""
+def load_labels(path: Path, data: SequenceData, kind: str) -> np.ndarray:
+    """Read one label per line, or a ``.npy`` array: one for each sequence, or, of ``"samples"``, for each row."""
     try:
         labels = (
             np.load(path, allow_pickle=False)
@@ -48,8 +48,10 @@ def load_labels(path: Path, n_sequences: int) -> np.ndarray:
         )
     except (ValueError, OSError, EOFError) as error:
         raise BadInput(f"{path} holds no labels: {error}") from error
-    if labels.shape != (n_sequences,):
-        raise BadInput(f"{path} holds labels of shape {labels.shape} for {n_sequences} sequences: give one label each")
+    n, n_rows = len(data), sum(map(len, data.sequences))
+    if labels.shape != (n,) and not (kind == "samples" and labels.shape == (n_rows,)):
+        what = f"{n_rows} rows" if kind == "samples" else f"{n} sequences"
+        raise BadInput(f"{path} holds labels of shape {labels.shape} for {what}: give one label each")
     return labels
 
 
@@ -73,7 +75,9 @@ def as_input(
     rows = np.concatenate(data.sequences)
     if kind == "views":
         return np.split(rows, np.cumsum(views)[:-1], axis=1), None
-    return rows, None if labels is None else np.repeat(labels, [len(sequence) for sequence in data.sequences])
+    if labels is not None and len(labels) < len(rows):
+        labels = np.repeat(labels, [len(sequence) for sequence in data.sequences])
+    return rows, labels
 
 
 def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, ...]:
@@ -94,10 +98,12 @@ def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, .
     return sizes
 
 
-def describe(data: SequenceData, labels: np.ndarray | None) -> str:
-    """Return one line about the data."""
+def describe(data: SequenceData, labels: np.ndarray | None, kind: str = "sequences") -> str:
+    """Return one line about the data, as an estimator of this kind sees it."""
     lengths = [len(sequence) for sequence in data.sequences]
     classes = "" if labels is None else f", {len(np.unique(labels))} classes"
+    if kind in ("samples", "views"):
+        return f"{sum(lengths)} rows of {data.sequences[0].shape[1]} columns{classes}"
     spread = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
     return f"{len(lengths)} sequences of {spread} steps, {data.sequences[0].shape[1]} channels{classes}"
 

@@ -45,7 +45,11 @@ _CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}
 @set_option
 @config_option
 @read_option
-@click.option("--labels", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="One label per sequence.")
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="One label per sequence, or per row for an estimator of samples.",
+)
 @views_option
 @seed_option
 @output_option
@@ -100,7 +104,7 @@ def fit(
     read_options = {**given["read"], **parse_pairs(reading, "--read")}
     directory = choose_directory(output, default_name(estimator, data), resume)
     loaded = load_data(data, read_options)
-    truth = loaded.labels if labels is None else load_labels(labels, len(loaded))
+    truth = loaded.labels if labels is None else load_labels(labels, loaded, record.input)
     sizes = view_sizes(record.input, views, loaded)
     parameters = model.get_params(deep=False)
     settled = {name: value for name, value in parameters.items() if name not in _STOPPING}
@@ -112,7 +116,7 @@ def fit(
         "command": command_line(["fit", *_arguments(estimator, data, chosen, read_options, labels, views, used_seed)]),
         "estimator": estimator,
         "data": data,
-        "about": describe(loaded, truth),
+        "about": describe(loaded, truth, record.input),
         "seed": used_seed,
         "parameters": parameters,
         "fingerprint": mark,

@@ -62,7 +62,7 @@ def read_npz(path: FilePath) -> SequenceData:
         The array ``X`` (or ``sequences``) of shape (N, T, d), or of shape (sum of lengths, d) beside the array
         ``lengths``; or, without these two names, one (T, d) array per sequence in natural order of the names (``x2``
         before ``x10``). Beside them, all optional: ``y`` or ``labels`` (N,), ``sampling_rate``, ``channel_names`` (d,).
-        Further arrays beside ``X`` are left alone.
+        Further arrays beside ``X`` are left alone. A table ``X`` (N, d) with N > 1 labels is N sequences of one row.
 
     Returns
     -------
@@ -157,21 +157,23 @@ def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> 
     if len(found) > 1 and ("lengths" in keys or "X" in found):
         raise ReadError(f"{path} has the arrays {', '.join(found[:5])}: keep one as X, or leave out lengths and X")
     arrays = [numbers(load(key), f"{path}, array {key!r}") for key in found]
+    if "y" in keys and "labels" in keys:
+        raise ReadError(f"{path} has both y and labels: keep one")
+    label = next((key for key in ("y", "labels") if key in keys), None)
+    labels = None if label is None else as_labels(load(label), f"{path}, array {label!r}")
     if len(arrays) == 1 and "lengths" in keys:
         with naming(path):
             rows = arrays[0][:, None] if arrays[0].ndim == 1 else arrays[0]
             sequences = from_lengths(rows, load("lengths")).sequences
     elif len(arrays) == 1:
-        sequences = _sequences(path, arrays[0])
+        table = labels is not None and arrays[0].ndim == 2 and len(arrays[0]) == len(labels) > 1
+        sequences = _sequences(path, arrays[0][:, None, :] if table else arrays[0])
     else:
         sequences = [x[:, None] if x.ndim == 1 else x for x in arrays]
-    if "y" in keys and "labels" in keys:
-        raise ReadError(f"{path} has both y and labels: keep one")
-    label = next((key for key in ("y", "labels") if key in keys), None)
     return record(
         path,
         sequences,
-        None if label is None else as_labels(load(label), f"{path}, array {label!r}"),
+        labels,
         sampling_rate=_rate(path, load("sampling_rate")) if "sampling_rate" in keys else None,
         channel_names=_names(path, load("channel_names")) if "channel_names" in keys else None,
     )

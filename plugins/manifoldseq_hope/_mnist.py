@@ -1,14 +1,19 @@
 """The MNIST digits, from the four files of the database (idx format, gzipped)."""
 
 import gzip
+import os
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from manifoldseq.storage import SequenceData
 
 Images = NDArray[np.uint8]
 
@@ -19,6 +24,8 @@ FILES = {
     "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 }
 """The files, with their SHA-256."""
+
+MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
 SIDE = 28
 
@@ -40,12 +47,32 @@ class Digits:
     test_labels: NDArray[np.int64]
 
 
-def read_mnist(folder: Path | str, *, verify: bool = True) -> Digits:
+def mnist(folder: Path | str | None = None) -> SequenceData:
+    """Return the 60000 training images of MNIST, one row of 784 pixels from 0 to 1 each, and their digits.
+
+    Parameters
+    ----------
+    folder : path-like, optional
+        As in `read_mnist`, which says what is raised.
+    """
+    digits = read_mnist(folder)
+    return _samples(digits.train, digits.train_labels, "mnist")
+
+
+def mnist_test(folder: Path | str | None = None) -> SequenceData:
+    """Return the 10000 test images of MNIST, otherwise as `mnist`."""
+    digits = read_mnist(folder)
+    return _samples(digits.test, digits.test_labels, "mnist-test")
+
+
+def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digits:
     """Read the four files of MNIST.
 
     Parameters
     ----------
-    folder : path-like
+    folder : path-like, optional
+        With the four files; by default the one that the environment variable ``MANIFOLDSEQ_MNIST`` names, else the
+        files are fetched once (12 MB) with pooch.
     verify : bool
         Whether files must be those of the database, byte for byte; without, any idx files of these names are read.
 
@@ -57,12 +84,17 @@ def read_mnist(folder: Path | str, *, verify: bool = True) -> Digits:
     ------
     ValueError
         If a file is missing, truncated, exchanged with another or not the one of the database; the sentence names it.
+    ImportError
+        If the files are to be fetched and pooch is not installed.
+    OSError
+        If they cannot be fetched.
     """
+    place = Path(folder or os.environ.get("MANIFOLDSEQ_MNIST") or fetched())
     parts = []
     for part in ("train", "t10k"):
         images, labels = f"{part}-images-idx3-ubyte.gz", f"{part}-labels-idx1-ubyte.gz"
-        X = _read(Path(folder) / images, 3, verify)
-        y = _read(Path(folder) / labels, 1, verify)
+        X = _read(place / images, 3, verify)
+        y = _read(place / labels, 1, verify)
         if len(X) != len(y):
             raise ValueError(
                 f"{images} holds {len(X)} images, {labels} {len(y)} labels: the files do not belong together"
@@ -71,19 +103,50 @@ def read_mnist(folder: Path | str, *, verify: bool = True) -> Digits:
     return Digits(*parts)
 
 
+def fetched(mirrors: Sequence[str] = MIRRORS, cache: Any = None) -> Path:
+    """Return the folder with the four files, fetched on first use and compared with their SHA-256."""
+    try:
+        import pooch
+    except ImportError as error:
+        raise ImportError(
+            "fetching MNIST needs pooch: pip install 'manifoldseq[datasets]', or let MANIFOLDSEQ_MNIST name the folder "
+            "with its four .gz files"
+        ) from error
+    folder = Path(cache or pooch.os_cache("manifoldseq")) / "mnist"
+    for name, digest in FILES.items():
+        trouble: Exception | None = None
+        for mirror in mirrors:
+            try:
+                pooch.retrieve(mirror + name, known_hash=f"sha256:{digest}", fname=name, path=folder, progressbar=False)
+                break
+            except (OSError, ValueError) as error:  # no network; another file than that of the database
+                trouble = error
+        else:
+            raise OSError(
+                f"{name} could not be fetched from {' or '.join(mirrors)} ({type(trouble).__name__}): let "
+                "MANIFOLDSEQ_MNIST name the folder with the four .gz files of MNIST"
+            ) from trouble
+    return folder
+
+
+def _samples(X: Images, labels: NDArray[np.int64], name: str) -> SequenceData:
+    rows = X / 255.0
+    return SequenceData(list(rows[:, None, :]), labels, name=name)
+
+
 def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
     """Return the array of one gzipped idx file."""
     try:
         packed = path.read_bytes()
     except OSError as error:
         raise ValueError(
-            f"{path} cannot be read ({error.strerror}): pass the folder with the four .gz files of MNIST as --data"
+            f"{path} cannot be read ({error.strerror}): name the folder with the four .gz files of MNIST, by --data or "
+            "MANIFOLDSEQ_MNIST"
         ) from error
     found = sha256(packed).hexdigest()
-    if verify and found != FILES[path.name]:
-        other = next((name for name, digest in FILES.items() if digest == found), None)
-        what = f"holds the bytes of {other}" if other else "is damaged, or another file (SHA-256 differs)"
-        raise ValueError(f"{path} {what}: fetch it again from the MNIST database")
+    whose = next((name for name, digest in FILES.items() if digest == found), path.name)
+    if verify and whose != path.name:
+        raise ValueError(f"{path} holds the bytes of {whose}: were the two exchanged? Fetch them again")
     try:
         raw = gzip.decompress(packed)
     except (OSError, EOFError, zlib.error) as error:
@@ -95,4 +158,6 @@ def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
     values = np.frombuffer(raw, np.uint8, offset=4 + 4 * n_axes)
     if values.size != np.prod(shape, dtype=np.int64):
         raise ValueError(f"{path} says {shape} and holds {values.size} bytes: it is truncated, fetch it again")
+    if verify and found != FILES[path.name]:
+        raise ValueError(f"{path} is damaged, or another file (SHA-256 differs): fetch it again")
     return values.reshape(shape)

@@ -114,7 +114,7 @@ def table2(
     -------
     list of dict
     """
-    digits = _digits(data)
+    digits = read_mnist(data)
     nets = [("baseline", (k,), f"784-{k}-10", TABLE2["baseline"].get(k)) for k in _many("K", K)]
     for m in _many("M", M):
         for k in _many("K", K):
@@ -158,7 +158,7 @@ def figures4_5(
     list of dict
         The paper shows curves and images without figures to compare with.
     """
-    digits = _digits(data)
+    digits = read_mnist(data)
     for kind in models:
         check_choice("models", kind, ("hope", "penalty", "linear"))
     check_whole("epochs", epochs)
@@ -206,7 +206,7 @@ def table3(
     data, K, M, seeds, epochs, models, orthogonality, folder, resume
         As in `table2`.
     """
-    digits = _digits(data)
+    digits = read_mnist(data)
     nets = [("baseline", (k,), f"784-{k}-10", TABLE3["baseline"].get(k)) for k in _many("K", K)]
     for m in _many("M", M):
         for k in _many("K", K):
@@ -242,7 +242,7 @@ def table4(
         Epochs with dropout; the paper runs 500.
     columns : sequence of {"without", "with"}
     """
-    digits = _digits(data)
+    digits = read_mnist(data)
     _check(models, seeds, epochs, orthogonality)
     check_whole("dropout_epochs", dropout_epochs)
     for column in columns:
@@ -348,12 +348,6 @@ def _trained(
     if network.status_ is ms.Status.INTERRUPTED:
         raise KeyboardInterrupt
     return network, 100 * float(np.mean(network.predict(T) != digits.test_labels))
-
-
-def _digits(data: Path | str | None) -> Digits:
-    if data is None:
-        raise ValueError("there are no digits: pass the folder with the four .gz files of MNIST, as --data")
-    return read_mnist(data)
 
 
 def _many(name: str, value: Any) -> tuple[int, ...]:

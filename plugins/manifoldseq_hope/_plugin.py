@@ -80,6 +80,18 @@ def manifoldseq_solvers() -> Iterator[hooks.Solver]:
 
 
 @ms.hookimpl
+def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+    """The digits of the experiments; fetched on first use."""
+    for name, loader, what in (("mnist", "mnist", "60000 training"), ("mnist-test", "mnist_test", "10000 test")):
+        yield hooks.Dataset(
+            name,
+            loader=f"manifoldseq_hope._mnist:{loader}",
+            licence="CC BY-SA 3.0 (LeCun, Cortes, Burges)",
+            summary=f"The {what} images of MNIST, 28 × 28 pixels from 0 to 1, and their digits",
+        )
+
+
+@ms.hookimpl
 def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
     """Tables and figures of the paper."""
     for name, run, summary in (

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.examples import two_levels
+from sklearn.neighbors import NearestCentroid
 
 import manifoldseq as ms
+from manifoldseq import hooks
 from manifoldseq.cli._run import to_config
 from manifoldseq.cli._settings import read_config
 from manifoldseq.cli._toml import toml
@@ -59,6 +61,40 @@ def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--labels", tmp_path / "labels.npy", "-o", tmp_path / "other")
     assert status == 2 and "shape (3,) for 20 sequences" in err
     assert not (tmp_path / "other").exists()
+
+
+def test_samples_take_one_label_per_row(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ms.register(hooks.Estimator("centroid", NearestCentroid, input="samples", summary="Nearest centroid"))
+    X = np.concatenate([np.zeros((6, 2)), np.ones((4, 2))])
+    X += 0.1 * np.random.default_rng(0).standard_normal((10, 2))
+    y = np.array(["low"] * 6 + ["high"] * 4)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    (tmp_path / "y.txt").write_text("\n".join(y))
+    np.savez(tmp_path / "Xy.npz", X=X, y=y)
+    labelled = {"npy": ("X.npy", "--labels", "y.npy"), "text": ("X.npy", "--labels", "y.txt"), "npz": ("Xy.npz",)}
+    monkeypatch.chdir(tmp_path)
+    for name, arguments in labelled.items():
+        _, out, err = run("fit", "centroid", *arguments, "-o", name)
+        assert not err and "10 rows of 2 columns, 2 classes" in out
+        np.testing.assert_allclose(ms.load(tmp_path / name).centroids_, [X[6:].mean(axis=0), X[:6].mean(axis=0)])
+    np.save(tmp_path / "short.npy", y[:9])
+    status, _, err = run(
+        "fit", "centroid", tmp_path / "X.npy", "--labels", tmp_path / "short.npy", "-o", tmp_path / "no"
+    )
+    assert status == 2 and "shape (9,) for 10 rows: give one label each" in err
+    status, _, err = run("fit", "sign", "X.npy", "--labels", "y.npy", "-o", "no")
+    assert status == 2 and "shape (10,) for 1 sequences" in err  # for sequences the file is one
+
+
+def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -> None:
+    ms.register(hooks.Estimator("centroid", NearestCentroid, input="samples", summary="Nearest centroid"))
+    assert run("fit", "centroid", "two-levels", "-o", tmp_path / "run")[0] == 0
+    data = two_levels()
+    assert data.labels is not None
+    rows, labels = np.concatenate(data.sequences), np.repeat(data.labels, 8)
+    expected = [rows[labels == name].mean(axis=0) for name in ("down", "up")]
+    np.testing.assert_allclose(ms.load(tmp_path / "run").centroids_, expected)
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,9 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_data_must_be_named() -> None:
-    with pytest.raises(ValueError, match="--data"):
-        tables.table2()
+def test_without_a_folder_the_database_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_mnist is not tables.read_mnist
+    monkeypatch.setattr(tables, "read_mnist", read_mnist)
+    monkeypatch.setenv("MANIFOLDSEQ_MNIST", "nowhere")
+    with pytest.raises(ValueError, match=r"nowhere.*--data or MANIFOLDSEQ_MNIST"):
+        tables.table2()

@@ -63,6 +63,15 @@ def test_npz_layouts(write, compressed):
         assert_sequences(read_npz(write(npz_bytes(compressed, **arrays))), expected)
 
 
+def test_npz_of_a_table_with_a_label_per_row(write):
+    rows = np.arange(12.0).reshape(4, 3)
+    data = read_npz(write(npz_bytes(X=rows, y=[3, 1, 3, 2])))
+    assert_sequences(data, rows[:, None, :])
+    assert data.labels is not None and data.labels.tolist() == [3, 1, 3, 2]
+    assert_sequences(read_npz(write(npz_bytes(X=rows, y=["walk"]))), [rows])  # one sequence with its label
+    assert_sequences(read_npz(write(npz_bytes(X=rows, y=[1, 2], lengths=[3, 1]))), [rows[:3], rows[3:]])
+
+
 def test_npz_with_what_is_known(write):
     content = npz_bytes(X=BLOCK, y=LABELS, sampling_rate=50, channel_names=["left", "right"])
     data = read_npz(write(content))
