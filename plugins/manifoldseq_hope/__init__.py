@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._noise import residual_energy
     from ._penalty import correlations, penalty, penalty_gradient
     from ._penalty_sgd import PenaltySGD
+    from ._plots import plot_filters
     from ._schedule import Exponential, Ramp
     from ._spherical_kmeans import SphericalKMeans
     from ._stack import HOPEStack
@@ -49,6 +50,7 @@ _HOMES = {
     "log_normalizer": "_bessel",
     "penalty": "_penalty",
     "penalty_gradient": "_penalty",
+    "plot_filters": "_plots",
     "residual_energy": "_noise",
     "uniform": "_start",
     "uniform_expansion": "_bessel",
@@ -78,6 +80,7 @@ __all__ = [
     "log_normalizer",
     "penalty",
     "penalty_gradient",
+    "plot_filters",
     "residual_energy",
     "uniform",
     "uniform_expansion",

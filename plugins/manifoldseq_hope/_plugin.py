@@ -34,36 +34,42 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         "hope",
         factory="manifoldseq_hope._hope:HOPE",
         input="samples",
+        plots=("hope-filters", "hope-concentrations"),
         summary="Orthonormal projection and mixture learnt together, by maximum likelihood: features without labels",
     )
     yield hooks.Estimator(
         "vmf-mixture",
         factory="manifoldseq_hope._mixtures:VonMisesFisherMixture",
         input="samples",
+        plots=("hope-filters", "hope-concentrations"),
         summary="Mixture of von Mises-Fisher distributions of the directions of rows, by EM",
     )
     yield hooks.Estimator(
         "spherical-kmeans",
         factory="manifoldseq_hope._spherical_kmeans:SphericalKMeans",
         input="samples",
+        plots=("hope-filters",),
         summary="k-means of directions by the cosine",
     )
     yield hooks.Estimator(
         "pca-movmf",
         factory="manifoldseq_hope._mixtures:PCAMovMF",
         input="samples",
+        plots=("hope-filters", "hope-concentrations"),
         summary="Principal axes, then a mixture of von Mises-Fisher distributions",
     )
     yield hooks.Estimator(
         "hope-stack",
         factory="manifoldseq_hope._stack:HOPEStack",
         input="samples",
+        plots=("hope-filters",),
         summary="Layers of HOPE learnt one on another without labels, with a softmax or support vector head on top",
     )
     yield hooks.Estimator(
         "hope-network",
         factory="manifoldseq_hope._network:HOPENetworkClassifier",
         input="samples",
+        plots=("hope-filters", "hope-correlations"),
         summary="Network of rectified layers behind orthonormal projections, trained with labels (needs torch)",
     )
 
@@ -77,6 +83,25 @@ def manifoldseq_solvers() -> Iterator[hooks.Solver]:
         needs=("value_and_gradient", "terms"),
         summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
     )
+
+
+@ms.hookimpl
+def manifoldseq_plots() -> Iterator[hooks.Plot]:
+    """Figures of the reports of the estimators above."""
+    for name, summary in (
+        ("filters", "What components or units look for in square images, each on its own scale of gray"),
+        (
+            "concentrations",
+            "How many components are how sharp; many at an end are at a bound",
+        ),
+        ("correlations", "Sum of the absolute cosines between the rows of each projection, by epoch"),
+    ):
+        yield hooks.Plot(
+            f"hope-{name}",
+            accepts=f"manifoldseq_hope._plots:accepts_{name}",
+            draw=f"manifoldseq_hope._plots:draw_{name}",
+            summary=summary,
+        )
 
 
 @ms.hookimpl

@@ -1,0 +1,122 @@
+"""Figures of fitted models: filters, concentrations, correlations of the rows of projections."""
+
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from manifoldseq.report import line_style, prepared_axes
+
+from ._family import Array
+from ._network import HOPENetworkClassifier
+from ._projected import ProjectedMixture
+from ._spherical_kmeans import SphericalKMeans
+from ._stack import HOPEStack
+
+_TILES = 64
+
+
+def plot_filters(model: Any, ax: Any = None) -> Any:
+    """Draw what the components or units of a model look for in square images, each on its own scale of gray.
+
+    Parameters
+    ----------
+    model : fitted HOPE, PCAMovMF, VonMisesFisherMixture, SphericalKMeans, HOPEStack or HOPENetworkClassifier
+        Of images of side s, D = s^2. Drawn are the centres of its components as images, of a network the weights of
+        the first layer, merged; of more than 64 those of the largest weight (of a network, length).
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If the rows of the model are no square images.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from manifoldseq_hope import SphericalKMeans, plot_filters
+    >>> model = SphericalKMeans(9, random_state=0).fit(load_digits().data[:200])
+    >>> plot_filters(model).images[0].get_array().shape
+    (26, 26)
+    """
+    filters, weights = _filters(model)
+    side = isqrt(filters.shape[1])
+    if side**2 != filters.shape[1]:
+        raise ValueError(f"{type(model).__name__} was fitted to rows of {filters.shape[1]} columns: no square images")
+    order = np.argsort(-weights, kind="stable")[:_TILES]
+    columns = int(np.ceil(np.sqrt(len(order))))
+    lines = -(-len(order) // columns)
+    mosaic = np.full((lines, columns, side + 1, side + 1), np.nan)
+    for place, image in enumerate(filters[order]):
+        largest = np.abs(image).max() or 1.0
+        mosaic[place // columns, place % columns, :-1, :-1] = image.reshape(side, side) / largest
+    ax = prepared_axes(ax)
+    ax.imshow(
+        np.ma.masked_invalid(mosaic.swapaxes(1, 2).reshape(lines * (side + 1), -1)[:-1, :-1]),
+        cmap="gray",
+        vmin=-1,
+        vmax=1,
+        interpolation="none",
+    )
+    ax.axis("off")
+    ax.set_title("Filters")
+    return ax
+
+
+def accepts_filters(result: Any) -> bool:
+    """Say whether the result is of a model of square images."""
+    model = result.estimator
+    known = isinstance(model, (ProjectedMixture, SphericalKMeans, HOPEStack, HOPENetworkClassifier))
+    return known and isqrt(model.n_features_in_) ** 2 == model.n_features_in_ > 1
+
+
+def draw_filters(ax: Any, result: Any) -> None:
+    """Draw the filters of a fit."""
+    plot_filters(result.estimator, ax)
+
+
+def accepts_concentrations(result: Any) -> bool:
+    """Say whether the result is of a mixture of von Mises-Fisher components."""
+    return isinstance(result.estimator, ProjectedMixture) and result.estimator.names_[0] == "mu"
+
+
+def draw_concentrations(ax: Any, result: Any) -> None:
+    """Draw the histogram of the logarithms of the concentrations."""
+    kappas = result.estimator.concentrations_
+    kappas = kappas[kappas > 0]
+    if len(kappas) and kappas.max() > kappas.min():
+        bins = np.geomspace(kappas.min(), kappas.max(), min(30, max(5, len(kappas) // 8)) + 1)
+    else:
+        bins = [0.5 * kappas.mean(), 2 * kappas.mean()] if len(kappas) else [0.5, 2]
+    prepared_axes(ax).hist(kappas, bins=bins, color=line_style(0)["color"])
+    ax.set(xscale="log", xlabel="concentration", ylabel="components", title="Concentrations")
+
+
+def accepts_correlations(result: Any) -> bool:
+    """Say whether the result is of a network with projections."""
+    return isinstance(result.estimator, HOPENetworkClassifier) and "correlations_0" in result.history
+
+
+def draw_correlations(ax: Any, result: Any) -> None:
+    """Draw the sum of the correlations of the rows of every projection by epoch (Figure 4)."""
+    ax = prepared_axes(ax)
+    curves = {name: values for name, values in result.history.items() if name.startswith("correlations_")}
+    for series, (name, values) in enumerate(curves.items()):
+        ax.plot(np.arange(len(values)), values, label=f"layer {name.split('_')[1]}", **line_style(series, len(values)))
+    ax.set(xlabel="epoch", ylabel="sum of correlations", title="Do the rows of projections stay apart?")
+    ax.set_ylim(0, None if max(values.max() for values in curves.values()) > 1e-3 else 1)
+    ax.legend()
+
+
+def _filters(model: Any) -> tuple[Array, Array]:
+    """Return the filters (K, D) and what they are sorted by."""
+    if isinstance(model, SphericalKMeans):
+        return model.cluster_centers_, np.bincount(model.labels_, minlength=len(model.cluster_centers_)).astype(float)
+    if isinstance(model, ProjectedMixture):
+        return model._model().family.centres(model.parameters_) @ model.components_, model.weights_
+    weight = model.layers_[0].merged().weight
+    return weight, np.linalg.norm(weight, axis=1)
