@@ -21,6 +21,8 @@ from ._settings import check_choice, check_number, check_whole
 from ._start import STARTS, Sizes, begin, checked_sizes
 
 _ROWS = 4096
+_LARGEST = 1e15
+"""Sums of squares of larger inputs overflow in float32."""
 
 
 class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -334,7 +336,9 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}: pass rows of at least two classes")
+            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: pass rows of at least two classes")
+        if np.abs(X).max() > _LARGEST:
+            raise ValueError(f"X has entries as large as {np.abs(X).max():.0e}: scale it, so that they are about 1")
         return np.ascontiguousarray(X, np.float32), codes.astype(np.int64)
 
     def _checked(self, X: Any) -> Array:

@@ -22,7 +22,7 @@ from ._features import located, threshold_of
 from ._learn import Learner, Learnt
 from ._mixture import Model
 from ._noise import Noise, residual_energy
-from ._settings import check_whole, with_direction
+from ._settings import check_whole, unit_rows, with_direction
 
 
 class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
@@ -249,20 +249,23 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             rows, weight = rows[weight > 0], weight[weight > 0]
         if self._unit:
             rows, weight = with_direction(rows, weight)
-        self.mean_ = np.average(rows, axis=0, weights=weight).astype(np.float64) if self._centred else None
-        rows = self._scaled(rows)
-        n = float(len(rows)) if weight is None else float(weight.sum())
-        data = Data(rows, weight, second_moment(rows, weight), n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.mean_ = np.average(rows, axis=0, weights=weight).astype(np.float64) if self._centred else None
+            rows = self._scaled(rows)
+            n = float(len(rows)) if weight is None else float(weight.sum())
+            data = Data(rows, weight, second_moment(rows, weight), n)
+        energy = np.trace(data.S)
+        if not np.isfinite(energy):
+            raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
+        if energy == 0:
+            raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
         scale = max(_mean_square(data), np.finfo(float).tiny)
         return data, self._learner(*rows.shape, scale, self._family(scale))
 
     def _scaled(self, rows: Array) -> Array:
         if self.mean_ is not None:
             rows = rows - self.mean_.astype(rows.dtype)
-        if self._unit:
-            length = np.sqrt(np.einsum("nd,nd->n", rows, rows))
-            rows = rows / np.where(length > 0, length, 1)[:, None].astype(rows.dtype)
-        return rows
+        return unit_rows(rows) if self._unit else rows
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "components_")

@@ -20,7 +20,8 @@ def check_number(name: str, value: Any, least: float = 0.0, most: float = float(
     good = isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) <= most
     if not good or (open_ and value == least):
         above = f"above {least:g}" if open_ else f"of at least {least:g}"
-        raise ValueError(f"{name}={value!r} is not valid: pass a number {above} and at most {most:g}")
+        below = "" if most == float("inf") else f" and at most {most:g}"
+        raise ValueError(f"{name}={value!r} is not valid: pass a number {above}{below}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
@@ -76,3 +77,18 @@ def with_direction(X: Array, weight: Array | None) -> tuple[Array, Array | None]
         stacklevel=5,
     )
     return X[good], None if weight is None else weight[good]
+
+
+def unit_rows(X: Array) -> Array:
+    """Return the rows at unit length, also those whose squares over- or underflow; rows of zeros stay."""
+    limits = np.finfo(X.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        length = np.sqrt(np.einsum("nd,nd->n", X, X))
+    beyond = np.flatnonzero(~((length > np.sqrt(limits.tiny) / limits.eps) & (length < np.inf)))
+    length[beyond] = 1
+    rows = X / length[:, None]
+    if len(beyond):
+        far = X[beyond]
+        far = far / np.maximum(np.abs(far).max(axis=1, keepdims=True), limits.smallest_subnormal)
+        rows[beyond] = far / np.maximum(np.linalg.norm(far, axis=1, keepdims=True), 1)
+    return rows

@@ -17,7 +17,7 @@ from manifoldseq.execution import one_blas_thread
 
 from ._checkpoint import checkpoint_of
 from ._family import Array
-from ._settings import check_number, check_whole, with_direction
+from ._settings import check_number, check_whole, unit_rows, with_direction
 
 _BLOCK = 1 << 18
 _SEEN, _LEAST = 20, 2000
@@ -117,7 +117,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         check_number("tol", self.tol)
         check_number("threshold", self.threshold, -1.0, 1.0)
         every = validate_data(self, X, dtype=[np.float64, np.float32])
-        rows = _unit(with_direction(every, None)[0])
+        rows = unit_rows(with_direction(every, None)[0])
         if self.n_clusters > len(rows):
             raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={len(rows)}: lower n_clusters")
         store = checkpoint_of(self, checkpoint, rows)
@@ -139,7 +139,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         self.cluster_centers_ = np.asarray(best.state["x"])
         self.inertia_ = best.measures.fun * len(rows)
         self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
-        self.labels_ = _nearest(_unit(every), self.cluster_centers_)[0]
+        self.labels_ = _nearest(unit_rows(every), self.cluster_centers_)[0]
         return self
 
     @one_blas_thread()
@@ -162,16 +162,11 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "cluster_centers_")
-        return _unit(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        return unit_rows(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
-
-
-def _unit(X: Array) -> Array:
-    length = np.sqrt(np.einsum("nd,nd->n", X, X))
-    return X / np.where(length > 0, length, 1)[:, None].astype(X.dtype)
 
 
 def _nearest(rows: Array, centres: Array) -> tuple[NDArray[np.intp], Array]:

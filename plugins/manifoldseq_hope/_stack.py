@@ -234,6 +234,8 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         check_number("C", self.C, open_=True)
         if self.mixture is not None and not (isinstance(self.mixture, HOPE) and self.mixture.family == "movmf"):
             raise ValueError(f"mixture={self.mixture!r} gives no rectified layers: pass HOPE(family='movmf', …)")
+        if self.network is not None and not isinstance(self.network, HOPENetworkClassifier):
+            raise ValueError(f"network={self.network!r} is not valid: pass a HOPENetworkClassifier, or None")
         layers = self.layers
         pairs = isinstance(layers, Sequence) and not isinstance(layers, str) and len(layers) > 0
         if not pairs or not all(isinstance(layer, Sequence) and len(layer) == 2 for layer in layers):
@@ -245,7 +247,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}: pass rows of at least two classes")
+            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: pass rows of at least two classes")
         return y
 
     def _checked(self, X: Any) -> Array:

@@ -41,7 +41,7 @@ def network(**settings: Any) -> HOPENetworkClassifier:
 
 def test_conventions_of_scikit_learn() -> None:
     ms.testing.check_estimator(
-        HOPENetworkClassifier([(None, 20)], max_iter=20, learning_rate=0.1, batch_size=20)
+        HOPENetworkClassifier([(None, 20)], max_iter=40, learning_rate=0.03, batch_size=20)
     ).raise_for_failure()
 
 
@@ -274,3 +274,9 @@ def test_bad_data_are_refused_in_one_sentence() -> None:
         network().fine_tune(X, y, [Dense(None, np.ones((30, 64)), np.zeros(30))])
     with pytest.raises(ValueError, match="features"):
         network().fit(X, y).predict(X[:, 1:])
+
+
+def test_inputs_too_large_for_single_precision_are_refused() -> None:
+    X, y = load_digits(return_X_y=True)
+    with pytest.raises(ValueError, match="entries as large as 2e\\+31: scale it"):
+        HOPENetworkClassifier([(4, 8)], max_iter=1).fit(X[:100] * 1e30, y[:100])

@@ -1,0 +1,77 @@
+"""Rows of any size, and one sentence for what cannot be learnt from."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from manifoldseq_hope import HOPE, HOPEStack, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
+from manifoldseq_hope._settings import unit_rows
+
+X, y = (part[:150] for part in load_digits(return_X_y=True))
+
+DIRECTIONAL = {
+    "hope": lambda: HOPE(5, 4, max_iter=5, random_state=0),
+    "vmf-mixture": lambda: VonMisesFisherMixture(4, max_iter=5, random_state=0),
+    "pca-movmf": lambda: PCAMovMF(5, 4, max_iter=5, random_state=0),
+    "spherical-kmeans": lambda: SphericalKMeans(4, max_iter=5, random_state=0),
+}
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(float, 1e200), (float, 1e-200), (np.float32, 1e30), (np.float32, 1e-38)])
+@pytest.mark.parametrize("name", DIRECTIONAL)
+def test_directions_do_not_depend_on_the_unit(name, dtype, scale):
+    """Squares of these rows over- or underflow."""
+    rows = (X * scale).astype(dtype)
+    here, there = (DIRECTIONAL[name]().fit(data) for data in (X, rows))
+    np.testing.assert_allclose(there.transform(rows), here.transform(X), atol=0.05 if dtype == np.float32 else 1e-6)
+    assert (there.predict(rows) == here.predict(X)).mean() > 0.99
+
+
+def test_unit_rows_of_every_size():
+    rng = np.random.default_rng(0)
+    for dtype, sizes in (
+        (np.float64, (0, 5e-324, 1e-300, 1e-160, 1, 1e160, 1e308)),
+        (np.float32, (0, 1e-45, 1e-20, 3e38)),
+    ):
+        rows = rng.uniform(0.5, 1, (len(sizes), 6)) * np.array(sizes)[:, None]
+        found = unit_rows(rows.astype(dtype))
+        assert found.dtype == dtype and not found[0].any()
+        np.testing.assert_allclose(np.linalg.norm(found[1:].astype(float), axis=1), 1, rtol=1e-6)
+        wide = rows.astype(dtype)[2:].astype(np.longdouble)  # its exponents are wide enough
+        np.testing.assert_allclose(
+            found[2:].astype(float), (wide / np.sqrt(np.sum(wide**2, axis=1))[:, None]).astype(float), rtol=1e-6
+        )
+
+
+@pytest.mark.parametrize("family", ["gmm", "gmm-full"])
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (np.ones((30, 8)), "X does not vary"),
+        (np.zeros((30, 8)), "X does not vary"),
+        (X * 1e200, "too large to be squared in float64"),
+        ((X * 1e30).astype(np.float32), "too large to be squared in float32"),
+    ],
+    ids=["constant", "zero", "huge", "huge float32"],
+)
+def test_gaussians_refuse_what_has_no_variance(family, rows, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        HOPE(3, 2, family=family, random_state=0).fit(rows)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("M", "K"), [(1, 1), (1, 4), (64, 1), (64, 3)])
+@pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
+def test_smallest_and_largest_sizes(family, M, K):
+    model = HOPE(M, K, family=family, max_iter=4, random_state=0).fit(X)
+    for values in (model.transform(X), model.score_samples(X), model.inverse_transform(model.transform(X[:5]))):
+        assert np.isfinite(values).all()
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert model.sample(3, random_state=0)[0].shape == (3, 64)
+
+
+def test_a_stack_names_what_is_wrong():
+    with pytest.raises(ValueError, match="network=3 is not valid: pass a HOPENetworkClassifier"):
+        HOPEStack([(3, 4)], network=3, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="y has one class, 7: pass rows of at least two"):
+        HOPEStack([(3, 4)], random_state=0).fit(X, np.full(len(X), 7))
