@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
     from ._check import check_family
+    from ._convolution import ConvolutionalFeatures
     from ._dense import Dense
     from ._family import Family
     from ._gaussian import gaussian
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ._vmf import von_mises_fisher
 
 _HOMES = {
+    "ConvolutionalFeatures": "_convolution",
     "Dense": "_dense",
     "Exponential": "_schedule",
     "Family": "_family",
@@ -59,6 +61,7 @@ _HOMES = {
 
 __all__ = [
     "HOPE",
+    "ConvolutionalFeatures",
     "Dense",
     "Exponential",
     "Family",

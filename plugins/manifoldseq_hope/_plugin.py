@@ -59,6 +59,12 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         summary="Principal axes, then a mixture of von Mises-Fisher distributions",
     )
     yield hooks.Estimator(
+        "convolutional-features",
+        factory="manifoldseq_hope._convolution:ConvolutionalFeatures",
+        input="samples",
+        summary="Images, as rows of pixels, to pooled responses of units that are learnt from their patches",
+    )
+    yield hooks.Estimator(
         "hope-stack",
         factory="manifoldseq_hope._stack:HOPEStack",
         input="samples",

@@ -15,6 +15,7 @@ from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 
 from ._checkpoint import checkpoint_of
+from ._dense import Dense
 from ._em import Data
 from ._expectation import Expectation, second_moment
 from ._family import Array, Family
@@ -191,6 +192,66 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             noise = np.sqrt(self.noise_variance_) * rng.standard_normal(rows.shape)
             rows += noise - noise @ U.T @ U
         return (rows if self.mean_ is None else rows + self.mean_), labels
+
+    def to_relu_layer(self) -> Dense:
+        """Return the rectified layer that the model is (5.1): ``w_k = U' mu_k``, ``b_k = ln pi_k + ln C_M - epsilon``.
+
+        Returns
+        -------
+        Dense
+            Of the two matrices U and mu; ``merged()`` has one. What is above zero of it is `transform`, for rows as the
+            model sees them: of unit length with ``prepare="unit"``.
+
+        Raises
+        ------
+        ValueError
+            If components are no von Mises-Fisher distributions, z is brought to unit length, or rows are centred.
+
+        References
+        ----------
+        Zhang, Jiang, section 5.1, footnote 4.
+        """
+        self._one_of("mu", "to_relu_layer")
+        if self.mean_ is not None:
+            raise ValueError("a rectified layer does not centre rows: fit with prepare='unit' or None")
+        mu, offset = self._model().family.natural(self.parameters_, len(self.components_))
+        return Dense(self.components_.copy(), mu.copy(), offset + self._above())
+
+    def to_rbf_layer(self) -> tuple[Array, Array, Array]:
+        """Return the radial-basis-function layer that a model of diagonal Gaussians is (footnote 5).
+
+        Returns
+        -------
+        centres : ndarray of shape (K, M)
+            Of z = U (x - mean).
+        scales : ndarray of shape (K, M)
+            Variances.
+        heights : ndarray of shape (K,)
+            ``transform`` is ``max(0, height - sum((z - centre)^2 / (2 scale)))``.
+
+        Raises
+        ------
+        ValueError
+            If components are not diagonal Gaussians.
+        """
+        self._one_of("means", "to_rbf_layer")
+        means, variances = self.parameters_
+        if variances.ndim != 2:
+            raise ValueError("a radial layer has diagonal covariances: fit with family='gmm'")
+        return means.copy(), variances.copy(), self._above() - 0.5 * np.sum(np.log(2 * np.pi * variances), axis=1)
+
+    def _above(self) -> Array:
+        """Return ln pi_k - epsilon; a component without weight is never active."""
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(self.weights_), -1e30) - self.threshold_
+
+    def _one_of(self, name: str, layer: str) -> None:
+        check_is_fitted(self, "components_")
+        if self.names_[0] != name:
+            kind = "von Mises-Fisher distributions" if name == "mu" else "Gaussians"
+            raise ValueError(f"{layer} is for components that are {kind}: fit another family")
+        if self._normalize_z:
+            raise ValueError(f"{layer} cannot bring z to unit length (footnote 4): fit with normalize_z=False")
 
     @property
     def _n_features_out(self) -> int:

@@ -42,6 +42,15 @@ def test_layer_without_normalization_is_a_relu_layer():
     bias = np.log(model.weights_) + log_normalizer(4, model.concentrations_) - model.threshold_
     relu = np.maximum(unit(X) @ (mu @ model.components_).T + bias, 0)
     np.testing.assert_allclose(model.transform(X), relu, atol=1e-9)
+    layer = model.to_relu_layer()
+    rows = unit(X).astype(np.float32)
+    for made in (layer, layer.merged()):
+        np.testing.assert_allclose(np.maximum(made(rows), 0), model.transform(X.astype(np.float32)), atol=1e-5)
+    assert layer.n_inputs == 8 and layer.merged().weight.shape == (6, 8)
+    with pytest.raises(ValueError, match=r"to_relu_layer cannot bring z to unit length .*normalize_z=False"):
+        HOPE(4, 6, random_state=0).fit(X).to_relu_layer()
+    with pytest.raises(ValueError, match="to_rbf_layer is for components that are Gaussians"):
+        model.to_rbf_layer()
 
 
 def test_gaussian_layer_is_a_radial_layer():
@@ -52,6 +61,12 @@ def test_gaussian_layer_is_a_radial_layer():
     height = np.log(model.weights_) - 0.5 * np.log(2 * np.pi * model.covariances_).sum(axis=1)
     expected = np.maximum(height - 0.5 * apart.sum(axis=2) - model.threshold_, 0)
     np.testing.assert_allclose(model.transform(X), expected, atol=1e-9)
+    centres, scales, heights = model.to_rbf_layer()
+    z = (X - model.mean_) @ model.components_.T
+    radial = heights - 0.5 * np.sum((z[:, None] - centres) ** 2 / scales, axis=2)
+    np.testing.assert_allclose(np.maximum(radial, 0), model.transform(X), atol=1e-9)
+    with pytest.raises(ValueError, match="diagonal covariances: fit with family='gmm'"):
+        HOPE(4, 6, family="gmm-full", random_state=0).fit(X).to_rbf_layer()
 
 
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])

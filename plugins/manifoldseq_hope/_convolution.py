@@ -1,0 +1,347 @@
+"""Features of images: responses of a model to all patches, pruned and summed over the cells of a grid (6.1.1)."""
+
+from collections.abc import Sequence
+from math import isqrt
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import manifoldseq as ms
+from manifoldseq.estimators import random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ._family import Array
+from ._hope import HOPE
+from ._mixtures import PCAMovMF, VonMisesFisherMixture
+from ._patches import Patches, read
+from ._responses import KMEANS, OWN, Responses, check_model, empty_units, responses_of
+from ._settings import check_choice, check_number, check_whole
+from ._spherical_kmeans import SphericalKMeans
+
+_ENTRIES = 100_000
+"""Responses of a block: they stay in the cache while they are rectified and summed."""
+_ROWS = 10_000
+"""Training patches that a quantile is taken over."""
+
+
+class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Learn units from patches of images without labels; an image becomes sums of their responses in a few cells.
+
+    Every patch is normalized to mean zero and standard deviation one, and answered by every unit of the model with
+    ``eta = max(0, response - threshold)`` (39). The features of an image are the sums of eta over the patches of each
+    cell of a grid, raised to a power. A constant patch has no direction: all its features are zero.
+
+    Parameters
+    ----------
+    model : estimator, optional
+        `HOPE`, `PCAMovMF`, `VonMisesFisherMixture` (response: phi (37)), `SphericalKMeans` (the cosine), or
+        scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(M, 400, kappa=40.0)``, M half of the
+        pixels of a patch: one concentration for all units, kept small, is what classifiers like best.
+    patch_size, stride : int or (int, int)
+        Of patches, down and right.
+    image_shape : (int, int), optional
+        Height and width where images are rows of pixels; by default square, or one line if that is impossible.
+    n_patches : int
+        Patches that the model is fitted to, drawn at random; constant ones are drawn again.
+    pooling : int or (int, int)
+        Cells down and right; 2 are the quadrants of the paper. The first cells have one patch more where there is a
+        rest: 23 are 12 and 11.
+    threshold : float, optional
+        epsilon of (39); by default the `quantile` of the responses to patches that the model is fitted to.
+    quantile : float
+    power : float
+        Of the sums: 0.5 takes square roots, 1 leaves them.
+    keep_weights : bool
+        Whether responses of mixtures contain ln pi_k, as (37) does.
+    kmeans : {"triangle", "distance"}
+        Response of k-means: how much nearer the centre is than the mean centre, or the distance, as the paper prints
+        it, which grows for centres that are far.
+    drop_empty : bool
+        Leave out units that hold no patches (footnote 7): clusters that no drawn patch is nearest to, and components
+        with less than a thousandth of an equal weight.
+    prefit : bool
+        The model is fitted already; `fit` only finds the threshold.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Of the patches, and of a model without a random state of its own.
+
+    Attributes
+    ----------
+    model_ : estimator
+        The fitted model.
+    threshold_ : float
+    units_ : ndarray of int
+        Which units of the model give features: K of them.
+    image_shape_ : (int, int)
+    n_features_in_ : int
+        Pixels of an image.
+
+    Notes
+    -----
+    Images may be integers, float32 or, in twice the time, float64. They are read some at a time: arrays mapped to files
+    (``numpy.load(mmap_mode="r")``) are never in memory as a whole. With 6 x 6 patches, 28 x 28 images, M = 20 and
+    K = 400 the responses are matrix products of the projections, (patches x 21) (21 x 400).
+
+    References
+    ----------
+    Zhang, Jiang, sections 5.2 and 6.1.1; Coates, Lee, Ng, AISTATS 2011 (patches, quadrants, ``"triangle"``).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.svm import LinearSVC
+    >>> from manifoldseq_hope import HOPE, ConvolutionalFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> features = ConvolutionalFeatures(HOPE(8, 50, kappa=40.0), patch_size=4, random_state=0).fit(X[:1000])
+    >>> eta = features.transform(X)
+    >>> eta.shape, LinearSVC(C=0.01).fit(eta[:1000], y[:1000]).score(eta[1000:], y[1000:]) > 0.93
+    ((1797, 200), True)
+    """
+
+    stored_types = (HOPE, PCAMovMF, VonMisesFisherMixture, SphericalKMeans, KMeans, MiniBatchKMeans)
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        patch_size: Any = 6,
+        stride: Any = 1,
+        image_shape: Any = None,
+        n_patches: int = 400_000,
+        pooling: Any = 2,
+        threshold: float | None = None,
+        quantile: float = 0.85,
+        power: float = 0.5,
+        keep_weights: bool = False,
+        kmeans: str = "triangle",
+        drop_empty: bool = False,
+        prefit: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.patch_size = patch_size
+        self.stride = stride
+        self.image_shape = image_shape
+        self.n_patches = n_patches
+        self.pooling = pooling
+        self.threshold = threshold
+        self.quantile = quantile
+        self.power = power
+        self.keep_weights = keep_weights
+        self.kmeans = kmeans
+        self.drop_empty = drop_empty
+        self.prefit = prefit
+        self.random_state = random_state
+
+    @one_blas_thread()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit the model to patches of images, and find the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, H, W) or (N, H W)
+        y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for the model; those of scikit-learn have none.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter, images smaller than a patch, NaN, constant images, or fewer patches than units.
+        """
+        self._check()
+        images = self._images(X, reset=True)
+        rng, dtype = random_generator(self.random_state), _dtype(images)
+        rows = self._patches.drawn(images, self.n_patches, dtype, rng)
+        if not len(rows):
+            raise ValueError("every patch of X is constant: pass images that are not blank")
+        self.model_ = self._fitted(rows, rng, {"observers": observers, "checkpoint": checkpoint, "resume": resume})
+        responses = self._responses(dtype)
+        self.threshold_ = self._threshold(responses, rows)
+        self.units_ = np.arange(len(responses.W))
+        if self.drop_empty:
+            self.units_ = np.flatnonzero(~empty_units(self.model_, self.model_.predict(rows)))
+        return self
+
+    @one_blas_thread()
+    def transform(self, X: Any, out: Array | None = None) -> Array:
+        """Return the features of images.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, H, W) or (N, H W)
+        out : ndarray of shape (N, cells * K), optional
+            Where to put them, such as a `numpy.memmap`.
+
+        Returns
+        -------
+        ndarray of shape (N, cells * K)
+            Cell by cell; float64 for float64 images, else float32.
+        """
+        check_is_fitted(self, "threshold_")
+        images = self._images(X, reset=False)
+        dtype, shape = _dtype(images), (len(images), self._n_features_out)
+        if out is None:
+            out = np.empty(shape, dtype)
+        elif out.shape != shape:
+            raise ValueError(f"out has shape {out.shape}: pass an array of shape {shape}")
+        sums = self._sums(images, dtype)
+        for some, pooled in sums:
+            if self.power == 0.5:
+                np.sqrt(pooled, out=pooled)
+            elif self.power != 1:
+                np.power(pooled, self.power, out=pooled)
+            out[some] = pooled
+        return out
+
+    def _sums(self, images: Array, dtype: Any) -> Any:
+        """Go through the images, some at a time, with the sums of eta over the patches of each cell, (n, cells K)."""
+        patches, responses, threshold = self._patches, self._responses(dtype), dtype(self.threshold_)
+        factor = responses.factor(self.threshold_)
+        if responses.finish is None:  # else it has to see all units
+            factor = np.ascontiguousarray(factor[:, self.units_])
+        C, K, size = self._cells, len(self.units_), images[0].size
+        block = max(32, min(_ENTRIES // factor.shape[1], 4096))
+        responded, zero = np.empty((block, factor.shape[1]), dtype), np.zeros((1, K), dtype)
+        several, parts = patches.groups()
+        for begin in range(0, len(images), several):
+            some = slice(begin, min(begin + several, len(images)))
+            pixels = read(images, some, dtype)
+            varied, number = patches.varied(pixels), np.arange(pixels.size // size)[:, None]
+            pooled = np.zeros((len(number) * C, K))
+            for part in parts:
+                at = (number * size + patches.corners[part]).ravel()
+                used = np.flatnonzero(varied[at])
+                cells = (number * C + patches.cells[part]).ravel()[used]
+                t = responses.inputs(patches.cut(pixels, at[used]))
+                for start in range(0, len(used), block):
+                    cell = cells[start : start + block]
+                    eta = responded[: len(cell)]
+                    np.matmul(t[:, start : start + block].T, factor, out=eta)
+                    if responses.finish is not None:
+                        responses.finish(eta)
+                        eta = eta[:, self.units_] - threshold
+                    np.maximum(eta, zero, out=eta)  # three times as fast as with a number
+                    first, last = cell[0], cell[-1] + 1
+                    of_cell = np.arange(first, last)[:, None] == cell
+                    pooled[first:last] += of_cell.astype(dtype) @ eta
+            yield some, pooled.reshape(len(number), C * K)
+
+    @property
+    def _cells(self) -> int:
+        grid = _pair("pooling", self.pooling)
+        return grid[0] * grid[1]
+
+    @property
+    def _patches(self) -> Patches:
+        patch, stride = _pair("patch_size", self.patch_size), _pair("stride", self.stride)
+        return Patches.of(self.image_shape_, patch, stride, _pair("pooling", self.pooling))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._cells * len(self.units_)
+
+    def _check(self) -> None:
+        for name in ("patch_size", "stride", "pooling"):
+            _pair(name, getattr(self, name))
+        check_whole("n_patches", self.n_patches)
+        check_number("quantile", self.quantile, 0.0, 1.0)
+        check_number("power", self.power, open_=True)
+        check_choice("kmeans", self.kmeans, KMEANS)
+        if self.model is not None:
+            check_model(self.model)
+        if self.threshold is not None:
+            check_number("threshold", self.threshold, -np.inf)
+
+    def _images(self, X: Any, reset: bool) -> Array:
+        """Return images as rows of pixels, not copied if they are an array."""
+        shape = None
+        if isinstance(X, list | tuple):
+            X = np.asarray(X)
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            shape, X = X.shape[1:], X.reshape(len(X), -1)
+        X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        if reset:
+            self.image_shape_ = self._shape(X.shape[1], shape)
+        elif shape is not None and shape != self.image_shape_:
+            raise ValueError(f"X has images of shape {shape}: pass images of shape {self.image_shape_}, as fit got")
+        return X
+
+    def _shape(self, size: int, found: tuple[int, ...] | None) -> tuple[int, int]:
+        side = isqrt(size)
+        H, W = found or ((side, side) if side * side == size else (1, size))
+        if self.image_shape is not None:
+            H, W = _pair("image_shape", self.image_shape)
+            if H * W != size or (found is not None and found != (H, W)):
+                raise ValueError(f"image_shape={self.image_shape!r} does not fit X: images have {found or size} pixels")
+        for name, value in (("patch_size", self.patch_size), ("patches down and right, pooling", self.pooling)):
+            h, w = _pair(name, value)
+            if name != "patch_size":
+                h, w = (
+                    (n - 1) * s + p
+                    for n, s, p in zip(
+                        (h, w), _pair("stride", self.stride), _pair("patch_size", self.patch_size), strict=True
+                    )
+                )
+            if h > H or w > W:
+                raise ValueError(
+                    f"images of {H} x {W} pixels (n_features={size}) are smaller than {name}={value!r} asks for: "
+                    "pass larger images, or set image_shape, patch_size or pooling"
+                )
+        return H, W
+
+    def _fitted(self, rows: Array, rng: np.random.Generator, loop: dict[str, Any]) -> Any:
+        if self.prefit:
+            check_is_fitted(self.model)
+            if self.model.n_features_in_ != rows.shape[1]:
+                raise ValueError(
+                    f"the model was fitted to rows of {self.model.n_features_in_} columns, patches have "
+                    f"{rows.shape[1]} pixels: pass another patch_size"
+                )
+            return self.model
+        D = rows.shape[1]
+        model = HOPE(max(1, D // 2), 400, kappa=40.0) if self.model is None else clone(self.model)
+        if model.random_state is None:
+            model.set_params(random_state=int(rng.integers(2**31)))
+        return model.fit(rows, **loop) if isinstance(model, OWN) else model.fit(rows)
+
+    def _responses(self, dtype: Any) -> Responses:
+        D = self._patches.offsets.size
+        return responses_of(self.model_, D, self.keep_weights, self.kmeans).astype(dtype)
+
+    def _threshold(self, responses: Responses, rows: Array) -> float:
+        if self.threshold is not None:
+            return float(self.threshold)
+        some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(np.intp))]
+        found = responses.inputs(np.ascontiguousarray(some.T)).T @ responses.factor()
+        if responses.finish is not None:
+            responses.finish(found)
+        return float(np.quantile(found, self.quantile))
+
+
+def _dtype(images: Array) -> Any:
+    return np.float64 if images.dtype == np.float64 else np.float32
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    """Return two whole numbers above zero, or refuse the value."""
+    pair = (value, value) if isinstance(value, Integral) else value
+    if (
+        not isinstance(pair, Sequence)
+        or len(pair) != 2
+        or not all(isinstance(n, Integral) and not isinstance(n, bool) and n > 0 for n in pair)
+    ):
+        raise ValueError(f"{name}={value!r} is not valid: pass a whole number above zero, or two")
+    return int(pair[0]), int(pair[1])

@@ -1,0 +1,286 @@
+"""Convolutional features against naive loops, their conventions and bad input; linear machines beside others."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.datasets import load_digits
+
+import manifoldseq as ms
+from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
+from manifoldseq_hope import _convolution as convolution
+from manifoldseq_hope import _patches as patches
+from manifoldseq_hope._svm import Machines, machines
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+IMAGES = DIGITS.reshape(-1, 8, 8)[:24]
+N = len(IMAGES)
+
+
+def naive(model, images, patch=(3, 3), stride=(1, 1), grid=(2, 2), threshold=0.0, power=0.5, respond=None):
+    """Return features by loops over images, patches and pixels; constant patches give nothing."""
+    respond = respond or (lambda x: model.log_contributions(x[None])[0] - np.log(model.weights_))
+    found = []
+    for image in images.astype(float):
+        (H, W), (h, w) = image.shape, patch
+        down, right = range(0, H - h + 1, stride[0]), range(0, W - w + 1, stride[1])
+        sums = None
+        for a, i in enumerate(down):
+            for b, j in enumerate(right):
+                x = image[i : i + h, j : j + w].ravel()
+                if np.ptp(x) == 0:
+                    continue
+                eta = np.maximum(respond((x - x.mean()) / x.std()) - threshold, 0)
+                cell = [
+                    next(c for c, part in enumerate(np.array_split(np.arange(len(places)), n)) if at in part)
+                    for at, places, n in ((a, down, grid[0]), (b, right, grid[1]))
+                ]
+                sums = np.zeros((grid[0] * grid[1], len(eta))) if sums is None else sums
+                sums[cell[0] * grid[1] + cell[1]] += eta
+        found.append(np.zeros(0) if sums is None else sums.ravel() ** power)
+    width = max(map(len, found))
+    return np.array([row if len(row) else np.zeros(width) for row in found])
+
+
+MIXTURES = [
+    HOPE(4, 7, kappa=20.0),
+    HOPE(4, 7, normalize_z=False),
+    HOPE(8, 3, normalize_z=False),
+    HOPE(4, 7, family="gmm", max_iter=20),
+    HOPE(3, 4, family="gmm-full", prepare=None, max_iter=20),
+    PCAMovMF(4, 7),
+    VonMisesFisherMixture(7, kappa="shared"),
+]
+
+
+@pytest.mark.parametrize("model", MIXTURES, ids=lambda model: f"{type(model).__name__}-{model.n_mixtures}")
+def test_features_are_those_of_loops(model):
+    features = ConvolutionalFeatures(model, patch_size=3, n_patches=700, random_state=0).fit(IMAGES)
+    expected = naive(features.model_, IMAGES, threshold=features.threshold_)
+    assert features.transform(IMAGES).shape == (N, 4 * model.n_mixtures) and expected.any()
+    np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
+    np.testing.assert_allclose(features.transform(IMAGES.astype(np.float32)), expected, atol=0.02)
+
+
+def test_other_units_are_those_of_loops():
+    def cosine(x):
+        return centres @ x / np.linalg.norm(x)
+
+    def distance(x):
+        return np.linalg.norm(x - centres, axis=1)
+
+    def triangle(x):
+        return distance(x).mean() - distance(x)
+
+    for model, kmeans, respond in (
+        (SphericalKMeans(6), "triangle", cosine),
+        (KMeans(6, n_init=1), "triangle", triangle),
+        (MiniBatchKMeans(6, n_init=1), "distance", distance),
+    ):
+        features = ConvolutionalFeatures(
+            model, patch_size=3, n_patches=1000, kmeans=kmeans, quantile=0.5, random_state=0
+        ).fit(IMAGES)
+        centres = features.model_.cluster_centers_
+        expected = naive(None, IMAGES, threshold=features.threshold_, respond=respond)
+        np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
+
+
+def test_weights_power_stride_grid_and_shape():
+    model = HOPE(3, 5, random_state=0)
+    settings = {"patch_size": (2, 4), "stride": (2, 1), "pooling": (3, 2), "power": 1.0, "n_patches": 400}
+    images = IMAGES.reshape(-1, 4, 16)[:, :, :11]
+    features = ConvolutionalFeatures(model, keep_weights=True, threshold=-3.0, random_state=0, **settings)
+    with pytest.raises(ValueError, match=r"images of 4 x 11 pixels .* smaller than .*pooling=\(3, 2\)"):
+        features.fit(images)
+    features.set_params(pooling=(2, 3)).fit(images)
+    expected = naive(
+        features.model_,
+        images,
+        (2, 4),
+        (2, 1),
+        (2, 3),
+        -3.0,
+        1.0,
+        lambda x: features.model_.log_contributions(x[None])[0],
+    )
+    np.testing.assert_allclose(features.transform(images), expected, atol=1e-6)
+    rows = ConvolutionalFeatures(**features.get_params(deep=False)).set_params(image_shape=(4, 11))
+    np.testing.assert_array_equal(rows.fit(images.reshape(N, -1)).transform(images), features.transform(images))
+    assert len(features.get_feature_names_out()) == 6 * 5
+
+
+def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter(monkeypatch):
+    """28 x 28 pixels, patches of 6 x 6 (6.1.1); one image in parts, blocks of two sizes."""
+    images = np.random.default_rng(0).integers(256, size=(5, 28, 28)).astype(np.uint8)
+    images[1, :20] = 0
+    features = ConvolutionalFeatures(HOPE(5, 9, kappa=30.0), n_patches=500, random_state=0).fit(images)
+    cells = features._patches.cells
+    assert np.bincount(cells).tolist() == [144, 132, 132, 121]
+    whole = features.transform(images)
+    monkeypatch.setattr(patches, "_PIXELS", 36 * 100)
+    monkeypatch.setattr(convolution, "_ENTRIES", 9 * 40)
+    np.testing.assert_allclose(features.transform(images), whole, rtol=2e-3, atol=2e-3)
+    exact = naive(features.model_, images, (6, 6), threshold=features.threshold_)
+    np.testing.assert_allclose(whole, exact, rtol=2e-3, atol=5e-3)
+
+
+def test_threshold_is_the_quantile_of_responses():
+    features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, quantile=0.7, power=1.0, random_state=0)
+    features.fit(IMAGES)  # fewer patches than n_patches: all of them are used
+    windows = np.lib.stride_tricks.sliding_window_view(IMAGES, (3, 3), axis=(1, 2)).reshape(-1, 9)
+    x = windows[np.ptp(windows, axis=1) > 0]
+    x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    phi = features.model_.log_contributions(x) - np.log(features.model_.weights_)
+    assert features.threshold_ == pytest.approx(np.quantile(phi, 0.7), abs=1e-9)
+
+
+def test_blank_images_and_flat_patches_give_zeros():
+    images = np.concatenate([IMAGES, np.full((1, 8, 8), 7.0), np.zeros((1, 8, 8))])
+    images[0, :, :4] = 3.3
+    for scale, shift in ((1, 0), (1e-3, 0.1), (1e6, 1e7)):
+        moved = images * scale + shift
+        features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, random_state=0).fit(moved)
+        found = features.transform(moved)
+        assert np.isfinite(found).all() and not found[-2:].any() and found[0].any()
+        assert not features.transform(moved.astype(np.float32))[-2:].any()
+        np.testing.assert_allclose(found, naive(features.model_, images, threshold=features.threshold_), atol=1e-5)
+    with pytest.raises(ValueError, match="every patch of X is constant"):
+        features.fit(images[-2:])
+
+
+def test_empty_units_are_dropped_on_request():
+    """Footnote 7."""
+    model = VonMisesFisherMixture(5, kappa=20.0, random_state=0)
+    settings = {"patch_size": 3, "random_state": 0}
+    every = ConvolutionalFeatures(model, **settings).fit(IMAGES)
+    fitted = every.model_
+    fitted.weights_ = np.where([False, True, False, True, False], 0.0, fitted.weights_)
+    some = ConvolutionalFeatures(fitted, prefit=True, drop_empty=True, **settings).fit(IMAGES)
+    assert some.units_.tolist() == [0, 2, 4] and fitted.n_empty_ == 2
+    kept = every.transform(IMAGES).reshape(N, 4, 5)[:, :, [0, 2, 4]].reshape(N, -1)
+    np.testing.assert_allclose(some.transform(IMAGES), kept, rtol=1e-6)
+    means = KMeans(4, n_init=1, random_state=0).fit(np.random.default_rng(0).standard_normal((50, 9)))
+    means.cluster_centers_[2] = 100
+    some = ConvolutionalFeatures(means, prefit=True, drop_empty=True, **settings).fit(IMAGES)
+    assert some.units_.tolist() == [0, 1, 3] and some.transform(IMAGES).shape == (N, 12)
+
+
+def test_images_mapped_to_files_are_read_in_parts(tmp_path, monkeypatch):
+    np.save(tmp_path / "images.npy", IMAGES)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, n_patches=900, random_state=0)
+    expected = features.fit(IMAGES).transform(IMAGES)
+    seen = []
+    real = patches.read
+    monkeypatch.setattr(patches, "_PIXELS", 9 * 36 * 10)
+    monkeypatch.setattr(convolution, "read", lambda X, some, dtype: seen.append(some) or real(X, some, dtype))
+    out = np.memmap(tmp_path / "out", np.float64, "w+", shape=expected.shape)
+    assert features.fit(mapped).transform(mapped, out=out) is out
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    assert [part.stop - part.start for part in seen] == [10] * 2 + [4]
+    with pytest.raises(ValueError, match=r"out has shape \(3, 3\)"):
+        features.transform(mapped, out=np.zeros((3, 3)))
+
+
+def test_units_of_the_sizes_one_and_of_fitted_models():
+    features = ConvolutionalFeatures(HOPE(1, 1), patch_size=2, pooling=1, random_state=0).fit(IMAGES)
+    assert features.transform(IMAGES).shape == (N, 1)
+    again = ConvolutionalFeatures(features.model_, prefit=True, patch_size=2, pooling=1, random_state=0).fit(IMAGES)
+    assert again.model_ is features.model_
+    np.testing.assert_array_equal(again.transform(IMAGES), features.transform(IMAGES))
+    with pytest.raises(ValueError, match="fitted to rows of 4 columns, patches have 9 pixels"):
+        again.set_params(patch_size=3).fit(IMAGES)
+
+
+def test_conventions_and_files(tmp_path):
+    small = ConvolutionalFeatures(SphericalKMeans(2, random_state=0), patch_size=(1, 2), pooling=1, random_state=0)
+    ms.testing.check_estimator(small).raise_for_failure()
+    assert ms.get_estimator("convolutional-features") is ConvolutionalFeatures
+    for model in (HOPE(4, 7, kappa=20.0), KMeans(5, n_init=1)):
+        features = ConvolutionalFeatures(model, patch_size=3, n_patches=800, random_state=0).fit(IMAGES)
+        ms.storage.save_model(features, tmp_path)
+        np.testing.assert_array_equal(ms.storage.load_model(tmp_path).transform(IMAGES), features.transform(IMAGES))
+
+
+def test_an_interrupted_fit_resumes(tmp_path):
+    settings = {"patch_size": 3, "n_patches": 900, "random_state": 0}
+    whole = ConvolutionalFeatures(HOPE(4, 7, batch_size=200, tol=0.0, max_iter=6), **settings).fit(IMAGES)
+    part = ConvolutionalFeatures(HOPE(4, 7, batch_size=200, tol=0.0, max_iter=3), **settings)
+    part.fit(IMAGES, checkpoint=tmp_path)
+    part.set_params(model__max_iter=6).fit(IMAGES, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(part.transform(IMAGES), whole.transform(IMAGES))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than patch_size=9"),
+        ({"patch_size": 0}, "patch_size=0 is not valid"),
+        ({"patch_size": (3, 3, 3)}, "patch_size="),
+        ({"stride": 1.5}, "stride=1.5 is not valid"),
+        ({"pooling": 7}, "smaller than patches down and right, pooling=7"),
+        ({"image_shape": (4, 8)}, r"image_shape=\(4, 8\) does not fit X"),
+        ({"n_patches": 0}, "n_patches=0"),
+        ({"n_patches": 5}, "n_mixtures=7 exceeds n_samples=5"),
+        ({"quantile": 1.5}, "quantile=1.5"),
+        ({"power": 0}, "power=0 is not valid"),
+        ({"kmeans": "soft"}, "kmeans='soft' is not known: choose 'triangle', 'distance'"),
+        ({"threshold": np.nan}, "threshold=nan"),
+        ({"model": np.mean}, "gives no features of patches"),
+        ({"model": LABELS}, "gives no features of patches"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_sentence(settings, words):
+    made = {"model": HOPE(4, 7), "patch_size": 3, "random_state": 0} | settings
+    with pytest.raises(ValueError, match=words) as caught:
+        ConvolutionalFeatures(**made).fit(IMAGES)
+    assert "\n\n" not in str(caught.value)
+
+
+def test_bad_images_are_refused():
+    features = ConvolutionalFeatures(HOPE(4, 7), patch_size=3, random_state=0).fit(IMAGES)
+    bad = IMAGES.copy()
+    bad[17, 2, 2] = np.nan
+    for call in (features.fit, features.transform):
+        with pytest.raises(ValueError, match="image 17 of X has NaN or infinity"):
+            call(bad)
+    features.fit(IMAGES)
+    with pytest.raises(ValueError, match="images of shape \\(4, 16\\): pass images of shape \\(8, 8\\)"):
+        features.transform(IMAGES.reshape(N, 4, 16))
+
+
+def objective(w, X, y, C):
+    ones = np.column_stack([X, np.ones(len(X))])
+    margin = np.maximum(1 - y * (ones @ w), 0)
+    return 0.5 * w @ w + C * np.sum(margin**2), w - 2 * C * ones.T @ (y * margin)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("C", [1e-4, 0.02, 2.0])
+def test_machines_reach_the_minimum_and_their_gap_is_the_duality_gap(dtype, C):
+    X = ((DIGITS[:400] - 5) / 6).astype(dtype)
+    y = LABELS[:400]
+    found = machines(X, y, C, gap=1e-6)
+    assert 0 <= found.gap <= 1e-6
+    for k in (0, 3, 9):
+        sign = np.where(y == k, 1.0, -1.0)
+        value = objective(found.weight[k], X.astype(float), sign, C)[0]
+        best = minimize(objective, np.zeros(65), (X.astype(float), sign, C), jac=True, method="L-BFGS-B",
+                        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-9}).fun  # fmt: skip
+        assert value == pytest.approx(best, rel=3e-6)
+        ones = np.column_stack([X, np.ones(len(X))]).astype(float)
+        alpha = 2 * C * np.maximum(1 - sign * (ones @ found.weight[k]), 0)
+        dual = alpha.sum() - alpha @ alpha / (4 * C) - 0.5 * np.sum(((alpha * sign) @ ones) ** 2)
+        assert dual <= best * (1 + 1e-9) and (value - dual) / value <= 2e-6
+
+
+def test_machines_are_those_of_liblinear_and_start_where_they_are_told():
+    from sklearn.svm import LinearSVC
+
+    X, y = (DIGITS[:500] - 5) / 6, LABELS[:500]
+    found = machines(X, y, 0.1, gap=1e-8)
+    peer = LinearSVC(C=0.1, dual=False, tol=1e-8, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(found.weight, np.column_stack([peer.coef_, peer.intercept_]), atol=2e-4)
+    warm = machines(X, y, 0.12, gap=1e-8, start=found)
+    np.testing.assert_allclose(warm.weight, machines(X, y, 0.12, gap=1e-8).weight, atol=2e-4)
+    assert isinstance(warm, Machines) and warm.scores(X).shape == (500, 10)
