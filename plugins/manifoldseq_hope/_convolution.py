@@ -1,6 +1,6 @@
 """Features of images: responses of a model to all patches, pruned and summed over the cells of a grid (6.1.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isqrt
 from numbers import Integral
 from pathlib import Path
@@ -197,8 +197,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             out = np.empty(shape, dtype)
         elif out.shape != shape:
             raise ValueError(f"out has shape {out.shape}: pass an array of shape {shape}")
-        sums = self._sums(images, dtype)
-        for some, pooled in sums:
+        for some, pooled in self._sums(images, dtype):
             if self.power == 0.5:
                 np.sqrt(pooled, out=pooled)
             elif self.power != 1:
@@ -206,7 +205,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             out[some] = pooled
         return out
 
-    def _sums(self, images: Array, dtype: Any) -> Any:
+    def _sums(self, images: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
         """Go through the images, some at a time, with the sums of eta over the patches of each cell, (n, cells K)."""
         patches, responses, threshold = self._patches, self._responses(dtype), dtype(self.threshold_)
         factor = responses.factor(self.threshold_)
@@ -286,20 +285,14 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             H, W = _pair("image_shape", self.image_shape)
             if H * W != size or (found is not None and found != (H, W)):
                 raise ValueError(f"image_shape={self.image_shape!r} does not fit X: images have {found or size} pixels")
-        for name, value in (("patch_size", self.patch_size), ("patches down and right, pooling", self.pooling)):
-            h, w = _pair(name, value)
-            if name != "patch_size":
-                h, w = (
-                    (n - 1) * s + p
-                    for n, s, p in zip(
-                        (h, w), _pair("stride", self.stride), _pair("patch_size", self.patch_size), strict=True
-                    )
-                )
-            if h > H or w > W:
-                raise ValueError(
-                    f"images of {H} x {W} pixels (n_features={size}) are smaller than {name}={value!r} asks for: "
-                    "pass larger images, or set image_shape, patch_size or pooling"
-                )
+        pairs = [_pair(name, getattr(self, name)) for name in ("patch_size", "stride", "pooling")]
+        h, w = ((n - 1) * step + size for size, step, n in zip(*pairs, strict=True))
+        if h > H or w > W:
+            raise ValueError(
+                f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that patch_size="
+                f"{self.patch_size!r}, stride={self.stride!r} and pooling={self.pooling!r} need: lower these, or set "
+                "image_shape"
+            )
         return H, W
 
     def _fitted(self, rows: Array, rng: np.random.Generator, loop: dict[str, Any]) -> Any:

@@ -125,6 +125,12 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
 @ms.hookimpl
 def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
     """Tables and figures of the paper."""
+    yield hooks.Reproduction(
+        "hope-table1",
+        run="manifoldseq_hope._feature_table:table1",
+        paper=_PAPER,
+        summary="MNIST error of a linear support vector machine on features learnt without labels",
+    )
     for name, run, summary in (
         ("hope-table2", "table2", "MNIST error of shallow networks with HOPE layers, linear bottlenecks and neither"),
         ("hope-fig4-5", "figures4_5", "Sums and images of the correlations of projections while such networks learn"),

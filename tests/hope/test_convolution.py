@@ -90,7 +90,7 @@ def test_weights_power_stride_grid_and_shape():
     settings = {"patch_size": (2, 4), "stride": (2, 1), "pooling": (3, 2), "power": 1.0, "n_patches": 400}
     images = IMAGES.reshape(-1, 4, 16)[:, :, :11]
     features = ConvolutionalFeatures(model, keep_weights=True, threshold=-3.0, random_state=0, **settings)
-    with pytest.raises(ValueError, match=r"images of 4 x 11 pixels .* smaller than .*pooling=\(3, 2\)"):
+    with pytest.raises(ValueError, match=r"images of 4 x 11 pixels .* smaller than the 6 x 5 .*pooling=\(3, 2\)"):
         features.fit(images)
     features.set_params(pooling=(2, 3)).fit(images)
     expected = naive(
@@ -214,11 +214,11 @@ def test_an_interrupted_fit_resumes(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than patch_size=9"),
+        ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than the 10 x 10 that patch_size=9"),
         ({"patch_size": 0}, "patch_size=0 is not valid"),
         ({"patch_size": (3, 3, 3)}, "patch_size="),
         ({"stride": 1.5}, "stride=1.5 is not valid"),
-        ({"pooling": 7}, "smaller than patches down and right, pooling=7"),
+        ({"pooling": 7}, "smaller than the 9 x 9 .* pooling=7"),
         ({"image_shape": (4, 8)}, r"image_shape=\(4, 8\) does not fit X"),
         ({"n_patches": 0}, "n_patches=0"),
         ({"n_patches": 5}, "n_mixtures=7 exceeds n_samples=5"),
