@@ -25,6 +25,7 @@ from ._spherical_kmeans import SphericalKMeans
 
 _ENTRIES = 100_000
 """Responses of a block: they stay in the cache while they are rectified and summed."""
+_PATCH, _GRID = 6, 2
 _ROWS = 10_000
 """Training patches that a quantile is taken over."""
 
@@ -41,16 +42,17 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     model : estimator, optional
         `HOPE`, `PCAMovMF`, `VonMisesFisherMixture` (response: phi (37)), `SphericalKMeans` (the cosine), or
         scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(M, 400, kappa=40.0)``, M half of the
-        pixels of a patch: one concentration for all units, kept small, is what classifiers like best.
-    patch_size, stride : int or (int, int)
-        Of patches, down and right.
+        pixels of a patch, with fewer units if there are fewer than ten patches for each.
+    patch_size : int or (int, int), optional
+        Down and right; by default 6, or what the images have if that is less.
+    stride : int or (int, int)
     image_shape : (int, int), optional
         Height and width where images are rows of pixels; by default square, or one line if that is impossible.
     n_patches : int
         Patches that the model is fitted to, drawn at random; constant ones are drawn again.
-    pooling : int or (int, int)
-        Cells down and right; 2 are the quadrants of the paper. The first cells have one patch more where there is a
-        rest: 23 are 12 and 11.
+    pooling : int or (int, int), optional
+        Cells down and right; by default 2, the quadrants of the paper, or 1 where there is only one patch. The first
+        cells have one patch more where there is a rest: 23 are 12 and 11.
     threshold : float, optional
         epsilon of (39); by default the `quantile` of the responses to patches that the model is fitted to.
     quantile : float
@@ -108,11 +110,11 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self,
         model: Any = None,
         *,
-        patch_size: Any = 6,
+        patch_size: Any = None,
         stride: Any = 1,
         image_shape: Any = None,
         n_patches: int = 400_000,
-        pooling: Any = 2,
+        pooling: Any = None,
         threshold: float | None = None,
         quantile: float = 0.85,
         power: float = 0.5,
@@ -166,7 +168,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         rng, dtype = random_generator(self.random_state), _dtype(images)
         rows = self._patches.drawn(images, self.n_patches, dtype, rng)
         if not len(rows):
-            raise ValueError("every patch of X is constant: pass images that are not blank")
+            raise ValueError(
+                f"every patch of X is constant (n_features={images.shape[1]}): pass images that are not blank"
+            )
         self.model_ = self._fitted(rows, rng, {"observers": observers, "checkpoint": checkpoint, "resume": resume})
         responses = self._responses(dtype)
         self.threshold_ = self._threshold(responses, rows)
@@ -240,21 +244,28 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @property
     def _cells(self) -> int:
-        grid = _pair("pooling", self.pooling)
+        grid = self._sizes[2]
         return grid[0] * grid[1]
 
     @property
     def _patches(self) -> Patches:
-        patch, stride = _pair("patch_size", self.patch_size), _pair("stride", self.stride)
-        return Patches.of(self.image_shape_, patch, stride, _pair("pooling", self.pooling))
+        return Patches.of(self.image_shape_, *self._sizes)
+
+    @property
+    def _sizes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """Patch, stride and grid, down and right."""
+        (H, W), stride = self.image_shape_, _pair("stride", self.stride)
+        patch = (min(H, _PATCH), min(W, _PATCH)) if self.patch_size is None else _pair("patch_size", self.patch_size)
+        if self.pooling is not None:
+            return patch, stride, _pair("pooling", self.pooling)
+        down, right = ((n - size) // step + 1 for n, size, step in zip((H, W), patch, stride, strict=True))
+        return patch, stride, (max(1, min(down, _GRID)), max(1, min(right, _GRID)))
 
     @property
     def _n_features_out(self) -> int:
         return self._cells * len(self.units_)
 
     def _check(self) -> None:
-        for name in ("patch_size", "stride", "pooling"):
-            _pair(name, getattr(self, name))
         check_whole("n_patches", self.n_patches)
         check_number("quantile", self.quantile, 0.0, 1.0)
         check_number("power", self.power, open_=True)
@@ -274,6 +285,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         if reset:
             self.image_shape_ = self._shape(X.shape[1], shape)
+            self._check_room()
         elif shape is not None and shape != self.image_shape_:
             raise ValueError(f"X has images of shape {shape}: pass images of shape {self.image_shape_}, as fit got")
         return X
@@ -285,15 +297,17 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             H, W = _pair("image_shape", self.image_shape)
             if H * W != size or (found is not None and found != (H, W)):
                 raise ValueError(f"image_shape={self.image_shape!r} does not fit X: images have {found or size} pixels")
-        pairs = [_pair(name, getattr(self, name)) for name in ("patch_size", "stride", "pooling")]
-        h, w = ((n - 1) * step + size for size, step, n in zip(*pairs, strict=True))
+        return H, W
+
+    def _check_room(self) -> None:
+        (H, W), sizes = self.image_shape_, self._sizes
+        h, w = ((n - 1) * step + size for size, step, n in zip(*sizes, strict=True))
         if h > H or w > W:
             raise ValueError(
                 f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that patch_size="
                 f"{self.patch_size!r}, stride={self.stride!r} and pooling={self.pooling!r} need: lower these, or set "
                 "image_shape"
             )
-        return H, W
 
     def _fitted(self, rows: Array, rng: np.random.Generator, loop: dict[str, Any]) -> Any:
         if self.prefit:
@@ -304,8 +318,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                     f"{rows.shape[1]} pixels: pass another patch_size"
                 )
             return self.model
-        D = rows.shape[1]
-        model = HOPE(max(1, D // 2), 400, kappa=40.0) if self.model is None else clone(self.model)
+        N, D = rows.shape
+        model = self.model
+        model = HOPE(max(1, D // 2), min(400, -(-N // 10)), kappa=40.0) if model is None else clone(model)
         if model.random_state is None:
             model.set_params(random_state=int(rng.integers(2**31)))
         return model.fit(rows, **loop) if isinstance(model, OWN) else model.fit(rows)

@@ -33,7 +33,7 @@ TABLE1 = {
     "hope": {400: 0.76, 800: 0.71, 1200: 0.64, 1600: 0.67},
 }
 M, PATCH, PATCHES, NOISE = 20, 6, 400_000, 0.1
-"""Of 6.1.1."""
+"""Of 6.1.1; sigma^2 is that of patches of standard deviation one, not of unit length."""
 PASSES = 10
 """Over the patches, of models that are learnt from mini-batches."""
 
@@ -219,9 +219,10 @@ class _Bench:
             model = SphericalKMeans(self.K, max_iter=50)
         elif self.model == "movmf":
             model = VonMisesFisherMixture(self.K, **online)
+        elif self.model == "pca-movmf":
+            model = PCAMovMF(M, self.K, **online)
         else:
-            kind = PCAMovMF if self.model == "pca-movmf" else HOPE
-            model = kind(M, self.K, noise_variance=NOISE, **online)
+            model = HOPE(M, self.K, prepare=None, noise_variance=NOISE, **online)
         return ConvolutionalFeatures(
             model,
             patch_size=PATCH,

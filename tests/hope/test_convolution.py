@@ -193,8 +193,7 @@ def test_units_of_the_sizes_one_and_of_fitted_models():
 
 
 def test_conventions_and_files(tmp_path):
-    small = ConvolutionalFeatures(SphericalKMeans(2, random_state=0), patch_size=(1, 2), pooling=1, random_state=0)
-    ms.testing.check_estimator(small).raise_for_failure()
+    ms.testing.check_estimator(ConvolutionalFeatures()).raise_for_failure()
     assert ms.get_estimator("convolutional-features") is ConvolutionalFeatures
     for model in (HOPE(4, 7, kappa=20.0), KMeans(5, n_init=1)):
         features = ConvolutionalFeatures(model, patch_size=3, n_patches=800, random_state=0).fit(IMAGES)
@@ -214,7 +213,7 @@ def test_an_interrupted_fit_resumes(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than the 10 x 10 that patch_size=9"),
+        ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than the 9 x 9 that patch_size=9"),
         ({"patch_size": 0}, "patch_size=0 is not valid"),
         ({"patch_size": (3, 3, 3)}, "patch_size="),
         ({"stride": 1.5}, "stride=1.5 is not valid"),
