@@ -216,7 +216,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if responses.finish is None:  # else it has to see all units
             factor = np.ascontiguousarray(factor[:, self.units_])
         C, K, size = self._cells, len(self.units_), images[0].size
-        block = max(32, min(_ENTRIES // factor.shape[1], 4096))
+        block = max(32, min(_ENTRIES // factor.shape[1], 1024))
         responded, zero = np.empty((block, factor.shape[1]), dtype), np.zeros((1, K), dtype)
         several, parts = patches.groups()
         for begin in range(0, len(images), several):
