@@ -84,8 +84,7 @@ CHOSEN = {
     "pca-movmf": Choice(0.92, 0.02, kappa=40.0),
     "hope": Choice(0.85, 0.02, kappa=40.0),
 }
-"""What it chose of HOPE and PCA-movMF for K = 400, see docs/hope-features.md; k-means, spherical k-means and movMF were not
-searched, theirs are near by."""
+"""For K = 400. HOPE and PCA-movMF were searched, see docs/hope-features.md; the others were not, theirs lie near by."""
 
 _SEARCH_ROWS, _VALIDATION = 20_000, 10_000
 _GAP = 1e-4
