@@ -244,6 +244,19 @@ def test_blocks_weights_and_single_precision(make, monkeypatch):
     np.testing.assert_allclose(weighted.slope, repeated.slope, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("make", [movmf, gmm])
+def test_either_exponential_gives_the_same(make, monkeypatch):
+    found = []
+    for power in ((np.exp, 1.0), (np.exp2, float(np.log(2)))):
+        monkeypatch.setattr("manifoldseq_hope._expectation._power", lambda dtype, power=power: power)
+        e = Expectation(make(), X.dtype)
+        e._rows = 7  # blocks after the first share a shift
+        found.append(e.statistics(X))
+    assert found[0].log_likelihood == pytest.approx(found[1].log_likelihood, rel=1e-13)
+    assert found[0].log_likelihood == pytest.approx(e.log_density(X).sum(), rel=1e-13)
+    np.testing.assert_allclose(found[0].sums, found[1].sums, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_far_from_the_others_are_exact(dtype):
     """Log-densities that no common shift serves: concentration 10000, and rows against it."""
