@@ -35,17 +35,18 @@ _ROWS = 10_000
 class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
     """Learn layers of a network one after another by the likelihood of HOPE models, without labels (5.2).
 
-    Layer by layer, a `HOPE` model of von Mises-Fisher components is fitted to the features of the layer below and made
-    a rectified layer ``max(0, (x U') mu' + b)`` with ``b_k = ln pi_k + ln C_M(kappa_k) - epsilon`` (39). Labels, if
-    there are any, fit a softmax layer or a linear support vector machine on the features of the last layer; with
-    `network`, all layers are then fine-tuned together.
+    Layer by layer, a `HOPE` model of von Mises-Fisher components is fitted to the features of the layer below, less
+    their mean, and made a rectified layer ``max(0, (x U') mu' + b)`` with ``b_k = ln pi_k + ln C_M(kappa_k) - epsilon``
+    (39). Labels, if there are any, fit a softmax layer or a linear support vector machine on the features of the last
+    layer; with `network`, all layers are then fine-tuned together.
 
     Parameters
     ----------
     layers : sequence of (M, K)
         ``(None, K)`` takes the smaller of inputs and units for M.
     mixture : HOPE, optional
-        Its settings, but sizes and seed, are those of every layer; ``HOPE(prepare="unit")`` by default.
+        Its settings, but sizes and seed, are those of every layer; by default ``HOPE(prepare="unit",
+        kappa="shared")``.
     quantile : float
         epsilon of a layer is this quantile of phi (37) over the training rows and units.
     head : {"softmax", "svm"}
@@ -61,7 +62,9 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     layers_ : tuple of Dense
         Learnt without labels.
     mixtures_ : list of HOPE
-        The fitted models.
+        The fitted models, each of its layer's inputs less their mean.
+    means_ : list of ndarray
+        These means, which the biases of `layers_` contain.
     head_ : LogisticRegression, LinearSVC or None
     network_ : HOPENetworkClassifier or None
         The fine-tuned network, which predictions are then from.
@@ -72,8 +75,11 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     Notes
     -----
     A layer does not bring z to unit length, so that it can be merged to an ordinary one; rows are multiplied by
-    one number per layer, such that z has unit length in the mean. Rows of zeros have no direction: HOPE models are
-    fitted without them. To train a network on the features of a fixed stack, put the two in a pipeline.
+    one number per layer, such that z has unit length in the mean. Features are never negative: all of their directions
+    are near that of their mean, so that without centring (footnote 1) a second layer would model little but the length
+    of rows. With one concentration for all, no unit is louder than the others. A row equal to the mean has no
+    direction: HOPE models are fitted without it. To train a network on the features of a fixed stack, put the two in a
+    pipeline.
 
     References
     ----------
@@ -140,22 +146,25 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         rng = random_generator(self.random_state)
         layers: list[Dense] = []
         mixtures: list[HOPE] = []
+        means: list[Array] = []
         rows = X
         for place, (M, K) in enumerate(sizes):
-            model = clone(HOPE(prepare="unit") if self.mixture is None else self.mixture)
+            model = clone(HOPE(prepare="unit", kappa="shared") if self.mixture is None else self.mixture)
             M = min(rows.shape[1], K) if M is None else M
             model.set_params(n_components=M, n_mixtures=K, random_state=int(rng.integers(2**31)))
-            used = rows[rows.any(axis=1)]
+            means.append(rows.mean(axis=0, dtype=np.float64).astype(rows.dtype))
+            used = rows - means[-1]
+            used = used[used.any(axis=1)]
             if len(used) < K:
                 raise ValueError(
-                    f"layers[{place}]: K={K} exceeds the {len(used)} rows that are not zero: lower K or quantile"
+                    f"layers[{place}]: K={K} exceeds the {len(used)} rows that are not their mean: lower K or quantile"
                 )
             part = store and store.child(f"layer-{place}")
             mixtures.append(model.fit(used, observers=observers, checkpoint=part, resume=resume))
-            layers.append(_layer(model, used, float(self.quantile)))
+            layers.append(_layer(model, used, means[-1], float(self.quantile)))
             rows = layers[-1](rows)
             np.maximum(rows, 0, out=rows)
-        self.layers_, self.mixtures_ = tuple(layers), mixtures
+        self.layers_, self.mixtures_, self.means_ = tuple(layers), mixtures, means
         self.head_ = self.network_ = None
         self._seed = int(rng.integers(2**31))
         if codes is not None:
@@ -261,8 +270,8 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         return rows
 
 
-def _layer(model: HOPE, rows: Array, quantile: float) -> Dense:
-    """Return the rectified layer of a fitted model; its rows are scaled so that z has unit length in the mean."""
+def _layer(model: HOPE, rows: Array, mean: Array, quantile: float) -> Dense:
+    """Return the rectified layer of a model fitted to rows less their mean; z has unit length in the mean."""
     rows = _some(rows)
     Z = rows @ model.components_.T
     length = float(np.linalg.norm(Z, axis=1).mean())
@@ -272,6 +281,7 @@ def _layer(model: HOPE, rows: Array, quantile: float) -> Dense:
     weight, bias = np.where(used[:, None], mu, 0.0) / (length or 1.0), np.where(used, offset, 0.0)
     phi = Z @ weight[used].T + bias[used]
     bias = np.where(used, bias - np.quantile(phi, quantile), 0.0)  # a component without weight is never active
+    bias = bias - weight @ (model.components_ @ mean)
     return Dense(*(np.ascontiguousarray(part, rows.dtype) for part in (model.components_, weight, bias)))
 
 
