@@ -140,3 +140,9 @@ def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
         yield hooks.Reproduction(
             name, run=f"manifoldseq_hope._network_tables:{run}", paper=_PAPER, summary=f"{summary} (needs torch)"
         )
+    yield hooks.Reproduction(
+        "hope-table5",
+        run="manifoldseq_hope._few_labels:table5",
+        paper=_PAPER,
+        summary="MNIST error with few labels, from pixels or from features learnt without labels (needs torch)",
+    )
