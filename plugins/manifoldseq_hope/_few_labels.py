@@ -16,8 +16,8 @@ import manifoldseq as ms
 from ._convolution import ConvolutionalFeatures
 from ._family import Array
 from ._hope import HOPE
-from ._mnist import Digits
-from ._network_tables import DROPOUT, Choice, Job, Rows, digits_of, fitted, many, row
+from ._mnist import Digits, read_mnist
+from ._network_tables import DROPOUT, Choice, Rows, _fitted, _Job, _many, _row
 from ._settings import check_choice, check_whole
 from ._svm import machines
 
@@ -68,7 +68,7 @@ GRID: dict[tuple[str, str], tuple[Any, ...]] = {
     ("pixels", "hope"): (Choice(0.1, 2.0), Choice(0.3, 2.0), Choice(0.1, 1.0), Choice(0.3, 1.0)),
     ("features", "baseline"): (Choice(0.1, 0.2), Choice(0.3, 0.2), Choice(0.1, 0.5), Choice(0.3, 0.5)),
     ("features", "hope"): (Choice(0.1, 0.2), Choice(0.3, 0.2), Choice(0.1, 0.5), Choice(0.3, 0.5)),
-    ("features", "svm"): (1.0, 10.0, 100.0, 1000.0),
+    ("features", "svm"): (1e-3, 1e-2, 1e-1, 1.0),
 }
 """What validation chooses from: rate and scale of a network, C of the support vector machine."""
 
@@ -76,8 +76,8 @@ CHOSEN: dict[tuple[str, str], Any] = {
     ("pixels", "baseline"): Choice(0.3, 2.0),
     ("pixels", "hope"): Choice(0.3, 2.0),
     ("features", "baseline"): Choice(0.3, 0.2),
-    ("features", "hope"): Choice(0.3, 0.2),
-    ("features", "svm"): 10.0,
+    ("features", "hope"): Choice(0.3, 0.5),
+    ("features", "svm"): 1e-2,
 }
 """What it chose; see docs/hope-networks.md."""
 
@@ -139,8 +139,8 @@ def table5(
         check_choice("models", model, (*PUBLISHED, *CLASSIFIERS))
     for name, value in {"subsets": subsets, "epochs": epochs}.items():
         check_whole(name, value)
-    counts = many("labels", labels)
-    digits = digits_of(data)
+    counts = _many("labels", labels)
+    digits = read_mnist(data)
     draws = {count: [balanced(digits.train_labels, count, subset) for subset in range(subsets)] for count in counts}
     inputs = _Inputs(digits, K, M, n_patches, Path(folder), resume)
     bench = _Bench(inputs, _Finished(Path(folder) / "errors.json", resume), epochs)
@@ -155,7 +155,7 @@ def table5(
         for model in models:
             if model in PUBLISHED:
                 name, figures = PUBLISHED[model]
-                rows.append(row(name, f"{count} labels", "test error", "%", [], None if at is None else figures[at]))
+                rows.append(_row(name, f"{count} labels", "test error", "%", [], None if at is None else figures[at]))
                 continue
             classifier = CLASSIFIERS[model]
             choice = chosen[classifier.inputs, classifier.kind]
@@ -166,7 +166,7 @@ def table5(
             )
             paper = None if at is None else classifier.paper[at]
             errors = [error for error, _ in found]
-            rows.append(row(classifier.name, f"{count} labels{lower}", "test error", "%", errors, paper))
+            rows.append(_row(classifier.name, f"{count} labels{lower}", "test error", "%", errors, paper))
     return rows
 
 
@@ -290,7 +290,7 @@ class _Bench:
             measure = partial(self._measured, first, choice, train, 0, name, images, y)
             errors.append(self.finished.of(name, measure)[0])
             setting = f"{len(train)} labels, {_said(choice)}"
-            rows.append(row(first.name, setting, "validation error", "%", errors[-1:], None))
+            rows.append(_row(first.name, setting, "validation error", "%", errors[-1:], None))
         return GRID[key][int(np.argmin(errors))], rows
 
     def _measured(
@@ -307,11 +307,11 @@ class _Bench:
         X, labels = self.inputs.of(classifier.inputs, digits.train[train]), digits.train_labels[train]
         if classifier.kind == "svm":
             return 100 * float(np.mean(_machine(X, labels, choice)(images()) != y)), choice
-        job = Job(classifier.kind, classifier.layers, name, self.epochs, DROPOUT)
+        job = _Job(classifier.kind, classifier.layers, name, self.epochs, DROPOUT)
         X *= choice.scale
         while True:
             store = self.inputs.folder / "networks" / f"{name}, from rate {choice.rate:g}"
-            network = fitted(job, choice, X, labels, seed, store, self.inputs.resume)
+            network = _fitted(job, choice, X, labels, seed, store, self.inputs.resume)
             if network.status_ is not ms.Status.NON_FINITE:
                 break
             choice = choice.slower()

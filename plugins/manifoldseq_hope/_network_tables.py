@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 import manifoldseq as ms
 
+from ._family import Array
 from ._mnist import Digits, read_mnist
 from ._network import HOPENetworkClassifier
 from ._penalty import correlations
@@ -54,6 +55,10 @@ class Choice:
 
     rate: float
     scale: float
+
+    def slower(self) -> "Choice":
+        """Half the rate."""
+        return Choice(self.rate / 2, self.scale)
 
 
 GRID = (
@@ -323,7 +328,7 @@ def _kept(
         network, error = _trained(job, choice, digits, seed, folder, resume)
         if network.status_ is not ms.Status.NON_FINITE:
             return network, error, choice.rate
-        choice = Choice(choice.rate / 2, choice.scale)
+        choice = choice.slower()
 
 
 def _trained(
@@ -335,19 +340,27 @@ def _trained(
     name = f"{job.kind}-{job.orthogonality}" if job.kind == "hope" else job.kind
     sizes = "-".join(str(n).replace(", ", "x").strip("()") for n in job.layers)
     store = folder / f"{name} {sizes} rate {choice.rate:g} scale {choice.scale:g} epochs {job.epochs} seed {seed}"
+    network = _fitted(job, choice, X, digits.train_labels, seed, store, resume)
+    return network, 100 * float(np.mean(network.predict(T) != digits.test_labels))
+
+
+def _fitted(
+    job: _Job, choice: Choice, X: Array, y: NDArray[np.int64], seed: int, store: Path, resume: bool
+) -> HOPENetworkClassifier:
+    """Return a network trained with one choice, saved in a folder while it learns; lost if its loss is."""
     bar = tqdm(total=job.epochs, desc=f"{job.setting}, seed {seed}", unit="epoch", disable=None)
     with bar, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the loss of epoch", UserWarning)  # the error is then that of a lost network
         network = job.network(choice, seed).fit(
             X,
-            digits.train_labels,
+            y,
             observers=[lambda event: bar.update(event.nit - bar.n)],
             checkpoint=store,
             resume=resume,
         )
     if network.status_ is ms.Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return network, 100 * float(np.mean(network.predict(T) != digits.test_labels))
+    return network
 
 
 def _many(name: str, value: Any) -> tuple[int, ...]:
@@ -367,5 +380,5 @@ def _check(models: Sequence[str], seeds: int, epochs: int, orthogonality: str) -
 
 def _row(model: str, setting: str, metric: str, unit: str, values: Sequence[float], paper: float | None) -> Row:
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    ours = float(np.mean(values))
+    ours = float(np.mean(values)) if len(values) else None
     return dict(model=model, setting=setting, metric=metric, unit=unit, ours=ours, ours_se=error, paper=paper)
