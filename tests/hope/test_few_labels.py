@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
     X, y = load_digits(return_X_y=True)
     images = (np.kron(X.reshape(-1, 8, 8), np.ones((2, 2))) * 15.9).astype(np.uint8).reshape(len(X), -1)
     digits = Digits(images[:1200], y[:1200].astype(np.int64), images[1200:], y[1200:].astype(np.int64))
-    monkeypatch.setattr(tables, "read_mnist", lambda data: digits)
+    monkeypatch.setattr(table, "read_mnist", lambda data: digits)
     monkeypatch.setattr(table, "_VALIDATION", 300)
     monkeypatch.setattr(table, "_SEARCH_LABELS", 100)
     sizes = {0: (), 1: ((8, 20),), 2: ((8, 20), 15)}
@@ -169,8 +169,3 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
     with pytest.raises(ValueError) as caught:
         table.table5("there", folder=tmp_path, **SMALL | settings)
     assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_data_must_be_named() -> None:
-    with pytest.raises(ValueError, match="--data"):
-        table.table5()
