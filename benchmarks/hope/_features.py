@@ -31,8 +31,8 @@ def run(report: Report) -> None:
     tall, flat = rng.standard_normal((used, M)).astype(np.float32), rng.standard_normal((M, K)).astype(np.float32)
 
     def tall_product() -> None:
-        for start in range(0, used, 250):
-            tall[start : start + 250] @ flat
+        for start in range(0, used, 200):
+            tall[start : start + 200] @ flat
 
     seconds = interleaved(
         {

@@ -23,7 +23,7 @@ from ._responses import KMEANS, OWN, Responses, check_model, empty_units, respon
 from ._settings import check_choice, check_number, check_whole
 from ._spherical_kmeans import SphericalKMeans
 
-_ENTRIES = 100_000
+_ENTRIES = 80_000
 """Responses of a block: they stay in the cache while they are rectified and summed."""
 _PATCH, _GRID = 6, 2
 _ROWS = 10_000

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ._family import Array
 
-_PIXELS = 1 << 18
+_PIXELS = 1 << 19
 """Pixels of the patches that are cut out together."""
 _CONSTANT = 1e-5
 """A patch is constant if its pixels differ by at most this share of the largest: about what rounding leaves."""
