@@ -16,9 +16,10 @@ from manifoldseq.estimators import random_generator
 from ._checkpoint import checkpoint_of
 from ._dense import Dense
 from ._family import Array
-from ._schedule import Exponential, Ramp, Training
+from ._schedule import Exponential, Halving, Ramp, Training
 from ._settings import check_choice, check_number, check_whole
 from ._start import STARTS, Sizes, begin, checked_sizes
+from ._windows import Windows
 
 _ROWS = 4096
 _LARGEST = 1e15
@@ -52,8 +53,9 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         directions of the inputs of the layer.
     gamma : float
         Scale of the initial weights (41).
-    learning_rate : float or Schedule
-        A number is the rate of the first epoch, which decays by `decay` per epoch (42).
+    learning_rate : float, Schedule or Halving
+        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `Halving` follows the error on
+        the validation rows that `fit` then needs.
     decay : float
     momentum : (float, float) or float
         First and last (43).
@@ -79,15 +81,16 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     n_iter_ : int
     history_ : dict of str to ndarray
         Equally long columns ``nit``, ``time``, ``fun`` (loss), ``error`` (%), both as seen during the epoch,
-        ``feasibility`` (largest entry of ``|U U' - I|``) and ``correlations_i``, the sum of the correlations of the
-        rows of the i-th projection (Figure 4); the first entry is the start.
+        ``validation_error`` (%) after it, ``feasibility`` (largest entry of ``|U U' - I|``) and ``correlations_i``, the
+        sum of the correlations of the rows of the i-th projection (Figure 4); the first entry is the start.
     status_ : manifoldseq.Status
     n_features_in_ : int
 
     Notes
     -----
     Trained in float32 by torch, with as many threads as torch has; stored as arrays, and applied without torch. Inputs
-    are taken as they are: scale them first. Ctrl-C ends `fit` with the last complete epoch.
+    are taken as they are: scale them first. Where rows are asked for, `Windows` over sequences will do. Ctrl-C ends
+    `fit` with the last complete epoch.
 
     References
     ----------
@@ -105,7 +108,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     (4390, 7510)
     """
 
-    stored_types = (Dense, Exponential, Ramp)
+    stored_types = (Dense, Exponential, Halving, Ramp)
 
     def __init__(
         self,
@@ -147,6 +150,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         X: Any,
         y: Any,
         *,
+        validation: tuple[Any, Any] | None = None,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
@@ -155,16 +159,18 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
         Parameters
         ----------
-        X : array-like of shape (N, D)
+        X : array-like of shape (N, D), or Windows
         y : array-like of shape (N,)
             Labels, of at least two classes.
+        validation : tuple of X and y, optional
+            Rows that are not learnt from; the error on them is measured after every epoch.
         observers, checkpoint, resume
             As in `manifoldseq.iterate`; an iteration is an epoch, the state holds the parameters as ``x``.
 
         Raises
         ------
         ValueError
-            For an invalid parameter, NaN, labels that are missing or of one class.
+            For an invalid parameter, NaN, labels that are missing or of one class, `Halving` without validation rows.
         ImportError
             If torch is not installed.
 
@@ -174,7 +180,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             If the loss is not finite any more: training ends with the epoch before.
         """
         X, codes = self._checked_fit(X, y)
-        return self._train(X, codes, None, observers, checkpoint, resume)
+        held = None if validation is None else self._checked_validation(*validation)
+        return self._train(X, codes, None, held, observers, checkpoint, resume)
 
     def fine_tune(
         self,
@@ -198,7 +205,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             As in `fit`.
         """
         X, codes = self._checked_fit(X, y)
-        return self._train(X, codes, tuple(layers), observers, checkpoint, resume)
+        return self._train(X, codes, tuple(layers), None, observers, checkpoint, resume)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of the classes, (N, classes); for two classes the second less the first, (N,)."""
@@ -257,14 +264,19 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def _train(
         self,
-        X: Array,
+        X: Array | Windows,
         codes: Array,
         given: tuple[Dense, ...] | None,
+        held: tuple[Array | Windows, Array] | None,
         observers: Sequence[Any],
         checkpoint: ms.storage.Checkpoint | str | Path | None,
         resume: bool,
     ) -> Self:
         sizes, training = self._settings(X.shape[1])
+        if isinstance(training.rate, Halving) and held is None:
+            raise ValueError(
+                "learning_rate=Halving(...) follows the error on validation rows: pass fit validation=(X, y)"
+            )
         from ._training import Trainer
 
         rng = random_generator(self.random_state)
@@ -272,13 +284,13 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         layers, head = begin(X, sizes, n_classes, self.start, training.orthogonality is not None, self.gamma, rng)
         if given is not None:
             layers = _replaced(layers, given)
-        trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)))
+        trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)), held)
         run = ms.iterate(
             trainer.step,
             trainer.start,
             stop=ms.MaxIterations(self.max_iter),
             observers=observers,
-            checkpoint=self._store(checkpoint, X, codes, given or ()),
+            checkpoint=self._store(checkpoint, X, codes, given or (), held or ()),
             resume=resume,
         )
         if run.status is ms.Status.NON_FINITE:
@@ -297,7 +309,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         check_number("gamma", self.gamma, open_=True)
         check_whole("max_iter", self.max_iter)
         rate = self.learning_rate
-        if not isinstance(rate, ms.solvers.Schedule):
+        if not isinstance(rate, ms.solvers.Schedule | Halving):
             check_number("learning_rate", rate, open_=True)
             check_number("decay", self.decay, 0.0, 1.0, open_=True)
             rate = Exponential(float(rate), float(self.decay))
@@ -331,19 +343,41 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             )
         return sizes, training
 
-    def _checked_fit(self, X: Any, y: Any) -> tuple[Array, Array]:
-        X, y = validate_data(self, X, y, dtype=[np.float32, np.float64])
+    def _checked_fit(self, X: Any, y: Any) -> tuple[Array | Windows, Array]:
+        if isinstance(X, Windows):
+            y = _labels(X, y)
+            self.n_features_in_ = X.shape[1]
+            vars(self).pop("feature_names_in_", None)
+        else:
+            X, y = validate_data(self, X, y, dtype=[np.float32, np.float64])
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: pass rows of at least two classes")
-        if np.abs(X).max() > _LARGEST:
-            raise ValueError(f"X has entries as large as {np.abs(X).max():.0e}: scale it, so that they are about 1")
-        return np.ascontiguousarray(X, np.float32), codes.astype(np.int64)
+        largest = np.abs(X.frames if isinstance(X, Windows) else X).max()
+        if largest > _LARGEST:
+            raise ValueError(f"X has entries as large as {largest:.0e}: scale it, so that they are about 1")
+        if not isinstance(X, Windows):
+            X = np.ascontiguousarray(X, np.float32)
+        return X, codes.astype(np.int64)
 
-    def _checked(self, X: Any) -> Array:
+    def _checked_validation(self, X: Any, y: Any) -> tuple[Array | Windows, Array]:
+        """Return validation rows and the numbers of their classes, -1 for one that is not learnt."""
+        X = self._rows(X)
+        y = _labels(X, y)
+        found = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        return X, np.where(self.classes_[found] == y, found, -1)
+
+    def _checked(self, X: Any) -> Array | Windows:
         check_is_fitted(self, "layers_")
-        return validate_data(self, X, reset=False, dtype=[np.float32, np.float64])
+        return self._rows(X)
+
+    def _rows(self, X: Any) -> Array | Windows:
+        if not isinstance(X, Windows):
+            return validate_data(self, X, reset=False, dtype=[np.float32, np.float64])
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has windows of {X.shape[1]} values, the network {self.n_features_in_} inputs")
+        return X
 
     def _scores(self, X: Any) -> Array:
         X = self._checked(X)
@@ -359,12 +393,32 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             np.maximum(rows, 0, out=rows)
         return rows
 
-    def _store(self, checkpoint: Any, X: Array, codes: Array, given: tuple[Dense, ...]) -> ms.storage.Checkpoint | None:
+    def _store(
+        self,
+        checkpoint: Any,
+        X: Array | Windows,
+        codes: Array,
+        given: tuple[Dense, ...],
+        held: tuple[Array | Windows, ...],
+    ) -> ms.storage.Checkpoint | None:
         """Return the checkpoint, marked with what a state depends on: data and settings, not the number of epochs."""
+        rows = [
+            part
+            for one in (X, codes, *held)
+            for part in ((one.frames, one.starts) if isinstance(one, Windows) else [one])
+        ]
         name = getattr(self.criterion, "__qualname__", self.criterion)  # the same in every process
         epochs = self.max_iter if self.momentum_epochs is None else self.momentum_epochs
         marked = clone(self).set_params(criterion=name, momentum_epochs=epochs)
-        return checkpoint_of(marked, checkpoint, X, codes, *(part for layer in given for part in layer.parts))
+        return checkpoint_of(marked, checkpoint, *rows, *(part for layer in given for part in layer.parts))
+
+
+def _labels(X: Array | Windows, y: Any) -> Array:
+    """Return labels, one per row."""
+    y = np.asarray(y)
+    if y.shape != (len(X),):
+        raise ValueError(f"y has shape {y.shape} for {len(X)} rows: pass one label each")
+    return y
 
 
 def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dense, ...]:

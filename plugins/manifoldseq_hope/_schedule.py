@@ -1,7 +1,8 @@
 """How a network is trained: rates (42), momentum (43) and what else holds for every epoch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import manifoldseq as ms
@@ -74,10 +75,63 @@ class Ramp(ms.solvers.Schedule):
 
 
 @dataclass(frozen=True)
+class Halving:
+    """Keep the rate while the error on validation rows falls, then halve it every epoch, until it hardly falls.
+
+    Parameters
+    ----------
+    first : float
+    factor : float
+        What the rate is multiplied by, below 1.
+    tol : float
+        Training ends when the error (%) fell by less than this in two consecutive epochs of lowered rates.
+
+    References
+    ----------
+    Zhang, Jiang, section 6.2: 0.004, halves, 0.1 %.
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import Halving
+    >>> schedule = Halving(0.08)
+    >>> schedule.rate([60.0, 50.0, 45.0]), schedule.rate([60.0, 50.0, 51.0]), schedule.rate([60.0, 50.0, 51.0, 48.0])
+    (0.08, 0.04, 0.02)
+    >>> schedule.ended([60.0, 50.0, 51.0, 48.0]), schedule.ended([60.0, 50.0, 51.0, 48.0, 48.0, 47.95])
+    (False, True)
+    """
+
+    first: float
+    factor: float = 0.5
+    tol: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_number("first", self.first, open_=True)
+        check_number("factor", self.factor, 0.0, 0.999, open_=True)
+        check_number("tol", self.tol)
+
+    def rate(self, errors: Sequence[float]) -> float:
+        """Return the rate of the next epoch, of the errors (%) at the start and after every epoch until now."""
+        return self.first * self.factor ** self._lowered(errors)
+
+    def ended(self, errors: Sequence[float]) -> bool:
+        """Return whether training is over."""
+        last = errors[-3:]
+        return self._lowered(errors) > 2 and all(a - b < self.tol for a, b in pairwise(last))
+
+    @staticmethod
+    def _lowered(errors: Sequence[float]) -> int:
+        """Return how often the rate was lowered: once per epoch, from the first on that did not lower the error."""
+        for place in range(1, len(errors)):
+            if not errors[place] < errors[place - 1]:
+                return len(errors) - place
+        return 0
+
+
+@dataclass(frozen=True)
 class Training:
     """The settings of training; see `HOPENetworkClassifier`."""
 
-    rate: ms.solvers.Schedule
+    rate: ms.solvers.Schedule | Halving
     momentum: ms.solvers.Schedule
     batch_size: int = 100
     orthogonality: str | None = "polar"

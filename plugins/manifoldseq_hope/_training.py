@@ -1,5 +1,6 @@
 """One epoch of training a network in torch, from arrays to arrays, so that the one loop can save and resume it."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,10 @@ import manifoldseq as ms
 from ._dense import Dense
 from ._family import Array
 from ._layer import HOPELayer
-from ._schedule import Training
+from ._schedule import Halving, Training
 from ._stiefel_sgd import StiefelSGD
 from ._torch import load_torch
+from ._windows import Windows
 
 State = dict[str, Any]
 
@@ -46,9 +48,9 @@ class Trainer:
 
     Parameters
     ----------
-    X : ndarray of shape (N, D), float32
+    X : ndarray of shape (N, D), float32, or Windows
     y : ndarray of int of shape (N,)
-        Numbers of classes.
+        Numbers of classes; -1 is an error whatever is predicted.
     layers : sequence of Dense
         The network at the start: its rectified layers.
     head : Dense or None
@@ -56,20 +58,24 @@ class Trainer:
     training : Training
     seed : int
         Order of the rows and dropout: epoch t depends on this number and t only.
+    validation : tuple of X and y, optional
+        Rows whose error (%) is measured after every epoch; a rate of `Halving` follows it.
     """
 
     def __init__(
         self,
-        X: Array,
+        X: Array | Windows,
         y: NDArray[np.int64],
         layers: Sequence[Dense],
         head: Dense | None,
         training: Training,
         seed: int,
+        validation: tuple[Array | Windows, NDArray[np.int64]] | None = None,
     ) -> None:
         torch = load_torch()
         self.torch, self.training, self.seed = torch, training, seed
-        self.X, self.y = torch.from_numpy(np.array(X, np.float32, order="C")), torch.from_numpy(np.array(y, np.int64))
+        self.rows = _Rows(X, y)
+        self.held = None if validation is None else _Rows(*validation)
         self.projected = [layer.U is not None for layer in layers]
         self.has_head = head is not None
         self.network = module(layers, head, training.dropout)
@@ -80,16 +86,10 @@ class Trainer:
 
     def start(self) -> tuple[State, ms.Measures]:
         """Return the state of the network at the start, its loss and its error (%)."""
-        loss, wrong = 0.0, 0
-        self.network.eval()
-        with self.torch.no_grad():
-            for X, y in zip(self.X.split(_ROWS), self.y.split(_ROWS), strict=True):
-                scores = self.network(X)
-                loss += float(self._loss(scores, y)) * len(X)
-                wrong += int((scores.argmax(1) != y).sum())
-        N, arrays = len(self.X), self._arrays()
-        momentum = tuple(np.zeros_like(part) for part in arrays)
-        return {"x": arrays, "momentum": momentum, "epoch": 0}, self._measures(loss / N, 100 * wrong / N)
+        loss, error = self._applied(self.rows, self._loss)
+        arrays = self._arrays()
+        state: State = {"x": arrays, "momentum": tuple(np.zeros_like(part) for part in arrays), "epoch": 0}
+        return self._measured(state, (), loss, error)
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state after one epoch, and the loss and the error (%) of its batches as they were seen."""
@@ -97,23 +97,24 @@ class Trainer:
         self._load(state)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"], group["momentum"] = training.rate.rate(epoch), training.momentum.rate(epoch)
-        N, b = len(self.X), min(training.batch_size, len(self.X))
+                group["lr"] = training.rate.rate(state["errors"] if isinstance(training.rate, Halving) else epoch)
+                group["momentum"] = training.momentum.rate(epoch)
+        N, b = len(self.rows), min(training.batch_size, len(self.rows))
         loss_sum, wrong = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.int64)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]))
             self.network.train()
             order = torch.randperm(N)
             for rows in order.split(b):
-                labels = self.y[rows]
-                scores = self.network(self.X[rows])
+                inputs, labels = self.rows[rows]
+                scores = self.network(inputs)
                 loss = self._loss(scores, labels)
                 self._move(loss)
                 loss_sum += loss.detach() * len(rows)
                 wrong += (scores.detach().argmax(1) != labels).sum()
         momentum = tuple(self._momentum(p) for p in self.parameters)
-        measures = self._measures(float(loss_sum) / N, 100 * float(wrong) / N)
-        return {"x": self._arrays(), "momentum": momentum, "epoch": epoch + 1}, measures
+        after: State = {"x": self._arrays(), "momentum": momentum, "epoch": epoch + 1}
+        return self._measured(after, state.get("errors", ()), float(loss_sum) / N, 100 * float(wrong) / N)
 
     def dense(self, parts: Sequence[Array]) -> tuple[tuple[Dense, ...], Dense | None]:
         """Return the layers and the head that the arrays of a state stand for."""
@@ -174,9 +175,53 @@ class Trainer:
     def _arrays(self) -> tuple[Array, ...]:
         return tuple(p.detach().numpy().copy() for p in self.parameters)
 
-    def _measures(self, loss: float, error: float) -> ms.Measures:
-        extra: dict[str, float] = {"error": error}
+    def _applied(self, rows: "_Rows", loss: Any = None) -> tuple[float, float]:
+        """Return the mean loss (0 without one) and the error (%) of the network as it is."""
+        total, wrong = 0.0, 0
+        self.network.eval()
+        with self.torch.no_grad():
+            for some in self.torch.arange(len(rows)).split(_ROWS):
+                inputs, labels = rows[some]
+                scores = self.network(inputs)
+                total += 0.0 if loss is None else float(loss(scores, labels)) * len(some)
+                wrong += int((scores.argmax(1) != labels).sum())
+        return total / len(rows), 100 * wrong / len(rows)
+
+    def _measured(
+        self, state: State, errors: tuple[float, ...], loss: float, error: float
+    ) -> tuple[State, ms.Measures]:
+        """Return a state, with the errors on validation rows until then if there are any, and its measures."""
+        if self.held is None:
+            return state, self._measures(loss, {"error": error})
+        errors = (*errors, self._applied(self.held)[1])
+        rate = self.training.rate
+        over = isinstance(rate, Halving) and rate.ended(errors)
+        measures = self._measures(loss, {"error": error, "validation_error": errors[-1]})
+        status = ms.Status.COST_CHANGE if over else None
+        return {**state, "errors": errors}, dataclasses.replace(measures, status=status)
+
+    def _measures(self, loss: float, extra: dict[str, float]) -> ms.Measures:
         for number, layer in enumerate(self.layers):
             extra[f"correlations_{number}"] = 2 * float(layer.penalty().detach())
         gap = max((layer.orthonormality() for layer in self.layers), default=0.0)
         return ms.Measures(fun=loss, feasibility=gap, extra=extra)
+
+
+class _Rows:
+    """Rows and labels as tensors; windows are gathered batch by batch."""
+
+    def __init__(self, X: Array | Windows, y: NDArray[np.int64]) -> None:
+        torch = load_torch()
+        self.starts = None
+        if isinstance(X, Windows):
+            self.starts = torch.from_numpy(X.starts)
+            self.X = torch.as_strided(torch.from_numpy(X.frames), X.view.shape, (X.frames.shape[1], 1))
+        else:
+            self.X = torch.from_numpy(np.array(X, np.float32, order="C"))
+        self.y = torch.from_numpy(np.array(y, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: Any) -> tuple[Any, Any]:
+        return self.X[rows if self.starts is None else self.starts[rows]], self.y[rows]
