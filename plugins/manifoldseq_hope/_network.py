@@ -275,7 +275,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         sizes, training = self._settings(X.shape[1])
         if isinstance(training.rate, Halving) and held is None:
             raise ValueError(
-                "learning_rate=Halving(...) follows the error on validation rows: pass fit validation=(X, y)"
+                "learning_rate=Halving(...) follows the error on validation rows: pass validation=(X, y) to fit"
             )
         from ._training import Trainer
 

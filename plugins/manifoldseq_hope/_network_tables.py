@@ -184,7 +184,7 @@ def figures4_5(
             (f"sum of correlations, {network.n_iter_} epochs", off.sum()),
             ("largest correlation", off.max()),
         ):
-            rows.append(_row(model, setting, metric, "", [float(value)], None))
+            rows.append(row(model, setting, metric, "", [float(value)], None))
     if figure is not None:
         from ._network_plots import draw_correlations
 
@@ -303,7 +303,7 @@ def _measured(
         errors.append(error)
         rates.add(rate)
     lower = "" if rates == {choice.rate} else f", rates {', '.join(f'{rate:g}' for rate in sorted(rates))}"
-    return [*rows, _row(job.kind, job.setting + lower, "test error", "%", errors, paper)]
+    return [*rows, row(job.kind, job.setting + lower, "test error", "%", errors, paper)]
 
 
 def _searched(job: _Job, digits: Digits, folder: Path, resume: bool) -> tuple[Choice, Rows]:
@@ -314,7 +314,7 @@ def _searched(job: _Job, digits: Digits, folder: Path, resume: bool) -> tuple[Ch
     short = _Job(job.kind, job.layers, job.setting, _SEARCH_EPOCHS, job.dropout, job.orthogonality)
     errors = [_trained(short, choice, part, 0, folder / "search", resume)[1] for choice in GRID]
     rows = [
-        _row(job.kind, f"{job.setting}, rate {c.rate:g}, scale {c.scale:g}", "validation error", "%", [e], None)
+        row(job.kind, f"{job.setting}, rate {c.rate:g}, scale {c.scale:g}", "validation error", "%", [e], None)
         for c, e in zip(GRID, errors, strict=True)
     ]
     return GRID[int(np.argmin(errors))], rows
@@ -378,7 +378,7 @@ def _check(models: Sequence[str], seeds: int, epochs: int, orthogonality: str) -
     check_choice("orthogonality", orthogonality, ("polar", "qr", "penalty"))
 
 
-def _row(model: str, setting: str, metric: str, unit: str, values: Sequence[float], paper: float | None) -> Row:
+def row(model: str, setting: str, metric: str, unit: str, values: Sequence[float], paper: float | None) -> Row:
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
     ours = float(np.mean(values)) if len(values) else None
     return dict(model=model, setting=setting, metric=metric, unit=unit, ours=ours, ours_se=error, paper=paper)

@@ -129,8 +129,8 @@ def generate_phone_corpus(
     folder: str | os.PathLike[str],
     *,
     train_speakers: int = 60,
-    sentences: int = 3,
-    test_sentences: int = 1,
+    sentences: int = 4,
+    test_sentences: int = 2,
     seed: int = 0,
 ) -> None:
     """Write a corpus in the shape of TIMIT: SPHERE files with ``.phn``, ``.wrd`` and ``.txt`` files beside them.
@@ -258,8 +258,8 @@ class _Voice:
             breath=float(np.exp(0.5 * rng.standard_normal())),
             tilt=float(rng.uniform(0.85, 0.97)),
             level=float(np.exp(0.3 * rng.standard_normal())),
-            background=float(10 ** rng.uniform(-2.6, -1.6)),
-            accent={phone: np.exp(0.05 * rng.standard_normal(3)) for phone in SOUNDS},
+            background=float(10 ** rng.uniform(-2.2, -1.0)),
+            accent={phone: np.exp(0.08 * rng.standard_normal(3)) for phone in SOUNDS},
         )
 
 
@@ -284,7 +284,7 @@ def _write(stem: Path, spoken: Spoken, voice: _Voice, rng: np.random.Generator) 
 
 
 def _blocks(duration: float, voice: _Voice, rng: np.random.Generator) -> int:
-    length = duration * voice.pace * np.exp(0.25 * rng.standard_normal())
+    length = 0.85 * duration * voice.pace * np.exp(0.25 * rng.standard_normal())
     return max(2, round(length * RATE / 1000 / _BLOCK))
 
 
@@ -293,11 +293,11 @@ def _speak(phones: list[str], blocks: list[int], voice: _Voice, rng: np.random.G
     tracks, sources = [], []
     for phone, count in zip(phones, blocks, strict=True):
         sound = SOUNDS[phone]
-        scale = voice.tract * voice.accent[phone] * np.exp(0.06 * rng.standard_normal(3))
+        scale = voice.tract * voice.accent[phone] * np.exp(0.1 * rng.standard_normal(3))
         way = np.linspace(0, 1, count)[:, None]
         tracks.append(scale * ((1 - way) * np.array(sound.begin) + way * np.array(sound.end)))
         loud = float(np.exp(0.2 * rng.standard_normal()))
-        moved = float(np.exp(0.06 * rng.standard_normal())) * voice.tract**0.5
+        moved = float(np.exp(0.1 * rng.standard_normal())) * voice.tract**0.5
         one = [
             loud * sound.voice,
             loud * voice.breath * sound.breath,
@@ -311,11 +311,10 @@ def _speak(phones: list[str], blocks: list[int], voice: _Voice, rng: np.random.G
     source[:, :3] = _smoothed(source[:, :3], 3)
     total = len(source) * _BLOCK
     loud, breath, noise, centre, width = source.T[:, :, None]
-    peaks = np.hstack([formants, np.tile(np.multiply(voice.tract, _UPPER), (len(formants), 1))])
-    vowels, band = 1.0, _resonance(centre, width)
-    for peak in peaks.T[:, :, None]:
-        one = _resonance(peak, 60 + 0.04 * peak)
-        vowels = vowels * one / one[:, :1]
+    vowels, band = np.ones((1, _SIZE // 2 + 1), complex), _resonance(centre, width)
+    for peak in (*np.multiply(voice.tract, _UPPER)[:, None], *formants.T):  # those that stand still first
+        one = _resonance(peak[:, None], 60 + 0.04 * peak[:, None])
+        vowels = vowels * (one / one[:, :1])
     hiss, rustle = rng.standard_normal((2, total))
     spectra = (loud * _frames(_pulses(total, voice, rng)) + breath * _frames(hiss)) * vowels
     spectra += noise * _frames(rustle) * band * (1 - np.exp(-np.pi * width / RATE))
@@ -343,10 +342,9 @@ def _smoothed(rows: Float, width: int) -> Float:
 
 def _resonance(peak: Float, width: Float) -> NDArray[np.complex128]:
     """Return the response (n, frequencies) of a pair of poles at a frequency with a width, both (n, 1) in Hz."""
-    radius = np.exp(-np.pi * width / RATE)
-    a1, a2 = -2 * radius * np.cos(2 * np.pi * np.minimum(peak, 0.48 * RATE) / RATE), radius**2
+    pole = np.exp((-np.pi * width + 2j * np.pi * np.minimum(peak, 0.48 * RATE)) / RATE)
     back = np.exp(-2j * np.pi * np.arange(_SIZE // 2 + 1) / _SIZE)
-    return 1 / (1 + a1 * back + a2 * back**2)
+    return 1 / (1 - 2 * pole.real * back + np.abs(pole) ** 2 * back**2)
 
 
 def _frames(signal: Float) -> NDArray[np.complex128]:

@@ -123,6 +123,17 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
 
 
 @ms.hookimpl
+def manifoldseq_readers() -> Iterator[hooks.Reader]:
+    """Recorded speech."""
+    yield hooks.Reader(
+        "speech",
+        ("*.wav", "*.sph", "*.nist"),
+        "manifoldseq_hope._sphere:read_recording",
+        summary="Recordings of 16-bit samples: RIFF and NIST SPHERE files, a sequence of samples by channels",
+    )
+
+
+@ms.hookimpl
 def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
     """Tables and figures of the paper."""
     yield hooks.Reproduction(
@@ -145,4 +156,8 @@ def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
         run="manifoldseq_hope._few_labels:table5",
         paper=_PAPER,
         summary="MNIST error with few labels, from pixels or from features learnt without labels (needs torch)",
+        "hope-table6",
+        run="manifoldseq_hope._speech_table:table6",
+        paper=_PAPER,
+        summary="TIMIT phone error of networks with and without HOPE, or that of a generated corpus (needs torch)",
     )
