@@ -156,6 +156,8 @@ def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
         run="manifoldseq_hope._few_labels:table5",
         paper=_PAPER,
         summary="MNIST error with few labels, from pixels or from features learnt without labels (needs torch)",
+    )
+    yield hooks.Reproduction(
         "hope-table6",
         run="manifoldseq_hope._speech_table:table6",
         paper=_PAPER,

@@ -57,7 +57,7 @@ PAPER = Sizes(10240, 256, 2048, 512)
 SMALL = Sizes(256, 64, 128, 64)
 """For the generated corpus."""
 
-GRID = (0.005, 0.01, 0.02)
+GRID = (0.0025, 0.005, 0.01, 0.02)
 """First rates that a search chooses from, the same for every network."""
 CHOSEN = {"NN": 0.01, "HOPE-NN": 0.01, "DNN": 0.01, "HOPE-DNN": 0.01}
 """What it chose on the generated corpus; see docs/hope-speech.md."""

@@ -8,6 +8,7 @@ import numpy as np
 from ._dense import Dense
 from ._family import Array
 from ._starts import principal
+from ._windows import Windows
 
 STARTS = ("uniform", "pca")
 _ROWS = 10_000
@@ -42,7 +43,13 @@ def _whole(value: Any) -> bool:
 
 
 def begin(
-    X: Array, sizes: Sizes, n_classes: int | None, start: str, orthonormal: bool, gamma: float, rng: np.random.Generator
+    X: Array | Windows,
+    sizes: Sizes,
+    n_classes: int | None,
+    start: str,
+    orthonormal: bool,
+    gamma: float,
+    rng: np.random.Generator,
 ) -> tuple[tuple[Dense, ...], Dense | None]:
     """Return the layers and the head (none for `n_classes` None) that training starts with, in float32."""
     D, layers = X.shape[1], []
@@ -80,7 +87,7 @@ def uniform(rng: np.random.Generator, n_out: int, n_in: int, gamma: float) -> Ar
     return rng.uniform(-most, most, (n_out, n_in)).astype(np.float32)
 
 
-def _leading(rows: Array, M: int, U: Array) -> Array:
+def _leading(rows: Array | Windows, M: int, U: Array) -> Array:
     """Return M leading principal directions (not centred); where the rows have fewer, what U adds to them."""
     S = np.zeros((rows.shape[1], rows.shape[1]))
     for first in range(0, len(rows), _ROWS):
