@@ -179,9 +179,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         UserWarning
             If the loss is not finite any more: training ends with the epoch before.
         """
-        X, codes = self._checked_fit(X, y)
-        held = None if validation is None else self._checked_validation(*validation)
-        return self._train(X, codes, None, held, observers, checkpoint, resume)
+        return self._train(X, y, None, validation, observers, checkpoint, resume)
 
     def fine_tune(
         self,
@@ -189,6 +187,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         y: Any,
         layers: Sequence[Dense],
         *,
+        validation: tuple[Any, Any] | None = None,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
@@ -201,11 +200,10 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             As in `fit`.
         layers : sequence of Dense
             They replace as many of the network's layers, and must have their sizes.
-        observers, checkpoint, resume
+        validation, observers, checkpoint, resume
             As in `fit`.
         """
-        X, codes = self._checked_fit(X, y)
-        return self._train(X, codes, tuple(layers), None, observers, checkpoint, resume)
+        return self._train(X, y, tuple(layers), validation, observers, checkpoint, resume)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of the classes, (N, classes); for two classes the second less the first, (N,)."""
@@ -264,14 +262,16 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def _train(
         self,
-        X: Array | Windows,
-        codes: Array,
+        X: Any,
+        y: Any,
         given: tuple[Dense, ...] | None,
-        held: tuple[Array | Windows, Array] | None,
+        validation: tuple[Any, Any] | None,
         observers: Sequence[Any],
         checkpoint: ms.storage.Checkpoint | str | Path | None,
         resume: bool,
     ) -> Self:
+        X, codes = self._checked_fit(X, y)
+        held = None if validation is None else self._checked_validation(*validation)
         sizes, training = self._settings(X.shape[1])
         if isinstance(training.rate, Halving) and held is None:
             raise ValueError(

@@ -40,6 +40,7 @@ FOLDED: dict[str, str | None] = {
 """The class of each label (Lee and Hon, 1989); the glottal stop has none."""
 
 CLASSES = tuple(sorted({kept for kept in FOLDED.values() if kept is not None}))
+_DIGITS = 15
 _CODES = {phone: code for code, phone in enumerate(PHONES)}
 _CLASS = np.array([-1 if (kept := FOLDED[phone]) is None else CLASSES.index(kept) for phone in PHONES])
 
@@ -79,12 +80,12 @@ def read_phn(path: str | os.PathLike[str]) -> Segments:
         parts = line.split()
         if not parts:
             continue
-        if len(parts) != 3 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+        if len(parts) != 3 or not all(part.isdecimal() and len(part) <= _DIGITS for part in parts[:2]):
             raise ms.storage.ReadError(f"{path}, line {number}: {line[:40]!r} is no 'start end phone': is it damaged?")
         start, end, phone = int(parts[0]), int(parts[1]), parts[2].lower()
         if phone not in _CODES:
             raise ms.storage.ReadError(f"{path}, line {number}: {phone!r} is no phone of TIMIT: correct it")
-        if start >= end or (rows and end <= rows[-1][1]) or start >= 2**62 or end >= 2**62:
+        if start >= end or (rows and end <= rows[-1][1]):
             raise ms.storage.ReadError(
                 f"{path}, line {number}: the segment {start} to {end} is empty or ends before the one above: correct it"
             )

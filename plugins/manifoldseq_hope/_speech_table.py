@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,8 @@ GRID = (0.0025, 0.005, 0.01, 0.02)
 """First rates that a search chooses from, the same for every network."""
 CHOSEN = {"NN": 0.01, "HOPE-NN": 0.01, "DNN": 0.01, "HOPE-DNN": 0.01}
 """What it chose on the generated corpus; see docs/hope-speech.md."""
+_ALIGNER, _PAPER = 0.01, 0.004
+"""First rates of the network that aligns the generated corpus, and of all networks of the paper."""
 
 
 def table6(
@@ -100,7 +103,7 @@ def table6(
     epochs : int
         The most; halving the rate ends training earlier.
     rate : float, optional
-        The first rate; by default those that are recorded.
+        The first rate; by default the paper's on TIMIT, and those that are recorded on the generated corpus.
     search : bool
         Choose the first rate anew, per kind of network and with seed 0, by the error on the development set.
     realignments : int
@@ -140,7 +143,7 @@ def table6(
         corpus = read_timit(data)
     task = _Task(*(_Part.read(part) for part in (corpus.train, corpus.development, corpus.test)))
     task = task.normalized()
-    aligned = _Recipe("aligner", (sizes.width,), CHOSEN["NN"], epochs, orthogonality, folder, resume)
+    aligned = _Recipe("aligner", (sizes.width,), _ALIGNER if data is None else _PAPER, epochs, None, folder, resume)
     for _ in range(realignments):
         task = task.realigned(aligned.network(task, 0))
     rows: Rows = []
@@ -149,13 +152,17 @@ def table6(
         if data is None or sizes != PAPER:
             where = "generated" if data is None else "TIMIT"
             name = f"{where} {name}; paper: TIMIT {_architecture(model, PAPER)[0]}"
-        training = _Recipe(model, layers, rate or CHOSEN[model], epochs, orthogonality, folder, resume)
+        first_rate = rate or (CHOSEN[model] if data is None else _PAPER)
+        mode = orthogonality if model.startswith("HOPE") else None
+        training = _Recipe(model, layers, first_rate, epochs, mode, folder, resume)
         if search:
             training, first, found = _searched(training, task, name)
             rows += found
         else:
             first = training.network(task, 0)
         networks = (first, *(training.network(task, seed) for seed in range(1, seeds)))
+        if lower := {network.learning_rate.first for network in networks} - {training.rate}:
+            name += f", some at rates {', '.join(f'{value:g}' for value in sorted(lower))}"
         figures = np.array([task.measured(network) for network in networks]).T
         for metric, values, paper in zip(("frame accuracy", "phone error"), figures, TABLE6[model], strict=True):
             rows.append(row(model, name, metric, "%", values.tolist(), paper))
@@ -297,7 +304,7 @@ class _Recipe:
     layers: tuple[Any, ...]
     rate: float
     epochs: int
-    orthogonality: str
+    orthogonality: str | None
     folder: Path
     resume: bool
 
@@ -305,7 +312,7 @@ class _Recipe:
         """Return the trained network: at half the rate as often as the loss is lost."""
         network = HOPENetworkClassifier(
             self.layers,
-            orthogonality=self.orthogonality if self.name.startswith("HOPE") else None,
+            orthogonality=self.orthogonality,
             start="uniform",
             learning_rate=Halving(self.rate),
             momentum=0.9,
@@ -314,7 +321,7 @@ class _Recipe:
             random_state=seed,
         )
         sizes = "-".join(str(n).replace(", ", "x").strip("()") for n in self.layers)
-        digest = task.train.states.sum() % 10**6  # alignments of one corpus differ
+        digest = f"{crc32(task.train.states.tobytes()):08x}"  # alignments of one corpus differ
         store = self.folder / f"{self.name} {sizes} rate {self.rate:g} states {digest} seed {seed}"
         bar = tqdm(total=self.epochs, desc=f"{self.name}, seed {seed}", unit="epoch", disable=None)
         with bar, warnings.catch_warnings():

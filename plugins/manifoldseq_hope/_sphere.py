@@ -15,6 +15,8 @@ _MAGIC = b"NIST_1A\n"
 _HEADER = 1024
 _LONGEST = 2**20
 """The most bytes of a header."""
+_DIGITS = 15
+"""The most of a number in it."""
 _FORMATS = {"01": "<i2", "10": ">i2"}
 """What `sample_byte_format` says: the least, or the most significant byte first."""
 
@@ -182,7 +184,7 @@ def _number(path: Path, fields: dict[str, str], name: str, default: int | None =
     text = fields.get(name)
     if text is None and default is not None:
         return default
-    if text is None or not text.isdecimal() or int(text) < least:
+    if text is None or not text.isdecimal() or len(text) > _DIGITS or int(text) < least:
         raise ms.storage.ReadError(
             f"{path}: its header says {name}={text!r}, where a whole number is expected: is it damaged?"
         )

@@ -159,7 +159,7 @@ def test_alignments_move_borders_and_keep_transcripts(corpus: Path, tmp_path: Pa
     found = read_timit(corpus)
     parts = (found.train, found.development, found.test)
     task = table._Task(*(table._Part.read(part) for part in parts)).normalized()
-    network = table._Recipe("NN", (40,), 0.01, 4, "polar", tmp_path, False).network(task, 0)
+    network = table._Recipe("NN", (40,), 0.01, 4, None, tmp_path, False).network(task, 0)
     again = task.realigned(network)
     assert 0.01 < np.mean(again.train.states != task.train.states) < 0.6
     for part in (again.train, again.development, again.test):
@@ -175,7 +175,7 @@ def test_a_sentence_with_too_few_frames_keeps_its_states(corpus: Path, tmp_path:
     phones = np.arange(40) % len(PHONES)
     short = table._Part(parts[2].features[:40], np.array([40]), (phones,), 3 * phones)
     task = table._Task(parts[0], parts[1], short).normalized()
-    network = table._Recipe("NN", (20,), 0.01, 1, "polar", tmp_path, False).network(task, 0)
+    network = table._Recipe("NN", (20,), 0.01, 1, None, tmp_path, False).network(task, 0)
     np.testing.assert_array_equal(task.realigned(network).test.states, short.states)
 
 
@@ -188,7 +188,11 @@ def test_a_search_reports_every_rate_and_a_lost_network_halves_it(
     assert [row["metric"] for row in rows] == 2 * ["development frame error"] + ["frame accuracy", "phone error"]
     settings |= {"rate": 40.0}
     rows = table.table6(corpus, folder=tmp_path / "b", **settings)
-    assert np.isfinite(rows[0]["ours"]) and len(list((tmp_path / "b").iterdir())) > 2
+    assert (
+        ", some at rates " in rows[0]["setting"]
+        and np.isfinite(rows[0]["ours"])
+        and len(list((tmp_path / "b").iterdir())) > 2
+    )
 
 
 def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -> None:
