@@ -72,7 +72,6 @@ GOOD = SAMPLES.astype("<i2").tobytes()
         (sphere("1", GOOD), "convert them to 16 bits"),
         (sphere("01", b"").replace(b"end_head", b"").replace(b"\0", b" ").ljust(1024) + GOOD, "end_head"),
         (sphere("01", GOOD).replace(b"sample_rate -i 16000", b"sample_rate -i -1600"), "sample_rate='-1600'"),
-        (sphere("01", GOOD, channel_count="-i " + 5000 * "9"), "truncated or damaged"),
         (sphere("01", GOOD, channel_count="-i " + 500 * "9"), "channel_count="),
         (sphere("01", GOOD).replace(b"sample_rate -i 16000", b"sample!rate;i;16000."), "name -type value"),
         (b"RIFF\x24\x00\x00\x00WAVEfmt ", "truncated or damaged"),

@@ -104,7 +104,8 @@ def test_classes_that_are_not_learnt_are_errors() -> None:
 
 
 def test_table_has_the_rows_of_the_paper_and_resumes(corpus: Path, tmp_path: Path) -> None:
-    rows = table.table6(corpus, seeds=2, folder=tmp_path, **SMALL)
+    settings = SMALL | {"epochs": 2}
+    rows = table.table6(corpus, seeds=2, folder=tmp_path, **settings)
     assert [(row["model"], row["metric"], row["paper"]) for row in rows] == [
         (model, metric, paper)
         for model, pair in table.TABLE6.items()
@@ -112,10 +113,11 @@ def test_table_has_the_rows_of_the_paper_and_resumes(corpus: Path, tmp_path: Pat
     ]
     assert rows[2]["setting"] == "TIMIT 1845-[12-40]-183; paper: TIMIT 1845-[256-10240]-183"
     assert all(row["ours_se"] is not None and 0 < row["ours"] < 100 for row in rows)
-    assert np.mean([row["ours"] for row in rows[::2]]) > 20  # of 183 states
+    assert np.mean([row["ours"] for row in rows[::2]]) > 10  # of 183 states
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
     assert len(before) > 8
-    assert table.table6(corpus, seeds=2, folder=tmp_path, resume=True, **SMALL) == rows
+    settings["models"] = "HOPE-DNN"
+    assert table.table6(corpus, seeds=2, folder=tmp_path, resume=True, **settings) == rows[-2:]
 
 
 def test_figures_are_what_the_network_does(corpus: Path, tmp_path: Path) -> None:
