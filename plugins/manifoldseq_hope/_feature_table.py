@@ -18,7 +18,7 @@ from ._family import Array
 from ._hope import HOPE
 from ._mixtures import PCAMovMF, VonMisesFisherMixture
 from ._mnist import SIDE, Digits, read_mnist
-from ._network_tables import Rows, _many, _row
+from ._network_tables import Rows, _many, row
 from ._settings import check_choice, check_whole
 from ._spherical_kmeans import SphericalKMeans
 from ._svm import Machines, machines
@@ -144,9 +144,9 @@ def table1(
             done = [bench.measured(choice, digits, seed)[0] for seed in tqdm(range(seeds), model, disable=None)]
             setting = f"K={k}, {_words(choice)}"
             errors = [result["error"] for result in done]
-            rows.append(_row(model, setting, "test error", "%", errors, TABLE1[model].get(k)))
+            rows.append(row(model, setting, "test error", "%", errors, TABLE1[model].get(k)))
             for metric in ("duality gap", "CPU seconds"):
-                rows.append(_row(model, setting, metric, "", [result[metric] for result in done], None))
+                rows.append(row(model, setting, metric, "", [result[metric] for result in done], None))
     return rows
 
 
@@ -170,7 +170,7 @@ class _Bench:
             found = self.measured(choice, part, 0, CS, "validation ")
             tried += [(replace(choice, C=C), result["error"]) for C, result in zip(CS, found, strict=True)]
         rows = [
-            _row(self.model, f"K={self.K}, {_words(choice)}", "validation error", "%", [error], None)
+            row(self.model, f"K={self.K}, {_words(choice)}", "validation error", "%", [error], None)
             for choice, error in tried
         ]
         return tried[int(np.argmin([error for _, error in tried]))][0], rows

@@ -17,7 +17,7 @@ from ._convolution import ConvolutionalFeatures
 from ._family import Array
 from ._hope import HOPE
 from ._mnist import Digits, read_mnist
-from ._network_tables import DROPOUT, Choice, Rows, _fitted, _Job, _many, _row
+from ._network_tables import DROPOUT, Choice, Rows, _fitted, _Job, _many, row
 from ._settings import check_choice, check_whole
 from ._svm import machines
 
@@ -155,7 +155,7 @@ def table5(
         for model in models:
             if model in PUBLISHED:
                 name, figures = PUBLISHED[model]
-                rows.append(_row(name, f"{count} labels", "test error", "%", [], None if at is None else figures[at]))
+                rows.append(row(name, f"{count} labels", "test error", "%", [], None if at is None else figures[at]))
                 continue
             classifier = CLASSIFIERS[model]
             choice = chosen[classifier.inputs, classifier.kind]
@@ -166,7 +166,7 @@ def table5(
             )
             paper = None if at is None else classifier.paper[at]
             errors = [error for error, _ in found]
-            rows.append(_row(classifier.name, f"{count} labels{lower}", "test error", "%", errors, paper))
+            rows.append(row(classifier.name, f"{count} labels{lower}", "test error", "%", errors, paper))
     return rows
 
 
@@ -290,7 +290,7 @@ class _Bench:
             measure = partial(self._measured, first, choice, train, 0, name, images, y)
             errors.append(self.finished.of(name, measure)[0])
             setting = f"{len(train)} labels, {_said(choice)}"
-            rows.append(_row(first.name, setting, "validation error", "%", errors[-1:], None))
+            rows.append(row(first.name, setting, "validation error", "%", errors[-1:], None))
         return GRID[key][int(np.argmin(errors))], rows
 
     def _measured(
