@@ -125,8 +125,6 @@ def table1(
     -------
     list of dict
     """
-    if data is None:
-        raise ValueError("there are no digits: pass the folder with the four .gz files of MNIST, as --data")
     sizes = _many("K", K)
     models = [models] if isinstance(models, str) else models
     for model in models:

@@ -110,7 +110,6 @@ def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
         ({"K": 0}, "K=0"),
         ({"K": 4000}, "exceeds n_samples"),
         ({"models": ["svm"]}, "'kmeans', 'spkmeans', 'movmf', 'pca-movmf', 'hope'"),
-        ({"data": None}, "--data"),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
