@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ive
 
+from ._settings import check_choice, check_number, check_whole
+
 Array = NDArray[np.float64]
 
 METHODS = ("exact", "paper")
@@ -32,7 +34,7 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     order : float
         At least -1/2.
     kappa : array-like
-        Above zero.
+        At least zero.
     method : {"exact", "paper"}
         ``"exact"``: by `scipy.special.ive`, and by the power series (64) where that underflows; relative error about
         1e-14. ``"paper"``: the leading term (68) of the uniform expansion; for orders up to zero, where that divides by
@@ -42,6 +44,11 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     -------
     ndarray of the shape of `kappa`
 
+    Raises
+    ------
+    ValueError
+        For an order or a kappa outside, or another method; NaN in kappa stays NaN.
+
     Examples
     --------
     >>> from manifoldseq_hope import log_bessel
@@ -50,21 +57,34 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     >>> float(log_bessel(9.0, 1e4).round(6))
     9994.471854
     """
-    kappa = np.asarray(kappa, dtype=np.float64)
+    check_number("order", order, -0.5)
+    check_choice("method", method, METHODS)
+    kappa = _within("kappa", kappa)
     if method == "paper" and order > 0:
         return uniform_expansion(order, kappa, terms=0)
-    if order < 0:  # -1/2, the sphere of dimension zero: sqrt(2 / (pi kappa)) cosh kappa
-        return kappa + np.log1p(np.exp(-2 * kappa)) - np.log(2) + 0.5 * np.log(2 / (np.pi * kappa))
+    if order == -0.5:  # the sphere of dimension zero: sqrt(2 / (pi kappa)) cosh kappa
+        with np.errstate(divide="ignore"):
+            return kappa + np.log1p(np.exp(-2 * kappa)) - np.log(2) + 0.5 * np.log(2 / (np.pi * kappa))
     scaled = ive(order, np.minimum(kappa, _HUGE))
     good = scaled > _TINY
     with np.errstate(divide="ignore"):
         found = np.log(scaled) + kappa
-    if not np.all(good):
-        found = np.where(good, found, _log_series(order, np.where(good, 1.0, np.minimum(kappa, _HUGE))))
+        if not np.all(good):
+            found = np.where(good, found, _log_series(order, np.where(good, 1.0, np.minimum(kappa, _HUGE))))
     if np.any(kappa > _HUGE):
         far = kappa - 0.5 * np.log(2 * np.pi * kappa) - (4 * order**2 - 1) / (8 * kappa)
         found = np.where(kappa > _HUGE, far, found)
     return found
+
+
+def _within(name: str, value: Any, most: float = np.inf) -> Array:
+    """Return values in double precision, or refuse one below zero or above the most; NaN is let through."""
+    value = np.asarray(value, dtype=np.float64)
+    outside = (value < 0) | (value > most)
+    if np.any(outside):
+        above = "" if most == np.inf else f" and at most {most:g}"
+        raise ValueError(f"{name} has {value[outside].flat[0]:g}: pass values of at least 0{above}")
+    return value
 
 
 def _log_series(order: float, kappa: Array) -> Array:
@@ -93,12 +113,18 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     order : float
         Above zero.
     kappa : array-like
-    terms : int
+        At least zero.
+    terms : {0, 1, 2, 3}
         How many of u_1, u_2, u_3 enter; 0 is (68).
 
     Returns
     -------
     ndarray of the shape of `kappa`
+
+    Raises
+    ------
+    ValueError
+        For values outside.
 
     Examples
     --------
@@ -106,10 +132,14 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     >>> [f"{abs(float(uniform_expansion(17.0, 50.0, terms) - log_bessel(17.0, 50.0))):.0e}" for terms in (0, 1, 2, 3)]
     ['2e-03', '1e-05', '1e-08', '7e-09']
     """
-    x = np.asarray(kappa, dtype=np.float64) / order
+    check_number("order", order, open_=True)
+    if terms not in range(len(_U)):
+        raise ValueError(f"terms={terms!r} is not valid: pass 0, 1, 2 or 3")
+    x = _within("kappa", kappa) / order
     root = np.sqrt(1 + x * x)
     t = 1 / root
-    eta = root + np.log(x) - np.log1p(root)
+    with np.errstate(divide="ignore"):
+        eta = root + np.log(x) - np.log1p(root)
     correction = sum(_u(k, t) / order**k for k in range(terms + 1))
     return order * eta - 0.5 * np.log(2 * np.pi * order) - 0.5 * np.log(root) + np.log(correction)
 
@@ -143,7 +173,9 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
     >>> bool(np.isclose(bessel_ratio(3, 2.0), 1 / np.tanh(2.0) - 0.5, rtol=1e-14))
     True
     """
-    kappa = np.asarray(kappa, dtype=np.float64)
+    check_whole("M", M)
+    check_choice("method", method, METHODS)
+    kappa = _within("kappa", kappa)
     positive = np.where(kappa > 0, np.minimum(kappa, _HUGE), 1.0)
     if M == 1:
         found = np.tanh(positive)
@@ -157,7 +189,7 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
             small = np.where(good, 1.0, positive)
             found = np.where(good, found, small / M * _series(M / 2, small) / _series(M / 2 - 1, small))
     found = np.where(kappa > _HUGE, 1 - (M - 1) / (2 * np.maximum(kappa, _HUGE)), found)
-    return np.where(kappa > 0, found, 0.0)
+    return np.where(kappa > 0, found, 0.0 * kappa)
 
 
 def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
@@ -181,7 +213,8 @@ def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
     >>> bool(np.isclose(log_normalizer(3, 2.0), np.log(2 / (4 * np.pi * np.sinh(2.0))), rtol=1e-14))
     True
     """
-    kappa = np.asarray(kappa, dtype=np.float64)
+    check_whole("M", M)
+    kappa = _within("kappa", kappa)
     small = kappa < 1e-12
     k = np.where(small, 1.0, kappa)
     s = M / 2 - 1
@@ -212,9 +245,12 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
     >>> concentration(20, bessel_ratio(20, [0.1, 10.0, 1000.0])).round(6).tolist()
     [0.1, 10.0, 1000.0]
     """
-    r = np.clip(np.asarray(length, dtype=np.float64), 0.0, 1 - 1e-15)
+    check_whole("M", M)
+    check_number("largest", largest)
+    length = _within("length", length, 1.0)
+    r = np.minimum(length, 1 - 1e-15)
     if M == 1:
-        return np.where(np.asarray(length) >= 1, largest, np.minimum(np.arctanh(r), largest))
+        return np.where(length >= 1, largest, np.minimum(np.arctanh(r), largest))
     gap = 1 - r * r
     low, high = r * max(M - 2, 0) / gap, r * M / gap  # Amos: (M - 2) r / (1 - r^2) < kappa < M r / (1 - r^2)
     low, high = np.minimum(low, 2 * largest), np.minimum(high, 2 * largest)

@@ -1,6 +1,7 @@
 """The penalty on correlated rows (15)-(18), and ways to make rows orthonormal."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +13,15 @@ from ._family import Array
 def correlations(U: Array) -> Array:
     """Return the absolute cosines of the angles between the rows, g_ij (17): (M, D) -> (M, M).
 
+    Rows of zeros, which have no direction, raise `ValueError`.
+
     Examples
     --------
     >>> from manifoldseq_hope import correlations
     >>> correlations([[1.0, 0.0], [3.0, 4.0]]).round(3).tolist()
     [[1.0, 0.6], [0.6, 1.0]]
     """
-    U = np.asarray(U, dtype=np.float64)
-    unit = U / np.linalg.norm(U, axis=1, keepdims=True)
+    unit = unit_rows(_directed(U))
     return np.abs(unit @ unit.T)
 
 
@@ -47,13 +49,24 @@ def penalty_gradient(U: Array) -> Array:
     >>> penalty_gradient([[1.0, 0.0], [3.0, 4.0]])[0].round(3).tolist()
     [0.0, 0.8]
     """
-    U = np.asarray(U, dtype=np.float64)
+    U = _directed(U)
     C = U @ U.T
     norm = np.sqrt(np.diagonal(C))
     D = np.sign(C) / np.outer(norm, norm)
     np.fill_diagonal(D, 0.0)  # the terms j = i of D and B cancel
     b = np.sum(D * C, axis=1) / norm**2
     return D @ U - b[:, None] * U
+
+
+def _directed(U: Any) -> Array:
+    """Return a matrix in double precision, or refuse one with a row of zeros."""
+    U = np.asarray(U, dtype=np.float64)
+    if U.ndim != 2:
+        raise ValueError(f"U has shape {U.shape}: pass an (M, D) array")
+    zero = np.flatnonzero(~U.any(axis=1))
+    if len(zero):
+        raise ValueError(f"row {zero[0]} of U is all zeros: it has no direction, and no correlation with the others")
+    return U
 
 
 def gram_schmidt(U: Array) -> Array:

@@ -78,3 +78,32 @@ def test_derivative_of_the_normalizer_is_minus_the_ratio():
     for M in (2, 7, 50):
         slope = (log_normalizer(M, 8.0 + 1e-5) - log_normalizer(M, 8.0 - 1e-5)) / 2e-5
         assert -float(slope) == pytest.approx(float(bessel_ratio(M, 8.0)), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "said"),
+    [
+        (log_bessel, (-1.0, 2.0), "order=-1.0 is not valid"),
+        (log_bessel, (9.0, [1.0, -2.0]), "kappa has -2: pass values of at least 0"),
+        (log_bessel, (9.0, 2.0, "approximate"), "method='approximate' is not known"),
+        (uniform_expansion, (0.0, 2.0), "order=0.0 is not valid"),
+        (uniform_expansion, (9.0, 2.0, 4), "terms=4 is not valid"),
+        (bessel_ratio, (0, 2.0), "M=0 is not valid"),
+        (bessel_ratio, (3, -2.0), "kappa has -2"),
+        (log_normalizer, (3, -2.0), "kappa has -2"),
+        (concentration, (3, [0.5, 1.5]), "length has 1.5: pass values of at least 0 and at most 1"),
+        (concentration, (2.5, 0.5), "M=2.5 is not valid"),
+    ],
+)
+def test_what_is_outside_is_refused(function, arguments, said):
+    with pytest.raises(ValueError, match=said):
+        function(*arguments)
+
+
+def test_limits():
+    assert log_bessel(0.0, 0.0) == 0
+    assert log_bessel(9.0, 0.0) == uniform_expansion(9.0, 0.0) == -np.inf
+    assert log_bessel(-0.5, 0.0) == np.inf
+    for function in (log_bessel, bessel_ratio, log_normalizer, concentration):
+        assert np.isnan(function(3, np.nan))
+    np.testing.assert_allclose(log_bessel(-0.25, 3.0), float(exact(-0.25, 3.0)), rtol=1e-14)

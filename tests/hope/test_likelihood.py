@@ -187,6 +187,9 @@ def test_penalty_against_autograd():
     np.testing.assert_allclose(np.sum(slope * U, axis=1), 0, atol=1e-12)
     Q = np.eye(D)[:M]
     assert penalty(Q) == 0 and not penalty_gradient(Q).any()
+    for function in (correlations, penalty, penalty_gradient):
+        with pytest.raises(ValueError, match="row 1 of U is all zeros"):
+            function([[1.0, 2.0], [0.0, 0.0]])
     g = correlations(U)  # (16), (17) by loops
     printed = [
         sum(g[i, j] * (U[j] / (U[i] @ U[j]) - U[i] / (U[i] @ U[i])) for j in range(M) if j != i) for i in range(M)
