@@ -76,7 +76,7 @@ CHOSEN: dict[tuple[str, str], Any] = {
     ("pixels", "baseline"): Choice(0.3, 2.0),
     ("pixels", "hope"): Choice(0.3, 2.0),
     ("features", "baseline"): Choice(0.3, 0.2),
-    ("features", "hope"): Choice(0.3, 0.5),
+    ("features", "hope"): Choice(0.3, 0.2),
     ("features", "svm"): 1e-2,
 }
 """What it chose; see docs/hope-networks.md."""
