@@ -20,7 +20,8 @@ class VonMisesFisherMixture(ProjectedMixture):
     n_mixtures : int
         K.
     kappa : None, "shared" or float
-        Concentrations: one each, one for all, or this one, fixed.
+        Concentrations: one each, one for all, or this one, fixed; one below that of all rows together makes the
+        components coincide.
     largest_kappa : float
         Concentrations are capped here.
     bessel : {"exact", "paper"}
