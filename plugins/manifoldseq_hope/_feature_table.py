@@ -18,10 +18,10 @@ from ._family import Array
 from ._hope import HOPE
 from ._mixtures import PCAMovMF, VonMisesFisherMixture
 from ._mnist import SIDE, Digits, read_mnist
-from ._network_tables import Rows, _many, row
 from ._settings import check_choice, check_whole
 from ._spherical_kmeans import SphericalKMeans
 from ._svm import Machines, machines
+from ._table import Rows, row, several
 
 MODELS = ("kmeans", "spkmeans", "movmf", "pca-movmf", "hope")
 
@@ -125,7 +125,7 @@ def table1(
     -------
     list of dict
     """
-    sizes = _many("K", K)
+    sizes = several("K", K)
     models = [models] if isinstance(models, str) else models
     for model in models:
         check_choice("models", model, MODELS)

@@ -17,9 +17,10 @@ from ._convolution import ConvolutionalFeatures
 from ._family import Array
 from ._hope import HOPE
 from ._mnist import Digits, read_mnist
-from ._network_tables import DROPOUT, Choice, Rows, _fitted, _Job, _many, row
+from ._network_tables import DROPOUT, Choice, Job, fitted
 from ._settings import check_choice, check_whole
 from ._svm import machines
+from ._table import Rows, row, several
 
 LABELS = (1000, 2000, 5000, 10_000, 20_000, 60_000)
 
@@ -139,7 +140,7 @@ def table5(
         check_choice("models", model, (*PUBLISHED, *CLASSIFIERS))
     for name, value in {"subsets": subsets, "epochs": epochs}.items():
         check_whole(name, value)
-    counts = _many("labels", labels)
+    counts = several("labels", labels)
     digits = read_mnist(data)
     draws = {count: [balanced(digits.train_labels, count, subset) for subset in range(subsets)] for count in counts}
     inputs = _Inputs(digits, K, M, n_patches, Path(folder), resume)
@@ -307,11 +308,11 @@ class _Bench:
         X, labels = self.inputs.of(classifier.inputs, digits.train[train]), digits.train_labels[train]
         if classifier.kind == "svm":
             return 100 * float(np.mean(_machine(X, labels, choice)(images()) != y)), choice
-        job = _Job(classifier.kind, classifier.layers, name, self.epochs, DROPOUT)
+        job = Job(classifier.kind, classifier.layers, name, self.epochs, DROPOUT)
         X *= choice.scale
         while True:
             store = self.inputs.folder / "networks" / f"{name}, from rate {choice.rate:g}"
-            network = _fitted(job, choice, X, labels, seed, store, self.inputs.resume)
+            network = fitted(job, choice, X, labels, seed, store, self.inputs.resume)
             if network.status_ is not ms.Status.NON_FINITE:
                 break
             choice = choice.slower()

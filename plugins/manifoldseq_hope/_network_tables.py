@@ -17,9 +17,7 @@ from ._mnist import Digits, read_mnist
 from ._network import HOPENetworkClassifier
 from ._penalty import correlations
 from ._settings import check_choice, check_whole
-
-Row = dict[str, Any]
-Rows = list[Row]
+from ._table import Rows, row, several
 
 KINDS = ("baseline", "hope", "linear")
 
@@ -120,16 +118,16 @@ def table2(
     list of dict
     """
     digits = read_mnist(data)
-    nets = [("baseline", (k,), f"784-{k}-10", TABLE2["baseline"].get(k)) for k in _many("K", K)]
-    for m in _many("M", M):
-        for k in _many("K", K):
+    nets = [("baseline", (k,), f"784-{k}-10", TABLE2["baseline"].get(k)) for k in several("K", K)]
+    for m in several("M", M):
+        for k in several("K", K):
             nets.append(("hope", ((m, k),), f"784-[{m}-{k}]-10", TABLE2.get(("hope", m), {}).get(k)))
             nets.append(("linear", ((m, k),), f"784-({m}-{k})-10", TABLE2.get(("linear", m), {}).get(k)))
     _check(models, seeds, epochs, orthogonality)
     rows: Rows = []
     for kind, layers, setting, paper in nets:
         if kind in models:
-            job = _Job(kind, layers, setting, epochs, orthogonality=orthogonality)
+            job = Job(kind, layers, setting, epochs, orthogonality=orthogonality)
             rows += _measured(job, digits, seeds, paper, search, Path(folder), resume)
     return rows
 
@@ -173,7 +171,7 @@ def figures4_5(
     for model in models:
         kind = "linear" if model == "linear" else "hope"
         mode = "penalty" if model == "penalty" else "polar"
-        job = _Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
+        job = Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
         network, _, _ = _kept(job, CHOSEN[kind], digits, seed, Path(folder), resume)
         curves[model] = network.history_["correlations_0"]
         images[model] = correlations(network.layers_[0].U)
@@ -212,15 +210,15 @@ def table3(
         As in `table2`.
     """
     digits = read_mnist(data)
-    nets = [("baseline", (k,), f"784-{k}-10", TABLE3["baseline"].get(k)) for k in _many("K", K)]
-    for m in _many("M", M):
-        for k in _many("K", K):
+    nets = [("baseline", (k,), f"784-{k}-10", TABLE3["baseline"].get(k)) for k in several("K", K)]
+    for m in several("M", M):
+        for k in several("K", K):
             nets.append(("hope", ((m, k),), f"784-[{m}-{k}]-10", TABLE3.get(("hope", m), {}).get(k)))
     _check(models, seeds, epochs, orthogonality)
     rows: Rows = []
     for kind, layers, setting, paper in nets:
         if kind in models:
-            job = _Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality)
+            job = Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality)
             rows += _measured(job, digits, seeds, paper, False, Path(folder), resume)
     return rows
 
@@ -257,13 +255,13 @@ def table4(
         for name, (kind, layers, figures) in TABLE4.items():
             if column in columns and kind in models:
                 dropout, length = (DROPOUT, dropout_epochs) if place else ((0.0, 0.0), epochs)
-                job = _Job(kind, layers, f"{name}, {column} dropout", length, dropout, orthogonality)
+                job = Job(kind, layers, f"{name}, {column} dropout", length, dropout, orthogonality)
                 rows += _measured(job, digits, seeds, figures[place], False, Path(folder), resume)
     return rows
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
     """A network to train: its kind, its layers, and for how many epochs."""
 
     kind: str
@@ -290,7 +288,7 @@ class _Job:
 
 
 def _measured(
-    job: _Job, digits: Digits, seeds: int, paper: float | None, search: bool, folder: Path, resume: bool
+    job: Job, digits: Digits, seeds: int, paper: float | None, search: bool, folder: Path, resume: bool
 ) -> Rows:
     """Return the test error of a network, and before it the validation errors that its settings were chosen by."""
     rows: Rows = []
@@ -306,12 +304,12 @@ def _measured(
     return [*rows, row(job.kind, job.setting + lower, "test error", "%", errors, paper)]
 
 
-def _searched(job: _Job, digits: Digits, folder: Path, resume: bool) -> tuple[Choice, Rows]:
+def _searched(job: Job, digits: Digits, folder: Path, resume: bool) -> tuple[Choice, Rows]:
     """Return the best choice of the grid by the error on validation images, and all of these errors."""
     order = np.random.default_rng(0).permutation(len(digits.train))
     train, held = order[_VALIDATION:][:_SEARCH_ROWS], order[:_VALIDATION]
     part = Digits(digits.train[train], digits.train_labels[train], digits.train[held], digits.train_labels[held])
-    short = _Job(job.kind, job.layers, job.setting, _SEARCH_EPOCHS, job.dropout, job.orthogonality)
+    short = Job(job.kind, job.layers, job.setting, _SEARCH_EPOCHS, job.dropout, job.orthogonality)
     errors = [_trained(short, choice, part, 0, folder / "search", resume)[1] for choice in GRID]
     rows = [
         row(job.kind, f"{job.setting}, rate {c.rate:g}, scale {c.scale:g}", "validation error", "%", [e], None)
@@ -321,7 +319,7 @@ def _searched(job: _Job, digits: Digits, folder: Path, resume: bool) -> tuple[Ch
 
 
 def _kept(
-    job: _Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
+    job: Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
 ) -> tuple[HOPENetworkClassifier, float, float]:
     """Return the trained network, its test error and its rate: half as large as often as the loss is lost."""
     while True:
@@ -332,7 +330,7 @@ def _kept(
 
 
 def _trained(
-    job: _Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
+    job: Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
 ) -> tuple[HOPENetworkClassifier, float]:
     """Return the trained network and its error (%) on the test images."""
     mean = digits.train.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -340,12 +338,12 @@ def _trained(
     name = f"{job.kind}-{job.orthogonality}" if job.kind == "hope" else job.kind
     sizes = "-".join(str(n).replace(", ", "x").strip("()") for n in job.layers)
     store = folder / f"{name} {sizes} rate {choice.rate:g} scale {choice.scale:g} epochs {job.epochs} seed {seed}"
-    network = _fitted(job, choice, X, digits.train_labels, seed, store, resume)
+    network = fitted(job, choice, X, digits.train_labels, seed, store, resume)
     return network, 100 * float(np.mean(network.predict(T) != digits.test_labels))
 
 
-def _fitted(
-    job: _Job, choice: Choice, X: Array, y: NDArray[np.int64], seed: int, store: Path, resume: bool
+def fitted(
+    job: Job, choice: Choice, X: Array, y: NDArray[np.int64], seed: int, store: Path, resume: bool
 ) -> HOPENetworkClassifier:
     """Return a network trained with one choice, saved in a folder while it learns; lost if its loss is."""
     bar = tqdm(total=job.epochs, desc=f"{job.setting}, seed {seed}", unit="epoch", disable=None)
@@ -363,22 +361,9 @@ def _fitted(
     return network
 
 
-def _many(name: str, value: Any) -> tuple[int, ...]:
-    values = tuple(value) if isinstance(value, list | tuple) else (value,)
-    for one in values:
-        check_whole(name, one)
-    return values
-
-
 def _check(models: Sequence[str], seeds: int, epochs: int, orthogonality: str) -> None:
     for model in [models] if isinstance(models, str) else models:
         check_choice("models", model, KINDS)
     check_whole("seeds", seeds)
     check_whole("epochs", epochs)
     check_choice("orthogonality", orthogonality, ("polar", "qr", "penalty"))
-
-
-def row(model: str, setting: str, metric: str, unit: str, values: Sequence[float], paper: float | None) -> Row:
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    ours = float(np.mean(values)) if len(values) else None
-    return dict(model=model, setting=setting, metric=metric, unit=unit, ours=ours, ours_se=error, paper=paper)

@@ -137,7 +137,7 @@ def test_a_search_takes_the_least_validation_error(tmp_path: Path, monkeypatch: 
 def test_a_network_that_is_lost_is_trained_again_at_half_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted, rates = table._fitted, []
+    fitted, rates = table.fitted, []
 
     def lost_above(job: Any, choice: tables.Choice, *rest: Any) -> Any:
         network = fitted(job, choice, *rest)
@@ -146,7 +146,7 @@ def test_a_network_that_is_lost_is_trained_again_at_half_the_rate(
             network.status_ = ms.Status.NON_FINITE
         return network
 
-    monkeypatch.setattr(table, "_fitted", lost_above)
+    monkeypatch.setattr(table, "fitted", lost_above)
     monkeypatch.setitem(table.CHOSEN, ("pixels", "baseline"), tables.Choice(0.3, 2.0))
     (row,) = table.table5("there", models=["dnn1"], folder=tmp_path, **SMALL)
     assert rates == [0.3, 0.15, 0.075] * 2 and row["setting"] == "200 labels, rates 0.075"
