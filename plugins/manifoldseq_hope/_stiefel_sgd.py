@@ -6,8 +6,8 @@ from typing import Any
 from ._settings import check_choice, check_number
 from ._torch import load_torch, optimizer_base
 
-_ONE_STEP = 5e-3
-"""|Y Y' - I| up to which one cubic step to the polar factor is exact to float32: its error is 5/8 of the cube."""
+_SLACK = 8
+"""How many roundings rows may be from orthonormal before a step makes them so again: below 1e-6 in float32."""
 _CONVERGES = 0.5
 _PASSES = 30
 
@@ -16,17 +16,18 @@ def polar_rows(Y: Any) -> Any:
     """Return the nearest matrix with orthonormal rows, of a tensor (M, D) near one: Newton and Schulz, else eigh.
 
     The cubic step is ``(I - E/2 + 3/8 E^2) Y`` with ``E = Y Y' - I``; after a tangent step E is quadratic in the step,
-    so that one such step, three products, nearly always suffices.
+    so that one such step, three products, nearly always suffices; two, where E^2 is below rounding.
     """
     torch = load_torch()
+    eps = torch.finfo(Y.dtype).eps
     for _ in range(_PASSES):
         E = Y @ Y.T
         E.diagonal().sub_(1)
         size = float(torch.linalg.matrix_norm(E))
         if not size < _CONVERGES:  # NaN too
             break
-        Y = torch.addmm(Y, torch.addmm(E, E, E, beta=-0.5, alpha=0.375), Y)
-        if size < _ONE_STEP:
+        Y = torch.addmm(Y, -0.5 * E if size**2 < eps else torch.addmm(E, E, E, beta=-0.5, alpha=0.375), Y)
+        if size**3 < eps:  # the error of a cubic step is 5/8 of the cube
             return Y
     G = Y.double() @ Y.double().T
     if not bool(torch.isfinite(G).all()):
@@ -52,7 +53,8 @@ class StiefelSGD(optimizer_base()):  # pyright: ignore[reportUntypedBaseClass]
     """Stochastic gradient descent with momentum for matrices with orthonormal rows; an optimizer of torch.
 
     A step moves along ``V <- P(m V + G)`` to ``R(U - rate V)``: P projects on the tangent space at U, so that momentum
-    stays tangent, R goes back to orthonormal rows. It costs two products more than the retraction.
+    stays tangent, R goes back to orthonormal rows. It costs two products more than the retraction, which is
+    left out while steps are so short that rows stay orthonormal to rounding.
 
     Parameters
     ----------
@@ -126,10 +128,15 @@ class StiefelSGD(optimizer_base()):  # pyright: ignore[reportUntypedBaseClass]
         return loss
 
     def _move(self, U: Any, rate: float, momentum: float, retract: Callable[[Any], Any]) -> None:
-        state = self.state[U]
+        torch, state = load_torch(), self.state[U]
         V = state.get("momentum_buffer")
         V = U.grad.clone() if V is None else V.mul_(momentum).add_(U.grad)
         S = V @ U.T
         V.addmm_(S + S.T, U.detach(), alpha=-0.5)
-        state["momentum_buffer"] = V
-        U.copy_(retract(U.detach().add(V, alpha=-rate)))
+        Y, eps = U.detach().add(V, alpha=-rate), torch.finfo(U.dtype).eps
+        longest = rate * float(torch.linalg.vector_norm(V, dim=1).max())
+        gap = state.get("gap", float("inf")) + longest**2 + eps / 2  # bounds the entries of Y Y' - I: V U' is skew
+        if not gap <= _SLACK * eps:
+            Y, gap = retract(Y), 0.0
+        U.copy_(Y)
+        state["momentum_buffer"], state["gap"] = V, gap

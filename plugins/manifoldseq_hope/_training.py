@@ -164,7 +164,7 @@ class Trainer:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 for p in group["params"]:
-                    optimizer.state[p]["momentum_buffer"] = buffers[id(p)]
+                    optimizer.state[p] = {"momentum_buffer": buffers[id(p)]}
 
     def _momentum(self, p: Any) -> Array:
         for optimizer in self.optimizers:

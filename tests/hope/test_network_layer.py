@@ -17,6 +17,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from manifoldseq_hope import Dense, HOPELayer, StiefelSGD, penalty_gradient
+from manifoldseq_hope._stiefel_sgd import RETRACTIONS
 
 MODES = ("polar", "qr")
 
@@ -130,6 +131,28 @@ def test_a_step_follows_the_formulas_by_scipy(mode: str) -> None:
             Q, R = scipy.linalg.qr(Y.T, mode="economic")
             U0 = (Q * np.sign(np.diagonal(R))).T
         np.testing.assert_allclose(U.detach().numpy(), U0, atol=1e-7)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_short_steps_are_retracted_once_in_a_while(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    retract, calls = RETRACTIONS[mode], []
+    monkeypatch.setitem(RETRACTIONS, mode, lambda Y: calls.append(0) or retract(Y))
+    torch.manual_seed(8)
+    start = torch.linalg.qr(torch.randn(60, 20))[0].T.contiguous()
+    A = torch.randn(20, 60)
+    found = {}
+    for dtype in (torch.float32, torch.float64):
+        U = torch.nn.Parameter(retract(start.to(dtype)))
+        optimizer = StiefelSGD([U], lr=2e-6, momentum=0.9, retraction=mode)
+        calls.clear()
+        for _ in range(300):
+            U.grad = A.to(dtype) * U.detach().square()
+            optimizer.step()
+            assert gap(U) <= (2e-6 if dtype == torch.float32 else 1e-14)
+        found[dtype] = U.detach().double(), len(calls)
+    (short, few), (exact, all_) = found.values()
+    assert 10 < few < 60 and all_ == 300  # in double precision these steps are long
+    assert (short - exact).abs().max() < 5e-6 < 1e-3 < (short - start).abs().max()  # rounding of the increments
 
 
 def test_steps_find_the_leading_subspace() -> None:
