@@ -337,7 +337,8 @@ def _trained(
     X, T = (np.float32(choice.scale / 255) * (part - mean) for part in (digits.train, digits.test))
     name = f"{job.kind}-{job.orthogonality}" if job.kind == "hope" else job.kind
     sizes = "-".join(str(n).replace(", ", "x").strip("()") for n in job.layers)
-    store = folder / f"{name} {sizes} rate {choice.rate:g} scale {choice.scale:g} epochs {job.epochs} seed {seed}"
+    length = f"epochs {job.epochs}{' dropout' if any(job.dropout) else ''}"
+    store = folder / f"{name} {sizes} rate {choice.rate:g} scale {choice.scale:g} {length} seed {seed}"
     network = fitted(job, choice, X, digits.train_labels, seed, store, resume)
     return network, 100 * float(np.mean(network.predict(T) != digits.test_labels))
 

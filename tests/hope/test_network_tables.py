@@ -127,6 +127,7 @@ def test_two_hidden_layers_are_trained_with_dropout(tmp_path: Path, monkeypatch:
     rows = tables.table4("there", epochs=1, dropout_epochs=1, folder=tmp_path)
     assert [row["setting"] for row in rows] == ["small, without dropout", "small, with dropout"]
     assert rows[0]["ours"] != rows[1]["ours"]
+    assert tables.table4("there", epochs=1, dropout_epochs=1, folder=tmp_path, resume=True) == rows
 
 
 def test_the_reproductions_are_registered() -> None:
