@@ -199,8 +199,10 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         dtype, shape = _dtype(images), (len(images), self._n_features_out)
         if out is None:
             out = np.empty(shape, dtype)
-        elif out.shape != shape:
-            raise ValueError(f"out has shape {out.shape}: pass an array of shape {shape}")
+        elif getattr(out, "shape", None) != shape or out.dtype.kind != "f":
+            array = hasattr(out, "dtype")
+            found = f"shape {out.shape} and dtype {out.dtype}" if array else f"type {type(out).__name__}"
+            raise ValueError(f"out has {found}: pass an array of floats of shape {shape}")
         for some, pooled in self._sums(images, dtype):
             if self.power == 0.5:
                 np.sqrt(pooled, out=pooled)
@@ -279,7 +281,12 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Return images as rows of pixels, not copied if they are an array."""
         shape = None
         if isinstance(X, list | tuple):
+            sizes = {np.shape(image) for image in X if isinstance(image, np.ndarray)}
+            if len(sizes) > 1:
+                raise ValueError(f"X has images of shapes {', '.join(map(str, sorted(sizes)))}: bring all to one")
             X = np.asarray(X)
+        if isinstance(X, np.ndarray) and X.ndim > 3:
+            raise ValueError(f"X has shape {X.shape}: pass gray images, (N, H, W) or (N, H W)")
         if isinstance(X, np.ndarray) and X.ndim == 3:
             shape, X = X.shape[1:], X.reshape(len(X), -1)
         X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
@@ -302,6 +309,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _check_room(self) -> None:
         (H, W), sizes = self.image_shape_, self._sizes
         h, w = ((n - 1) * step + size for size, step, n in zip(*sizes, strict=True))
+        if sizes[0] == (1, 1) != (H, W):
+            raise ValueError(f"patch_size={self.patch_size!r}: a patch of one pixel is always constant, raise it")
         if h > H or w > W:
             raise ValueError(
                 f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that patch_size="
@@ -311,6 +320,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _fitted(self, rows: Array, rng: np.random.Generator, loop: dict[str, Any]) -> Any:
         if self.prefit:
+            if self.model is None:
+                raise ValueError("prefit=True needs a fitted model: pass model=...")
             check_is_fitted(self.model)
             if self.model.n_features_in_ != rows.shape[1]:
                 raise ValueError(

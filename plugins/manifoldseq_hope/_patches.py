@@ -12,6 +12,8 @@ _PIXELS = 1 << 19
 """Pixels of the patches that are cut out together."""
 _CONSTANT = 1e-5
 """A patch is constant if its pixels differ by at most this share of the largest: about what rounding leaves."""
+_ROOM = 1e3
+"""By this factor, squares of pixels stay below the largest number, so that they can be summed over a patch."""
 _IMAGES, _ROUNDS, _MORE = 1024, 20, 1.5
 """Images read at a time to draw from; rounds of draws, and draws for each patch wanted, as some are constant."""
 
@@ -65,6 +67,8 @@ class Patches:
         )
         largest = np.maximum(np.abs(high), np.abs(low))
         largest *= pixels.dtype.type(_CONSTANT)
+        limits = np.finfo(pixels.dtype)
+        np.maximum(largest, np.sqrt(limits.tiny / limits.eps), out=largest)  # else the squares underflow
         high -= low
         return high > largest
 
@@ -136,10 +140,21 @@ def _sliding(pixels: Array, width: int, step: int, of: np.ufunc) -> Array:
 
 
 def read(images: Any, some: slice, dtype: Any) -> Array:
-    """Return the pixels of some images, one image after the other; refuse NaN and infinity."""
+    """Return the pixels of some images, one image after the other; refuse NaN, infinity and what overflows."""
     part = np.asarray(images[some])
     pixels = np.ascontiguousarray(part, dtype=dtype).reshape(-1)
-    if part.dtype.kind == "f" and not np.isfinite(pixels).all():
-        bad = np.flatnonzero(~np.isfinite(pixels.reshape(len(part), -1)).all(axis=1))[0]
-        raise ValueError(f"image {some.start + bad} of X has NaN or infinity: fill or remove it")
+    if part.dtype.kind == "f" and not np.abs(pixels).max() <= _largest(dtype):  # also if it is NaN
+        rows = np.abs(pixels.reshape(len(part), -1))
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            raise ValueError(f"image {some.start + bad[0]} of X has NaN or infinity: fill or remove it")
+        first = np.flatnonzero((rows > _largest(dtype)).any(axis=1))[0]
+        raise ValueError(
+            f"image {some.start + first} of X has pixels as large as {rows[first].max():.0e}, too large to be squared "
+            f"in {np.dtype(dtype)}: divide X by its largest"
+        )
     return pixels
+
+
+def _largest(dtype: Any) -> float:
+    return float(np.sqrt(np.finfo(dtype).max)) / _ROOM

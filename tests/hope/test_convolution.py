@@ -148,6 +148,20 @@ def test_blank_images_and_flat_patches_give_zeros():
         features.fit(images[-2:])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("model", [HOPE(4, 7, kappa=20.0, max_iter=3), SphericalKMeans(5), KMeans(5, n_init=1)])
+def test_pixels_whose_squares_underflow_are_constant_and_those_that_overflow_refused(model, dtype):
+    images = IMAGES.astype(dtype)
+    images[3] = np.finfo(dtype).tiny * np.arange(64).reshape(8, 8)
+    features = ConvolutionalFeatures(model, patch_size=3, random_state=0).fit(images)  # images[3] is among the patches
+    found = features.transform(images)
+    assert not found[3].any() and found[2].any() and np.isfinite(found).all()
+    images[5] = np.sqrt(np.finfo(dtype).max) * (images[5] > 8)
+    for call in (features.fit, features.transform):
+        with pytest.raises(ValueError, match=f"image 5 of X has pixels as large as .* in {np.dtype(dtype)}: divide X"):
+            call(images)
+
+
 def test_empty_units_are_dropped_on_request():
     """Footnote 7."""
     model = VonMisesFisherMixture(5, kappa=20.0, random_state=0)
@@ -215,6 +229,8 @@ def test_an_interrupted_fit_resumes(tmp_path):
     [
         ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than the 9 x 9 that patch_size=9"),
         ({"patch_size": 0}, "patch_size=0 is not valid"),
+        ({"patch_size": 1}, "patch_size=1: a patch of one pixel is always constant"),
+        ({"model": None, "prefit": True}, "prefit=True needs a fitted model"),
         ({"patch_size": (3, 3, 3)}, "patch_size="),
         ({"stride": 1.5}, "stride=1.5 is not valid"),
         ({"pooling": 7}, "smaller than the 9 x 9 .* pooling=7"),
@@ -243,9 +259,27 @@ def test_bad_images_are_refused():
     for call in (features.fit, features.transform):
         with pytest.raises(ValueError, match="image 17 of X has NaN or infinity"):
             call(bad)
+    with pytest.raises(ValueError, match=r"X has shape \(24, 8, 8, 1\): pass gray images"):
+        features.fit(IMAGES[..., None])
+    with pytest.raises(ValueError, match=r"X has images of shapes \(7, 8\), \(8, 8\): bring all to one"):
+        features.fit([IMAGES[0], IMAGES[1, 1:]])
     features.fit(IMAGES)
     with pytest.raises(ValueError, match="images of shape \\(4, 16\\): pass images of shape \\(8, 8\\)"):
         features.transform(IMAGES.reshape(N, 4, 16))
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        (np.empty((N, 3)), r"out has shape \(24, 3\) and dtype float64: pass an array of floats of shape \(24, 28\)"),
+        (np.empty((N, 28), int), "dtype int64: pass an array of floats"),
+        ([0.0], "out has type list"),
+    ],
+)
+def test_an_output_that_cannot_hold_features_is_refused(out, words):
+    features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, random_state=0).fit(IMAGES)
+    with pytest.raises(ValueError, match=words):
+        features.transform(IMAGES, out=out)
 
 
 def objective(w, X, y, C):
