@@ -21,7 +21,7 @@ from ._mnist import SIDE, Digits, read_mnist
 from ._settings import check_choice, check_whole
 from ._spherical_kmeans import SphericalKMeans
 from ._svm import Machines, machines
-from ._table import Rows, row, several
+from ._table import Rows, named, place_of, row, several
 
 MODELS = ("kmeans", "spkmeans", "movmf", "pca-movmf", "hope")
 
@@ -125,16 +125,14 @@ def table1(
     -------
     list of dict
     """
-    sizes = several("K", K)
-    models = [models] if isinstance(models, str) else models
-    for model in models:
-        check_choice("models", model, MODELS)
+    sizes, models, place = several("K", K), named("models", models, MODELS), place_of(folder)
     check_whole("seeds", seeds)
+    check_choice("search", search, (True, False))
     digits = read_mnist(data)
     rows: Rows = []
     for k in sizes:
         for model in models:
-            bench = _Bench(model, k, Path(folder), resume)
+            bench = _Bench(model, k, place, resume)
             choice = CHOSEN[model]
             if search:
                 choice, found = bench.searched(digits)

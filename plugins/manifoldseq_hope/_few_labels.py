@@ -20,7 +20,7 @@ from ._mnist import Digits, read_mnist
 from ._network_tables import DROPOUT, Choice, Job, fitted
 from ._settings import check_choice, check_whole
 from ._svm import machines
-from ._table import Rows, row, several
+from ._table import Rows, named, place_of, row, several
 
 LABELS = (1000, 2000, 5000, 10_000, 20_000, 60_000)
 
@@ -135,16 +135,15 @@ def table5(
     -------
     list of dict
     """
-    models = [models] if isinstance(models, str) else models
-    for model in models:
-        check_choice("models", model, (*PUBLISHED, *CLASSIFIERS))
-    for name, value in {"subsets": subsets, "epochs": epochs}.items():
+    models = named("models", models, (*PUBLISHED, *CLASSIFIERS))
+    for name, value in {"subsets": subsets, "K": K, "M": M, "n_patches": n_patches, "epochs": epochs}.items():
         check_whole(name, value)
-    counts = several("labels", labels)
+    check_choice("search", search, (True, False))
+    counts, place = several("labels", labels), place_of(folder)
     digits = read_mnist(data)
     draws = {count: [balanced(digits.train_labels, count, subset) for subset in range(subsets)] for count in counts}
-    inputs = _Inputs(digits, K, M, n_patches, Path(folder), resume)
-    bench = _Bench(inputs, _Finished(Path(folder) / "errors.json", resume), epochs)
+    inputs = _Inputs(digits, K, M, n_patches, place, resume)
+    bench = _Bench(inputs, _Finished(place / "errors.json", resume), epochs)
     rows: Rows = []
     chosen = dict(CHOSEN)
     if search:
@@ -235,6 +234,8 @@ class _Inputs:
         features = ConvolutionalFeatures(model, n_patches=self.n_patches, drop_empty=True, random_state=0)
         train = self.digits.train
         features.fit(train, checkpoint=self.folder / self.name("features"), resume=self.resume)
+        if features.model_.status_ is ms.Status.INTERRUPTED:
+            raise KeyboardInterrupt
         some = np.linspace(0, len(train) - 1, min(len(train), _MOMENTS)).astype(np.intp)
         found = features.transform(train[some])
         mean, deviation = found.mean(axis=0, dtype=np.float64), found.std(axis=0, dtype=np.float64)

@@ -23,7 +23,7 @@ from ._phones import PHONES, phone_error, read_phn
 from ._schedule import Halving
 from ._settings import check_choice, check_number, check_whole
 from ._sphere import read_audio
-from ._table import Rows, row
+from ._table import Rows, named, place_of, row
 from ._timit import Utterance, read_timit
 from ._windows import Windows
 
@@ -122,13 +122,12 @@ def table6(
     -------
     list of dict
     """
-    models = [models] if isinstance(models, str) else list(models)
-    for model in models:
-        check_choice("models", model, tuple(TABLE6))
+    models, folder = named("models", models, tuple(TABLE6)), place_of(folder)
     check_whole("seeds", seeds)
     check_whole("epochs", epochs)
     check_whole("realignments", realignments, 0)
     check_choice("orthogonality", orthogonality, ("polar", "qr", "penalty"))
+    check_choice("search", search, (True, False))
     if rate is not None:
         check_number("rate", rate, open_=True)
     given = {"K": K, "M": M, "width": width, "deep_M": deep_M}
@@ -136,7 +135,6 @@ def table6(
         if value is not None:
             check_whole(name, value)
     sizes = replace(SMALL if data is None else PAPER, **{name: value for name, value in given.items() if value})
-    folder = Path(folder)
     if data is None:
         corpus = _generated(folder, train_speakers, sentences, test_sentences)
     else:

@@ -1,11 +1,13 @@
 """Rows of the tables that reproductions return."""
 
 from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._settings import check_whole
+from ._settings import check_choice, check_whole
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -21,6 +23,25 @@ def row(model: str, setting: str, metric: str, unit: str, values: Sequence[float
 def several(name: str, value: Any) -> tuple[int, ...]:
     """Return the values of a parameter that is one whole number or some."""
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not values:
+        raise ValueError(f"{name}={value!r} is empty: pass at least one whole number")
     for one in values:
         check_whole(name, one)
     return values
+
+
+def named(name: str, value: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the values of a parameter that is one name or some."""
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not values:
+        raise ValueError(f"{name}={value!r} is empty: pass one or more of {', '.join(map(repr, known))}")
+    for one in values:
+        check_choice(name, one, known)
+    return values
+
+
+def place_of(folder: Any) -> Path:
+    """Return the folder that a parameter names."""
+    if not isinstance(folder, str | PathLike):
+        raise ValueError(f"folder={folder!r} is not valid: name a folder")
+    return Path(folder)

@@ -110,6 +110,11 @@ def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
         ({"K": 0}, "K=0"),
         ({"K": 4000}, "exceeds n_samples"),
         ({"models": ["svm"]}, "'kmeans', 'spkmeans', 'movmf', 'pca-movmf', 'hope'"),
+        ({"models": 3}, "models=3 is not known"),
+        ({"models": []}, "models=[] is empty"),
+        ({"K": []}, "K=[] is empty"),
+        ({"search": "maybe"}, "search='maybe' is not known: choose True, False"),
+        ({"folder": 3}, "folder=3 is not valid: name a folder"),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:

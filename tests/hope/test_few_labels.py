@@ -124,6 +124,24 @@ def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkey
     assert not list((tmp_path / "run").glob("networks/*"))
 
 
+def test_features_that_were_interrupted_are_learnt_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SMALL | {"models": ["svm"]}
+    whole = table.table5("there", folder=tmp_path / "whole", **settings)
+    real, events = ms.iterate, []
+
+    def interrupt(event: Any) -> None:
+        events.append(event.nit)
+        if len(events) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ms, "iterate", lambda *args, **kwargs: real(*args, **kwargs | {"observers": [interrupt]}))
+    with pytest.raises(KeyboardInterrupt):
+        table.table5("there", folder=tmp_path / "run", **settings)
+    monkeypatch.setattr(ms, "iterate", real)
+    assert not (tmp_path / "run" / "errors.json").exists()
+    assert table.table5("there", folder=tmp_path / "run", resume=True, **settings) == whole
+
+
 def test_a_search_takes_the_least_validation_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(table.GRID, ("features", "svm"), (1e-6, 0.01))
     rows = table.table5("there", models=["svm"], search=True, folder=tmp_path, **SMALL)
@@ -163,9 +181,14 @@ def test_the_reproduction_is_registered() -> None:
         ({"labels": 5}, "labels=5"),
         ({"models": ["baseline"]}, "'cdbn', 'dnn1'"),
         ({"epochs": 0}, "epochs=0"),
+        ({"labels": []}, "labels=[] is empty"),
+        ({"models": []}, "models=[] is empty"),
+        ({"K": 2.5}, "K=2.5 is not valid"),
+        ({"search": "yes"}, "search='yes' is not known"),
+        ({"folder": None}, "folder=None is not valid"),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
-        table.table5("there", folder=tmp_path, **SMALL | settings)
+        table.table5("there", **{"folder": tmp_path} | SMALL | settings)
     assert words in str(caught.value) and "\n" not in str(caught.value)

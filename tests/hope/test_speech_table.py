@@ -238,6 +238,9 @@ def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, word
     ("settings", "words"),
     [
         ({"models": ["SVM"]}, "'NN', 'HOPE-NN', 'DNN', 'HOPE-DNN'"),
+        ({"models": []}, "models=[] is empty"),
+        ({"folder": 3}, "folder=3 is not valid"),
+        ({"search": 2}, "search=2 is not known"),
         ({"seeds": 0}, "seeds=0"),
         ({"K": 0}, "K=0"),
         ({"rate": 0.0}, "rate=0.0"),
@@ -248,7 +251,7 @@ def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, word
 )
 def test_bad_settings_are_refused(corpus: Path, tmp_path: Path, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError) as caught:
-        table.table6(corpus, folder=tmp_path, **SMALL | {"models": ["HOPE-NN"], "epochs": 1} | settings)
+        table.table6(corpus, **SMALL | {"folder": tmp_path, "models": ["HOPE-NN"], "epochs": 1} | settings)
     assert words in str(caught.value)
 
 
