@@ -246,7 +246,8 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
     [0.1, 10.0, 1000.0]
     """
     check_whole("M", M)
-    check_number("largest", largest)
+    if largest != np.inf:
+        check_number("largest", largest)
     length = _within("length", length, 1.0)
     r = np.minimum(length, 1 - 1e-15)
     if M == 1:

@@ -17,11 +17,20 @@ _UNMARKED = ("max_iter", "tol", "n_init", "random_state")
 _BLOCK = 4096
 
 
+def store_of(checkpoint: Any) -> ms.storage.Checkpoint | None:
+    """Return the checkpoint that an argument is or names, or None."""
+    if checkpoint is None or isinstance(checkpoint, ms.storage.Checkpoint):
+        return checkpoint
+    if not isinstance(checkpoint, str | Path):
+        raise ValueError(f"checkpoint={checkpoint!r} is not valid: name a folder, or pass a Checkpoint")
+    return ms.storage.Checkpoint(checkpoint)
+
+
 def checkpoint_of(estimator: Any, checkpoint: Any, *arrays: Array | None) -> ms.storage.Checkpoint | None:
     """Return the checkpoint with a fingerprint of the settings of an estimator and of its data, or None."""
-    if checkpoint is None:
+    store = store_of(checkpoint)
+    if store is None:
         return None
-    store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if store.fingerprint is not None:
         return store
     digest = sha256()

@@ -232,7 +232,6 @@ class HOPE(ProjectedMixture):
         if isinstance(self.family, Family):
             return self.family
         check_choice("family", self.family, FAMILIES)
-        check_choice("prepare", self.prepare, PREPARATIONS)
         if self.family == "movmf":
             return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
         check_number("variance_floor", self.variance_floor, open_=True)
@@ -241,6 +240,9 @@ class HOPE(ProjectedMixture):
     def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
         M = max(1, D // 2) if self.n_components is None else self.n_components
         check_sizes(N, D, M, self.n_mixtures)
+        check_choice("prepare", self.prepare, PREPARATIONS)
+        if not isinstance(self.normalize_z, bool | np.bool_ | None):
+            raise ValueError(f"normalize_z={self.normalize_z!r} is not known: choose True, False, None")
         check_whole("batch_size", self.batch_size)
         check_whole("n_init", self.n_init)
         check_whole("max_iter", self.max_iter)
@@ -255,7 +257,9 @@ class HOPE(ProjectedMixture):
             check_choice("init", init, PROJECTIONS)
         else:
             init = _orthonormal(init, M, D)
-        options = dict(self.solver_options or {})
+        options = {} if self.solver_options is None else self.solver_options
+        if not isinstance(options, dict):
+            raise ValueError(f"solver_options={options!r} is not valid: pass a dict of options of the solver")
         if options and self.solver in LEARNERS:
             raise ValueError(f"solver_options={options!r} are of a named solver: solver={self.solver!r} has none")
         return Learner(
@@ -267,7 +271,7 @@ class HOPE(ProjectedMixture):
             noise=noise,
             learn_projection=True,
             solver=self.solver,
-            options=options,
+            options=dict(options),
             batch_size=self.batch_size,
             max_iter=self.max_iter,
             n_init=self.n_init,

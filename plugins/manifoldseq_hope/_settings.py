@@ -1,6 +1,7 @@
 """Checks of settings and data that the estimators and the models share; one sentence each."""
 
 import warnings
+from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,13 +16,14 @@ def check_whole(name: str, value: Any, least: int = 1) -> None:
         raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least {least}")
 
 
-def check_number(name: str, value: Any, least: float = 0.0, most: float = float("inf"), open_: bool = False) -> None:
-    """Refuse what is no number from `least` to `most`, or above `least` if `open_`."""
-    good = isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) <= most
+def check_number(name: str, value: Any, least: float = 0.0, most: float = inf, open_: bool = False) -> None:
+    """Refuse what is no finite number from `least` to `most`, or above `least` if `open_`."""
+    good = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value) and least <= value <= most
     if not good or (open_ and value == least):
-        above = f"above {least:g}" if open_ else f"of at least {least:g}"
-        below = "" if most == float("inf") else f" and at most {most:g}"
-        raise ValueError(f"{name}={value!r} is not valid: pass a number {above}{below}")
+        above = "" if least == -inf else f" above {least:g}" if open_ else f" of at least {least:g}"
+        below = "" if most == inf else f" and at most {most:g}"
+        kind = "finite number" if inf in (-least, most) else "number"
+        raise ValueError(f"{name}={value!r} is not valid: pass a {kind}{above}{below}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:

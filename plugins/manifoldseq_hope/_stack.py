@@ -20,11 +20,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import manifoldseq as ms
 from manifoldseq.estimators import random_generator
 
+from ._checkpoint import store_of
 from ._dense import Dense
 from ._family import Array
 from ._hope import HOPE
 from ._network import HOPENetworkClassifier
+from ._schedule import Halving
 from ._settings import check_choice, check_number
+from ._start import Sizes, checked_sizes
 from ._vmf import von_mises_fisher
 
 HEADS = ("softmax", "svm")
@@ -138,11 +141,14 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         ------
         ValueError
             For an invalid parameter, NaN, labels of one class, fewer rows than components of a layer.
+        KeyboardInterrupt
+            By Ctrl-C while a layer is learnt without labels: a stack needs all of them. `resume` continues. Ctrl-C
+            during fine-tuning ends it with the last complete epoch.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32])
         codes = None if y is None else self._codes(X, y)
-        sizes = self._sizes()
-        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+        sizes = self._sizes(X.shape[1])
+        store = store_of(checkpoint)
         rng = random_generator(self.random_state)
         layers: list[Dense] = []
         mixtures: list[HOPE] = []
@@ -150,7 +156,6 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         rows = X
         for place, (M, K) in enumerate(sizes):
             model = clone(HOPE(prepare="unit", kappa="shared") if self.mixture is None else self.mixture)
-            M = min(rows.shape[1], K) if M is None else M
             model.set_params(n_components=M, n_mixtures=K, random_state=int(rng.integers(2**31)))
             means.append(rows.mean(axis=0, dtype=np.float64).astype(rows.dtype))
             used = rows - means[-1]
@@ -161,6 +166,8 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
                 )
             part = store and store.child(f"layer-{place}")
             mixtures.append(model.fit(used, observers=observers, checkpoint=part, resume=resume))
+            if model.status_ is ms.Status.INTERRUPTED:  # layers above would learn, and keep, what it has until now
+                raise KeyboardInterrupt
             layers.append(_layer(model, used, means[-1], float(self.quantile)))
             rows = layers[-1](rows)
             np.maximum(rows, 0, out=rows)
@@ -181,7 +188,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         """
         X = self._checked(X)
         codes = self._codes(X, y)
-        self._sizes()
+        self._sizes(X.shape[1])
         self._fit_head(X, self._features(X), codes, (), None, False)
         return self
 
@@ -237,19 +244,25 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
                 X, y, _unit_scale(self.layers_, X), observers=observers, checkpoint=part, resume=resume
             )
 
-    def _sizes(self) -> list[tuple[int | None, int]]:
+    def _sizes(self, n_features: int) -> Sizes:
+        """Return the sizes of the layers, after all checks."""
         check_number("quantile", self.quantile, 0.0, 1.0)
         check_choice("head", self.head, HEADS)
         check_number("C", self.C, open_=True)
         if self.mixture is not None and not (isinstance(self.mixture, HOPE) and self.mixture.family == "movmf"):
             raise ValueError(f"mixture={self.mixture!r} gives no rectified layers: pass HOPE(family='movmf', …)")
-        if self.network is not None and not isinstance(self.network, HOPENetworkClassifier):
-            raise ValueError(f"network={self.network!r} is not valid: pass a HOPENetworkClassifier, or None")
+        if self.network is not None:
+            if not isinstance(self.network, HOPENetworkClassifier):
+                raise ValueError(f"network={self.network!r} is not valid: pass a HOPENetworkClassifier, or None")
+            if isinstance(self.network.learning_rate, Halving):
+                raise ValueError("network: learning_rate=Halving(...) needs validation rows, and a stack has none")
+            if not isinstance(self.network.layers, list | tuple):
+                raise ValueError(f"network: layers={self.network.layers!r} is not valid: pass a list, such as [1200]")
         layers = self.layers
         pairs = isinstance(layers, Sequence) and not isinstance(layers, str) and len(layers) > 0
         if not pairs or not all(isinstance(layer, Sequence) and len(layer) == 2 for layer in layers):
             raise ValueError(f"layers={layers!r} is not valid: pass a list of pairs (M, K), such as [(20, 400)]")
-        return [(M, K) for M, K in layers]
+        return checked_sizes(layers, n_features)
 
     def _codes(self, X: Array, y: Any) -> Array:
         _, y = validate_data(self, X, y, reset=False, dtype=[np.float64, np.float32])

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manifoldseq_hope import HOPE, HOPEStack, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
+from manifoldseq_hope import (
+    HOPE,
+    HOPEStack,
+    PCAMovMF,
+    SphericalKMeans,
+    VonMisesFisherMixture,
+    concentration,
+    gaussian,
+)
 from manifoldseq_hope._settings import unit_rows
 
 X, y = (part[:150] for part in load_digits(return_X_y=True))
@@ -68,6 +76,35 @@ def test_smallest_and_largest_sizes(family, M, K):
         assert np.isfinite(values).all()
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     assert model.sample(3, random_state=0)[0].shape == (3, 64)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"threshold": np.inf}, "threshold=inf is not valid: pass a finite number"),
+        ({"threshold": "a"}, "threshold='a' is not valid: pass a finite number"),
+        ({"noise_floor": np.inf}, "noise_floor=inf is not valid: pass a finite number of at least 0"),
+        ({"family": "gmm", "variance_floor": np.inf}, "variance_floor=inf is not valid: pass a finite number above 0"),
+        ({"quantile": 2}, "quantile=2 is not valid: pass a number of at least 0 and at most 1"),
+        ({"normalize_z": "no"}, "normalize_z='no' is not known: choose True, False, None"),
+        ({"family": gaussian("diag"), "prepare": "l2"}, "prepare='l2' is not known"),
+        ({"solver": "lbfgs", "solver_options": 3}, "solver_options=3 is not valid: pass a dict"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        HOPE(3, 2, max_iter=2, random_state=0, **settings).fit(X)
+
+
+@pytest.mark.parametrize("model", [HOPE(3, 2), SphericalKMeans(2), HOPEStack([(3, 4)])])
+def test_a_checkpoint_is_a_folder(model):
+    with pytest.raises(ValueError, match="checkpoint=3 is not valid: name a folder, or pass a Checkpoint"):
+        model.fit(X, checkpoint=3)
+
+
+def test_no_cap_of_concentrations():
+    assert HOPE(3, 2, largest_kappa=np.inf, max_iter=2, random_state=0).fit(X).n_capped_ == 0
+    assert concentration(3, 0.5, largest=np.inf) == pytest.approx(concentration(3, 0.5))
 
 
 def test_a_stack_names_what_is_wrong():

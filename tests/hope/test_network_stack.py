@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import manifoldseq as ms
-from manifoldseq_hope import HOPE, HOPENetworkClassifier, HOPEStack, log_normalizer
+from manifoldseq_hope import HOPE, Halving, HOPENetworkClassifier, HOPEStack, log_normalizer
 
 X, y = load_digits(return_X_y=True)
 SOME = np.random.default_rng(0).permutation(len(X))[:500]  # writers mixed
@@ -113,6 +113,23 @@ def test_a_stack_and_its_network_resume_and_survive_a_file(tmp_path: Path) -> No
     np.testing.assert_array_equal(loaded.decision_function(X), whole.decision_function(X))
 
 
+def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"layers": [(12, 30), (8, 20)], "random_state": 0}
+    settings["mixture"] = HOPE(prepare="unit", kappa="shared", max_iter=6, tol=0.0)
+    whole, events = HOPEStack(**settings).fit(X), []
+
+    def interrupt(event: Any) -> None:
+        events.append(event.nit)
+        if len(events) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        HOPEStack(**settings).fit(X, observers=[interrupt], checkpoint=tmp_path)
+    assert len(events) < 6
+    again = HOPEStack(**settings).fit(X, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(again.transform(X), whole.transform(X))
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -124,6 +141,10 @@ def test_a_stack_and_its_network_resume_and_survive_a_file(tmp_path: Path) -> No
         ({"C": 0}, "C=0"),
         ({"quantile": 1.5}, "quantile=1.5"),
         ({"mixture": HOPE(family="gmm")}, "no rectified layers"),
+        ({"layers": [(None, None)]}, "layers[0]=(None, None) is not valid"),
+        ({"layers": [(10, 20), (30, 5)]}, "layers[1]: M=30 exceeds the 20 inputs"),
+        ({"network": HOPENetworkClassifier(5)}, "network: layers=5 is not valid"),
+        ({"network": HOPENetworkClassifier([], learning_rate=Halving(0.1))}, "a stack has none"),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str) -> None:
