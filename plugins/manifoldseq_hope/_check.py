@@ -31,6 +31,8 @@ def check_family(family: Family, M: int = 3, K: int = 4, *, seed: int = 0) -> ms
     >>> check_family(von_mises_fisher()).ok
     True
     """
+    if not isinstance(family, Family):
+        raise ValueError(f"family={family!r} is not valid: pass a Family")
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((60 * K, M)) + 2 * np.repeat(rng.standard_normal((K, M)), 60, axis=0)
     if family.directional:

@@ -139,6 +139,11 @@ class PhoneDecoder:
             States of the frames of each.
         n_phones : int
 
+        Raises
+        ------
+        ValueError
+            If there are no transcripts, or numbers that no phone or state has.
+
         Notes
         -----
         Bigrams are smoothed as by Witten and Bell: a phone (or the start) with c successors of k kinds gives k shares
@@ -148,8 +153,8 @@ class PhoneDecoder:
         log_start, log_next, log_end = bigram(transcripts, n_phones)
         met = np.zeros(STATES * n_phones)
         visits = np.zeros(STATES * n_phones)
-        for one in states:
-            codes = np.asarray(one, np.int64)
+        for place, one in enumerate(states):
+            codes = _numbers(f"states[{place}]", one, len(met))
             met += np.bincount(codes, minlength=len(met))
             visits += np.bincount(codes[np.diff(codes, prepend=-1) != 0], minlength=len(met))
         leave = (visits + 1) / (met + 2)
@@ -170,12 +175,14 @@ class PhoneDecoder:
         Raises
         ------
         ValueError
-            If there are fewer frames than states of a phone.
+            If there are fewer frames than states of a phone, or a score is NaN.
         """
         n = len(self.log_start)
         scores = np.asarray(scores, np.float64)
         if scores.ndim != 2 or scores.shape[1] != STATES * n or len(scores) < STATES:
             raise ValueError(f"scores have shape {scores.shape}: pass at least {STATES} rows of {STATES * n} states")
+        if np.isnan(scores).any():
+            raise ValueError("scores have NaN: pass log-likelihoods")
         T, columns = len(scores), np.arange(n)
         local = scores.reshape(T, n, STATES)
         stay, leave = self.log_stay.reshape(n, STATES), self.log_leave.reshape(n, STATES)
@@ -206,11 +213,19 @@ class PhoneDecoder:
         return np.array(found[::-1], np.int64)
 
 
+def _numbers(name: str, values: ArrayLike, n: int) -> Codes:
+    """Return numbers of phones or states, or refuse them."""
+    found = np.asarray(values)
+    if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= n)):
+        raise ValueError(f"{name}={found.tolist()!r:.60} is not valid: pass whole numbers from 0 to {n - 1}")
+    return found.astype(np.int64)
+
+
 def bigram(transcripts: Iterable[ArrayLike], n: int) -> tuple[Float, Float, Float]:
     """Return log-probabilities of first phones (n,), of successors (n, n) and of the end (n,), see `PhoneDecoder`."""
     counts = np.zeros((n + 1, n + 1))  # the last row is the start, the last column the end
-    for one in transcripts:
-        codes = np.concatenate([[n], np.asarray(one, np.int64), [n]])
+    for place, one in enumerate(transcripts):
+        codes = np.concatenate([[n], _numbers(f"transcripts[{place}]", one, n), [n]])
         np.add.at(counts, (codes[:-1], codes[1:]), 1)
     if not counts.any():
         raise ValueError("there are no transcripts: pass at least one")

@@ -40,7 +40,7 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
     Raises
     ------
     ValueError
-        If the signal is not one channel, shorter than a frame, or the filters are too many for the rate.
+        If the signal is not one channel, has NaN, is shorter than a frame, or the filters are too many for the rate.
 
     References
     ----------
@@ -61,6 +61,8 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
         raise ValueError(f"the signal has shape {signal.shape}: pass one channel, (n,)")
     if len(signal) < length:
         raise ValueError(f"the signal has {len(signal)} samples, a frame {length}: pass a longer one")
+    if not np.isfinite(signal).all():
+        raise ValueError("the signal has NaN or infinity: remove or fill it")
     filters = _filters(int(rate), length, n_filters)
     frames = np.lib.stride_tricks.sliding_window_view(signal, length)[::shift]
     window = np.hamming(length)
@@ -100,6 +102,8 @@ def deltas(features: ArrayLike, width: int = 2) -> Float:
     """
     check_whole("width", width)
     features = np.asarray(features, np.float64)
+    if features.ndim != 2 or not features.size:
+        raise ValueError(f"features have shape {features.shape}: pass (T, d), of at least one frame")
     T = len(features)
     padded = np.pad(features, ((width, width), (0, 0)), mode="edge")
     slopes = np.zeros_like(features)

@@ -4,6 +4,7 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.report import line_style, prepared_axes
 
@@ -33,7 +34,7 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If the rows of the model are no square images.
+        If the rows of the model are no square images, or it is another or not fitted.
 
     Examples
     --------
@@ -114,6 +115,10 @@ def draw_correlations(ax: Any, result: Any) -> None:
 
 def _filters(model: Any) -> tuple[Array, Array]:
     """Return the filters (K, D) and what they are sorted by."""
+    kinds = (SphericalKMeans, ProjectedMixture, HOPEStack, HOPENetworkClassifier)
+    if not isinstance(model, kinds):
+        raise ValueError(f"{type(model).__name__} has no filters to draw: pass a fitted estimator, see plot_filters")
+    check_is_fitted(model)
     if isinstance(model, SphericalKMeans):
         return model.cluster_centers_, np.bincount(model.labels_, minlength=len(model.cluster_centers_)).astype(float)
     if isinstance(model, ProjectedMixture):

@@ -46,6 +46,8 @@ class Windows:
         check_whole("width", width)
         if width % 2 == 0:
             raise ValueError(f"width={width} is even: pass an odd number, as many frames before as after")
+        if isinstance(sequences, str) or not hasattr(sequences, "__iter__"):
+            raise ValueError(f"sequences={sequences!r} is not valid: pass a list of (T, d) arrays")
         around = width // 2
         parts, starts, end = [], [], 0
         for place, sequence in enumerate(sequences):

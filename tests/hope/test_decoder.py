@@ -104,6 +104,13 @@ def test_alignment_needs_a_frame_per_state() -> None:
         forced_alignment(np.zeros((5, 6)), [0, 1], np.zeros(6), np.zeros(6))
     with pytest.raises(ValueError, match="shape"):
         random_decoder(np.random.default_rng(0), 2).decode(np.zeros((2, 6)))
+    with pytest.raises(ValueError, match="scores have NaN"):
+        random_decoder(np.random.default_rng(0), 2).decode(np.full((4, 6), np.nan))
+    for transcript in ([0, 3], [-1], [0.5], ["a"], [[0]]):
+        with pytest.raises(ValueError, match=r"transcripts\[1\]=.* is not valid: pass whole numbers from 0 to 2"):
+            PhoneDecoder.estimate([[0, 1], transcript], [[0, 1, 2]], n_phones=3)
+    with pytest.raises(ValueError, match=r"states\[0\]=\[9\] is not valid: pass whole numbers from 0 to 8"):
+        PhoneDecoder.estimate([[0, 1]], [[9]], n_phones=3)
     with pytest.raises(ValueError, match="no transcripts"):
         bigram([], 3)
 

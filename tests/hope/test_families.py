@@ -61,6 +61,7 @@ def test_draws_are_those_of_scipy():
         (lambda: von_mises_fisher("exakt"), "bessel='exakt'"),
         (lambda: von_mises_fisher(kappa=-1), "kappa=-1"),
         (lambda: von_mises_fisher(largest=0), "largest=0"),
+        (lambda: check_family(3), "family=3 is not valid: pass a Family"),
         (lambda: gaussian("tied"), "covariance_type='tied'"),
         (lambda: gaussian(floor=0.0), "floor=0.0"),
     ],

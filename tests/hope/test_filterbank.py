@@ -72,6 +72,7 @@ def test_123_columns() -> None:
     [
         (np.zeros(399), {}, "399 samples, a frame 400"),
         (np.zeros((400, 2)), {}, "one channel"),
+        (np.full(400, np.nan), {}, "the signal has NaN"),
         (np.zeros(400), {"n_filters": 0}, "n_filters=0"),
         (np.zeros(400), {"n_filters": 200}, "has no frequency"),
     ],
@@ -80,3 +81,9 @@ def test_bad_input_is_refused(signal: np.ndarray, settings: dict[str, int], word
     with pytest.raises(ValueError) as caught:
         filter_bank(signal, **settings)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(5,), (0, 3), (2, 2, 2)])
+def test_slopes_are_of_frames(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"features have shape .*: pass"):
+        deltas(np.zeros(shape))

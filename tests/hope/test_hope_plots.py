@@ -67,6 +67,10 @@ def test_rows_that_are_no_images_are_refused():
     model = PCAMovMF(2, 3, random_state=0).fit(X[:, :10])
     with pytest.raises(ValueError, match="rows of 10 columns: no square images"):
         plot_filters(model)
+    with pytest.raises(ValueError, match="ndarray has no filters to draw: pass a fitted estimator"):
+        plot_filters(X)
+    with pytest.raises(ValueError, match="not fitted"):
+        plot_filters(PCAMovMF(2, 3))
     assert [one.name for one in ms.report.draw_plots(Fitted(model, X))] == ["hope-concentrations"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,7 @@ def test_windows_are_those_of_a_loop() -> None:
     ("sequences", "width", "words"),
     [
         ([], 3, "no sequences"),
+        (3, 3, "sequences=3 is not valid"),
         ([np.zeros((2, 2))], 4, "width=4 is even"),
         ([np.zeros((2, 2))], 0, "width=0"),
         ([np.zeros((2, 2)), np.zeros((2, 3))], 3, "sequence 1 has shape (2, 3)"),
@@ -34,7 +37,7 @@ def test_windows_are_those_of_a_loop() -> None:
         ([np.full((2, 2), np.nan)], 3, "sequence 0 has NaN"),
     ],
 )
-def test_bad_sequences_are_refused(sequences: list[np.ndarray], width: int, words: str) -> None:
+def test_bad_sequences_are_refused(sequences: Any, width: int, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         Windows(sequences, width)
     assert words in str(caught.value)
