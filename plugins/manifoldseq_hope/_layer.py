@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 
 from ._dense import Dense, decomposed
+from ._retractions import qr_rows
 from ._settings import check_number, check_whole
-from ._stiefel_sgd import qr_rows
 from ._torch import load_torch, module_base
 
 

@@ -16,6 +16,7 @@ from ._family import Array
 from ._mnist import Digits, read_mnist
 from ._network import HOPENetworkClassifier
 from ._penalty import correlations
+from ._schedule import OF_HOPE
 from ._settings import check_choice, check_whole
 from ._table import Rows, row, several
 
@@ -367,4 +368,4 @@ def _check(models: Sequence[str], seeds: int, epochs: int, orthogonality: str) -
         check_choice("models", model, KINDS)
     check_whole("seeds", seeds)
     check_whole("epochs", epochs)
-    check_choice("orthogonality", orthogonality, ("polar", "qr", "penalty"))
+    check_choice("orthogonality", orthogonality, OF_HOPE)

@@ -7,9 +7,12 @@ from typing import Any
 
 import manifoldseq as ms
 
+from ._retractions import RETRACTIONS
 from ._settings import check_choice, check_number, check_whole
 
-ORTHOGONALITIES = ("polar", "qr", "penalty", None)
+OF_HOPE = (*RETRACTIONS, "penalty")
+"""What keeps the rows of a HOPE layer orthonormal, or about so."""
+ORTHOGONALITIES = (*OF_HOPE, None)
 CRITERIA = ("softmax", "eta")
 
 
@@ -158,4 +161,4 @@ class Training:
     @property
     def on_stiefel(self) -> bool:
         """Whether projections stay orthonormal in every step."""
-        return self.orthogonality in ("polar", "qr")
+        return self.orthogonality in RETRACTIONS

@@ -20,7 +20,7 @@ from ._filterbank import frame_centres, speech_features
 from ._network import HOPENetworkClassifier
 from ._phone_corpus import generate_phone_corpus
 from ._phones import PHONES, phone_error, read_phn
-from ._schedule import Halving
+from ._schedule import OF_HOPE, Halving
 from ._settings import check_choice, check_number, check_whole
 from ._sphere import read_audio
 from ._table import Rows, named, place_of, row
@@ -126,7 +126,7 @@ def table6(
     check_whole("seeds", seeds)
     check_whole("epochs", epochs)
     check_whole("realignments", realignments, 0)
-    check_choice("orthogonality", orthogonality, ("polar", "qr", "penalty"))
+    check_choice("orthogonality", orthogonality, OF_HOPE)
     check_choice("search", search, (True, False))
     if rate is not None:
         check_number("rate", rate, open_=True)

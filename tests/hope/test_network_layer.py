@@ -17,9 +17,9 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from manifoldseq_hope import Dense, HOPELayer, StiefelSGD, penalty_gradient
-from manifoldseq_hope._stiefel_sgd import RETRACTIONS
+from manifoldseq_hope._retractions import RETRACTIONS
 
-MODES = ("polar", "qr")
+MODES = tuple(RETRACTIONS)
 
 
 def gap(U: torch.Tensor) -> float:
@@ -233,3 +233,16 @@ def test_the_classifier_is_imported_without_torch() -> None:
     code = "import manifoldseq_hope as hope, sys; hope.HOPENetworkClassifier(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_every_retraction_is_an_orthogonality_and_none_needs_torch_to_be_named() -> None:
+    code = """
+import sys
+from manifoldseq_hope import _retractions
+_retractions.RETRACTIONS["new"] = _retractions.qr_rows
+from manifoldseq_hope import _schedule
+rate = _schedule.Exponential(0.1)
+print(_schedule.ORTHOGONALITIES, _schedule.Training(rate, rate, orthogonality="new").on_stiefel, "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "('polar', 'qr', 'new', 'penalty', None) True False"

@@ -1,0 +1,47 @@
+"""Ways back to orthonormal rows, of tensors; this module is imported without torch."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ._torch import load_torch
+
+_CONVERGES = 0.5
+_PASSES = 30
+
+
+def polar_rows(Y: Any) -> Any:
+    """Return the nearest matrix with orthonormal rows, of a tensor (M, D) near one: Newton and Schulz, else eigh.
+
+    The cubic step is ``(I - E/2 + 3/8 E^2) Y`` with ``E = Y Y' - I``; after a tangent step E is quadratic in the step,
+    so that one such step, three products, nearly always suffices; two, where E^2 is below rounding.
+    """
+    torch = load_torch()
+    eps = torch.finfo(Y.dtype).eps
+    for _ in range(_PASSES):
+        E = Y @ Y.T
+        E.diagonal().sub_(1)
+        size = float(torch.linalg.matrix_norm(E))
+        if not size < _CONVERGES:  # NaN too
+            break
+        Y = torch.addmm(Y, -0.5 * E if size**2 < eps else torch.addmm(E, E, E, beta=-0.5, alpha=0.375), Y)
+        if size**3 < eps:  # the error of a cubic step is 5/8 of the cube
+            return Y
+    G = Y.double() @ Y.double().T
+    if not bool(torch.isfinite(G).all()):
+        return Y  # the caller sees a loss that is not finite
+    values, vectors = torch.linalg.eigh(G)
+    smallest = float(values[0])
+    if smallest <= 1e-12 * float(values[-1]):
+        return qr_rows(Y)
+    return ((vectors * values.rsqrt()) @ (vectors.T @ Y.double())).to(Y.dtype)
+
+
+def qr_rows(Y: Any) -> Any:
+    """Return the orthonormal factor of Y' = QR with positive diagonal of R, as rows, of a tensor (M, D)."""
+    torch = load_torch()
+    Q, R = torch.linalg.qr(Y.T)
+    return torch.where(R.diagonal() < 0, -Q, Q).T.contiguous()
+
+
+RETRACTIONS: dict[str, Callable[[Any], Any]] = {"polar": polar_rows, "qr": qr_rows}
+"""What `StiefelSGD`, networks and their tables choose from; a new one is one entry."""
