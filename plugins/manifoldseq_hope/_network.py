@@ -16,6 +16,7 @@ from manifoldseq.estimators import random_generator
 from ._checkpoint import checkpoint_of
 from ._dense import Dense
 from ._family import Array
+from ._labels import kind_of_labels
 from ._schedule import Exponential, Halving, Ramp, Training
 from ._settings import check_choice, check_number, check_whole
 from ._start import STARTS, Sizes, begin, checked_sizes
@@ -163,14 +164,16 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         y : array-like of shape (N,)
             Labels, of at least two classes.
         validation : tuple of X and y, optional
-            Rows that are not learnt from; the error on them is measured after every epoch.
+            Rows that are not learnt from; the error on them is measured after every epoch. Classes that are not in `y`
+            are errors.
         observers, checkpoint, resume
             As in `manifoldseq.iterate`; an iteration is an epoch, the state holds the parameters as ``x``.
 
         Raises
         ------
         ValueError
-            For an invalid parameter, NaN, labels that are missing or of one class, `Halving` without validation rows.
+            For an invalid parameter, NaN, labels that are missing, of one class or of another type than those of
+            validation rows, `Halving` without validation rows.
         ImportError
             If torch is not installed.
 
@@ -271,7 +274,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         resume: bool,
     ) -> Self:
         X, codes = self._checked_fit(X, y)
-        held = None if validation is None else self._checked_validation(*validation)
+        held = None if validation is None else self._checked_validation(validation, y)
         sizes, training = self._settings(X.shape[1])
         if isinstance(training.rate, Halving) and held is None:
             raise ValueError(
@@ -344,6 +347,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         return sizes, training
 
     def _checked_fit(self, X: Any, y: Any) -> tuple[Array | Windows, Array]:
+        if y is not None:
+            kind_of_labels("y", y)
         if isinstance(X, Windows):
             y = _labels(X, y)
             self.n_features_in_ = X.shape[1]
@@ -361,10 +366,17 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             X = np.ascontiguousarray(X, np.float32)
         return X, codes.astype(np.int64)
 
-    def _checked_validation(self, X: Any, y: Any) -> tuple[Array | Windows, Array]:
+    def _checked_validation(self, validation: Any, learnt: Any) -> tuple[Array | Windows, Array]:
         """Return validation rows and the numbers of their classes, -1 for one that is not learnt."""
+        if not isinstance(validation, list | tuple) or len(validation) != 2:
+            parts = f" of {len(validation)} parts" if isinstance(validation, list | tuple) else ""
+            raise ValueError(f"validation is of type {type(validation).__name__}{parts}: pass a tuple (X, y)")
+        X, y = validation
         X = self._rows(X)
+        found, expected = kind_of_labels("validation's y", y), kind_of_labels("y", learnt)
         y = _labels(X, y)
+        if found != expected:
+            raise ValueError(f"validation's y has {found}, y has {expected}: pass labels of one type")
         found = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         return X, np.where(self.classes_[found] == y, found, -1)
 

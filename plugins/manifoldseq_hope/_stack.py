@@ -24,6 +24,7 @@ from ._checkpoint import store_of
 from ._dense import Dense
 from ._family import Array
 from ._hope import HOPE
+from ._labels import kind_of_labels
 from ._network import HOPENetworkClassifier
 from ._schedule import Halving
 from ._settings import check_choice, check_number
@@ -265,6 +266,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         return checked_sizes(layers, n_features)
 
     def _codes(self, X: Array, y: Any) -> Array:
+        kind_of_labels("y", y)
         _, y = validate_data(self, X, y, reset=False, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_ = np.unique(y)

@@ -260,7 +260,10 @@ def test_bad_data_are_refused_in_one_sentence() -> None:
     holes[3, 5] = np.nan
     wrong = [
         (X, None, "requires y"),
-        (X, np.where(y > 8, np.nan, y), "NaN"),
+        (X, np.where(np.arange(600) < 5, y, np.nan), "row 5 of y has no label, nan: leave rows without labels out"),
+        (X, [None if k == 8 else str(k) for k in y], f"row {np.flatnonzero(y == 8)[0]} of y has no label, None"),
+        (X, [np.nan if k == 8 else str(k) for k in y], f"row {np.flatnonzero(y == 8)[0]} of y has no label, nan"),
+        (X, [int(k) if k else "zero" for k in y], "y mixes numbers and strings"),
         (X, np.zeros(600), "one class"),
         (holes, y, "NaN"),
         (X[:0], y[:0], "0 sample"),
@@ -274,6 +277,36 @@ def test_bad_data_are_refused_in_one_sentence() -> None:
         network().fine_tune(X, y, [Dense(None, np.ones((30, 64)), np.zeros(30))])
     with pytest.raises(ValueError, match="features"):
         network().fit(X, y).predict(X[:, 1:])
+
+
+@pytest.mark.parametrize(
+    ("validation", "words"),
+    [
+        (lambda X, y: X, "validation is of type ndarray: pass a tuple (X, y)"),
+        (lambda X, y: 3, "validation is of type int: pass a tuple (X, y)"),
+        (lambda X, y: (X, y, y), "validation is of type tuple of 3 parts: pass a tuple (X, y)"),
+        (lambda X, y: (X, y.astype(str)), "validation's y has strings, y has numbers: pass labels of one type"),
+        (lambda X, y: (X, y.astype(str).astype(object)), "validation's y has strings, y has numbers"),
+        (lambda X, y: (X, np.where(np.arange(600) == 2, np.nan, y)), "row 2 of validation's y has no label"),
+        (lambda X, y: (X, None), "row 0 of validation's y has no label, None"),
+        (lambda X, y: (X, y[:-1]), "y has shape (599,) for 600 rows"),
+    ],
+)
+def test_bad_validation_rows_are_refused_in_one_sentence(validation: Any, words: str) -> None:
+    X, y = digits()
+    with pytest.raises(ValueError) as caught:
+        network().fit(X, y, validation=validation(X, y))
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_validation_rows_of_a_class_that_is_not_learnt_are_errors() -> None:
+    X, y = digits()
+    some = y != 9
+    for kind in (int, float, str, object):
+        labels = y.astype(str).astype(object) if kind is object else y.astype(kind)
+        model = network(max_iter=1).fit(X[some], labels[some], validation=(X, labels))
+        error = 100 * np.mean(model.predict(X) != labels)
+        assert model.history_["validation_error"][-1] == pytest.approx(error) and error < 90
 
 
 def test_inputs_too_large_for_single_precision_are_refused() -> None:

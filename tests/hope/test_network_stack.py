@@ -156,3 +156,9 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
 def test_labels_of_one_class_are_refused() -> None:
     with pytest.raises(ValueError, match="one class"):
         HOPEStack([(10, 20)]).fit(X, np.ones(500))
+
+
+def test_missing_labels_are_refused() -> None:
+    labels = [None if place == 3 else str(k) for place, k in enumerate(y)]
+    with pytest.raises(ValueError, match="row 3 of y has no label, None: leave rows without labels out"):
+        HOPEStack([(10, 20)]).fit(X, labels)

@@ -1,0 +1,33 @@
+"""Checks of labels; one sentence each."""
+
+from numbers import Number, Real
+from typing import Any
+
+import numpy as np
+
+_KINDS = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "U": "strings", "T": "strings"}
+
+
+def kind_of_labels(name: str, y: Any) -> str:
+    """Return what labels are, such as "numbers" or "strings"; refuse missing ones and a mixture."""
+    values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)  # else NaN among strings is "nan"
+    values = np.atleast_1d(values)
+    if values.dtype.kind == "O":
+        missing = np.array([one is None or (isinstance(one, Real) and one != one) for one in values.flat], bool)
+        kinds = sorted({_kind(type(one)) for one, out in zip(values.flat, missing, strict=True) if not out})
+    else:
+        missing = np.isnan(values).ravel() if values.dtype.kind == "f" else np.zeros(0, bool)
+        kinds = [_KINDS.get(values.dtype.kind, str(values.dtype))]
+    if missing.any():
+        first = int(np.argmax(missing))
+        row = first // values[0].size if values.ndim > 1 else first
+        raise ValueError(f"row {row} of {name} has no label, {values.flat[first]}: leave rows without labels out")
+    if len(kinds) > 1:
+        raise ValueError(f"{name} mixes {' and '.join(kinds)}: pass labels of one type")
+    return "".join(kinds)
+
+
+def _kind(type_: type) -> str:
+    if issubclass(type_, str):
+        return "strings"
+    return "numbers" if issubclass(type_, Number | np.bool_) else type_.__name__
