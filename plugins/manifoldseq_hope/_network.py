@@ -48,7 +48,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     criterion : {"softmax", "eta"} or callable
         Cross-entropy of a softmax layer on the features; ``"eta"`` is (40) as printed, cross-entropy of the features of
         the last layer themselves, which must have as many units as there are classes. A callable takes the scores
-        (N, classes) and the numbers of the classes (N,) as tensors and returns the loss.
+        (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
     start : {"uniform", "pca"}
         Of the projections: (41), made orthonormal unless a penalty or nothing is to do it, or leading principal
         directions of the inputs of the layer.

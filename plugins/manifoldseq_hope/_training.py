@@ -1,7 +1,7 @@
 """One epoch of training a network in torch, from arrays to arrays, so that the one loop can save and resume it."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,7 @@ class Trainer:
 
     def _criterion(self) -> Any:
         training = self.training
-        given = training.criterion if callable(training.criterion) else self.torch.nn.functional.cross_entropy
+        given = _checked(training.criterion) if callable(training.criterion) else self.torch.nn.functional.cross_entropy
         if training.orthogonality != "penalty" or not training.beta:
             return given
         return lambda scores, labels: (
@@ -205,6 +205,22 @@ class Trainer:
             extra[f"correlations_{number}"] = 2 * float(layer.penalty().detach())
         gap = max((layer.orthonormality() for layer in self.layers), default=0.0)
         return ms.Measures(fun=loss, feasibility=gap, extra=extra)
+
+
+def _checked(criterion: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a criterion that refuses to be anything but a scalar that depends on the scores."""
+    torch = load_torch()
+
+    def loss(scores: Any, labels: Any) -> Any:
+        found = criterion(scores, labels)
+        if not (isinstance(found, torch.Tensor) and found.ndim == 0 and found.is_floating_point()):
+            kind = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, torch.Tensor) else type(found).__name__
+            raise ValueError(f"criterion returned {kind}: return one number as a tensor of floats, such as a mean")
+        if scores.requires_grad and not found.requires_grad:
+            raise ValueError("criterion returned a tensor without a gradient: compute it in torch from the scores")
+        return found
+
+    return loss
 
 
 class _Rows:

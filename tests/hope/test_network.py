@@ -153,6 +153,25 @@ def test_a_callable_criterion_is_asked() -> None:
     assert not np.array_equal(one.layers_[0].weight, other.layers_[0].weight)
 
 
+@pytest.mark.parametrize("orthogonality", ["polar", "penalty"])
+@pytest.mark.parametrize(
+    ("criterion", "words"),
+    [
+        (lambda scores, labels: 0.5, "criterion returned float: return one number as a tensor"),
+        (lambda scores, labels: None, "criterion returned NoneType"),
+        (lambda scores, labels: scores.sum(dim=0), "criterion returned torch.float32 (10,): return one number"),
+        (lambda scores, labels: scores.sum()[None], "criterion returned torch.float32 (1,)"),
+        (lambda scores, labels: labels.sum(), "criterion returned torch.int64 ()"),
+        (lambda scores, labels: scores.detach().sum(), "criterion returned a tensor without a gradient"),
+    ],
+)
+def test_a_criterion_that_returns_no_loss_is_refused(criterion: Any, words: str, orthogonality: str) -> None:
+    X, y = digits()
+    with pytest.raises(ValueError) as caught:
+        network(criterion=criterion, orthogonality=orthogonality).fit(X, y)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_seeds_repeat_a_network_and_dropout_changes_it() -> None:
     X, y = digits()
     one, two = (network(dropout=(0.2, 0.3)).fit(X, y) for _ in range(2))
