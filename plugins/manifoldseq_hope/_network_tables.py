@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ from tqdm import tqdm
 import manifoldseq as ms
 
 from ._family import Array
-from ._mnist import Digits, read_mnist
+from ._mnist import SIDE, Digits, read_mnist
 from ._network import HOPENetworkClassifier
 from ._penalty import correlations
 from ._schedule import OF_HOPE
 from ._settings import check_choice, check_whole
-from ._table import Rows, row, several
+from ._start import checked_sizes
+from ._table import Rows, drawn_to, named, place_of, row, several
 
 KINDS = ("baseline", "hope", "linear")
+CORRELATED = ("hope", "penalty", "linear")
+COLUMNS = ("without", "with")
 
 TABLE2 = {
     "baseline": {1000: 1.49, 2000: 1.35, 5000: 1.28, 10000: 1.30, 50000: 1.32},
@@ -118,18 +122,15 @@ def table2(
     -------
     list of dict
     """
+    models, place = named("models", models, KINDS), place_of(folder)
+    _check(seeds, epochs, orthogonality)
+    check_choice("search", search, (True, False))
+    nets = _shallow(models, several("K", K), several("M", M), TABLE2)
     digits = read_mnist(data)
-    nets = [("baseline", (k,), f"784-{k}-10", TABLE2["baseline"].get(k)) for k in several("K", K)]
-    for m in several("M", M):
-        for k in several("K", K):
-            nets.append(("hope", ((m, k),), f"784-[{m}-{k}]-10", TABLE2.get(("hope", m), {}).get(k)))
-            nets.append(("linear", ((m, k),), f"784-({m}-{k})-10", TABLE2.get(("linear", m), {}).get(k)))
-    _check(models, seeds, epochs, orthogonality)
     rows: Rows = []
     for kind, layers, setting, paper in nets:
-        if kind in models:
-            job = Job(kind, layers, setting, epochs, orthogonality=orthogonality)
-            rows += _measured(job, digits, seeds, paper, search, Path(folder), resume)
+        job = Job(kind, layers, setting, epochs, orthogonality=orthogonality)
+        rows += _measured(job, digits, seeds, paper, search, place, resume)
     return rows
 
 
@@ -139,9 +140,9 @@ def figures4_5(
     M: int = 400,
     K: int = 1000,
     epochs: int = 50,
-    models: Sequence[str] = ("hope", "penalty", "linear"),
+    models: Sequence[str] = CORRELATED,
     seed: int = 0,
-    figure: str | None = None,
+    figure: Path | str | None = None,
     folder: Path | str = "runs/hope-fig4-5",
     resume: bool = False,
 ) -> Rows:
@@ -154,18 +155,19 @@ def figures4_5(
     models : sequence of {"hope", "penalty", "linear"}
         Rows kept orthonormal, with the paper's penalty, and free.
     seed : int
-    figure : str, optional
-        File for the learning curves (Figure 4) and the images (Figure 5).
+    figure : path-like, optional
+        File for the learning curves (Figure 4) and the images (Figure 5); its suffix says which format.
 
     Returns
     -------
     list of dict
         The paper shows curves and images without figures to compare with.
     """
-    digits = read_mnist(data)
-    for kind in models:
-        check_choice("models", kind, ("hope", "penalty", "linear"))
+    models, place, file = named("models", models, CORRELATED), place_of(folder), drawn_to(figure)
     check_whole("epochs", epochs)
+    check_whole("seed", seed, 0)
+    checked_sizes([(M, K)], SIDE**2)
+    digits = read_mnist(data)
     rows: Rows = []
     curves: dict[str, NDArray[Any]] = {}
     images: dict[str, NDArray[Any]] = {}
@@ -173,7 +175,7 @@ def figures4_5(
         kind = "linear" if model == "linear" else "hope"
         mode = "penalty" if model == "penalty" else "polar"
         job = Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
-        network, _, _ = _kept(job, CHOSEN[kind], digits, seed, Path(folder), resume)
+        network, _, _ = _kept(job, CHOSEN[kind], digits, seed, place, resume)
         curves[model] = network.history_["correlations_0"]
         images[model] = correlations(network.layers_[0].U)
         off = images[model] - np.diag(np.diagonal(images[model]))
@@ -184,10 +186,10 @@ def figures4_5(
             ("largest correlation", off.max()),
         ):
             rows.append(row(model, setting, metric, "", [float(value)], None))
-    if figure is not None:
+    if file is not None:
         from ._network_plots import draw_correlations
 
-        draw_correlations(curves, images, figure)
+        draw_correlations(curves, images, file)
     return rows
 
 
@@ -198,7 +200,7 @@ def table3(
     M: int | Sequence[int] = (200, 400),
     seeds: int = 1,
     epochs: int = 100,
-    models: Sequence[str] = ("baseline", "hope"),
+    models: Sequence[str] = KINDS[:2],
     orthogonality: str = "polar",
     folder: Path | str = "runs/hope-table3",
     resume: bool = False,
@@ -207,20 +209,18 @@ def table3(
 
     Parameters
     ----------
-    data, K, M, seeds, epochs, models, orthogonality, folder, resume
+    data, K, M, seeds, epochs, orthogonality, folder, resume
         As in `table2`.
+    models : sequence of {"baseline", "hope"}
     """
+    models, place = named("models", models, KINDS[:2]), place_of(folder)
+    _check(seeds, epochs, orthogonality)
+    nets = _shallow(models, several("K", K), several("M", M), TABLE3)
     digits = read_mnist(data)
-    nets = [("baseline", (k,), f"784-{k}-10", TABLE3["baseline"].get(k)) for k in several("K", K)]
-    for m in several("M", M):
-        for k in several("K", K):
-            nets.append(("hope", ((m, k),), f"784-[{m}-{k}]-10", TABLE3.get(("hope", m), {}).get(k)))
-    _check(models, seeds, epochs, orthogonality)
     rows: Rows = []
     for kind, layers, setting, paper in nets:
-        if kind in models:
-            job = Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality)
-            rows += _measured(job, digits, seeds, paper, False, Path(folder), resume)
+        job = Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality)
+        rows += _measured(job, digits, seeds, paper, False, place, resume)
     return rows
 
 
@@ -230,8 +230,8 @@ def table4(
     seeds: int = 1,
     epochs: int = 50,
     dropout_epochs: int = 100,
-    columns: Sequence[str] = ("without", "with"),
-    models: Sequence[str] = ("baseline", "hope"),
+    columns: Sequence[str] = COLUMNS,
+    models: Sequence[str] = KINDS[:2],
     orthogonality: str = "polar",
     folder: Path | str = "runs/hope-table4",
     resume: bool = False,
@@ -240,24 +240,24 @@ def table4(
 
     Parameters
     ----------
-    data, seeds, epochs, models, orthogonality, folder, resume
+    data, seeds, epochs, orthogonality, folder, resume
         As in `table2`.
     dropout_epochs : int
         Epochs with dropout; the paper runs 500.
     columns : sequence of {"without", "with"}
+    models : sequence of {"baseline", "hope"}
     """
-    digits = read_mnist(data)
-    _check(models, seeds, epochs, orthogonality)
+    models, columns, place = named("models", models, KINDS[:2]), named("columns", columns, COLUMNS), place_of(folder)
+    _check(seeds, epochs, orthogonality)
     check_whole("dropout_epochs", dropout_epochs)
-    for column in columns:
-        check_choice("columns", column, ("without", "with"))
+    digits = read_mnist(data)
     rows: Rows = []
-    for place, column in enumerate(("without", "with")):
+    for number, column in enumerate(COLUMNS):
         for name, (kind, layers, figures) in TABLE4.items():
             if column in columns and kind in models:
-                dropout, length = (DROPOUT, dropout_epochs) if place else ((0.0, 0.0), epochs)
+                dropout, length = (DROPOUT, dropout_epochs) if number else ((0.0, 0.0), epochs)
                 job = Job(kind, layers, f"{name}, {column} dropout", length, dropout, orthogonality)
-                rows += _measured(job, digits, seeds, figures[place], False, Path(folder), resume)
+                rows += _measured(job, digits, seeds, figures[number], False, place, resume)
     return rows
 
 
@@ -363,9 +363,23 @@ def fitted(
     return network
 
 
-def _check(models: Sequence[str], seeds: int, epochs: int, orthogonality: str) -> None:
-    for model in [models] if isinstance(models, str) else models:
-        check_choice("models", model, KINDS)
+def _shallow(
+    models: tuple[str, ...], Ks: tuple[int, ...], Ms: tuple[int, ...], figures: dict[Any, dict[int, float]]
+) -> list[tuple[str, tuple[Any, ...], str, float | None]]:
+    """Return kind, layers, setting and the paper's figure of networks of one hidden layer, after a check of sizes."""
+    nets: list[tuple[str, tuple[Any, ...], str, float | None]] = [
+        ("baseline", (k,), f"784-{k}-10", figures["baseline"].get(k)) for k in Ks
+    ]
+    for m, k in product(Ms, Ks):
+        for kind, setting in (("hope", f"784-[{m}-{k}]-10"), ("linear", f"784-({m}-{k})-10")):
+            nets.append((kind, ((m, k),), setting, figures.get((kind, m), {}).get(k)))
+    nets = [net for net in nets if net[0] in models]
+    for _, layers, *_ in nets:
+        checked_sizes(layers, SIDE**2)
+    return nets
+
+
+def _check(seeds: int, epochs: int, orthogonality: str) -> None:
     check_whole("seeds", seeds)
     check_whole("epochs", epochs)
     check_choice("orthogonality", orthogonality, OF_HOPE)

@@ -45,3 +45,19 @@ def place_of(folder: Any) -> Path:
     if not isinstance(folder, str | PathLike):
         raise ValueError(f"folder={folder!r} is not valid: name a folder")
     return Path(folder)
+
+
+def drawn_to(figure: Any) -> Path | None:
+    """Return the file that a parameter names for a figure, one that can be written, or None."""
+    if figure is None:
+        return None
+    if not isinstance(figure, str | PathLike) or Path(figure).is_dir():
+        raise ValueError(f"figure={figure!r} is not valid: name a file, such as figure.png")
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    file, known = Path(figure), sorted(FigureCanvasBase.get_supported_filetypes())
+    if file.suffix[1:].lower() not in known:
+        raise ValueError(f"figure={str(figure)!r} ends in no format of figures: choose one of {', '.join(known)}")
+    if not file.parent.is_dir():
+        raise ValueError(f"figure={str(figure)!r} is in no folder that exists: make {str(file.parent)!r} first")
+    return file

@@ -153,6 +153,43 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("table2", {"M": 785}, "M=785 exceeds the 784 inputs"),
+        ("table2", {"models": []}, "models=[] is empty"),
+        ("table2", {"folder": 3}, "folder=3 is not valid"),
+        ("table2", {"search": "maybe"}, "search='maybe' is not known"),
+        ("table3", {"M": (200, 785)}, "M=785 exceeds the 784 inputs"),
+        ("table3", {"models": "linear"}, "models='linear' is not known: choose 'baseline', 'hope'"),
+        ("table4", {"models": 3}, "models=3 is not known"),
+        ("table4", {"columns": []}, "columns=[] is empty"),
+        ("table4", {"columns": "out"}, "columns='out' is not known"),
+        ("figures4_5", {"M": 785}, "M=785 exceeds the 784 inputs"),
+        ("figures4_5", {"models": []}, "models=[] is empty"),
+        ("figures4_5", {"folder": 3}, "folder=3 is not valid"),
+        ("figures4_5", {"figure": 3}, "figure=3 is not valid: name a file"),
+        ("figures4_5", {"figure": "x.xyz"}, "figure='x.xyz' ends in no format of figures: choose one of "),
+        ("figures4_5", {"figure": "figure"}, "figure='figure' ends in no format of figures"),
+        ("figures4_5", {"figure": "."}, "figure='.' is not valid"),
+        ("figures4_5", {"figure": "nowhere/x.png"}, "is in no folder that exists: make 'nowhere' first"),
+    ],
+)
+def test_nothing_is_trained_with_settings_that_fail_later(
+    name: str, settings: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_trained", lambda *_: pytest.fail("a network is trained"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError) as caught:
+        getattr(tables, name)("there", **settings)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_sizes_of_networks_that_are_not_trained_are_not_asked(tmp_path: Path) -> None:
+    (row,) = tables.table2("there", K=5, M=785, seeds=1, epochs=1, models="baseline", folder=tmp_path)
+    assert row["model"] == "baseline"
+
+
 def test_without_a_folder_the_database_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_mnist is not tables.read_mnist
     monkeypatch.setattr(tables, "read_mnist", read_mnist)
