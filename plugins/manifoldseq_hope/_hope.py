@@ -180,6 +180,11 @@ class HOPE(ProjectedMixture):
         X : array-like of shape (b, D)
         y : ignored
         sample_weight : array-like of shape (b,), optional
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and where sizes, family, `prepare` or `normalize_z` are not those of the first batch.
         """
         first = "batches_" not in self.__dict__
         rows, weight = self._checked_fit(X, sample_weight, reset=first)
@@ -187,14 +192,16 @@ class HOPE(ProjectedMixture):
             data, learner = self._prepared(rows, weight)
             self.scale_ = float(np.trace(data.S)) / (data.n * data.X.shape[1])
             running = Running.begun(learner.begin(data, random_generator(self.random_state)))
+            self.structure_ = self._structure(learner)
             self.n_seen_, self.second_moment_ = 0.0, np.zeros_like(data.S)
         else:
+            learner = self._learner(self.n_mixtures, rows.shape[1], self.scale_, self._family(self.scale_))
+            self._check_structure(learner)
             if self._unit:
                 rows, weight = with_direction(rows, weight)
             rows = self._scaled(rows)
             n = float(len(rows)) if weight is None else float(weight.sum())
             data = Data(rows, weight, second_moment(rows, weight), n)
-            learner = self._learner(self.n_mixtures, rows.shape[1], self.scale_, self._family(self.scale_))
             running = Running(self._model(), self.running_counts_, self.running_sums_, self.batches_)
         self.n_seen_ += data.n
         self.second_moment_ = self.second_moment_ + data.S
@@ -211,6 +218,25 @@ class HOPE(ProjectedMixture):
         now = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
         self.threshold_ = now if first else self.threshold_ + share * (now - self.threshold_)
         return self
+
+    def _structure(self, learner: Learner) -> dict[str, Any]:
+        """Return the settings that the arrays of a model are of, as they are meant."""
+        return {
+            "n_components": int(learner.n_components),
+            "n_mixtures": int(learner.n_mixtures),
+            "family": "-".join(self.family.names) if isinstance(self.family, Family) else self.family,
+            "prepare": "center" if self._centred else "unit" if self._unit else None,
+            "normalize_z": self._normalize_z,
+        }
+
+    def _check_structure(self, learner: Learner) -> None:
+        """Refuse settings that are not those of the model which batches were learnt by."""
+        for name, value in self._structure(learner).items():
+            if value != self.structure_[name]:
+                raise ValueError(
+                    f"{name}={value!r} differs from {self.structure_[name]!r}, that of the first call of partial_fit: "
+                    "fit again, or set it back"
+                )
 
     @property
     def _directional(self) -> bool:

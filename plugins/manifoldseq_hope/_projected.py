@@ -90,7 +90,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self._remember(learnt.model, data)
         self._judge(learnt, data)
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
-        for name in ("running_counts_", "running_sums_", "n_seen_", "batches_"):  # of an earlier partial_fit
+        for name in ("running_counts_", "running_sums_", "n_seen_", "batches_", "structure_"):  # of partial_fit before
             self.__dict__.pop(name, None)
         return self
 

@@ -99,6 +99,33 @@ def test_mini_batches_reach_what_full_batches_reach():
     assert stream.n_seen_ == 36000
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"n_mixtures": 5}, "n_mixtures=5 differs from 6, that of the first call of partial_fit: fit again"),
+        ({"n_components": 3}, "n_components=3 differs from 4"),
+        ({"family": "gmm"}, "family='gmm' differs from 'movmf'"),
+        ({"prepare": None}, "prepare=None differs from 'unit'"),
+        ({"normalize_z": False}, "normalize_z=False differs from True"),
+    ],
+)
+def test_a_stream_keeps_its_structure(changed, words, tmp_path):
+    X = unit(clusters(120, 8, K=6, spread=0.5))
+    stream = HOPE(None, 6, random_state=0).partial_fit(X[:60])
+    before = stream.components_.copy()
+    with pytest.raises(ValueError, match=words):
+        stream.set_params(**changed).partial_fit(X[60:])
+    np.testing.assert_array_equal(stream.components_, before)
+    stream.set_params(n_components=4, n_mixtures=6, family="movmf", prepare="auto", normalize_z=True, kappa="shared")
+    stream.partial_fit(X[60:])  # M = D / 2 by name, and what is no size may change
+    assert stream.n_seen_ == 120
+    ms.storage.save_model(stream, tmp_path)
+    with pytest.raises(ValueError, match=words):
+        ms.storage.load_model(tmp_path).set_params(**changed).partial_fit(X[60:])
+    stream.set_params(**changed).fit(X).partial_fit(X[60:])
+    assert stream.n_seen_ == 60
+
+
 @pytest.mark.parametrize("solver", ["em", "online-em", "sgd", "adam", "penalty-sgd"])
 def test_every_learner_improves_and_resumes(solver, tmp_path):
     X = unit(clusters(300, 8, K=6, spread=0.5))
