@@ -1,5 +1,6 @@
 """A HOPE layer of a network in torch: a projection with orthonormal rows and rectified units behind it."""
 
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -102,6 +103,8 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         True
         """
         torch = load_torch()
+        if isinstance(b, Integral):
+            raise ValueError(f"b={b!r} is no bias: pass the number of projections by name, n_components={b!r}")
         if isinstance(W, torch.nn.Linear):
             b = W.bias if b is None else b
             W = W.weight

@@ -191,6 +191,7 @@ def test_a_closure_is_asked_for_the_loss() -> None:
         (lambda: HOPELayer(5, 2, 2.5), "n_mixtures=2.5"),
         (lambda: HOPELayer.from_linear(np.ones((3, 4)), np.ones(4)), "one bias per row"),
         (lambda: HOPELayer.from_linear(np.ones((3, 4)), None, 5), "exceeds the 4 columns"),
+        (lambda: HOPELayer.from_linear(torch.nn.Linear(4, 3), 2), "by name, n_components=2"),
         (lambda: HOPELayer.from_linear(np.full((3, 4), np.nan)), "NaN"),
         (lambda: HOPELayer.from_linear(np.ones(3)), "(3,)"),
         (lambda: HOPELayer.from_dense(Dense(None, np.ones((2, 3)), np.zeros(2))), "from_linear"),
