@@ -275,7 +275,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     ) -> Self:
         X, codes = self._checked_fit(X, y)
         held = None if validation is None else self._checked_validation(validation, y)
-        sizes, training = self._settings(X.shape[1])
+        sizes, training = settings_of(self, X.shape[1], len(self.classes_))
         if isinstance(training.rate, Halving) and held is None:
             raise ValueError(
                 "learning_rate=Halving(...) follows the error on validation rows: pass validation=(X, y) to fit"
@@ -304,47 +304,6 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         self.layers_, self.head_ = trainer.dense(run.state["x"])
         self.n_iter_, self.history_, self.status_ = run.nit, run.history, run.status
         return self
-
-    def _settings(self, n_features: int) -> tuple[Sizes, Training]:
-        """Return the sizes of the layers and how they are trained, after all checks."""
-        sizes = checked_sizes(self.layers, n_features)
-        check_choice("start", self.start, STARTS)
-        check_number("gamma", self.gamma, open_=True)
-        check_whole("max_iter", self.max_iter)
-        rate = self.learning_rate
-        if not isinstance(rate, ms.solvers.Schedule | Halving):
-            check_number("learning_rate", rate, open_=True)
-            check_number("decay", self.decay, 0.0, 1.0, open_=True)
-            rate = Exponential(float(rate), float(self.decay))
-        first, last = (
-            self.momentum
-            if isinstance(self.momentum, tuple | list) and len(self.momentum) == 2
-            else (
-                self.momentum,
-                self.momentum,
-            )
-        )
-        for value in (first, last):
-            check_number("momentum", value, 0.0, 1.0)
-        epochs = self.max_iter if self.momentum_epochs is None else self.momentum_epochs
-        check_whole("momentum_epochs", epochs)
-        training = Training(
-            rate,
-            Ramp(float(first), float(last), int(epochs)),
-            self.batch_size,
-            self.orthogonality,
-            self.beta,
-            self.weight_decay,
-            self.dropout,
-            self.criterion,
-        )
-        eta = isinstance(self.criterion, str) and self.criterion == "eta"
-        if eta and sizes[-1][1] != len(self.classes_):
-            raise ValueError(
-                f"criterion='eta' scores {len(self.classes_)} classes by the units of the last layer, which has "
-                f"{sizes[-1][1]}: end layers with one of {len(self.classes_)} units"
-            )
-        return sizes, training
 
     def _checked_fit(self, X: Any, y: Any) -> tuple[Array | Windows, Array]:
         if y is not None:
@@ -423,6 +382,50 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         epochs = self.max_iter if self.momentum_epochs is None else self.momentum_epochs
         marked = clone(self).set_params(criterion=name, momentum_epochs=epochs)
         return checkpoint_of(marked, checkpoint, *rows, *(part for layer in given for part in layer.parts))
+
+
+def settings_of(
+    network: HOPENetworkClassifier, n_features: int, n_classes: int | None = None
+) -> tuple[Sizes, Training]:
+    """Return the sizes of the layers and how they are trained, after all checks; units are counted if classes are."""
+    sizes = checked_sizes(network.layers, n_features)
+    check_choice("start", network.start, STARTS)
+    check_number("gamma", network.gamma, open_=True)
+    check_whole("max_iter", network.max_iter)
+    rate = network.learning_rate
+    if not isinstance(rate, ms.solvers.Schedule | Halving):
+        check_number("learning_rate", rate, open_=True)
+        check_number("decay", network.decay, 0.0, 1.0, open_=True)
+        rate = Exponential(float(rate), float(network.decay))
+    first, last = (
+        network.momentum
+        if isinstance(network.momentum, tuple | list) and len(network.momentum) == 2
+        else (
+            network.momentum,
+            network.momentum,
+        )
+    )
+    for value in (first, last):
+        check_number("momentum", value, 0.0, 1.0)
+    epochs = network.max_iter if network.momentum_epochs is None else network.momentum_epochs
+    check_whole("momentum_epochs", epochs)
+    training = Training(
+        rate,
+        Ramp(float(first), float(last), int(epochs)),
+        network.batch_size,
+        network.orthogonality,
+        network.beta,
+        network.weight_decay,
+        network.dropout,
+        network.criterion,
+    )
+    eta = isinstance(network.criterion, str) and network.criterion == "eta"
+    if eta and n_classes is not None and sizes[-1][1] != n_classes:
+        raise ValueError(
+            f"criterion='eta' scores {n_classes} classes by the units of the last layer, which has {sizes[-1][1]}: "
+            f"end layers with one of {n_classes} units"
+        )
+    return sizes, training
 
 
 def _labels(X: Array | Windows, y: Any) -> Array:

@@ -25,7 +25,7 @@ from ._dense import Dense
 from ._family import Array
 from ._hope import HOPE
 from ._labels import kind_of_labels
-from ._network import HOPENetworkClassifier
+from ._network import HOPENetworkClassifier, settings_of
 from ._schedule import Halving
 from ._settings import check_choice, check_number
 from ._start import Sizes, checked_sizes
@@ -149,6 +149,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         X = validate_data(self, X, dtype=[np.float64, np.float32])
         codes = None if y is None else self._codes(X, y)
         sizes = self._sizes(X.shape[1])
+        self._check_network(sizes, None if codes is None else len(self.classes_))
         store = store_of(checkpoint)
         rng = random_generator(self.random_state)
         layers: list[Dense] = []
@@ -189,7 +190,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         """
         X = self._checked(X)
         codes = self._codes(X, y)
-        self._sizes(X.shape[1])
+        self._check_network(self._sizes(X.shape[1]), len(self.classes_))
         self._fit_head(X, self._features(X), codes, (), None, False)
         return self
 
@@ -252,18 +253,29 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         check_number("C", self.C, open_=True)
         if self.mixture is not None and not (isinstance(self.mixture, HOPE) and self.mixture.family == "movmf"):
             raise ValueError(f"mixture={self.mixture!r} gives no rectified layers: pass HOPE(family='movmf', …)")
-        if self.network is not None:
-            if not isinstance(self.network, HOPENetworkClassifier):
-                raise ValueError(f"network={self.network!r} is not valid: pass a HOPENetworkClassifier, or None")
-            if isinstance(self.network.learning_rate, Halving):
-                raise ValueError("network: learning_rate=Halving(...) needs validation rows, and a stack has none")
-            if not isinstance(self.network.layers, list | tuple):
-                raise ValueError(f"network: layers={self.network.layers!r} is not valid: pass a list, such as [1200]")
         layers = self.layers
         pairs = isinstance(layers, Sequence) and not isinstance(layers, str) and len(layers) > 0
         if not pairs or not all(isinstance(layer, Sequence) and len(layer) == 2 for layer in layers):
             raise ValueError(f"layers={layers!r} is not valid: pass a list of pairs (M, K), such as [(20, 400)]")
         return checked_sizes(layers, n_features)
+
+    def _check_network(self, sizes: Sizes, n_classes: int | None) -> None:
+        """Refuse, before layers are learnt, a network that they could not be fine-tuned in."""
+        network = self.network
+        if network is None:
+            return
+        if not isinstance(network, HOPENetworkClassifier):
+            raise ValueError(f"network={network!r} is not valid: pass a HOPENetworkClassifier, or None")
+        if isinstance(network.learning_rate, Halving):
+            raise ValueError("network: learning_rate=Halving(...) needs validation rows, and a stack has none")
+        if not isinstance(network.layers, list | tuple):
+            raise ValueError(f"network: layers={network.layers!r} is not valid: pass a list, such as [1200]")
+        K = sizes[-1][1]
+        above = clone(network).set_params(layers=list(network.layers) or [K])
+        try:
+            settings_of(above, K, n_classes)
+        except ValueError as error:
+            raise ValueError(f"network: {error}") from error
 
     def _codes(self, X: Array, y: Any) -> Array:
         kind_of_labels("y", y)

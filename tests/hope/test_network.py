@@ -19,6 +19,7 @@ import torch
 
 import manifoldseq as ms
 from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, penalty_gradient
+from manifoldseq_hope._network import settings_of
 from manifoldseq_hope._start import begin, checked_sizes
 from manifoldseq_hope._training import Trainer
 
@@ -88,8 +89,7 @@ def test_one_epoch_is_the_formulas_in_numpy() -> None:
         layers=[(3, 5)], orthogonality="penalty", beta=0.3, start="uniform", batch_size=4, weight_decay=0.1,
         momentum=(0.5, 0.9), learning_rate=0.2, decay=0.7, max_iter=2,
     )  # fmt: skip
-    model.classes_ = np.arange(3)
-    sizes, training = model._settings(6)
+    sizes, training = settings_of(model, 6)
     layers, head = begin(X, sizes, 3, "uniform", False, 0.5, np.random.default_rng(5))
     assert head is not None
     for layer in layers:

@@ -145,9 +145,18 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
         ({"layers": [(10, 20), (30, 5)]}, "layers[1]: M=30 exceeds the 20 inputs"),
         ({"network": HOPENetworkClassifier(5)}, "network: layers=5 is not valid"),
         ({"network": HOPENetworkClassifier([], learning_rate=Halving(0.1))}, "a stack has none"),
+        ({"network": HOPENetworkClassifier([], criterion="eta")}, "network: criterion='eta' scores 10 classes by"),
+        ({"network": HOPENetworkClassifier([9], criterion="eta")}, "which has 9: end layers with one of 10 units"),
+        ({"network": HOPENetworkClassifier([30, (31, 5)])}, "network: layers[1]: M=31 exceeds the 30 inputs"),
+        ({"network": HOPENetworkClassifier([(9, 10)])}, "network: layers[0]: M=9 exceeds the 8 inputs"),
+        ({"network": HOPENetworkClassifier([], batch_size=0)}, "network: batch_size=0"),
     ],
 )
-def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str) -> None:
+def test_bad_settings_are_refused_in_one_sentence(
+    settings: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "network" in settings:
+        monkeypatch.setattr(HOPE, "fit", lambda *_, **__: pytest.fail("a layer is learnt"))
     with pytest.raises(ValueError) as caught:
         HOPEStack(**settings).fit(X, y)
     assert words in str(caught.value) and "\n" not in str(caught.value)
