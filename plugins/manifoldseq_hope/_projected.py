@@ -23,7 +23,7 @@ from ._features import located, threshold_of
 from ._learn import Learner, Learnt
 from ._mixture import Model
 from ._noise import Noise, residual_energy
-from ._settings import check_whole, unit_rows, with_direction
+from ._settings import check_directions, check_whole, unit_rows, with_direction
 
 
 class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
@@ -107,12 +107,15 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     @one_blas_thread()
     def log_contributions(self, X: Any) -> Array:
         """Return phi (37), the logarithm of weight times density of every component for each row, (N, K)."""
-        rows = self._checked(X)
+        rows = self._directed(X)
         return self._expectation(rows).phi(rows)
 
     @one_blas_thread()
     def transform(self, X: Any) -> Array:
-        """Return the pruned features eta = max(0, phi - threshold) (39) of each row, (N, K)."""
+        """Return the pruned features eta = max(0, phi - threshold) (39) of each row, (N, K).
+
+        A row of zeros, which has no direction and no likelihood, has those of z = 0; so it is for `predict`.
+        """
         rows = self._checked(X)
         found = self._expectation(rows).phi(rows)
         found -= found.dtype.type(self.threshold_)
@@ -135,8 +138,9 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         """Return ln p(x) = ln p(z) + ln p(n) (6) of each row, (N,), in float64.
 
         Where z is brought to unit length p(z) is a density on the sphere: likelihoods of different M do not compare.
+        Rows of zeros are refused where directions are modelled.
         """
-        rows = self._checked(X)
+        rows = self._directed(X)
         found = self._expectation(rows).log_density(rows)
         M, D = self.components_.shape
         if M < D and self.noise_variance_ is not None:
@@ -331,6 +335,13 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "components_")
         return self._scaled(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
+    def _directed(self, X: Any) -> Array:
+        """Return rows that have likelihoods: those of zeros have none where directions are modelled."""
+        rows = self._checked(X)
+        if self._unit:
+            check_directions(rows)
+        return rows
 
     @staticmethod
     def _dtype(X: Any) -> np.dtype:

@@ -157,11 +157,27 @@ def test_rows_of_zeros():
         assert SphericalKMeans(3, random_state=0).fit(rows).labels_.shape == (240,)
     alone = HOPE(4, 6, random_state=0).fit(np.delete(rows, 7, axis=0))
     np.testing.assert_allclose(model.weights_, alone.weights_)
-    assert np.isfinite(model.transform(rows)).all()
+    assert np.isfinite(model.transform(rows)).all() and not model.project(rows)[7].any()
+    with pytest.warns(UserWarning, match="row 7"):  # fit_transform is fit, then transform of the same rows
+        assert HOPE(4, 6, random_state=0).fit_transform(rows).shape == (240, 6)
     with pytest.raises(ValueError, match="every row of X is all zeros"):
         HOPE(4, 6).fit(np.zeros((20, 8)))
     with pytest.raises(ValueError, match="row 7 of X is all zeros"):
         ms.get_model("hope.movmf").build(rows)
+
+
+@pytest.mark.parametrize("estimator", [HOPE(4, 3), HOPE(4, 3, family="gmm"), VonMisesFisherMixture(3), PCAMovMF(4, 3)])
+def test_rows_of_zeros_have_no_likelihood_where_directions_are_modelled(estimator):
+    model = estimator.set_params(random_state=0, max_iter=5).fit(X)
+    rows = X.copy()
+    rows[[7, 9]] = 0
+    assert np.isfinite(model.predict_proba(rows)).all() and len(model.predict(rows)) == 240  # as scikit-learn asks
+    for method in (model.score_samples, model.score, model.log_contributions):
+        if model.mean_ is not None:
+            assert np.isfinite(method(rows)).all()
+            continue
+        with pytest.raises(ValueError, match=r"row 7 of X is all zeros \(2 of 240 rows are\): .* remove it"):
+            method(rows)
 
 
 @pytest.mark.parametrize(
