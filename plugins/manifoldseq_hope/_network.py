@@ -50,8 +50,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         the last layer themselves, which must have as many units as there are classes. A callable takes the scores
         (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
     start : {"uniform", "pca"}
-        Of the projections: (41), made orthonormal unless a penalty or nothing is to do it, or leading principal
-        directions of the inputs of the layer.
+        Of the projections: (41), made orthonormal unless `orthogonality` is None, or leading principal directions of
+        the inputs of the layer.
     gamma : float
         Scale of the initial weights (41).
     learning_rate : float, Schedule or Halving

@@ -15,8 +15,8 @@ class StiefelSGD(optimizer_base()):  # pyright: ignore[reportUntypedBaseClass]
     """Stochastic gradient descent with momentum for matrices with orthonormal rows; an optimizer of torch.
 
     A step moves along ``V <- P(m V + G)`` to ``R(U - rate V)``: P projects on the tangent space at U, so that momentum
-    stays tangent, R goes back to orthonormal rows. It costs two products more than the retraction, which is
-    left out while steps are so short that rows stay orthonormal to rounding.
+    stays tangent, R goes back to orthonormal rows. It costs two products more than the retraction, which is left out
+    while steps are so short that rows stay orthonormal to rounding.
 
     Parameters
     ----------
