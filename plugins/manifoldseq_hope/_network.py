@@ -50,8 +50,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         the last layer themselves, which must have as many units as there are classes. A callable takes the scores
         (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
     start : {"uniform", "pca"}
-        Of the projections: (41), made orthonormal unless `orthogonality` is None, or leading principal directions of
-        the inputs of the layer.
+        Of the projections: (41), made orthonormal if `orthogonality` is ``"polar"`` or ``"qr"``, or leading principal
+        directions of the inputs of the layer.
     gamma : float
         Scale of the initial weights (41).
     learning_rate : float, Schedule or Halving
@@ -284,7 +284,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
         rng = random_generator(self.random_state)
         n_classes = None if isinstance(self.criterion, str) and self.criterion == "eta" else len(self.classes_)
-        layers, head = begin(X, sizes, n_classes, self.start, training.orthogonality is not None, self.gamma, rng)
+        layers, head = begin(X, sizes, n_classes, self.start, training.on_stiefel, self.gamma, rng)
         if given is not None:
             layers = _replaced(layers, given)
         trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)), held)

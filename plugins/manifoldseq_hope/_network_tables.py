@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -64,24 +64,31 @@ class Choice:
         return Choice(self.rate / 2, self.scale)
 
 
-GRID = (
-    Choice(0.2, 1.0),
-    Choice(0.4, 1.0),
-    Choice(0.1, 2.0),
-    Choice(0.15, 2.0),
-    Choice(0.2, 2.0),
-    Choice(0.3, 2.0),
-)
-"""What validation chooses from, the same for every kind of network."""
+GRIDS = {
+    "without": (
+        Choice(0.2, 1.0),
+        Choice(0.4, 1.0),
+        Choice(0.1, 2.0),
+        Choice(0.15, 2.0),
+        Choice(0.2, 2.0),
+        Choice(0.3, 2.0),
+    ),
+    "with": (Choice(0.1, 1.0), Choice(0.3, 1.0), Choice(0.6, 1.0), Choice(0.1, 2.0), Choice(0.3, 2.0)),
+}
+"""What validation chooses from, without and with dropout, the same for every kind of network."""
 
-CHOSEN = {"baseline": Choice(0.3, 2.0), "hope": Choice(0.3, 2.0), "linear": Choice(0.2, 2.0)}
-"""What it chose for K = 1000 and M = 100; see docs/hope-networks.md."""
+CHOSEN = {
+    "without": {"baseline": Choice(0.3, 2.0), "hope": Choice(0.3, 2.0), "linear": Choice(0.2, 2.0)},
+    "with": {"baseline": Choice(0.3, 1.0), "hope": Choice(0.3, 1.0)},
+}
+"""What it chose: without dropout for K = 1000 and M = 100, with it for networks of Table 4 (docs/hope-networks.md)."""
 
 _MOMENTUM = (0.5, 0.9)
 """First and last (43), the last from a quarter of the epochs on."""
 _LAST = 0.03
 """The last rate, as a share of the first."""
-_SEARCH_ROWS, _SEARCH_EPOCHS, _VALIDATION = 20_000, 12, 10_000
+_SEARCH_ROWS, _VALIDATION = 20_000, 10_000
+_SEARCH_EPOCHS = {"without": 12, "with": 30}
 
 
 def table2(
@@ -123,8 +130,7 @@ def table2(
     list of dict
     """
     models, place = named("models", models, KINDS), place_of(folder)
-    _check(seeds, epochs, orthogonality)
-    check_choice("search", search, (True, False))
+    _check(seeds, epochs, orthogonality, search)
     nets = _shallow(models, several("K", K), several("M", M), TABLE2)
     digits = read_mnist(data)
     rows: Rows = []
@@ -175,7 +181,7 @@ def figures4_5(
         kind = "linear" if model == "linear" else "hope"
         mode = "penalty" if model == "penalty" else "polar"
         job = Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
-        network, _, _ = _kept(job, CHOSEN[kind], digits, seed, place, resume)
+        network, _, _ = _kept(job, job.chosen, digits, seed, place, resume)
         curves[model] = network.history_["correlations_0"]
         images[model] = correlations(network.layers_[0].U)
         off = images[model] - np.diag(np.diagonal(images[model]))
@@ -202,6 +208,7 @@ def table3(
     epochs: int = 100,
     models: Sequence[str] = KINDS[:2],
     orthogonality: str = "polar",
+    search: bool = False,
     folder: Path | str = "runs/hope-table3",
     resume: bool = False,
 ) -> Rows:
@@ -209,18 +216,18 @@ def table3(
 
     Parameters
     ----------
-    data, K, M, seeds, epochs, orthogonality, folder, resume
+    data, K, M, seeds, epochs, orthogonality, search, folder, resume
         As in `table2`.
     models : sequence of {"baseline", "hope"}
     """
     models, place = named("models", models, KINDS[:2]), place_of(folder)
-    _check(seeds, epochs, orthogonality)
+    _check(seeds, epochs, orthogonality, search)
     nets = _shallow(models, several("K", K), several("M", M), TABLE3)
     digits = read_mnist(data)
     rows: Rows = []
     for kind, layers, setting, paper in nets:
         job = Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality)
-        rows += _measured(job, digits, seeds, paper, False, place, resume)
+        rows += _measured(job, digits, seeds, paper, search, place, resume)
     return rows
 
 
@@ -233,6 +240,7 @@ def table4(
     columns: Sequence[str] = COLUMNS,
     models: Sequence[str] = KINDS[:2],
     orthogonality: str = "polar",
+    search: bool = False,
     folder: Path | str = "runs/hope-table4",
     resume: bool = False,
 ) -> Rows:
@@ -240,7 +248,7 @@ def table4(
 
     Parameters
     ----------
-    data, seeds, epochs, orthogonality, folder, resume
+    data, seeds, epochs, orthogonality, search, folder, resume
         As in `table2`.
     dropout_epochs : int
         Epochs with dropout; the paper runs 500.
@@ -248,7 +256,7 @@ def table4(
     models : sequence of {"baseline", "hope"}
     """
     models, columns, place = named("models", models, KINDS[:2]), named("columns", columns, COLUMNS), place_of(folder)
-    _check(seeds, epochs, orthogonality)
+    _check(seeds, epochs, orthogonality, search)
     check_whole("dropout_epochs", dropout_epochs)
     digits = read_mnist(data)
     rows: Rows = []
@@ -257,7 +265,7 @@ def table4(
             if column in columns and kind in models:
                 dropout, length = (DROPOUT, dropout_epochs) if number else ((0.0, 0.0), epochs)
                 job = Job(kind, layers, f"{name}, {column} dropout", length, dropout, orthogonality)
-                rows += _measured(job, digits, seeds, figures[number], False, place, resume)
+                rows += _measured(job, digits, seeds, figures[number], search, place, resume)
     return rows
 
 
@@ -271,6 +279,16 @@ class Job:
     epochs: int
     dropout: tuple[float, float] = (0.0, 0.0)
     orthogonality: str = "polar"
+
+    @property
+    def column(self) -> str:
+        """Whether it is trained without or with dropout, as in Table 4."""
+        return "with" if any(self.dropout) else "without"
+
+    @property
+    def chosen(self) -> Choice:
+        """What validation images chose for networks of its kind."""
+        return CHOSEN[self.column][self.kind]
 
     def network(self, choice: Choice, seed: int) -> HOPENetworkClassifier:
         mode = None if self.kind != "hope" else self.orthogonality
@@ -293,7 +311,7 @@ def _measured(
 ) -> Rows:
     """Return the test error of a network, and before it the validation errors that its settings were chosen by."""
     rows: Rows = []
-    choice = CHOSEN[job.kind]
+    choice = job.chosen
     if search:
         choice, rows = _searched(job, digits, folder, resume)
     errors, rates = [], set()
@@ -310,13 +328,13 @@ def _searched(job: Job, digits: Digits, folder: Path, resume: bool) -> tuple[Cho
     order = np.random.default_rng(0).permutation(len(digits.train))
     train, held = order[_VALIDATION:][:_SEARCH_ROWS], order[:_VALIDATION]
     part = Digits(digits.train[train], digits.train_labels[train], digits.train[held], digits.train_labels[held])
-    short = Job(job.kind, job.layers, job.setting, _SEARCH_EPOCHS, job.dropout, job.orthogonality)
-    errors = [_trained(short, choice, part, 0, folder / "search", resume)[1] for choice in GRID]
+    short, grid = replace(job, epochs=_SEARCH_EPOCHS[job.column]), GRIDS[job.column]
+    errors = [_trained(short, choice, part, 0, folder / "search", resume)[1] for choice in grid]
     rows = [
         row(job.kind, f"{job.setting}, rate {c.rate:g}, scale {c.scale:g}", "validation error", "%", [e], None)
-        for c, e in zip(GRID, errors, strict=True)
+        for c, e in zip(grid, errors, strict=True)
     ]
-    return GRID[int(np.argmin(errors))], rows
+    return grid[int(np.argmin(errors))], rows
 
 
 def _kept(
@@ -379,7 +397,8 @@ def _shallow(
     return nets
 
 
-def _check(seeds: int, epochs: int, orthogonality: str) -> None:
+def _check(seeds: int, epochs: int, orthogonality: str, search: bool) -> None:
     check_whole("seeds", seeds)
     check_whole("epochs", epochs)
     check_choice("orthogonality", orthogonality, OF_HOPE)
+    check_choice("search", search, (True, False))

@@ -27,7 +27,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
     images = (np.pad(wide, ((0, 0), (2, 2), (2, 2))) * 15.9).astype(np.uint8).reshape(len(X), -1)
     digits = Digits(images[:1200], y[:1200].astype(np.int64), images[1200:], y[1200:].astype(np.int64))
     monkeypatch.setattr(tables, "read_mnist", lambda data: digits)
-    monkeypatch.setattr(tables, "_SEARCH_EPOCHS", 1)
+    monkeypatch.setattr(tables, "_SEARCH_EPOCHS", {"without": 1, "with": 1})
     monkeypatch.setattr(tables, "_VALIDATION", 300)
     return digits
 
@@ -36,7 +36,7 @@ def test_table2_measures_what_a_network_does(small: Digits, tmp_path: Path) -> N
     rows = tables.table2("there", K=40, M=10, seeds=2, epochs=3, folder=tmp_path)
     assert [row["model"] for row in rows] == ["baseline", "hope", "linear"]
     assert [row["setting"] for row in rows] == ["784-40-10", "784-[10-40]-10", "784-(10-40)-10"]
-    choice = tables.CHOSEN["hope"]
+    choice = tables.CHOSEN["without"]["hope"]
     mean = small.train.mean(axis=0)
     X, T = ((part - mean) / 255 * choice.scale for part in (small.train, small.test))
     errors = []
@@ -63,9 +63,16 @@ def test_table2_has_the_paper_s_figures(tmp_path: Path) -> None:
 def test_a_search_reports_every_validation_error_and_takes_the_least(tmp_path: Path) -> None:
     rows = tables.table2("there", K=20, M=5, seeds=1, epochs=1, models=["linear"], search=True, folder=tmp_path)
     found = [row["ours"] for row in rows if row["metric"] == "validation error"]
-    assert len(found) == len(tables.GRID) and rows[-1]["metric"] == "test error"
-    best = tables.GRID[int(np.argmin(found))]
+    assert len(found) == len(tables.GRIDS["without"]) and rows[-1]["metric"] == "test error"
+    best = tables.GRIDS["without"][int(np.argmin(found))]
     assert len(list(tmp_path.glob(f"linear 5x20 rate {best.rate:g} scale {best.scale:g} epochs 1 seed 0"))) == 1
+
+
+def test_a_search_with_dropout_has_a_grid_of_its_own(tmp_path: Path) -> None:
+    rows = tables.table3("there", K=20, M=5, epochs=1, models=["hope"], search=True, folder=tmp_path)
+    tried = {f"rate {choice.rate:g}, scale {choice.scale:g}" for choice in tables.GRIDS["with"]}
+    assert {row["setting"].partition("dropout, ")[2] for row in rows[:-1]} == tried
+    assert len(list((tmp_path / "search").glob("hope-polar 5x20 * dropout seed 0"))) == len(tried)
 
 
 def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +98,7 @@ def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkey
 def test_a_network_that_is_lost_is_trained_again_at_half_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(tables.CHOSEN, "linear", tables.Choice(400.0, 2.0))
+    monkeypatch.setitem(tables.CHOSEN["without"], "linear", tables.Choice(400.0, 2.0))
     (row,) = tables.table2("there", K=20, M=5, seeds=1, epochs=2, models=["linear"], folder=tmp_path)
     rate = float(row["setting"].rpartition("rates ")[2])
     assert np.log2(400 / rate) == int(np.log2(400 / rate)) > 0
@@ -103,6 +110,8 @@ def test_figures_show_correlations_that_die(tmp_path: Path) -> None:
     found = {(row["model"], row["metric"]): row["ours"] for row in rows}
     assert found["hope", "sum of correlations, 2 epochs"] < 1e-3 < found["linear", "sum of correlations, 2 epochs"]
     assert found["hope", "largest correlation"] < 2e-6
+    assert found["penalty", "sum of correlations, start"] == found["linear", "sum of correlations, start"]
+    assert found["penalty", "sum of correlations, 2 epochs"] < found["linear", "sum of correlations, 2 epochs"]
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
@@ -163,6 +172,7 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
         ("table3", {"M": (200, 785)}, "M=785 exceeds the 784 inputs"),
         ("table3", {"models": "linear"}, "models='linear' is not known: choose 'baseline', 'hope'"),
         ("table4", {"models": 3}, "models=3 is not known"),
+        ("table3", {"search": 2}, "search=2 is not known"),
         ("table4", {"columns": []}, "columns=[] is empty"),
         ("table4", {"columns": "out"}, "columns='out' is not known"),
         ("figures4_5", {"M": 785}, "M=785 exceeds the 784 inputs"),
