@@ -23,8 +23,10 @@ from ._responses import KMEANS, OWN, Responses, check_model, empty_units, respon
 from ._settings import check_choice, check_number, check_whole
 from ._spherical_kmeans import SphericalKMeans
 
-_ENTRIES = 80_000
+_ENTRIES = 90_000
 """Responses of a block: they stay in the cache while they are rectified and summed."""
+_SMALL, _ROW = 1_000_000, 8
+"""Multiplications of a product that BLAS does without a copy of its factors; patches are counted in so many."""
 _PATCH, _GRID = 6, 2
 _ROWS = 10_000
 """Training patches that a quantile is taken over."""
@@ -218,8 +220,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if responses.finish is None:  # else it has to see all units
             factor = np.ascontiguousarray(factor[:, self.units_])
         C, K, size = self._cells, len(self.units_), images[0].size
-        block = max(32, min(_ENTRIES // factor.shape[1], 1024))
-        responded, zero = np.empty((block, factor.shape[1]), dtype), np.zeros((1, K), dtype)
+        tile = min(max(_SMALL // factor.size, _ROW), 1024) // _ROW * _ROW
+        tiles = max(1, _ENTRIES // (tile * factor.shape[1]))
+        responded, zero = np.empty((tiles, tile, factor.shape[1]), dtype), np.zeros(_ROW * K, dtype)
         several, parts = patches.groups()
         for begin in range(0, len(images), several):
             some = slice(begin, min(begin + several, len(images)))
@@ -229,17 +232,23 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             for part in parts:
                 at = (number * size + patches.corners[part]).ravel()
                 used = np.flatnonzero(varied[at])
+                n = len(used)
+                used = used.take(np.arange(-(-n // tile) * tile), mode="clip")  # the last patch fills the last tile
                 cells = (number * C + patches.cells[part]).ravel()[used]
+                cells[n:] = -1
                 t = responses.inputs(patches.cut(pixels, at[used]))
-                for start in range(0, len(used), block):
-                    cell = cells[start : start + block]
-                    eta = responded[: len(cell)]
-                    np.matmul(t[:, start : start + block].T, factor, out=eta)
+                t = t.reshape(len(t), -1, tile).transpose(1, 2, 0)
+                for start in range(0, len(t), tiles):
+                    eta = responded[: len(t) - start]
+                    np.matmul(t[start : start + tiles], factor, out=eta)
+                    eta = eta.reshape(-1, factor.shape[1])
                     if responses.finish is not None:
                         responses.finish(eta)
-                        eta = eta[:, self.units_] - threshold
-                    np.maximum(eta, zero, out=eta)  # three times as fast as with a number
-                    first, last = cell[0], cell[-1] + 1
+                        eta = np.subtract(eta[:, self.units_], threshold, order="C")
+                    rows = eta.reshape(-1, zero.size)
+                    np.maximum(rows, zero, out=rows)  # five times as fast as with a number
+                    cell = cells[start * tile :][: len(eta)]
+                    first, last = cell[0], cell.max() + 1
                     of_cell = np.arange(first, last)[:, None] == cell
                     pooled[first:last] += of_cell.astype(dtype) @ eta
             yield some, pooled.reshape(len(number), C * K)
