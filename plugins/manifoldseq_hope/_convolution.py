@@ -25,8 +25,8 @@ from ._spherical_kmeans import SphericalKMeans
 
 _ENTRIES = 90_000
 """Responses of a block: they stay in the cache while they are rectified and summed."""
-_SMALL, _ROW = 1_000_000, 8
-"""Multiplications of a product that BLAS does without a copy of its factors; patches are counted in so many."""
+_SMALL = 1_000_000
+"""Multiplications of a product that BLAS does without a copy of its factors."""
 _PATCH, _GRID = 6, 2
 _ROWS = 10_000
 """Training patches that a quantile is taken over."""
@@ -220,9 +220,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if responses.finish is None:  # else it has to see all units
             factor = np.ascontiguousarray(factor[:, self.units_])
         C, K, size = self._cells, len(self.units_), images[0].size
-        tile = min(max(_SMALL // factor.size, _ROW), 1024) // _ROW * _ROW
+        tile = min(max(_SMALL // factor.size, 8), 1024)
         tiles = max(1, _ENTRIES // (tile * factor.shape[1]))
-        responded, zero = np.empty((tiles, tile, factor.shape[1]), dtype), np.zeros(_ROW * K, dtype)
+        responded, zero = np.empty((tiles, tile, factor.shape[1]), dtype), np.zeros((tile, K), dtype)
         several, parts = patches.groups()
         for begin in range(0, len(images), several):
             some = slice(begin, min(begin + several, len(images)))
@@ -245,8 +245,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                     if responses.finish is not None:
                         responses.finish(eta)
                         eta = np.subtract(eta[:, self.units_], threshold, order="C")
-                    rows = eta.reshape(-1, zero.size)
-                    np.maximum(rows, zero, out=rows)  # five times as fast as with a number
+                    rows = eta.reshape(-1, tile, K)
+                    np.maximum(rows, zero, out=rows)  # twice as fast as with a number or a row
                     cell = cells[start * tile :][: len(eta)]
                     first, last = cell[0], cell.max() + 1
                     of_cell = np.arange(first, last)[:, None] == cell

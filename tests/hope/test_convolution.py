@@ -85,6 +85,16 @@ def test_other_units_are_those_of_loops():
         np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("model", [HOPE(4, 30, kappa=40.0), KMeans(6, n_init=1)])
+def test_features_do_not_depend_on_how_patches_are_grouped(model, monkeypatch):
+    features = ConvolutionalFeatures(model, patch_size=3, n_patches=1000, random_state=0).fit(IMAGES)
+    expected = features.transform(IMAGES)
+    for small, entries in ((1, 1), (1, 1000), (2000, 5000)):
+        monkeypatch.setattr(convolution, "_SMALL", small)
+        monkeypatch.setattr(convolution, "_ENTRIES", entries)
+        np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
+
+
 def test_weights_power_stride_grid_and_shape():
     model = HOPE(3, 5, random_state=0)
     settings = {"patch_size": (2, 4), "stride": (2, 1), "pooling": (3, 2), "power": 1.0, "n_patches": 400}
