@@ -1,15 +1,18 @@
 """Features of images: responses of a model to all patches, pruned and summed over the cells of a grid (6.1.1)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from math import isqrt
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_info
 
 import manifoldseq as ms
 from manifoldseq.estimators import random_generator
@@ -23,10 +26,10 @@ from ._responses import KMEANS, OWN, Responses, check_model, empty_units, respon
 from ._settings import check_choice, check_number, check_whole
 from ._spherical_kmeans import SphericalKMeans
 
-_ENTRIES = 90_000
+_ENTRIES = 175_000
 """Responses of a block: they stay in the cache while they are rectified and summed."""
-_SMALL = 1_000_000
-"""Multiplications of a product that BLAS does without a copy of its factors."""
+_SMALL, _FEW = 1_000_000, 32
+"""Multiplications of a product that BLAS may do without copying its factors; fewer rows are not worth a product."""
 _PATCH, _GRID = 6, 2
 _ROWS = 10_000
 """Training patches that a quantile is taken over."""
@@ -219,38 +222,31 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         factor = responses.factor(self.threshold_)
         if responses.finish is None:  # else it has to see all units
             factor = np.ascontiguousarray(factor[:, self.units_])
-        C, K, size = self._cells, len(self.units_), images[0].size
-        tile = min(max(_SMALL // factor.size, 8), 1024)
-        tiles = max(1, _ENTRIES // (tile * factor.shape[1]))
-        responded, zero = np.empty((tiles, tile, factor.shape[1]), dtype), np.zeros((tile, K), dtype)
+        C, K, size, most = self._cells, len(self.units_), images[0].size, _block(factor)
+        responded, zeros = np.empty((most, factor.shape[1]), dtype), np.zeros((most, K), dtype)
+
+        def rectified(t: Array) -> Array:
+            eta = np.matmul(t, factor, out=responded[: len(t)])
+            if responses.finish is not None:
+                responses.finish(eta)
+                eta = np.subtract(eta[:, self.units_], threshold, order="C")
+            return np.maximum(eta, zeros[: len(eta)], out=eta)  # with a number or a row it takes twice the time
+
         several, parts = patches.groups()
+        n = several * max(part.stop - part.start for part in parts)
+        x, inputs = np.empty((len(patches.offsets), n), dtype), np.empty((len(factor), n), dtype)
         for begin in range(0, len(images), several):
             some = slice(begin, min(begin + several, len(images)))
             pixels = read(images, some, dtype)
             varied, number = patches.varied(pixels), np.arange(pixels.size // size)[:, None]
-            pooled = np.zeros((len(number) * C, K))
+            pooled = np.zeros((len(number) * C, K), dtype)
             for part in parts:
                 at = (number * size + patches.corners[part]).ravel()
                 used = np.flatnonzero(varied[at])
                 n = len(used)
-                used = used.take(np.arange(-(-n // tile) * tile), mode="clip")  # the last patch fills the last tile
+                t = responses.inputs(patches.cut(pixels, at[used], x[:, :n]), inputs[:, :n])
                 cells = (number * C + patches.cells[part]).ravel()[used]
-                cells[n:] = -1
-                t = responses.inputs(patches.cut(pixels, at[used]))
-                t = t.reshape(len(t), -1, tile).transpose(1, 2, 0)
-                for start in range(0, len(t), tiles):
-                    eta = responded[: len(t) - start]
-                    np.matmul(t[start : start + tiles], factor, out=eta)
-                    eta = eta.reshape(-1, factor.shape[1])
-                    if responses.finish is not None:
-                        responses.finish(eta)
-                        eta = np.subtract(eta[:, self.units_], threshold, order="C")
-                    rows = eta.reshape(-1, tile, K)
-                    np.maximum(rows, zero, out=rows)  # twice as fast as with a number or a row
-                    cell = cells[start * tile :][: len(eta)]
-                    first, last = cell[0], cell.max() + 1
-                    of_cell = np.arange(first, last)[:, None] == cell
-                    pooled[first:last] += of_cell.astype(dtype) @ eta
+                _pool(rectified, t.T, np.searchsorted(cells, np.arange(len(pooled) + 1)), most, pooled)
             yield some, pooled.reshape(len(number), C * K)
 
     @property
@@ -357,6 +353,33 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if responses.finish is not None:
             responses.finish(found)
         return float(np.quantile(found, self.quantile))
+
+
+def _block(factor: Array) -> int:
+    """Return how many patches are answered together."""
+    most = max(1, _ENTRIES // factor.shape[1])
+    small = _SMALL // factor.size
+    return min(most, small) if small >= _FEW and _small_are_fast() else most
+
+
+@cache
+def _small_are_fast() -> bool:
+    """Return whether numpy's BLAS multiplies small matrices without copying them: OpenBLAS does so with AVX-512."""
+    with_avx512 = ("SkylakeX", "Cooperlake", "SapphireRapids")
+    return any(library.get("architecture") in with_avx512 for library in threadpool_info())
+
+
+def _pool(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp], most: int, pooled: Array) -> None:
+    """Add the answers to patches, (n, F + 1), to the sums of their cells; those of cell c begin at ends[c]."""
+    ones, begins = np.ones(most, t.dtype), ends.tolist()
+    together = max(1, most // max(1, int(np.diff(ends).max())))
+    for first in range(0, len(pooled), together):
+        last = min(first + together, len(pooled))
+        for start in range(begins[first], begins[last], most):
+            eta = rectified(t[start : min(start + most, begins[last])])
+            for cell in range(first, last):
+                of_cell = eta[max(begins[cell] - start, 0) : max(begins[cell + 1] - start, 0)]
+                pooled[cell] += ones[: len(of_cell)].dot(of_cell)
 
 
 def _dtype(images: Array) -> Any:

@@ -6,20 +6,21 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ._family import Array
 from ._mixture import Model, Statistics
 
-_BLOCK = 1 << 18
-"""Entries of a block of components by rows: it stays in the cache between the matrix products."""
+_BLOCK = 1 << 20
+"""Entries of a block of components by rows."""
 _FEATURES = 1 << 20
 """Entries of a block of sufficient statistics by rows."""
 _LOWEST = {np.dtype(np.float32): -70.0, np.dtype(np.float64): -650.0}
 """Exponents are at least this: products of smaller numbers may be denormal, and are then ten times slower."""
-_NEAR = {np.dtype(np.float32): (-35.0, 55.0), np.dtype(np.float64): (-300.0, 300.0)}
-"""How far the log-density of a row may be from the shift of all rows before it needs one of its own."""
+_SPARSE = 1 / 12
+"""With at most this share of the responsibilities of a block above rounding, sparse products are the faster ones."""
 _PATIENCE = 0.25
-"""Share of the blocks that may have such rows before all blocks get shifts by row."""
+"""Share of the blocks that may have more of them before they are no longer counted."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,13 @@ class Expectation:
         M, D = self.model.U.shape
         K, padded = self._forward.shape
         sums, towards, total = np.zeros((K, padded)), np.zeros((M, D)), 0.0
-        E, part = np.empty(K * self._rows, self.dtype), np.empty((K, padded), self.dtype)
-        exponentials, identity = _Exponentials(self), np.eye(padded, dtype=self.dtype)
+        exponentials, natural = _Exponentials(self, min(self._rows, len(X))), self._forward.copy()
+        natural[:, self.F] = 1
         for block in self.blocks(X):
-            b, t = len(block.x), block.t.T
-            e = E[: K * b].reshape(K, b)
-            log_density, G = exponentials.of(t, e)  # G: the product of e with natural parameters, and its sum by row
+            t = block.t.T
+            e, shift = exponentials.of(t)
+            G = natural.T @ e  # of natural parameters, and in row F the sums of e
+            log_density = shift + np.log(G[self.F], dtype=np.float64)
             scale = 1 / G[self.F]
             if weight is None:
                 total += float(log_density.sum())
@@ -115,9 +117,7 @@ class Expectation:
                 total += float(log_density @ w)
             if slope:
                 towards += self._pulled(block, (G[: self.F] * scale).T).T @ block.x
-            t *= scale
-            np.matmul(e, t.T @ identity, out=part)  # the product transposes faster than a copy does
-            sums += part
+            sums += e @ (t * scale).T
         n = float(len(X)) if weight is None else float(weight.sum())
         counts = sums[:, self.F].copy()
         return Statistics(n, counts, sums[:, : self.F].copy(), towards if slope else None, total)
@@ -182,48 +182,46 @@ def _power(dtype: np.dtype) -> tuple[np.ufunc, float]:
 
 
 class _Exponentials:
-    """exp of the log-densities of a block, shifted into the range of numbers.
+    """exp of the log-densities of a block less the largest of each row; sparse where most are below rounding."""
 
-    One shift for all rows costs nothing: it is in the matrix product. In a block with a row that is far from it, every
-    row gets a shift of its own; where there are many such blocks, the others are not tried any more.
-    """
+    def __init__(self, expectation: Expectation, rows: int) -> None:
+        dtype = expectation.dtype
+        self.power, self.unit = _power(dtype)
+        self.forward = (expectation._natural / self.unit).astype(dtype)
+        entries = len(self.forward) * rows
+        self.room, self.above, self.lowest = np.empty(entries, dtype), np.empty(entries, np.bool_), np.empty(0, dtype)
+        self.reach = dtype.type(np.log(len(self.forward) / np.finfo(dtype).eps) / self.unit)
+        self.seen, self.dense = 0, 0
 
-    def __init__(self, expectation: Expectation) -> None:
-        self.F, self.dtype = expectation.F, expectation.dtype
-        self.power, self.unit = _power(self.dtype)
-        self.offset = expectation._natural[:, self.F] / self.unit
-        self.forward = (expectation._natural / self.unit).astype(self.dtype)
-        self.backward = expectation._forward.T.copy(order="C")  # a copy also for K = 1
-        self.backward[self.F] = 1
-        self.lowest = np.full(expectation._rows, _LOWEST[self.dtype] / self.unit, self.dtype)
-        self.low, self.high = np.exp(_NEAR[self.dtype])
-        self.shift, self.seen, self.far = 0.0, 0, 0
+    def of(self, t: Array) -> tuple[Array | csr_array, Array]:
+        """Return exp(phi - shift), (K, b), and the shifts of the rows, (b,); the next block uses the memory again.
 
-    def of(self, t: Array, out: Array) -> tuple[Array, Array]:
-        """Return ln p(z) of the rows, and the products of the exponentials, put into `out`, with natural parameters."""
+        All that a sparse result leaves out of a row is less than its largest entry times the machine epsilon.
+        """
+        K, b = len(self.forward), t.shape[1]
+        phi, above = (array[: K * b].reshape(K, b) for array in (self.room, self.above))
+        np.matmul(self.forward, t, out=phi)
+        top = phi.max(axis=0)
+        shift = self.unit * top.astype(np.float64)
         self.seen += 1
-        if self.seen > 1 and self.far <= max(_PATIENCE * self.seen, 1):
-            np.matmul(self.forward, t, out=out)
-            with np.errstate(over="ignore", invalid="ignore"):
-                G = self._exponentials(out)
-            mass = G[self.F].astype(np.float64)
-            if mass.min() > self.low and mass.max() < self.high:
-                return self.unit * self.shift + np.log(mass), G
-            self.far += 1
-        np.matmul(self.forward, t, out=out)
-        top = out.max(axis=0)
-        out -= top
-        G = self._exponentials(out)
-        log_density = self.unit * (self.shift + top.astype(np.float64)) + np.log(G[self.F].astype(np.float64))
-        if self.seen == 1:
-            self.shift = float(np.median(log_density)) / self.unit
-            self.forward[:, self.F] = self.offset - self.shift
-        return log_density, G
+        if self.dense <= _PATIENCE * self.seen:
+            np.greater(phi, top - self.reach, out=above)
+            if np.count_nonzero(above) <= _SPARSE * above.size:
+                return self._sparse(phi, top, np.flatnonzero(above)), shift
+            self.dense += 1
+        if not self.lowest.size:
+            self.lowest = np.full_like(self.room, _LOWEST[phi.dtype] / self.unit)
+        phi -= top
+        np.maximum(phi, self.lowest[: K * b].reshape(K, b), out=phi)  # with a number or a row it takes twice the time
+        return self.power(phi, out=phi), shift
 
-    def _exponentials(self, out: Array) -> Array:
-        np.maximum(out, self.lowest[: out.shape[1]], out=out)  # a row of them: with a number it takes twice the time
-        self.power(out, out=out)
-        return self.backward @ out
+    def _sparse(self, phi: Array, top: Array, at: NDArray[np.intp]) -> csr_array:
+        """Return the exponentials of the entries `at`, counted row by row."""
+        K, b = phi.shape
+        column = at - at // b * b
+        e = phi.ravel().take(at) - top.take(column)
+        begins = at.searchsorted(np.arange(0, K * b + 1, b))
+        return csr_array((self.power(e, out=e), column.astype(np.int32), begins.astype(np.int32)), (K, b))
 
 
 def second_moment(X: Array, weight: Array | None = None) -> Array:

@@ -72,9 +72,9 @@ class Patches:
         high -= low
         return high > largest
 
-    def cut(self, pixels: Array, at: NDArray[np.intp]) -> Array:
+    def cut(self, pixels: Array, at: NDArray[np.intp], out: Array | None = None) -> Array:
         """Return patches, (D, n), of images one after the other; `at` are their first pixels."""
-        x = np.empty((len(self.offsets), len(at)), pixels.dtype)
+        x = np.empty((len(self.offsets), len(at)), pixels.dtype) if out is None else out
         for row, offset in zip(x, self.offsets, strict=True):
             pixels[offset:].take(at, out=row, mode="wrap")  # clip takes longer, raise copies
         return x

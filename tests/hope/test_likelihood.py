@@ -25,28 +25,31 @@ FULL = ROOTS @ ROOTS.mT
 X = unit(clusters(80, D)) * 1.3
 
 
-def movmf(normalize=True, bessel="exact"):
-    return Model(U, W, (MU,), von_mises_fisher(bessel), normalize)
+def movmf(normalize=True, bessel="exact", mu=MU):
+    return Model(U, W, (mu,), von_mises_fisher(bessel), normalize)
 
 
 def gmm(full=False):
     return Model(U, W, (MU / 3, FULL if full else VARIANCES), gaussian("full" if full else "diag"), False)
 
 
+@pytest.mark.parametrize(("times", "sparse"), [(1, 0), (1, 1), (30, 0), (30, 1)])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_movmf_against_autograd(normalize):
-    """L1 (29) and its derivatives (32)-(34), (55)-(63)."""
-    model = movmf(normalize)
+def test_movmf_against_autograd(normalize, times, sparse, monkeypatch):
+    """L1 (29) and its derivatives (32)-(34), (55)-(63); concentrated too, by products of both kinds."""
+    monkeypatch.setattr("manifoldseq_hope._expectation._SPARSE", sparse)
+    mus = MU * times
+    model = movmf(normalize, mu=mus)
     found = Expectation(model, X.dtype).statistics(X)
 
     def f(u, w, mu):
         return movmf_naive(u, w, mu, X, normalize)
 
-    assert found.log_likelihood == pytest.approx(float(f(U, W, MU)), rel=1e-12)
-    np.testing.assert_allclose(found.slope, grad(f, 0)(U, W, MU), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.counts / W, grad(f, 1)(U, W, MU), rtol=1e-9)
+    assert found.log_likelihood == pytest.approx(float(f(U, W, mus)), rel=1e-12)
+    np.testing.assert_allclose(found.slope, grad(f, 0)(U, W, mus), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.counts / W, grad(f, 1)(U, W, mus), rtol=1e-9)
     (by_mu,) = model.family.gradient(model.parameters, found.sums, found.counts, M)
-    np.testing.assert_allclose(by_mu, grad(f, 2)(U, W, MU), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(by_mu, grad(f, 2)(U, W, mus), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -225,10 +228,12 @@ def test_invariance(make):
     assert first == pytest.approx(second, rel=1e-12)
 
 
-@pytest.mark.parametrize("make", [movmf, gmm])
+@pytest.mark.parametrize("make", [movmf, gmm, lambda: movmf(mu=20 * MU)])
 def test_blocks_weights_and_single_precision(make, monkeypatch):
     model = make()
     whole = Expectation(model, X.dtype).statistics(X)
+    monkeypatch.setattr("manifoldseq_hope._expectation._SPARSE", 0.6)  # of some blocks
+    monkeypatch.setattr("manifoldseq_hope._expectation._PATIENCE", 1)
     monkeypatch.setattr("manifoldseq_hope._expectation._BLOCK", 4)
     e = Expectation(model, X.dtype)
     e._rows = 7
@@ -253,7 +258,7 @@ def test_either_exponential_gives_the_same(make, monkeypatch):
     for power in ((np.exp, 1.0), (np.exp2, float(np.log(2)))):
         monkeypatch.setattr("manifoldseq_hope._expectation._power", lambda dtype, power=power: power)
         e = Expectation(make(), X.dtype)
-        e._rows = 7  # blocks after the first share a shift
+        e._rows = 7
         found.append(e.statistics(X))
     assert found[0].log_likelihood == pytest.approx(found[1].log_likelihood, rel=1e-13)
     assert found[0].log_likelihood == pytest.approx(e.log_density(X).sum(), rel=1e-13)
@@ -262,7 +267,7 @@ def test_either_exponential_gives_the_same(make, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_far_from_the_others_are_exact(dtype):
-    """Log-densities that no common shift serves: concentration 10000, and rows against it."""
+    """Log-densities far apart: concentration 10000, and rows against it."""
     family = von_mises_fisher()
     mu = np.array([[1e4, 0, 0], [0, 5.0, 0]])
     model = Model(np.eye(3), np.array([0.5, 0.5]), (mu,), family, True)
