@@ -293,7 +293,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if isinstance(X, np.ndarray) and X.ndim > 3:
             raise ValueError(f"X has shape {X.shape}: pass gray images, (N, H, W) or (N, H W)")
         if isinstance(X, np.ndarray) and X.ndim == 3:
-            shape, X = X.shape[1:], X.reshape(len(X), -1)
+            shape, X = X.shape[1:], X.reshape(len(X), X.shape[1] * X.shape[2])
         X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         if reset:
             self.image_shape_ = self._shape(X.shape[1], shape)

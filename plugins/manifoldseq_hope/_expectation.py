@@ -69,9 +69,9 @@ class Expectation:
         self._projection = np.ascontiguousarray(model.U, dtype=self.dtype)
         self._rows = int(np.clip(min(_BLOCK // K, _FEATURES // F), 64, 4096))
 
-    def blocks(self, X: Array) -> Iterator[Block]:
-        """Go through the rows."""
-        most = min(self._rows, max(len(X), 1))
+    def blocks(self, X: Array, rows: int) -> Iterator[Block]:
+        """Go through the rows, so many at a time."""
+        most = min(rows, max(len(X), 1))
         M, padded = len(self._projection), self._forward.shape[1]
         Z, T = np.empty(M * most, self.dtype), np.zeros(padded * most, self.dtype)
         for start in range(0, len(X), most):
@@ -103,7 +103,7 @@ class Expectation:
         sums, towards, total = np.zeros((K, padded)), np.zeros((M, D)), 0.0
         exponentials, natural = _Exponentials(self, min(self._rows, len(X))), self._forward.copy()
         natural[:, self.F] = 1
-        for block in self.blocks(X):
+        for block in self.blocks(X, self._rows):
             t = block.t.T
             e, shift = exponentials.of(t)
             G = natural.T @ e  # of natural parameters, and in row F the sums of e
@@ -134,7 +134,7 @@ class Expectation:
 
     def _parts(self, X: Array) -> Iterator[tuple[slice, Array]]:
         """Go through the rows with phi (37), (K, b)."""
-        for block in self.blocks(X):
+        for block in self.blocks(X, max(self._rows // 4, 64)):  # phi stays in the cache
             yield block.rows, self._forward @ block.t.T
 
     def log_density(self, X: Array) -> Array:
@@ -205,7 +205,7 @@ class _Exponentials:
         shift = self.unit * top.astype(np.float64)
         self.seen += 1
         if self.dense <= _PATIENCE * self.seen:
-            np.greater(phi, top - self.reach, out=above)
+            np.greater_equal(phi, top - self.reach, out=above)  # equal where phi is so large that nothing else is near
             if np.count_nonzero(above) <= _SPARSE * above.size:
                 return self._sparse(phi, top, np.flatnonzero(above)), shift
             self.dense += 1

@@ -277,6 +277,8 @@ def test_bad_images_are_refused():
     features.fit(IMAGES)
     with pytest.raises(ValueError, match="images of shape \\(4, 16\\): pass images of shape \\(8, 8\\)"):
         features.transform(IMAGES.reshape(N, 4, 16))
+    with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 64\)\)"):
+        features.transform(IMAGES[:0])
 
 
 @pytest.mark.parametrize(

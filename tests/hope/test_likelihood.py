@@ -282,6 +282,17 @@ def test_rows_far_from_the_others_are_exact(dtype):
     assert found.counts[0] == pytest.approx(301, rel=1e-4)
 
 
+@pytest.mark.parametrize("sparse", [0, 1])
+def test_row_as_far_as_rounding_is_wide_keeps_its_nearest_component(sparse, monkeypatch):
+    """Its log-densities are 1e8 times the largest difference that matters, and have fewer digits than that."""
+    monkeypatch.setattr("manifoldseq_hope._expectation._SPARSE", sparse)
+    rows = np.vstack([MU, 1e5 * MU[:1]]).astype(np.float32)
+    model = Model(np.eye(M), W, (MU, np.full((K, M), 0.1)), gaussian("diag"), False)
+    found = Expectation(model, rows.dtype).statistics(rows)
+    assert found.counts.sum() == pytest.approx(K + 1)
+    assert np.isfinite(found.log_likelihood) and np.isfinite(found.slope).all()
+
+
 def test_row_across_the_projection_is_guarded():
     model = Model(np.eye(3)[:2], np.ones(1), (np.array([[3.0, 0.0]]),), von_mises_fisher(), True)
     found = Expectation(model, np.dtype(float)).statistics(np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
