@@ -41,7 +41,7 @@ def run(report: Report) -> None:
             "tall": tall_product,
             "plain": lambda: plain(features, images[:SOME]),
         },
-        repeat=7,
+        repeat=15,
     )
     rate = 2.0 * used * (SIZE**2 * M + (M + 1) * K) / seconds["ours"] / 1e9
     largest, own = 2 * 2000.0**3 / seconds["square"] / 1e9, 2.0 * used * M * K / seconds["tall"] / 1e9

@@ -233,20 +233,23 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             return np.maximum(eta, zeros[: len(eta)], out=eta)  # with a number or a row it takes twice the time
 
         several, parts = patches.groups()
-        n = several * max(part.stop - part.start for part in parts)
+        places = [(np.arange(several)[:, None] * size + patches.corners[part]).ravel() for part in parts]
+        n = max(map(len, places))
         x, inputs = np.empty((len(patches.offsets), n), dtype), np.empty((len(factor), n), dtype)
         for begin in range(0, len(images), several):
             some = slice(begin, min(begin + several, len(images)))
             pixels = read(images, some, dtype)
-            varied, number = patches.varied(pixels), np.arange(pixels.size // size)[:, None]
+            varied, number = patches.varied(pixels), np.arange(some.stop - begin)
             pooled = np.zeros((len(number) * C, K), dtype)
-            for part in parts:
-                at = (number * size + patches.corners[part]).ravel()
-                used = np.flatnonzero(varied[at])
+            for part, place in zip(parts, places, strict=True):
+                each = part.stop - part.start
+                at = place[: len(number) * each]
+                used = np.flatnonzero(varied.take(at))
                 n = len(used)
-                t = responses.inputs(patches.cut(pixels, at[used], x[:, :n]), inputs[:, :n])
-                cells = (number * C + patches.cells[part]).ravel()[used]
-                _pool(rectified, t.T, np.searchsorted(cells, np.arange(len(pooled) + 1)), most, pooled)
+                t = responses.inputs(patches.cut(pixels, at.take(used), x[:, :n]), inputs[:, :n])
+                begins = number[:, None] * each + patches.cells[part].searchsorted(np.arange(C))
+                ends = used.searchsorted(np.append(begins, len(at)))
+                pooled += _pooled(rectified, t.T, ends, most, K)
             yield some, pooled.reshape(len(number), C * K)
 
     @property
@@ -369,17 +372,21 @@ def _small_are_fast() -> bool:
     return any(library.get("architecture") in with_avx512 for library in threadpool_info())
 
 
-def _pool(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp], most: int, pooled: Array) -> None:
-    """Add the answers to patches, (n, F + 1), to the sums of their cells; those of cell c begin at ends[c]."""
-    ones, begins = np.ones(most, t.dtype), ends.tolist()
+def _pooled(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp], most: int, K: int) -> Array:
+    """Return the sums of the K answers to patches, (n, F + 1), over each cell; those of cell c begin at ends[c]."""
+    pooled, ones, begins = np.empty((len(ends) - 1, K), t.dtype), np.ones(most, t.dtype), ends.tolist()
     together = max(1, most // max(1, int(np.diff(ends).max())))
     for first in range(0, len(pooled), together):
         last = min(first + together, len(pooled))
-        for start in range(begins[first], begins[last], most):
-            eta = rectified(t[start : min(start + most, begins[last])])
-            for cell in range(first, last):
-                of_cell = eta[max(begins[cell] - start, 0) : max(begins[cell + 1] - start, 0)]
-                pooled[cell] += ones[: len(of_cell)].dot(of_cell)
+        start = begins[first]
+        eta = rectified(t[start : min(start + most, begins[last])])
+        for cell in range(first, last):
+            of_cell = eta[begins[cell] - start : begins[cell + 1] - start]
+            ones[: len(of_cell)].dot(of_cell, out=pooled[cell])
+        for more in range(start + most, begins[last], most):  # of a cell with more patches than a block
+            eta = rectified(t[more : min(more + most, begins[last])])
+            pooled[first] += ones[: len(eta)].dot(eta)
+    return pooled
 
 
 def _dtype(images: Array) -> Any:
