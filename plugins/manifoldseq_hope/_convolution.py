@@ -29,7 +29,7 @@ from ._spherical_kmeans import SphericalKMeans
 _ENTRIES = 175_000
 """Responses of a block: they stay in the cache while they are rectified and summed."""
 _SMALL, _FEW = 1_000_000, 32
-"""Multiplications of a product that BLAS may do without copying its factors; fewer rows are not worth a product."""
+"""Multiplications of a product that BLAS may do without copying its factors; with fewer rows that does not pay."""
 _PATCH, _GRID = 6, 2
 _ROWS = 10_000
 """Training patches that a quantile is taken over."""

@@ -54,24 +54,20 @@ class Responses:
         Patches are brought to mean zero and standard deviation one, x to unit length where that is asked for. What
         cancels is left out, and what can be done to z is not done to x, which has more rows.
         """
-        found = np.empty((self.W.shape[1] + 1, x.shape[1]), x.dtype) if out is None else out
-        z = x if self.U is None else found[: len(self.U)]
         if self.unit == "z" and self.c is None and self.U is not None:
-            np.matmul(self.U - self.U.mean(axis=1, keepdims=True), x, out=z)
+            z = (self.U - self.U.mean(axis=1, keepdims=True)) @ x
         else:
             deviation = centred(x)
             deviation *= np.sqrt(len(x)) if self.unit == "x" else 1.0  # |x|
-            if self.U is not None:
-                np.matmul(self.U, x, out=z)
+            z = x if self.U is None else self.U @ x
             z *= 1 / deviation
         if self.c is not None:
             z -= self.c
         if self.unit == "z":
             z *= 1 / np.maximum(np.sqrt(np.einsum("mn,mn->n", z, z)), np.finfo(z.dtype).tiny)
         t = self.statistics(z.T).T
-        if not np.may_share_memory(t, found):
-            found[:-1] = t
-        found[-1] = 1
+        found = np.empty((len(t) + 1, t.shape[1]), t.dtype) if out is None else out
+        found[:-1], found[-1] = t, 1
         return found
 
     def astype(self, dtype: Any) -> "Responses":

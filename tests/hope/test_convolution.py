@@ -10,6 +10,7 @@ import manifoldseq as ms
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 from manifoldseq_hope import _convolution as convolution
 from manifoldseq_hope import _patches as patches
+from manifoldseq_hope._responses import Responses
 from manifoldseq_hope._svm import Machines, machines
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -330,3 +331,14 @@ def test_machines_are_those_of_liblinear_and_start_where_they_are_told():
     warm = machines(X, y, 0.12, gap=1e-8, start=found)
     np.testing.assert_allclose(warm.weight, machines(X, y, 0.12, gap=1e-8).weight, atol=2e-4)
     assert isinstance(warm, Machines) and warm.scores(X).shape == (500, 10)
+
+
+@pytest.mark.parametrize("statistics", [lambda Z: Z[:, ::-1], lambda Z: Z[:, :1]])
+def test_statistics_of_a_family_may_be_views_and_fewer_than_projections(statistics):
+    rng = np.random.default_rng(0)
+    U, x = rng.standard_normal((3, 9)), rng.standard_normal((9, 20))
+    z = U @ (x - x.mean(axis=0))
+    expected = statistics((z / np.linalg.norm(z, axis=0)).T).T
+    found = Responses(U, None, "z", statistics, np.ones((5, len(expected))), np.zeros(5)).inputs(x)
+    np.testing.assert_allclose(found[:-1], expected, rtol=1e-12)
+    assert (found[-1] == 1).all()
