@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from ._observers import Event, Progress, Recorder
     from ._problem import Problem
     from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status
-    from ._stopping import CostChange, GradientNorm, MaxEvaluations, MaxIterations, MaxTime, StepSize, StoppingRule
+    from ._stopping import (
+        CostChange,
+        GradientNorm,
+        MaxEvaluations,
+        MaxIterations,
+        MaxTime,
+        PredictedDecrease,
+        StepSize,
+        StoppingRule,
+    )
     from .hooks import get_estimator, get_kernel, get_model, get_solver, hookimpl, register
     from .manifolds import from_pymanopt, to_pymanopt
     from .objectives import Objective, finite_sum, kernel, objective, sharded
@@ -51,6 +60,7 @@ _NAMES = {
     "Status": "_result",
     "CostChange": "_stopping",
     "GradientNorm": "_stopping",
+    "PredictedDecrease": "_stopping",
     "MaxEvaluations": "_stopping",
     "MaxIterations": "_stopping",
     "MaxTime": "_stopping",
@@ -88,6 +98,7 @@ __all__ = [
     "Measures",
     "NotConverged",
     "Objective",
+    "PredictedDecrease",
     "Problem",
     "Progress",
     "Recorder",

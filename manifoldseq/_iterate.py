@@ -25,6 +25,11 @@ from .storage._state import State, normalize
 Step = Callable[[State], tuple[State, Measures]]
 
 _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
+_ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_DECREASE)
+_NUMBERS = (
+    *("fun", "grad_norm", "feasibility", "step_size", "egrad_norm"),
+    *("curvature", "curvature_ahead", "scale", "pushed_inward"),
+)
 
 
 def iterate(
@@ -90,6 +95,23 @@ def iterate(
     >>> run.nit, run.state["x"].round(6).tolist()
     (6, [1.414214])
     """
+    return confirmed(step, state, measures, None, stop, observers, checkpoint, resume)
+
+
+Confirm = Callable[[State, tuple[Measures, ...]], Measures]
+
+
+def confirmed(
+    step: Step,
+    state: State | Callable[[], tuple[State, Measures]],
+    measures: Measures | None,
+    confirm: Confirm | None,
+    stop: StoppingRule,
+    observers: Sequence[Observer],
+    checkpoint: Checkpoint | str | Path | None,
+    resume: bool,
+) -> Run:
+    """Run :func:`iterate`; before it ends as solved or stuck, `confirm` measures the iterate again."""
     if not isinstance(stop, StoppingRule):
         raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
@@ -105,6 +127,7 @@ def iterate(
         if callable(state):
             state, measures = cast("tuple[State, Measures]", state())
         loop = _Loop.started(normalize(state, copy=True), measures, store, observers)
+    loop.confirm = confirm
     return loop.run(step, stop)
 
 
@@ -116,6 +139,7 @@ class _Loop:
         self.observers = list(observers)
         self.began = time.perf_counter() - so_far.time
         self.saved = time.perf_counter()
+        self.confirm: Confirm | None = None
 
     @classmethod
     def started(
@@ -124,7 +148,7 @@ class _Loop:
         first = Measures(fun=math.nan) if measures is None else measures
         if measures is not None and not _finite(measures):
             first = dataclasses.replace(first, status=Status.NON_FINITE)
-        so_far = RunSoFar(0, 0.0, first.evaluations, first, None, first, first.grad_norm or 0.0, _eps(state))
+        so_far = RunSoFar.start(first, _eps(state))
         loop = cls(state, so_far, store, observers)
         loop.record()
         return loop
@@ -141,15 +165,13 @@ class _Loop:
                 f"resumed with {threads} BLAS threads, written with {record['blas_threads']}: the last bits may differ",
                 stacklevel=4,
             )
-        first, previous, current = (_measures_from(record[key]) for key in ("first", "previous", "current"))
-        assert first is not None and current is not None
+        first, recent = _measures_from(record["first"]), tuple(map(_measures_from, record["recent"]))
         so_far = RunSoFar(
             record["nit"],
             record["time"],
             Evaluations(*record["evaluations"]),
             first,
-            previous,
-            current,
+            recent,
             first.grad_norm or 0.0,
             _eps(state),
         )
@@ -210,18 +232,7 @@ class _Loop:
             self.notify(Status.NON_FINITE)
             return Status.NON_FINITE
         new_state = normalize(new_state, self.state)
-        old = self.so_far
-        so_far = RunSoFar(
-            old.nit + 1,
-            time.perf_counter() - self.began,
-            old.evaluations.plus(measures.evaluations),
-            old.first,
-            old.current,
-            measures,
-            old.reference,
-            old.eps,
-        )
-        self.at = (new_state, so_far)
+        self.at = (new_state, self.so_far.after(measures, time.perf_counter() - self.began))
         self.record()
         status = self.check(stop)
         self.notify(status)
@@ -230,8 +241,16 @@ class _Loop:
         return status
 
     def check(self, stop: StoppingRule) -> Status | None:
-        status = self.so_far.current.status
-        return status if status is Status.NON_FINITE else stop.check(self.so_far) or status
+        given = self.so_far.current.status
+        if given is Status.NON_FINITE:
+            return given
+        status = stop.check(self.so_far) or given
+        asserted = status in _ASSERTED and (status is not given or not status.success)
+        if asserted and self.confirm is not None and self.so_far.current.curvature_ahead is None:
+            self.at = (self.state, self.so_far.instead(self.confirm(self.state, self.so_far.recent)))
+            self.columns["nfev"][-1] = self.so_far.evaluations.nfev
+            status = stop.check(self.so_far) or given
+        return status
 
     def record(self) -> None:
         so_far = self.so_far
@@ -285,8 +304,7 @@ class _Loop:
             "time": so_far.time,
             "evaluations": [float(count) for count in so_far.evaluations],
             "first": _measures_to(so_far.first),
-            "previous": _measures_to(so_far.previous),
-            "current": _measures_to(so_far.current),
+            "recent": list(map(_measures_to, so_far.recent)),
             "blas_threads": blas_threads(),
         }
         self.store.save(
@@ -313,20 +331,15 @@ def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _measures_to(measures: Measures | None) -> dict[str, Any] | None:
-    if measures is None:
-        return None
-    numbers = ("fun", "grad_norm", "feasibility", "step_size", "egrad_norm")
+def _measures_to(measures: Measures) -> dict[str, Any]:
     return {
-        **{name: None if (value := getattr(measures, name)) is None else float(value) for name in numbers},
+        **{name: None if (value := getattr(measures, name)) is None else float(value) for name in _NUMBERS},
         "status": measures.status.name if measures.status else None,
         "evaluations": [float(count) for count in measures.evaluations],
         "extra": {name: float(value) for name, value in measures.extra.items()},
     }
 
 
-def _measures_from(document: dict[str, Any] | None) -> Measures | None:
-    if document is None:
-        return None
+def _measures_from(document: dict[str, Any]) -> Measures:
     status = Status[document["status"]] if document["status"] else None
     return Measures(**{**document, "status": status, "evaluations": Evaluations(*document["evaluations"])})

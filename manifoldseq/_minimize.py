@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ._iterate import iterate
+from ._iterate import confirmed
 from ._observers import Observer
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import OFF_MANIFOLD, generator, start_points
-from ._stopping import GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
 from .execution import map_ordered
 from .hooks import get_solver
 from .hooks import records as hook_records
@@ -26,10 +26,11 @@ from .manifolds import Manifold
 from .objectives._counted import Counter
 from .objectives._objective import number
 from .solvers import Solver
+from .solvers._around import WithCurvature, in_range
 from .solvers._base import evaluate
 from .storage import Checkpoint
 
-DEFAULT_STOP = GradientNorm(1e-6, relative=True) | MaxIterations(1000)
+DEFAULT_STOP = PredictedDecrease() | MaxIterations(1000)
 CLEAN, CLEAN_SINGLE = 1e-14, 1e-6
 
 
@@ -63,7 +64,7 @@ def minimize(
     options : mapping, optional
         Options of a solver given by name.
     stop : StoppingRule, optional
-        Replaces the default ``GradientNorm(1e-6, relative=True) | MaxIterations(1000)``.
+        Replaces the default ``PredictedDecrease() | MaxIterations(1000)``.
     n_starts : int
         Independent runs: the first from `x0`, the others from random points; the best is returned, evaluations summed.
     components : {"all"}, optional
@@ -229,6 +230,9 @@ def _single(
         inequalities=tuple(map(aside.wrap, problem.inequalities)),
     )
     keep_best = solver.deterministic and not solver.monotone
+    solver = in_range(solver)
+    if solver.deterministic and not solver.curvature and counted.objective.value_and_gradient:
+        solver = WithCurvature(solver)
 
     def start() -> tuple[Any, Measures]:
         state, measures = solver.init(counted, point)
@@ -248,8 +252,11 @@ def _single(
             new = {**new, "best": best, "seen": now}
         return new, measures.with_evaluations(counter.take())
 
+    def sure(state: Any, recent: tuple[Measures, ...]) -> Measures:
+        return solver.confirm(counted, state, recent).with_evaluations(counter.take())
+
     try:
-        run = iterate(step, start, stop=stop, observers=observers, checkpoint=checkpoint, resume=resume)
+        run = confirmed(step, start, None, sure if stop.looks_ahead else None, stop, observers, checkpoint, resume)
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
             error.result = _result(problem, until, _final(until, keep_best), component, stop)  # type: ignore[attr-defined]
@@ -277,7 +284,9 @@ def _on_all_data(
     x = freeze(solver.answer(problem, run.state))
     try:
         f = problem.objective
-        exact = Measures(f.value(x)) if f.value_and_gradient is None else evaluate(problem, x).measures()
+        exact = (
+            Measures(f.value(x)) if f.value_and_gradient is None else evaluate(problem, x).measures(problem.manifold)
+        )
     except KeyboardInterrupt:
         return dataclasses.replace(run, status=Status.INTERRUPTED), _summary({"x": x}, run.measures)
     exact = dataclasses.replace(exact, evaluations=run.measures.evaluations.plus(counter.take()))
@@ -286,9 +295,9 @@ def _on_all_data(
         status = Status.NON_FINITE
     elif status.success:
         records = [Measures(*pair) for pair in zip(run.history["fun"], run.history["grad_norm"], strict=True)]
-        first, before = records[0], records[-2] if run.nit else None
+        first, recent = records[0], (*records[-2:-1], exact)
         eps = float(np.finfo(dtype_of(x)).eps)
-        so_far = RunSoFar(run.nit, run.time, exact.evaluations, first, before, exact, first.grad_norm or 0.0, eps)
+        so_far = RunSoFar(run.nit, run.time, exact.evaluations, first, recent, first.grad_norm or 0.0, eps)
         status = stop.check(so_far) or Status.ESTIMATE_ONLY
     return dataclasses.replace(run, status=status, measures=exact), _summary({"x": x}, exact)
 
@@ -351,6 +360,10 @@ class _Referred(StoppingRule):
 
     rule: StoppingRule
     reference: float
+
+    @property
+    def looks_ahead(self) -> bool:
+        return self.rule.looks_ahead
 
     def check(self, so_far: RunSoFar) -> Status | None:
         if self.reference > so_far.reference:

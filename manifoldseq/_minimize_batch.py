@@ -63,7 +63,7 @@ def minimize_batch(
         Of :class:`manifoldseq.solvers.BatchBB`.
     stop : StoppingRule, optional
         Asked for every problem by itself, with the time of the whole run. Replaces the default
-        ``GradientNorm(1e-6, relative=True) | MaxIterations(1000)``.
+        ``PredictedDecrease() | MaxIterations(1000)``.
     project : bool
         Start from the nearest points of the manifold; otherwise a start off the manifold is refused.
     observers, checkpoint, resume

@@ -17,14 +17,16 @@ Point = Any
 class Status(Enum):
     """Why a run ended; the value is the sentence that a user reads."""
 
-    CONVERGED = "The gradient norm is below the tolerance."
-    ROUNDING_LEVEL = "The gradient norm is at the rounding level of the point's dtype; it cannot be reduced further."
+    CONVERGED = "The point is stationary to the tolerance of the stopping rule."
+    ROUNDING_LEVEL = "The point is stationary to the rounding level of its dtype; it cannot be improved further."
     COST_CHANGE = "The relative change of the objective is below the tolerance."
     MAX_ITERATIONS = "The maximum number of iterations was reached."
     MAX_EVALUATIONS = "The maximum number of evaluations was reached."
     MAX_TIME = "The maximum time was reached."
     SMALL_STEP = "The step size fell below the tolerance."
+    STALLED = "The objective no longer decreases, but the point is not stationary to the tolerance."
     NO_DECREASE = "The line search found no decrease; check the gradient with manifoldseq.testing.check_gradient."
+    INFEASIBLE = "The constraints could not be met from this start: check that they can be met, or try another start."
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
     ESTIMATE_ONLY = "A mini-batch met the stopping rule, but all data do not; use larger batches or more steps."
     INTERRUPTED = "The run was interrupted; the last complete iterate is returned."
@@ -73,6 +75,17 @@ class Measures:
         A reason to end the run, asked after the stopping rule.
     extra : mapping of str to float
         Further columns of the history.
+    curvature : float, optional
+        Of the objective along the step that led here: ``⟨s, y⟩/⟨s, s⟩`` with the step s and the change y of the
+        Riemannian gradient, in the metric at the new point.
+    curvature_ahead : float, optional
+        ``‖g‖/‖H⁻¹g‖`` of the Riemannian gradient g, in the plane of g and Hg; measured before a run ends as solved. Not
+        positive where the Hessian is not, or where it cannot be told from rounding.
+    scale : float, optional
+        What the length of a step is compared with, see :meth:`manifoldseq.manifolds.Manifold.scale`.
+    pushed_inward : float, optional
+        How far the point is from solved for being next to a boundary, see
+        :meth:`manifoldseq.manifolds.Manifold.pushed_inward`.
     """
 
     fun: float
@@ -83,6 +96,24 @@ class Measures:
     evaluations: Evaluations = Evaluations()
     status: Status | None = None
     extra: Mapping[str, float] = field(default_factory=dict)
+    curvature: float | None = None
+    curvature_ahead: float | None = None
+    scale: float | None = None
+    pushed_inward: float | None = None
+
+    def kept(self) -> tuple[float | None, ...]:
+        """Return the numbers that a stopping rule may look at, for the state of a solver that runs another inside."""
+        return (
+            *(self.fun, self.grad_norm, self.feasibility, self.step_size, self.egrad_norm),
+            *(self.curvature, self.curvature_ahead, self.scale, self.pushed_inward),
+        )
+
+    @classmethod
+    def of(cls, kept: tuple[Any, ...]) -> Measures:
+        """Return the measures that :meth:`kept` kept."""
+        measures = cls(*kept[:5])
+        measures.curvature, measures.curvature_ahead, measures.scale, measures.pushed_inward = kept[5:]
+        return measures
 
     def with_evaluations(self, evaluations: Evaluations) -> Measures:
         """Return these measures with other evaluations (once per iteration, so without `dataclasses.replace`)."""
@@ -95,6 +126,10 @@ class Measures:
             evaluations,
             self.status,
             self.extra,
+            self.curvature,
+            self.curvature_ahead,
+            self.scale,
+            self.pushed_inward,
         )
 
 
@@ -182,8 +217,10 @@ class Result:
 
     @property
     def message(self) -> str:
-        """The status as a full sentence."""
-        return self.status.value
+        """The status as a full sentence, and the violation where constraints are not met."""
+        if self.multipliers is None or self.feasibility <= 1e-6:
+            return self.status.value
+        return f"{self.status.value} Largest violation of the constraints: {self.feasibility:.3g}."
 
     def to_frame(self) -> Any:
         """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""

@@ -15,9 +15,16 @@ from .manifolds import Manifold
 OFF_MANIFOLD = 1e-6
 
 
+SALT = 0x6D73
+"""Starts drawn from a seed are not those that ``default_rng(seed)`` draws, as the data may be."""
+
+
 def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
+    """Return the generator given, or one of a stream that belongs to starts: data drawn from the same seed differ."""
+    if isinstance(seed, np.random.Generator):
+        return seed
     try:
-        return np.random.default_rng(seed)
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SALT,)))
     except (TypeError, ValueError) as error:
         raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
 

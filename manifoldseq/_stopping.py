@@ -1,12 +1,18 @@
-"""Stopping rules that compose, such as ``GradientNorm(1e-6) | MaxIterations(100)``."""
+"""Stopping rules that compose, such as ``PredictedDecrease() | MaxIterations(100)``."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 from ._result import Evaluations, Measures, Status
+
+WINDOW = 10
+"""Iterations that the curvature of a run and its stagnation are judged by."""
+
+ROUNDING = 200
+"""Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
 
 
 @dataclass(slots=True)
@@ -20,8 +26,10 @@ class RunSoFar:
         Seconds since the start, those before a resume included.
     evaluations : Evaluations
         Of the whole run.
-    first, previous, current : Measures
-        `previous` is None at the start.
+    first : Measures
+        Of the start.
+    recent : tuple of Measures
+        Of the last iterates, at most twelve, the current one last.
     reference : float
         Gradient norm that relative tolerances refer to.
     eps : float
@@ -32,10 +40,41 @@ class RunSoFar:
     time: float
     evaluations: Evaluations
     first: Measures
-    previous: Measures | None
-    current: Measures
+    recent: tuple[Measures, ...]
     reference: float
     eps: float
+
+    @classmethod
+    def start(cls, measures: Measures, eps: float) -> RunSoFar:
+        """Return the run before its first step."""
+        return cls(0, 0.0, measures.evaluations, measures, (measures,), measures.grad_norm or 0.0, eps)
+
+    def after(self, measures: Measures, time: float) -> RunSoFar:
+        """Return the run one iteration later, with the measures of the new iterate."""
+        return RunSoFar(
+            self.nit + 1,
+            time,
+            self.evaluations.plus(measures.evaluations),
+            self.first,
+            (*self.recent[-WINDOW - 1 :], measures),
+            self.reference,
+            self.eps,
+        )
+
+    def instead(self, measures: Measures) -> RunSoFar:
+        """Return the run with other measures of the current iterate; their evaluations are those added."""
+        evaluations = self.evaluations.plus(measures.evaluations)
+        return replace(self, evaluations=evaluations, recent=(*self.recent[:-1], measures))
+
+    @property
+    def current(self) -> Measures:
+        """Measures of the current iterate."""
+        return self.recent[-1]
+
+    @property
+    def previous(self) -> Measures | None:
+        """Measures of the iterate before, None at the start."""
+        return self.recent[-2] if len(self.recent) > 1 else None
 
 
 class StoppingRule(ABC):
@@ -54,6 +93,11 @@ class StoppingRule(ABC):
     True
     """
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the rule wants ``Measures.curvature_ahead`` before it ends a run."""
+        return False
+
     @abstractmethod
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return the status to end with, or None to go on."""
@@ -70,6 +114,10 @@ class AnyOf(StoppingRule):
     """Ends when one of its rules does; a status that means success goes before a limit."""
 
     rules: tuple[StoppingRule, ...]
+
+    @property
+    def looks_ahead(self) -> bool:
+        return any(rule.looks_ahead for rule in self.rules)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return the first status given, successes first."""
@@ -88,6 +136,10 @@ class AllOf(StoppingRule):
     """Ends when all of its rules do at the same iteration; a success only if all are."""
 
     rules: tuple[StoppingRule, ...]
+
+    @property
+    def looks_ahead(self) -> bool:
+        return any(rule.looks_ahead for rule in self.rules)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return a status when every rule gives one, limits first."""
@@ -117,6 +169,123 @@ def _infeasible(current: Measures, tol: float, eps: float) -> bool:
 
 
 @dataclass(frozen=True)
+class PredictedDecrease(StoppingRule):
+    """Stop when the objective can hardly decrease any further: the default rule.
+
+    With the Riemannian gradient g and the smallest positive curvature κ of the last ten steps, ``‖g‖²/2κ`` predicts the
+    decrease that is still ahead and ``‖g‖/κ`` the way to the minimizer. A run has converged when
+
+        ``‖g‖²/2κ ≤ tol·|f|``  or  ``‖g‖/κ ≤ step·X``
+
+    where X is the scale of the point: its norm, or 1 on manifolds that measure lengths in logarithms (of a product, the
+    smallest among its factors). Nothing depends on the start, and nothing changes when the objective is multiplied by a
+    number. The curvatures of the last two steps must be positive and agree within a factor of 100; next to the boundary
+    of an open manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so,
+    the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg, is measured by two products with the Hessian or, where
+    there are none, two more gradients; it counts as one more κ and must be positive.
+
+    Parameters
+    ----------
+    tol : float
+        Of the decrease, relative to the objective; at least four units of rounding of the dtype.
+    step : float
+        Of the way to the minimizer, relative to the point.
+    feasibility : float
+        Of a problem with constraints, the largest violation that still counts as solved.
+
+    Notes
+    -----
+    A gradient that is rounding of the Euclidean one counts as solved unless Lanczos steps find negative curvature.
+    Where the value has moved by no more than rounding in ten iterations, or the line search finds no decrease, the run
+    ends: with success (ROUNDING_LEVEL) if one of the two conditions holds with a hundred times the tolerance and the
+    curvature ahead is positive, otherwise as STALLED or NO_DECREASE. ``‖g‖²/2κ`` is half the squared Newton decrement
+    with the Hessian replaced by the flattest curvature seen. A minimum with f = 0 at x = 0 has no scale: there name an
+    absolute tolerance, ``GradientNorm(tol)``.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> problem = ms.Problem(ms.manifolds.Positive(1), ms.objective(lambda x: 1e-9 * ((x - 3) ** 2).sum()))
+    >>> ms.minimize(problem, [1e-3], stop=ms.PredictedDecrease(1e-12) | ms.MaxIterations(200)).x.round(6).tolist()
+    [3.0]
+    """
+
+    tol: float = 1e-10
+    step: float = 1e-7
+    feasibility: float = 1e-6
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "step", "feasibility"):
+            _not_negative(self, name, getattr(self, name))
+
+    @property
+    def looks_ahead(self) -> bool:
+        return True
+
+    def check(self, so_far: RunSoFar) -> Status | None:
+        """Return CONVERGED, ROUNDING_LEVEL or STALLED, or None while the objective can decrease."""
+        current, eps = so_far.current, so_far.eps
+        if current.grad_norm is None or _infeasible(current, self.feasibility, eps) or not inside(current):
+            return None
+        ahead = current.curvature_ahead
+        if current.egrad_norm is not None and current.grad_norm <= 100 * eps * current.egrad_norm:
+            return Status.ROUNDING_LEVEL if ahead is None or ahead >= 0 else None
+        if self._small(current, current.curvature or 0.0, eps, 1):  # spares a look back in most iterations
+            recent = so_far.recent
+            if _steady(recent) and self._small(current, _flattest(recent), eps, 1):
+                return Status.CONVERGED
+        stalled = _stalled(so_far)
+        if stalled or current.status is Status.NO_DECREASE:
+            if ahead is not None and ahead > 0 and self._small(current, _flattest(so_far.recent), eps, 100):
+                return Status.ROUNDING_LEVEL
+            return Status.STALLED if stalled else None
+        return None
+
+    def _small(self, now: Measures, curvature: float, eps: float, times: float) -> bool:
+        """Return whether the predicted decrease or the way to the minimizer is small."""
+        if now.grad_norm is None or not curvature > 0:
+            return False
+        way = now.grad_norm / curvature
+        decrease = 0.5 * now.grad_norm * way
+        level = max(times * self.tol, 4 * eps) * abs(now.fun)
+        return decrease <= level or way <= times * self.step * (now.scale or 0.0)
+
+
+def _flattest(recent: tuple[Measures, ...]) -> float:
+    """Return the smallest positive curvature of the last ten steps, 0 if there is none."""
+    seen = [c for m in recent[-WINDOW:] for c in (m.curvature, m.curvature_ahead) if c is not None and c > 0]
+    return min(seen, default=0.0)
+
+
+def _stalled(so_far: RunSoFar) -> bool:
+    """Return whether the value has not left the level of rounding for ten iterations, without constraints to meet."""
+    current, previous = so_far.current, so_far.previous
+    none = ROUNDING * so_far.eps * abs(current.fun)
+    if previous is None or abs(current.fun - previous.fun) > none or current.feasibility is not None:
+        return False
+    values = [m.fun for m in so_far.recent[-WINDOW - 1 :]]
+    return len(values) > WINDOW and max(values) - min(values) <= none
+
+
+def _steady(recent: tuple[Measures, ...]) -> bool:
+    """Return whether the curvatures of the last two steps agree within a factor of 100, and none ahead was negative."""
+    if len(recent) < 2 or any(m.curvature_ahead is not None and m.curvature_ahead <= 0 for m in recent[-WINDOW:]):
+        return False
+    a, b = recent[-2].curvature, recent[-1].curvature
+    return a is not None and b is not None and 0 < a <= 100 * b and b <= 100 * a
+
+
+def inside(measures: Measures) -> bool:
+    """Return whether the boundary of an open manifold is not what makes the Riemannian gradient small.
+
+    There the metric shortens every gradient; in the closed convex set that the manifold is the inside of, the Euclidean
+    gradient of a minimum pushes outward or not at all.
+    """
+    pushed = measures.pushed_inward or 0.0
+    return pushed <= 1e-3 * abs(measures.fun) or pushed <= 1e3 * (measures.grad_norm or 0.0)
+
+
+@dataclass(frozen=True)
 class GradientNorm(StoppingRule):
     """Stop when the Riemannian gradient is small.
 
@@ -125,7 +294,7 @@ class GradientNorm(StoppingRule):
     tol : float
     relative : bool
         Compare with ``tol`` times the first gradient norm (or, for a warm start, that of the run it continues, if
-        larger).
+        larger). From a start far away that says little about the end: see :class:`PredictedDecrease`.
     feasibility : float
         Of a problem with constraints, the largest violation that still counts as solved.
 

@@ -16,7 +16,7 @@ ROOMS = "linalg manifolds objectives solvers estimators hooks testing execution 
 FIXED = """
     minimize minimize_batch iterate Problem Objective objective finite_sum kernel Result Run Measures Status
     hookimpl register sharded to_pymanopt from_pymanopt
-    GradientNorm MaxIterations MaxEvaluations MaxTime CostChange StepSize
+    GradientNorm PredictedDecrease MaxIterations MaxEvaluations MaxTime CostChange StepSize
     get_model get_estimator get_kernel get_solver
 """.split()
 LINALG = "polar cayley stein stein_adjoint gramians".split()

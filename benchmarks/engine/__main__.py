@@ -16,7 +16,7 @@ from .._report import Report
 from . import _docs, _profile
 from ._session import Session
 
-SECTIONS = ("race", "iteration", "batch", "global", "hessian", "bounds", "feasible", "executors")
+SECTIONS = ("honesty", "race", "iteration", "batch", "global", "hessian", "bounds", "feasible", "executors")
 PACKAGES = ("numpy", "scipy", "pymanopt", "geoopt", "torch")
 
 

@@ -104,6 +104,31 @@ class Manifold(ABC):
         """Return None, or a tree of booleans that are False where a bound is active and the gradient pushes outward."""
         return None
 
+    def scale(self, x: Point) -> Any:
+        """Return what lengths at `x` are compared with: its norm with the embedded metric, else the unit of the metric.
+
+        A float, or an array over the leading axes.
+        """
+        if self.metric != "embedded":
+            return _filled(x, self.shape, 1.0)
+        return np.sqrt(Manifold.inner(self, x, x, x))
+
+    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+        """Return how much the objective would fall, to first order, if a point next to the boundary moved inward.
+
+        Of an open manifold such as the positive numbers: near the boundary the metric makes every Riemannian gradient
+        small, so this tells a minimum there from a point that is caught. Zero or positive; a float, or an array over
+        the leading axes. Here zero: there is no boundary.
+        """
+        return _filled(x, self.shape, 0.0)
+
+    def longest(self, x: Point, u: Point) -> Any:
+        """Return the largest multiple of `u` that a solver may try as a step; a float, or an array over leading axes.
+
+        Infinity unless the manifold measures lengths in logarithms, where longer steps leave the range of numbers.
+        """
+        return _filled(x, self.shape, np.inf)
+
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
         """Return a random tangent vector at `x` of about unit entries."""
         return self.project(x, tree_map(lambda leaf: rng.standard_normal(leaf.shape).astype(leaf.dtype), x))
@@ -129,6 +154,21 @@ class Manifold(ABC):
         if kind not in self.retractions:
             raise ValueError(f"{self!r} has no retraction {kind!r}: it has {', '.join(self.retractions) or 'none'}")
         return kind
+
+
+def _filled(x: Point, shape: Any, value: float) -> Any:
+    """Return a number: a float, or an array over the leading axes of `x`."""
+    leaf, single = leaves(x)[0], _leaf_shapes(shape)[0]
+    axes = leaf.shape[: leaf.ndim - len(single)]
+    return np.full(axes, value) if axes else value
+
+
+def logarithmic_longest(manifold: Manifold, x: Point, u: Point) -> Any:
+    """Return the largest multiple of `u` whose length is at most √dim, where lengths are logarithms."""
+    with np.errstate(all="ignore"):
+        square = np.asarray(manifold.inner(x, u, u))
+        multiple = np.where(square > 0, np.sqrt(manifold.dim / square), np.inf)
+    return float(multiple) if multiple.ndim == 0 else multiple
 
 
 def _leaf_shapes(shape: Any) -> list[tuple[int, ...]]:

@@ -15,6 +15,7 @@ from ._positive import OpenBox
 _GEOMETRY = (
     *("metric", "bounded", "retractions", "second_order", "inner", "project", "gradient", "hessian", "retract"),
     *("transport", "nearest", "feasibility", "free", "random_point", "random_tangent", "descent_curve"),
+    *("scale", "pushed_inward", "longest"),
 )
 
 

@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
+from ..linalg._eigen import eigh
+from ..linalg._polar import symmetric
 from ..linalg._tree import dtype_of, leaves, norm, shapes, tree_map
-from ._base import Manifold, _leaf_shapes
+from ._base import Manifold, _filled, _leaf_shapes, logarithmic_longest
 from ._fixed_rank import FixedRankVectors
 from ._product import Product
 from ._pymanopt import numpy_random, pymanopt
@@ -174,6 +176,24 @@ class TheirManifold(Manifold):
         worst = self._each(moved, x, cast=False)
         return float(worst) if worst.ndim == 0 else worst
 
+    @property
+    def _inward(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+        """What a step inward promises, on the open sets of pymanopt."""
+        return _OPEN.get(type(self.theirs).__name__)
+
+    def scale(self, x: Point) -> Any:
+        return np.sqrt(Manifold.inner(self, x, x, x)) if self._inward is None else _filled(x, self.shape, 1.0)
+
+    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+        inward = self._inward
+        if inward is None:
+            return _filled(x, self.shape, 0.0)
+        gain = np.asarray(self._each(lambda x, g: np.max(inward(x, g)), x, egrad, cast=False))
+        return float(gain) if gain.ndim == 0 else gain
+
+    def longest(self, x: Point, u: Point) -> Any:
+        return _filled(x, self.shape, np.inf) if self._inward is None else logarithmic_longest(self, x, u)
+
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         with numpy_random(rng):
             return tree_map(lambda leaf: np.array(leaf, dtype=dtype), _tuple(self.theirs.random_point()))
@@ -200,6 +220,21 @@ class TheirManifold(Manifold):
             return at()
         results = [at(*where) for where in np.ndindex(*axes)]
         return tree_map(lambda *parts: np.stack(parts).reshape(*axes, *parts[0].shape), *results)
+
+
+def _ball_inward(x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
+    """Return the decrease to first order on the way to the best point of the closed unit ball."""
+    return np.linalg.norm(egrad, axis=-1) + np.sum(x * egrad, axis=-1)
+
+
+_OPEN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "PoincareBall": _ball_inward,
+    "Positive": lambda x, egrad: np.maximum(-egrad, 0) * x.max(),
+    "SymmetricPositiveDefinite": lambda x, egrad: (
+        np.maximum(-eigh(symmetric(egrad))[0][..., 0], 0) * eigh(symmetric(x))[0][..., -1]
+    ),
+}
+"""The open sets among pymanopt's manifolds, with the decrease that a step inward promises."""
 
 
 def has_hessian(manifold: Manifold) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, size
+from ._base import Manifold, logarithmic_longest, size
 from ._geodesics import growth
 
 
@@ -69,6 +69,17 @@ class _Entrywise(Manifold):
         out = self._outside(x).max(axis=tuple(range(-len(self.shape), 0)))
         violation = np.where(out < 0, 0.0, 1.0 + out)
         return float(violation) if violation.ndim == 0 else violation
+
+    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+        gain = self._inward(x, egrad).max(axis=tuple(range(-len(self.shape), 0)))
+        return float(gain) if gain.ndim == 0 else gain
+
+    @abstractmethod
+    def _inward(self, x: Point, egrad: Point) -> Point:
+        """Return the decrease that each entry promises, to first order, on its way to the other end of its line."""
+
+    def longest(self, x: Point, u: Point) -> Any:
+        return logarithmic_longest(self, x, u)
 
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
         return self._rate(x) * rng.standard_normal(x.shape).astype(x.dtype)
@@ -134,6 +145,10 @@ class Positive(_Entrywise):
     def _outside(self, x: Point) -> Point:
         return np.where(x > 0, -1.0, -x)
 
+    def _inward(self, x: Point, egrad: Point) -> Point:
+        # there is no other end: the largest entry is the way
+        return np.maximum(-egrad, 0) * x.max(axis=tuple(range(-len(self.shape), 0)), keepdims=True)
+
 
 @dataclass(frozen=True)
 class OpenBox(_Entrywise):
@@ -169,3 +184,7 @@ class OpenBox(_Entrywise):
     def _outside(self, x: Point) -> Point:
         bound = x.dtype.type(self.bound)
         return np.where(np.abs(x) < bound, -1.0, np.abs(x) - bound)
+
+    def _inward(self, x: Point, egrad: Point) -> Point:
+        bound = x.dtype.type(self.bound)
+        return np.where(egrad > 0, egrad * (x + bound), -egrad * (bound - x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -82,6 +83,18 @@ class _Factored(Manifold):
         if all([mask is None for mask in masks]):
             return None
         return tuple([_all_free(shapes(a)) if mask is None else mask for a, mask in zip(x, masks, strict=True)])
+
+    def scale(self, x: Point) -> Any:
+        """Return the smallest scale among the factors that can move."""
+        parts = [f.scale(a) for f, a in zip(self.factors, x, strict=True) if f.dim > 0]
+        return functools.reduce(np.minimum, parts) if parts else 0.0
+
+    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+        parts = [f.pushed_inward(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)]
+        return functools.reduce(np.maximum, parts)
+
+    def longest(self, x: Point, u: Point) -> Any:
+        return functools.reduce(np.minimum, [f.longest(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         return tuple([f.random_point(rng, dtype) for f in self.factors])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, size
+from ._base import Manifold, logarithmic_longest, size
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -105,6 +105,14 @@ class Simplex(Manifold):
         low = x.min(axis=axes)
         violation = np.maximum(np.abs(_sum(x) - 1).max(axis=axes), np.where(low > 0, 0, 1 - low))
         return float(violation) if violation.ndim == 0 else violation
+
+    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+        gain = -self._centred(x, egrad).min(axis=tuple(range(-len(self.shape), 0)))
+        gain = np.maximum(gain, 0)
+        return float(gain) if gain.ndim == 0 else gain
+
+    def longest(self, x: Point, u: Point) -> Any:
+        return logarithmic_longest(self, x, u)
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         return _normalized(rng.exponential(size=self.shape)).astype(dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from .._result import Point
 from ..linalg._eigen import eigh
 from ..linalg._polar import symmetric
-from ._base import Manifold, size
+from ._base import Manifold, logarithmic_longest, size
 from ._geodesics import growth
 
 
@@ -96,6 +96,14 @@ class SymmetricPositiveDefinite(Manifold):
         low = eigh(symmetric(base))[0][..., 0]
         violation = np.maximum(np.abs(base - base.swapaxes(-1, -2)).max(axis=(-2, -1)), np.where(low > 0, 0, 1 - low))
         return float(violation) if violation.ndim == 0 else violation
+
+    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+        low = eigh(symmetric(_double(egrad)))[0][..., 0]
+        gain = np.maximum(-low, 0) * eigh(symmetric(_double(x)))[0][..., -1]
+        return float(gain) if gain.ndim == 0 else gain
+
+    def longest(self, x: Point, u: Point) -> Any:
+        return logarithmic_longest(self, x, u)
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         Q = np.linalg.qr(rng.standard_normal(self.shape))[0]

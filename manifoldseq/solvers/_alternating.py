@@ -12,12 +12,13 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._stopping import WINDOW, GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, freeze, tree_map
 from ..manifolds._product import _Factored as Factored
 from ..objectives import BlockUpdate, Objective
-from ._base import Iterate, Solver, State, evaluate
+from ._base import Iterate, Solver, State, evaluate, step_curvature
+from ._saddle import confirm
 
 Stage = tuple[BlockUpdate, ...] | int
 """Closed-form updates that follow each other, or the number of a factor that has none."""
@@ -75,6 +76,7 @@ class Alternating(Solver):
     inner_solver: str | Solver = "lbfgs"
     inner_stop: StoppingRule = GradientNorm(0.1, relative=True) | MaxIterations(10)
     needs: ClassVar[tuple[str, ...]] = ("updates",)
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.order, str):
@@ -99,7 +101,10 @@ class Alternating(Solver):
                 "value_and_gradient, or a BlockUpdate for each of them"
             )
         at = _look(problem, point)
-        return {**at._asdict(), "stage": 0, "inner": None}, _measures(at)
+        return {**at._asdict(), "stage": 0, "inner": None}, _measures(problem, at)
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        return recent[-1] if state["egrad"] is None else confirm(problem, Iterate.of(state), recent)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Apply the updates of the next stage, or take one inner step; pass over blocks that cannot do better."""
@@ -117,9 +122,11 @@ class Alternating(Solver):
             if new is not at:
                 change = flatten(new.x) - flatten(at.x)
                 state = {**new._asdict(), "stage": number, "inner": run}
-                return state, _measures(new, step_size=float(np.dot(change, change)) ** 0.5)
+                curved = None if new.egrad is None else step_curvature(problem, at.x, at.grad, new)
+                length = float(np.dot(change, change)) ** 0.5
+                return state, _measures(problem, new, step_size=length, curvature=curved)
         closed = not any(isinstance(stage, int) for stage in stages)
-        return state, _measures(at, status=Status.COST_CHANGE if closed else Status.NO_DECREASE)
+        return state, _measures(problem, at, status=Status.COST_CHANGE if closed else Status.NO_DECREASE)
 
     def _stages(self, problem: Problem) -> list[Stage]:
         updates = {update.name: update for update in problem.objective.updates}
@@ -155,24 +162,25 @@ class Alternating(Solver):
         part = _on_factor(problem, at.x, k, seen)
         if run is None:
             inner, measures = solver.init(part, start)
-            run = {"state": inner, "nit": 0, "first": measures.grad_norm}
-            if self._ended(run, measures, None):
+            run = {"state": inner, "nit": 0, "first": measures.grad_norm, "recent": (measures.kept(),)}
+            if self._ended(run, measures):
                 return at, None
         inner, measures = solver.step(part, run["state"])
-        run = {**run, "state": inner, "nit": run["nit"] + 1}
+        run = {**run, "state": inner, "nit": run["nit"] + 1, "recent": (*run["recent"][-WINDOW - 1 :], measures.kept())}
         xk = inner["x"]
         if measures.fun > at.fun + _rounding(at) or np.array_equal(flatten(xk), flatten(start)):
             return at, None
         x = (*at.x[:k], xk, *at.x[k + 1 :])
         known = next((pair for y, *pair in seen if y is xk), None)
         new = evaluate(problem if known is None else _answering(problem, known), x)
-        return new, None if self._ended(run, measures, at.fun) else run
+        return new, None if self._ended(run, measures) else run
 
-    def _ended(self, run: State, measures: Measures, before: float | None) -> bool:
+    def _ended(self, run: State, measures: Measures) -> bool:
         """Return whether an inner run is over, by its rule or out of itself."""
-        first, previous = Measures(math.nan, run["first"]), None if before is None else Measures(before)
         eps = float(np.finfo(dtype_of(run["state"]["x"])).eps)
-        so_far = RunSoFar(run["nit"], 0.0, Evaluations(), first, previous, measures, run["first"] or 0.0, eps)
+        recent = tuple([Measures.of(kept) for kept in run["recent"]])
+        first = Measures(math.nan, run["first"])
+        so_far = RunSoFar(run["nit"], 0.0, Evaluations(), first, recent, run["first"] or 0.0, eps)
         return measures.status is not None or self.inner_stop.check(so_far) is not None
 
 
@@ -236,7 +244,7 @@ def _factor_names(problem: Problem) -> tuple[str, ...]:
 def _look(problem: Problem, x: Point) -> Iterate:
     """Return the evaluation at `x`, without a gradient where the objective has none."""
     if problem.objective.value_and_gradient is None:
-        return Iterate(x, problem.objective.value(x), None, None, None)  # type: ignore[arg-type]
+        return Iterate(x, problem.objective.value(x), None, None, None, None)  # type: ignore[arg-type]
     return evaluate(problem, x)
 
 
@@ -245,5 +253,7 @@ def _answering(problem: Problem, pair: Any) -> Problem:
     return Problem(problem.manifold, Objective(lambda x: pair[0], lambda x: pair))
 
 
-def _measures(at: Iterate, **more: Any) -> Measures:
-    return Measures(at.fun, **more) if at.egrad is None else at.measures(**more)
+def _measures(problem: Problem, at: Iterate, **more: Any) -> Measures:
+    if at.egrad is None:
+        return Measures(at.fun, step_size=more.get("step_size"), status=more.get("status"))
+    return at.measures(problem.manifold, **more)

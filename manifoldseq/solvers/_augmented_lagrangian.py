@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from .._problem import Problem
-from .._result import Evaluations, Measures, Point
-from .._stopping import GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._result import Evaluations, Measures, Point, Status
+from .._stopping import WINDOW, GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
@@ -20,6 +20,12 @@ from ._base import Solver, State
 
 LARGEST = 1e12
 """The penalty grows no further: beyond, nothing is left of the objective."""
+
+FEASIBLE = 1e-6
+"""A violation up to this is none."""
+
+STATIONARY = 1e-5
+"""Share of its terms that the gradient of the violation may have where it counts as stationary."""
 
 NEARLY = 1e-3
 """A start that violates the constraints by less takes multipliers from its gradients."""
@@ -79,6 +85,7 @@ class AugmentedLagrangian(Solver):
     penalty: float | None = None
     growth: float = 10.0
     constraints: ClassVar[bool] = True
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         inner = get_solver(self.inner_solver) if isinstance(self.inner_solver, str) else self.inner_solver
@@ -120,48 +127,58 @@ class AugmentedLagrangian(Solver):
         if violation.max(initial=0.0) <= NEARLY:
             penalized.multipliers = _least_squares(problem, point, at) - penalized.penalty * at.c
         inner, measures = self._inner.init(penalized.problem, point)
-        return self._outcome(penalized, inner, measures, {"count": 0, "first": _kept(measures), "violation": None})
+        return self._outcome(
+            penalized, inner, measures, {"count": 0, "first": measures.kept(), "violation": None, "recent": ()}
+        )
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        penalized = _Penalized(problem, state["used"], state["penalty"]).problem
+        return self._inner.confirm(penalized, state["inner"], recent)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Update the multipliers if the last inner step ended an inner run, and take an inner step."""
         penalized = _Penalized(problem, state["used"], state["penalty"])
-        inner, run = state["inner"], {key: state[key] for key in ("count", "first", "violation")}
+        inner, run = state["inner"], {key: state[key] for key in ("count", "first", "violation", "recent")}
+        infeasible = False
         if state["ended"]:
             violation = float(penalized.violation(state["c"], state["weights"] / state["penalty"]).max())
             last = run["violation"]
-            run = {"count": 0, "first": None, "violation": violation}
+            infeasible = last is not None and violation > max(FEASIBLE, 0.9 * last) and penalized.caught(state["x"])
+            run = {"count": 0, "first": None, "violation": violation, "recent": ()}
             kept = np.array_equal(state["weights"], state["used"])
             penalized.multipliers = state["weights"]
             if state["solved"] and last is not None and violation > max(0.5 * last, _eps(state["x"]) ** 0.5):
                 penalized.penalty, kept = min(penalized.penalty * self.growth, LARGEST), False
             if not kept:
                 inner, measures = self._inner.init(penalized.problem, state["x"])
-                run["first"] = _kept(measures)
-        run["first"] = run["first"] or state["last"]
+                run["first"] = measures.kept()
+        run["first"] = run["first"] or state["recent"][-1]
         inner, measures = self._inner.step(penalized.problem, inner)
-        return self._outcome(penalized, inner, measures, {**run, "count": run["count"] + 1}, state["last"])
+        state, measures = self._outcome(penalized, inner, measures, {**run, "count": run["count"] + 1})
+        if infeasible or (measures.status is Status.NO_DECREASE and (measures.feasibility or 0.0) > FEASIBLE):
+            measures.status = Status.INFEASIBLE
+        return state, measures
 
     @property
     def _inner(self) -> Solver:
         assert isinstance(self.inner_solver, Solver)
         return self.inner_solver
 
-    def _outcome(
-        self, penalized: _Penalized, inner: State, measures: Measures, run: State, last: Any = None
-    ) -> tuple[State, Measures]:
+    def _outcome(self, penalized: _Penalized, inner: State, measures: Measures, run: State) -> tuple[State, Measures]:
         """Return the state after an inner step, and what it means for the problem with constraints."""
         at = penalized.parts(inner["x"])
         weights = penalized.weights(at.c)
-        first, previous = _measures(run["first"]), None if last is None else _measures(last)
+        first, kept = Measures.of(run["first"]), (*run["recent"][-WINDOW - 1 :], measures.kept())
         reference, eps = first.grad_norm or 0.0, _eps(inner["x"])
-        so_far = RunSoFar(run["count"], 0.0, Evaluations(), first, previous, measures, reference, eps)
+        recent = tuple([Measures.of(numbers) for numbers in kept])
+        so_far = RunSoFar(run["count"], 0.0, Evaluations(), first, recent, reference, eps)
         met = measures.status or self.inner_stop.check(so_far)
         n = len(penalized.original.equalities)
         state = {
             **run,
             "x": inner["x"],
             "inner": inner,
-            "last": _kept(measures),
+            "recent": kept,
             "ended": at.c.size > 0 and met is not None,
             "solved": (met is not None and met.success) or measures.status is not None,
             "used": penalized.multipliers,
@@ -231,6 +248,21 @@ class _Penalized:
         n = len(self.original.equalities)
         return np.abs(np.concatenate([c[:n], np.minimum(-c[n:], multipliers[n:])]))
 
+    def caught(self, x: Point) -> bool:
+        """Return whether ½‖h‖² + ½‖max(0, g)‖² is stationary: no way leads to smaller violations near here.
+
+        Its gradient is small beside the gradients of the violated constraints, or promises on the way of the length of
+        the point next to nothing.
+        """
+        at, manifold = self.parts(x), self.original.manifold
+        n = len(self.original.equalities)
+        violated = np.concatenate([at.c[:n], np.maximum(at.c[n:], 0.0)])
+        slopes = [flatten(manifold.gradient(x, slope)).astype(float) for slope in at.slopes]
+        total = sum((v * slope for v, slope in zip(violated, slopes, strict=True)), np.zeros(1))
+        steepest = float(np.sqrt(sum(np.vdot(s, s) for s, v in zip(slopes, violated, strict=True) if v)))
+        size, slope = float(np.linalg.norm(violated)), float(np.linalg.norm(total))
+        return slope <= STATIONARY * size * steepest or slope * float(manifold.scale(x)) <= STATIONARY * size * size
+
     def value_and_gradient(self, x: Point) -> tuple[float, Point]:
         at = self.parts(x)
         weights = self.weights(at.c)
@@ -274,12 +306,3 @@ def _least_squares(problem: Problem, x: Point, at: _Parts) -> np.ndarray:
 
 def _eps(x: Point) -> float:
     return float(np.finfo(dtype_of(x)).eps)
-
-
-def _kept(measures: Measures) -> tuple[float | None, ...]:
-    return measures.fun, measures.grad_norm, measures.step_size, measures.egrad_norm
-
-
-def _measures(kept: tuple[Any, ...]) -> Measures:
-    fun, grad_norm, step_size, egrad_norm = kept
-    return Measures(fun, grad_norm, None, step_size, egrad_norm)

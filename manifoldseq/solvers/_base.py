@@ -13,10 +13,12 @@ import numpy as np
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import StoppingRule
-from ..linalg._tree import dot, dot_of, flatten, leaves, norm, unflattener
+from ..linalg._tree import dot, dot_of, flatten, leaves, norm, tree_map, unflattener
+from ..manifolds import Manifold
 
 State = dict[str, Any]
 _NONE = Evaluations()
+_NO_COLUMNS: dict[str, float] = {}
 Dot = Callable[[np.ndarray, np.ndarray], float]
 
 
@@ -35,16 +37,25 @@ class Solver(ABC):
         Whether no step ever raises the objective, so that the last point is the best.
     resumable : bool
         Whether a run can be saved and resumed between its steps.
+    curvature : bool
+        Whether its measures carry curvature, scale and boundary; of a deterministic solver that does not, ``minimize``
+        adds them from the gradients that were asked for.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
     constraints: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
     resumable: ClassVar[bool] = True
+    curvature: ClassVar[bool] = False
 
     @property
     def monotone(self) -> bool:
         return True
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether the steps are the same for any multiple of the objective, so that a run may choose its unit."""
+        return False
 
     def seeded(self, seed: int) -> Solver:
         """Return the solver that draws from `seed` unless its options name one; one that draws nothing is itself."""
@@ -57,6 +68,13 @@ class Solver(ABC):
     def answer(self, problem: Problem, state: State) -> Point:
         """Return the point that a run which ended in `state` found."""
         return state["x"]
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        """Return the measures of `state`, the last of `recent`, with the curvature along what is left of the gradient.
+
+        Asked before a run ends with success; the evaluations are counted.
+        """
+        return recent[-1]
 
     @abstractmethod
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
@@ -75,22 +93,41 @@ class Iterate(NamedTuple):
     egrad: Point
     grad: np.ndarray
     grad_norm: float
+    egrad_norm: float
+    """Norm of the Euclidean gradient, in units of the metric where those are small."""
 
     @classmethod
     def of(cls, state: State) -> Iterate:
         """Return the iterate that :meth:`state` put into a state."""
-        return cls(state["x"], state["fun"], state["egrad"], state["grad"], state["grad_norm"])
+        return cls(*[state[name] for name in cls._fields])
 
     def state(self, **more: Any) -> State:
         """Return a state with this iterate and `more`."""
-        more.update(x=self.x, fun=self.fun, egrad=self.egrad, grad=self.grad, grad_norm=self.grad_norm)
+        more.update(zip(self._fields, self, strict=True))
         return more
 
-    def measures(self, step_size: float | None = None, status: Status | None = None) -> Measures:
-        """Return the measures of this point; the Euclidean gradient in units of the metric where those are small."""
-        length = dot(self.grad, self.grad) ** 0.5
-        unit = length / self.grad_norm if self.grad_norm > length else 1.0  # one where the metric is embedded
-        return Measures(self.fun, self.grad_norm, None, step_size, unit * norm(self.egrad), _NONE, status)
+    def measures(
+        self,
+        manifold: Manifold,
+        step_size: float | None = None,
+        curvature: float | None = None,
+        status: Status | None = None,
+    ) -> Measures:
+        """Return the measures of this point; `curvature` is that along the step that led here."""
+        return Measures(
+            self.fun,
+            self.grad_norm,
+            None,
+            step_size,
+            self.egrad_norm,
+            _NONE,
+            status,
+            _NO_COLUMNS,
+            curvature,
+            None,
+            float(manifold.scale(self.x)),
+            None if manifold.metric == "embedded" else float(manifold.pushed_inward(self.x, self.egrad)),
+        )
 
 
 def evaluate(problem: Problem, x: Point) -> Iterate:
@@ -99,11 +136,36 @@ def evaluate(problem: Problem, x: Point) -> Iterate:
     manifold = problem.manifold
     if manifold.metric == "embedded":
         flat = flatten(manifold.gradient(x, egrad))
-        return Iterate(x, fun, egrad, flat, dot(flat, flat) ** 0.5)
+        return Iterate(x, fun, egrad, flat, dot(flat, flat) ** 0.5, norm(egrad))
     with np.errstate(all="ignore"):
         gradient = manifold.gradient(x, egrad)
         square = manifold.inner(x, gradient, gradient)
-    return Iterate(x, fun, egrad, flatten(gradient), square**0.5 if square >= 0 else math.nan)
+    flat = flatten(gradient)
+    grad_norm, length = square**0.5 if square >= 0 else math.nan, dot(flat, flat) ** 0.5
+    return Iterate(x, fun, egrad, flat, grad_norm, (length / grad_norm if grad_norm > length else 1.0) * norm(egrad))
+
+
+def try_point(problem: Problem, at: Iterate, x: Point) -> Iterate:
+    """Return the evaluation at a trial point; one where linear algebra fails has the value infinity."""
+    try:
+        return evaluate(problem, x)
+    except (np.linalg.LinAlgError, FloatingPointError):
+        return at._replace(x=x, fun=math.inf, grad_norm=math.nan)
+
+
+def secant(product: float, square: float) -> float | None:
+    """Return the curvature ⟨s, y⟩/⟨s, s⟩ of a step, None where the step was nothing."""
+    return product / square if square > 0 else None
+
+
+def step_curvature(problem: Problem, x: Point, grad: np.ndarray, new: Iterate) -> float | None:
+    """Return the curvature along a step from `x`, where the Riemannian gradient was `grad` (flat), by any way."""
+    manifold, tree = problem.manifold, unflattener(x)
+    with np.errstate(all="ignore"):
+        s = flatten(manifold.project(new.x, tree_map(np.subtract, new.x, x)))
+        y = new.grad - flatten(manifold.transport(x, new.x, tree(grad)))
+        dot = inner(problem, new.x)
+        return secant(dot(s, y), dot(s, s))
 
 
 def inner(problem: Problem, x: Point) -> Dot:

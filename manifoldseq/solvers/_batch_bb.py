@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._result import Point
+from ..linalg._eigen import eigh
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
 from ._base import whole_numbers
@@ -64,11 +65,12 @@ class BatchBB:
         return {
             "which": which,
             **at,
-            "step": np.minimum(1.0, 1.0 / np.maximum(at["grad_norm"], 1e-300)),
+            "step": _first_steps(manifold, oracle, {**at, "which": which}),
             "reference": at["fun"],
             "weight": np.ones(which.size),
             "length": np.zeros(which.size),
-            "trials": np.ones(which.size),
+            "curvature": np.full(which.size, np.nan),
+            "trials": np.full(which.size, 2.0),
             "failed": np.zeros(which.size, bool),
             "count": 0,
         }
@@ -76,6 +78,8 @@ class BatchBB:
     def step(self, manifold: Manifold, oracle: Oracle, rows: Rows) -> Rows:
         """Move every row; those that find no decrease stay where they are, marked as failed."""
         steps = rows["step"].copy()
+        if manifold.metric != "embedded":
+            steps = np.minimum(steps, manifold.longest(rows["x"], tree_map(np.negative, rows["grad"])))
         trials = np.zeros(steps.size)
         new: Rows = {}
         refused = np.arange(steps.size)
@@ -113,6 +117,8 @@ class BatchBB:
         }
 
 
+MEASURED = ("fun", "grad_norm", "curvature", "curvature_ahead", "scale", "pushed_inward")
+CURVATURE, AHEAD = MEASURED.index("curvature"), MEASURED.index("curvature_ahead")
 _AT = ("x", "fun", "egrad", "grad", "grad_norm")
 
 
@@ -144,14 +150,78 @@ def _next_steps(manifold: Manifold, old: Rows, new: Rows, steps: np.ndarray) -> 
     else:
         s = manifold.transport(x, y, _times(-steps, old["grad"]))
         z = tree_map(np.subtract, new["grad"], manifold.transport(x, y, old["grad"]))
-    ss, sz = _dots(manifold, y, s, s), np.abs(_dots(manifold, y, s, z))
-    curved = sz > 1e-14 * ss
+    ss, signed = _dots(manifold, y, s, s), _dots(manifold, y, s, z)
+    sz = np.abs(signed)
+    curved = sz > 1e-14 * old["grad_norm"] * np.sqrt(ss)
     if old["count"] % 2:
         zz = _dots(manifold, y, z, z)
         step = np.where(curved, sz / np.where(curved, zz, 1.0), 10.0 * steps)
     else:
         step = np.where(curved, ss / np.where(curved, sz, 1.0), 10.0 * steps)
-    return {"step": np.clip(step, 1e-12, 1e12), "length": np.sqrt(ss)}
+    with np.errstate(all="ignore"):
+        curvature = np.where(ss > 0, signed / ss, np.nan)
+    return {
+        "step": np.where((step > 0) & np.isfinite(step), step, steps),
+        "length": np.sqrt(ss),
+        "curvature": curvature,
+    }
+
+
+def _first_steps(manifold: Manifold, oracle: Oracle, rows: Rows) -> np.ndarray:
+    """Return for every row what :func:`manifoldseq.solvers._hessian.first_step` chooses."""
+    with np.errstate(all="ignore"):
+        scale = np.asarray(manifold.scale(rows["x"]))
+        longest = np.where(scale > 0, scale, 1.0) / rows["grad_norm"]
+        u = _times(1 / rows["grad_norm"], rows["grad"])
+        curvature = _dots(manifold, rows["x"], u, _product(manifold, oracle, rows)(u))
+        step = np.minimum(np.where(curvature > 0, 1 / curvature, longest), 10 * longest)
+    return np.where(np.isfinite(step), step, 1.0)
+
+
+def _product(manifold: Manifold, oracle: Oracle, rows: Rows) -> Callable[[Point], Point]:
+    """Return the product of every row with its Hessian, by a difference of gradients."""
+    x, g, which = rows["x"], rows["grad"], rows["which"]
+    eps = float(np.finfo(dtype_of(x)).eps)
+    reach = eps**0.5 * np.maximum(1.0, np.sqrt(flat_dots(x, x)))
+    free = manifold.free(x, rows["egrad"]) if manifold.bounded else None
+    across = manifold.project if manifold.bounded and manifold.metric == "embedded" else manifold.gradient
+
+    def product(u: Point) -> Point:
+        y = manifold.retract(x, _times(reach, u))
+        back = manifold.transport(y, x, across(y, oracle(y, which)[1]))
+        hu = _times(1 / reach, tree_map(np.subtract, back, g))
+        return hu if free is None else tree_map(lambda leaf, mask: np.where(mask, leaf, leaf.dtype.type(0)), hu, free)
+
+    return product
+
+
+def curvatures_ahead(manifold: Manifold, oracle: Oracle, rows: Rows, start: Point) -> np.ndarray:
+    """Return for every row what :func:`manifoldseq.solvers._saddle.confirm` measures, for two evaluations each.
+
+    `start` spans the Krylov spaces: the gradients, or any other tangent vectors.
+    """
+    x, product, eps = rows["x"], _product(manifold, oracle, rows), float(np.finfo(dtype_of(rows["x"])).eps)
+
+    def unit(u: Point) -> tuple[Point, np.ndarray]:
+        length = np.sqrt(_dots(manifold, x, u, u))
+        return _times(1 / np.maximum(length, 1e-300), u), length
+
+    with np.errstate(all="ignore"):
+        b = unit(start)[0]
+        hb = product(b)
+        a = _dots(manifold, x, b, hb)
+        c, off = unit(manifold.project(x, tree_map(np.subtract, hb, _times(a, b))))
+        plane = off > 1e-8 * np.abs(a)
+        hc = product(c)
+        d, e = _dots(manifold, x, c, hc), 0.5 * (_dots(manifold, x, b, hc) + _dots(manifold, x, c, hb))
+        H = np.stack([a, np.where(plane, e, 0.0), np.where(plane, e, 0.0), np.where(plane, d, np.abs(a))], axis=-1)
+    w, V = eigh(H.reshape(-1, 2, 2))
+    with np.errstate(all="ignore"):
+        known = np.nanmax(np.abs(rows["recent"][:, :, CURVATURE]), axis=1, initial=0.0)
+        noise = eps**0.5 * np.maximum(np.abs(w).max(axis=1), known)
+        ahead = 1 / np.linalg.norm(V[:, 0] / np.maximum(w, noise[:, None] + 1e-300), axis=1)
+        ahead = np.where(ahead <= 10 * noise, 0.0, ahead)
+        return np.nan_to_num(np.where(w[:, 0] < -10 * noise, w[:, 0], ahead))
 
 
 def _dots(manifold: Manifold, x: Point, u: Point, v: Point) -> np.ndarray:

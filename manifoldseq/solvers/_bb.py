@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten, unflattener
-from ._base import Iterate, Solver, State, evaluate, inner, one_of, whole_numbers
+from ._base import Iterate, Solver, State, evaluate, inner, one_of, secant, whole_numbers
+from ._hessian import first_step
+from ._saddle import confirm, settled, stationary
 from ._search import Line, armijo
 
 _STEP_SIZES = ("adaptive", "alternating", "long", "short")
@@ -54,6 +57,7 @@ class BB(Solver):
     retraction: str | None = None
     nonmonotone: float = 0.85
     max_trials: int = 30
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole_numbers("BB", max_trials=self.max_trials)
@@ -65,26 +69,39 @@ class BB(Solver):
     def monotone(self) -> bool:
         return self.nonmonotone == 0
 
+    @property
+    def scale_free(self) -> bool:
+        return True
+
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the first state."""
         at = evaluate(problem, point)
-        return at.state(step=None, level=at.fun, weight=1.0, even=True), at.measures()
+        return self._begun(at), at.measures(problem.manifold)
+
+    def _begun(self, at: Iterate) -> State:
+        return at.state(step=None, level=at.fun, weight=1.0, even=True)
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        return confirm(problem, Iterate.of(state), recent)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Step along the negative gradient."""
         at, known, level = Iterate.of(state), state["step"], state["level"]
+        if stationary(at):
+            return settled(problem, state, at, self.retraction, self._begun)
         square = at.grad_norm * at.grad_norm
         line = Line(problem, at, -at.grad, -square, self.retraction)
-        first = min(1.0, 1.0 / max(at.grad_norm, 1e-300)) if known is None else known
+        first = first_step(problem, at, self.retraction) if known is None else known
         found = armijo(line, first, self.max_trials, known is None, level)
         if found is None:
-            return state, at.measures(status=Status.NO_DECREASE)
+            return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
         new, t = found
         last = at.grad
         if problem.manifold.metric != "embedded":
             last = flatten(problem.manifold.transport(at.x, new.x, unflattener(at.x)(last)))
             square = inner(problem, new.x)(last, last)
-        long, short = _step_sizes(t, square, inner(problem, new.x)(last, new.grad), new.grad_norm)
+        product = inner(problem, new.x)(last, new.grad)
+        long, short = _step_sizes(t, square, product, new.grad_norm)
         if self.step_size == "adaptive":
             step = short if short < _SHORT * long else long
         else:
@@ -97,7 +114,7 @@ class BB(Solver):
                 weight=weight,
                 even=not state["even"],
             ),
-            new.measures(t * at.grad_norm),
+            new.measures(problem.manifold, t * at.grad_norm, secant(square - product, t * square)),
         )
 
 

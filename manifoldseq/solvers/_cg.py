@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten, unflattener
-from ._base import Iterate, Solver, State, evaluate, inner, one_of, whole_numbers
+from ._base import Iterate, Solver, State, evaluate, inner, one_of, secant, whole_numbers
+from ._hessian import first_step
+from ._saddle import confirm, settled, stationary
 from ._search import LINE_SEARCHES, Line, search
 
 
@@ -98,6 +100,7 @@ class CG(Solver):
     retraction: str | None = None
     line_search: str = "wolfe"
     max_trials: int = 30
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole_numbers("CG", max_trials=self.max_trials)
@@ -106,37 +109,49 @@ class CG(Solver):
         if not (isinstance(self.restart, int | float) and self.restart > 0):
             raise ValueError(f"CG(restart={self.restart!r}): restart must be a number above zero")
 
+    @property
+    def scale_free(self) -> bool:
+        return True
+
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the state whose direction is the negative gradient."""
         at = evaluate(problem, point)
-        return at.state(direction=-at.grad, fresh=True, change=None), at.measures()
+        return _begun(at), at.measures(problem.manifold)
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        return confirm(problem, Iterate.of(state), recent)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Search along the conjugate direction, and along the negative gradient if that fails."""
         manifold = problem.manifold
         at, direction, fresh, change = Iterate.of(state), state["direction"], state["fresh"], state["change"]
+        if stationary(at):
+            return settled(problem, state, at, self.retraction, _begun)
         dot = inner(problem, at.x)
         while True:
             slope = dot(at.grad, direction)
             found = None
             if fresh or slope < -1e-10 * at.grad_norm * dot(direction, direction) ** 0.5:
-                first = change / slope if change and slope else min(1.0, 1.0 / max(at.grad_norm, 1e-300))
+                first = change / slope if change and slope else first_step(problem, at, self.retraction)
                 line = Line(problem, at, direction, slope, self.retraction)
                 found = search(self.line_search, line, first, self.max_trials, 0.1, expand=not change)
             if found is not None:
                 break
             if fresh and not change:
-                return state, at.measures(status=Status.NO_DECREASE)
+                return state, at.measures(manifold, status=Status.NO_DECREASE)
             direction, fresh, change = -at.grad, True, None  # a large last decrease may have predicted far too much
         new, t = found
         length = t * dot(direction, direction) ** 0.5
-        turned, fresh = self._turn(problem, at, new, direction)
+        turned, fresh, rise = self._turn(problem, at, new, direction)
         if manifold.bounded and not fresh and _changed(problem, at, new):
             turned, fresh = -new.grad, True
-        return new.state(direction=turned, fresh=fresh, change=t * slope), new.measures(length)
+        measures = new.measures(manifold, length, secant(t * rise, length * length))
+        return new.state(direction=turned, fresh=fresh, change=t * slope), measures
 
-    def _turn(self, problem: Problem, at: Iterate, new: Iterate, direction: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Return the next direction, and whether it is the negative gradient."""
+    def _turn(
+        self, problem: Problem, at: Iterate, new: Iterate, direction: np.ndarray
+    ) -> tuple[np.ndarray, bool, float]:
+        """Return the next direction, whether it is the negative gradient, and the rise of the slope along the last."""
         manifold, tree, dot = problem.manifold, unflattener(at.x), inner(problem, new.x)
         moved = flatten(manifold.transport(at.x, new.x, tree(direction)))
         # With the embedded metric a product with a tangent vector needs no projection of the other.
@@ -144,11 +159,16 @@ class CG(Solver):
         old = at.grad if embedded else flatten(manifold.transport(at.x, new.x, tree(at.grad)))
         square = new.grad_norm * new.grad_norm
         products = _Products(square, dot(old, old), dot(new.grad, old), dot(new.grad, moved), dot(old, moved))
+        rise = products.slope - products.old_slope
         if abs(products.new_old) >= self.restart * square:
-            return -new.grad, True
+            return -new.grad, True, rise
         beta = _BETAS[self.beta](products)
         turned = -new.grad + beta * moved
-        return turned, beta == 0
+        return turned, beta == 0, rise
+
+
+def _begun(at: Iterate) -> State:
+    return at.state(direction=-at.grad, fresh=True, change=None)
 
 
 def _changed(problem: Problem, at: Iterate, new: Iterate) -> bool:

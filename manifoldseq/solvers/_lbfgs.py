@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from ..linalg._blas import AXPY
 from ..linalg._tree import flatten, leaves, tree_map, unflattener
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
-from ._base import Dot, Iterate, Solver, State, evaluate, inner, one_of, whole_numbers
+from ._base import Dot, Iterate, Solver, State, evaluate, inner, one_of, secant, whole_numbers
+from ._hessian import first_step
+from ._saddle import confirm, settled, stationary
 from ._search import LINE_SEARCHES, Line, search
 
 
@@ -56,15 +58,23 @@ class LBFGS(Solver):
     retraction: str | None = None
     line_search: str = "armijo"
     max_trials: int = 30
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole_numbers("LBFGS", memory=self.memory, max_trials=self.max_trials)
         one_of("LBFGS", LINE_SEARCHES, line_search=self.line_search)
 
+    @property
+    def scale_free(self) -> bool:
+        return True
+
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the state without pairs."""
         at = evaluate(problem, point)
-        return at.state(pairs=(), held=()), at.measures()
+        return at.state(pairs=(), held=()), at.measures(problem.manifold)
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        return confirm(problem, Iterate.of(state), recent)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Search along the quasi-Newton direction, and along the negative gradient if that fails."""
@@ -72,6 +82,8 @@ class LBFGS(Solver):
         at = Iterate.of(state)
         tree, dot = unflattener(at.x), inner(problem, at.x)
         pairs, held = state["pairs"], state["held"]
+        if stationary(at):
+            return settled(problem, state, at, self.retraction, lambda new: new.state(pairs=(), held=()))
         if manifold.bounded:
             now = tuple((at.grad == 0).nonzero()[0].tolist())  # what bounds hold is among these
             if now != held:
@@ -84,28 +96,31 @@ class LBFGS(Solver):
             slope, size = dot(at.grad, direction), dot(direction, direction) ** 0.5
             found = None
             if not pairs or slope < -1e-10 * at.grad_norm * size:
-                first = 1.0 if pairs else min(1.0, 1.0 / max(at.grad_norm, 1e-300))
+                first = 1.0 if pairs else first_step(problem, at, self.retraction)
                 line = Line(problem, at, direction, slope, self.retraction)
                 found = search(self.line_search, line, first, self.max_trials, 0.9, expand=not pairs)
             if found is not None:
                 break
             if not pairs:
-                return state, at.measures(status=Status.NO_DECREASE)
+                return state, at.measures(manifold, status=Status.NO_DECREASE)
             pairs = ()
         new, t = found
         s, length = t * direction, t * size
         if manifold.metric != "embedded":
-            pairs = _transported(manifold, at, new, (*pairs, (s, -at.grad))[-self.memory :])
+            pairs, curvature = _transported(manifold, at, new, (*pairs, (s, -at.grad))[-self.memory :])
         else:
             y = new.grad - at.grad
             sy, yy = dot(s, y), dot(y, y)
-            if sy > 1e-12 * length * yy**0.5:
+            curvature = secant(sy, length * length)
+            if sy > 1e-12 * length * yy**0.5 and yy > 0:
                 pairs = (*pairs, (s, y, sy, sy / yy))[-self.memory :]
-        return new.state(pairs=pairs, held=held), new.measures(length)
+        return new.state(pairs=pairs, held=held), new.measures(manifold, length, curvature)
 
 
-def _transported(manifold: Manifold, at: Iterate, new: Iterate, pairs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the pairs at the new point, without those that lose their curvature there.
+def _transported(
+    manifold: Manifold, at: Iterate, new: Iterate, pairs: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], float | None]:
+    """Return the pairs at the new point, without those that lose their curvature there, and the curvature of the last.
 
     The last one comes as the step with the negative gradient at its start; the new gradient makes it complete.
     """
@@ -119,9 +134,9 @@ def _transported(manifold: Manifold, at: Iterate, new: Iterate, pairs: tuple[Any
         S, Y = (tree_map(lambda *parts: np.stack(parts), *map(there, part)) for part in (flat[:k], flat[k:]))
         x = _repeated(new.x, k)
         ss, sy, yy = (manifold.inner(x, u, v) for u, v in ((S, S), (S, Y), (Y, Y)))
-        curved = np.isfinite(ss) & np.isfinite(yy) & (sy > 1e-12 * np.sqrt(ss) * np.sqrt(yy))
+        curved = np.isfinite(ss) & np.isfinite(yy) & (yy > 0) & (sy > 1e-12 * np.sqrt(ss) * np.sqrt(yy))
     rows = zip(flat[:k], flat[k:], sy.tolist(), yy.tolist(), curved, strict=True)
-    return tuple((s, y, a, a / b) for s, y, a, b, keep in rows if keep)
+    return tuple((s, y, a, a / b) for s, y, a, b, keep in rows if keep), secant(float(sy[-1]), float(ss[-1]))
 
 
 def _carried(manifold: Manifold, x: Point, y: Point, vectors: Point) -> Point:
@@ -172,6 +187,6 @@ def _release(pairs: tuple[Any, ...], held: list[int], dot: Dot) -> tuple[Any, ..
         s, y = s.copy(), y.copy()
         s[held] = y[held] = 0
         sy, yy = dot(s, y), dot(y, y)
-        if sy > 1e-12 * (dot(s, s) * yy) ** 0.5:
+        if yy > 0 and sy > 1e-12 * (dot(s, s) * yy) ** 0.5:
             kept.append((s, y, sy, sy / yy))
     return tuple(kept)

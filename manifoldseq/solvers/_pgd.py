@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten
-from ._base import Iterate, Solver, State, evaluate, whole_numbers
+from ._base import Iterate, Solver, State, evaluate, step_curvature, try_point, whole_numbers
+from ._saddle import confirm, settled, stationary
 from ._search import sufficient
 
 
@@ -53,6 +54,7 @@ class PGD(Solver):
     halve_every: int | None = None
     backtracking: bool = True
     max_trials: int = 40
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rates = np.atleast_1d(self.step_size)
@@ -77,28 +79,34 @@ class PGD(Solver):
                 f"PGD(step_size={self.step_size!r}) has {rates.size} rates, the point has {factors} factor(s)"
             )
         at = evaluate(problem, point)
-        return at.state(scale=1.0, count=0), at.measures()
+        return at.state(scale=1.0, count=0), at.measures(problem.manifold)
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        return confirm(problem, Iterate.of(state), recent)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Move every factor along its descent curve."""
         at = Iterate.of(state)
         curve = problem.manifold.descent_curve(at.x, at.egrad)
+        if stationary(at):
+            return settled(problem, state, at, None, lambda new: new.state(scale=1.0, count=state["count"] + 1))
         start, egrad = flatten(at.x), flatten(at.egrad)
         halvings = 0 if self.halve_every is None else state["count"] // self.halve_every
         scale: float = state["scale"]
         for trial in range(self.max_trials):
-            new = evaluate(problem, curve(self._rates(scale * 0.5**halvings)))
+            new = try_point(problem, at, curve(self._rates(scale * 0.5**halvings)))
             moved = flatten(new.x) - start
             finite = math.isfinite(new.fun) and math.isfinite(new.grad_norm)
             predicted = min(0.0, float(np.dot(egrad, moved)))
             enough = finite and sufficient(at, new.fun, predicted, scale / state["scale"])
             if enough or not self.backtracking:
                 length = float(np.dot(moved, moved)) ** 0.5
+                curvature = step_curvature(problem, at.x, at.grad, new) if finite else None
                 grown = min(1.0, 2.0 * scale) if trial == 0 else scale
                 state = new.state(scale=grown, count=state["count"] + 1)
-                return state, new.measures(length)
+                return state, new.measures(problem.manifold, length, curvature)
             scale *= 0.5
-        return state, at.measures(status=Status.NO_DECREASE)
+        return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
 
     def _rates(self, scale: float) -> Any:
         rates = scale * np.atleast_1d(self.step_size)

@@ -15,10 +15,11 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import AnyOf, GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._stopping import AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, tree_map
 from ..manifolds._pymanopt import numpy_random, pymanopt
-from ._base import Solver, State, evaluate
+from ._base import Iterate, Solver, State, evaluate, step_curvature
+from ._saddle import confirm
 
 NEEDS = {
     "SteepestDescent": ("value_and_gradient",),
@@ -79,9 +80,10 @@ class Pymanopt(Solver):
     optimizer: str
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
-    stop: StoppingRule = GradientNorm(1e-6, relative=True) | MaxIterations(1000)
+    stop: StoppingRule = PredictedDecrease() | MaxIterations(1000)
     reference: float = 0.0
     resumable: ClassVar[bool] = False
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.optimizer not in NEEDS:
@@ -195,9 +197,9 @@ class _Watch:
         self.nfev = self.njev = self.nit = 0
         self.x: Point | None = None
         self.fun = math.inf
+        self.at: Iterate | None = None
         self.measures: Measures | None = None
-        self.previous: Measures | None = None
-        self.first: Measures | None = None
+        self.so_far: RunSoFar | None = None
 
     def value(self, x: Point) -> float:
         self.nfev += 1
@@ -218,33 +220,36 @@ class _Watch:
         at = evaluate(self.problem, x)
         if not math.isfinite(at.fun) or not math.isfinite(at.grad_norm):
             raise _Finished(Status.NON_FINITE)
-        self.previous, self.measures, self.x = self.measures, at.measures(), x
-        self.nit += self.previous is not None
+        before, self.at, self.x = self.at, at, x
+        curvature = None if before is None else step_curvature(self.problem, before.x, before.grad, at)
+        self.measures = at.measures(self.problem.manifold, curvature=curvature)
+        self.nit += before is not None
         self._ask(self.measures)
         return at.fun, at.egrad
 
     def _ask(self, current: Measures) -> None:
         """End the run if the rule says so. The counts are those of this step: one evaluation was spent before."""
-        self.first = first = self.first or current
-        status = self.solver.stop.check(
-            RunSoFar(
-                self.nit,
-                time.perf_counter() - self.began,
-                Evaluations(self.nfev + 1, self.njev + 1),
-                first,
-                self.previous,
-                current,
-                max(first.grad_norm or 0.0, self.solver.reference),
-                float(np.finfo(dtype_of(self.x)).eps),
-            )
-        )
+        now = time.perf_counter() - self.began
+        if self.so_far is None:
+            self.so_far = RunSoFar.start(current, float(np.finfo(dtype_of(self.x)).eps))
+            self.so_far.reference = max(self.so_far.reference, self.solver.reference)
+        elif current is not self.so_far.current:
+            self.so_far = self.so_far.after(current, now)
+        self.so_far.nit, self.so_far.time = self.nit, now
+        self.so_far.evaluations = Evaluations(self.nfev + 1, self.njev + 1)
+        status = self.solver.stop.check(self.so_far)
+        asserted = status in (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED)
+        if asserted and self.solver.stop.looks_ahead and self.at is not None and self.at.x is self.x:
+            self.measures = confirm(self.problem, self.at, self.so_far.recent)
+            self.so_far = self.so_far.instead(self.measures)
+            status = self.solver.stop.check(self.so_far)
         if status is not None:
             raise _Finished(status)
 
 
 def _measured(problem: Problem, x: Point) -> Measures:
     f = problem.objective
-    return Measures(f.value(x)) if f.value_and_gradient is None else evaluate(problem, x).measures()
+    return Measures(f.value(x)) if f.value_and_gradient is None else evaluate(problem, x).measures(problem.manifold)
 
 
 def _iterations(stop: StoppingRule) -> int | None:

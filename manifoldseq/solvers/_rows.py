@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import RunSoFar, StoppingRule
+from .._stopping import WINDOW, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, tree_map
 from ..manifolds import Manifold
-from ._batch_bb import BatchBB, Oracle, flat_dots, take
+from ._batch_bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take
+
+_ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_DECREASE)
 
 
 class Clock(StoppingRule):
@@ -47,7 +50,7 @@ class RowRun:
             "status": np.full(n, "", "U20"),
             "nit": np.zeros(n, int),
             "nfev": np.zeros(n),
-            "rows": {**rows, "last_fun": np.full(n, np.nan), "last_grad_norm": np.full(n, np.nan)},
+            "rows": {**rows, "recent": self.recent(rows, None)},
         }
         return self.settle(state)
 
@@ -64,9 +67,17 @@ class RowRun:
             **state,
             **{name: _placed(state[name], place, take(rows[name], better)) for name in ("x", "fun", "grad_norm")},
             "nit": nit,
-            "rows": {**rows, "last_fun": old["fun"], "last_grad_norm": old["grad_norm"]},
+            "rows": {**rows, "recent": self.recent(rows, old["recent"])},
         }
         return self.settle(state)
+
+    def recent(self, rows: dict[str, Any], before: np.ndarray | None) -> np.ndarray:
+        """Return the measures of the last iterates of every row, shape (rows, at most 12, 6), the current one last."""
+        x, n = rows["x"], rows["which"].size
+        pushed = np.nan if self.manifold.metric == "embedded" else self.manifold.pushed_inward(x, rows["egrad"])
+        columns = (rows["fun"], rows["grad_norm"], rows["curvature"], np.nan, self.manifold.scale(x), pushed)
+        now = np.stack([np.broadcast_to(column, n) for column in columns], axis=-1)[:, None]
+        return now if before is None else np.concatenate([before[:, -WINDOW - 1 :], now], axis=1)
 
     def settle(self, state: dict[str, Any]) -> tuple[dict[str, Any], Measures]:
         """Count, let the rows that are solved or cannot go on leave, and measure the whole."""
@@ -75,6 +86,24 @@ class RowRun:
         nfev = state["nfev"].copy()
         nfev[which] += rows["trials"]
         found = self.ask(state, nfev)
+        ahead = self.rule.looks_ahead
+        asserted = [k for k, status in enumerate(found) if status in _ASSERTED] if ahead else []
+        if asserted:  # the curvature ahead decides
+            some, recent = _some(rows, asserted), rows["recent"].copy()
+            recent[asserted, -1, AHEAD] = curvatures_ahead(self.manifold, self.oracle, some, some["grad"])
+            nfev[which[asserted]] += 2
+            rows = {**rows, "recent": recent}
+            state = {**state, "rows": rows}
+            for k, status in zip(asserted, self.ask(state, nfev, asserted), strict=True):
+                found[k] = status
+        still = [k for k in _stationary(rows) if found[k] is None or not found[k].success]  # type: ignore[union-attr]
+        if still:  # no step leads away: curvature in a random direction tells a minimum from a saddle
+            some = _some(rows, still)
+            tangent = self.manifold.random_tangent(some["x"], np.random.default_rng(0))
+            bent = curvatures_ahead(self.manifold, self.oracle, some, tangent)
+            nfev[which[still]] += 2
+            for k, curvature in zip(still, bent, strict=True):
+                found[k] = Status.STALLED if curvature < 0 else Status.ROUNDING_LEVEL
         if any(found):
             ended = np.array([status is not None for status in found])
             solved = np.array([status is not None and status.success for status in found])
@@ -90,7 +119,7 @@ class RowRun:
         state = {**state, "nfev": nfev}
         finite = np.isfinite(state["fun"]) & np.isfinite(state["grad_norm"])
         active = state["rows"]["which"].size
-        total = float(rows["trials"].sum())
+        total = float(rows["trials"].sum()) + 2.0 * (len(asserted) + len(still))
         return state, Measures(
             float(state["fun"][finite].sum()),
             float(state["grad_norm"][finite].max(initial=0.0)),
@@ -100,20 +129,29 @@ class RowRun:
             extra={"active": active},
         )
 
-    def ask(self, state: dict[str, Any], nfev: np.ndarray) -> list[Status | None]:
-        """Return for every active row why it ends, or None."""
+    def ask(self, state: dict[str, Any], nfev: np.ndarray, some: list[int] | None = None) -> list[Status | None]:
+        """Return for every active row, or for some of them, why it ends, or None."""
         rows = state["rows"]
         finite = np.isfinite(rows["fun"]) & np.isfinite(rows["grad_norm"])
         egrad_norm = np.sqrt(flat_dots(rows["egrad"], rows["egrad"]))
         so_far = _RowSoFar(state, egrad_norm, nfev, self.clock.time)
         check, found = self.rule.check, []
-        for k in range(finite.size):
+        for k in range(finite.size) if some is None else some:
             so_far.k = k
             if not finite[k]:
                 found.append(Status.NON_FINITE)
             else:
                 found.append(check(cast(RunSoFar, so_far)) or (Status.NO_DECREASE if rows["failed"][k] else None))
         return found
+
+
+def _some(rows: dict[str, Any], chosen: list[int]) -> dict[str, Any]:
+    return {key: take(rows[key], np.array(chosen)) for key in ("x", "grad", "egrad", "which", "recent")}
+
+
+def _stationary(rows: dict[str, Any]) -> list[int]:
+    """Return the rows whose gradient is zero."""
+    return np.flatnonzero(rows["grad_norm"] == 0).tolist()
 
 
 class _RowSoFar:
@@ -128,18 +166,25 @@ class _RowSoFar:
         self._which = rows["which"].tolist()
         self._nfev = nfev
         self._first = [column.tolist() for column in state["first"]]
-        self._last = rows["last_fun"].tolist(), rows["last_grad_norm"].tolist()
-        self._now = rows["fun"].tolist(), rows["grad_norm"].tolist(), rows["length"].tolist(), egrad_norm.tolist()
+        self._recent = rows["recent"]
+        self._now, self._before = (self._recent[:, -i].tolist() if self.nit >= i - 1 else [] for i in (1, 2))
+        self._more = rows["length"].tolist(), egrad_norm.tolist(), rows["failed"].tolist()
 
     @property
     def current(self) -> Measures:
-        fun, grad_norm, length, egrad_norm = self._now
-        k = self.k
-        return Measures(fun[k], grad_norm[k], None, length[k] if self.nit else None, egrad_norm[k])
+        length, egrad_norm, failed = (column[self.k] for column in self._more)
+        measures = _measures(self._now[self.k])
+        measures.step_size, measures.egrad_norm = length if self.nit else None, egrad_norm
+        measures.status = Status.NO_DECREASE if failed else None
+        return measures
 
     @property
     def previous(self) -> Measures | None:
-        return Measures(self._last[0][self.k], self._last[1][self.k]) if self.nit else None
+        return _measures(self._before[self.k]) if self.nit else None
+
+    @property
+    def recent(self) -> tuple[Measures, ...]:
+        return tuple(map(_measures, self._recent[self.k].tolist()))
 
     @property
     def first(self) -> Measures:
@@ -154,6 +199,14 @@ class _RowSoFar:
     def evaluations(self) -> Evaluations:
         n = float(self._nfev[self._which[self.k]])
         return Evaluations(n, n)
+
+
+def _measures(numbers: list[float]) -> Measures:
+    measures = Measures(numbers[0], numbers[1])
+    for name, value in zip(MEASURED[2:], numbers[2:], strict=True):
+        if not math.isnan(value):
+            setattr(measures, name, value)
+    return measures
 
 
 def _placed(tree: Any, rows: np.ndarray, values: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._problem import Problem
 from ..linalg._tree import dot, flatten, unflattener_of
-from ._base import Iterate, evaluate, inner, retracted
+from ._base import Iterate, inner, retracted, try_point
 
 SUFFICIENT = 1e-4
 """The share of the predicted decrease that a step must reach (c₁)."""
@@ -35,19 +35,23 @@ class Line:
         A kind that the manifold knows; its default otherwise.
     """
 
-    __slots__ = ("_tree", "at", "direction", "problem", "retraction", "slope")
+    __slots__ = ("_tree", "at", "direction", "longest", "problem", "retraction", "slope")
 
     def __init__(
         self, problem: Problem, at: Iterate, direction: np.ndarray, slope: float, retraction: str | None
     ) -> None:
         self.problem, self.at, self.direction, self.slope, self.retraction = problem, at, direction, slope, retraction
         self._tree = unflattener_of(problem.manifold.shape)
+        self.longest = math.inf
+        if problem.manifold.metric != "embedded":
+            self.longest = float(problem.manifold.longest(at.x, self._tree(direction)))
 
     def go(self, t: float) -> Iterate:
-        """Return the evaluation at `t`."""
-        return evaluate(
-            self.problem, retracted(self.problem, self.at.x, self._tree(t * self.direction), self.retraction)
-        )
+        """Return the evaluation at `t`; of a step that is too long for the manifold, infinity, without one."""
+        if t > self.longest:
+            return self.at._replace(fun=math.inf)
+        x = retracted(self.problem, self.at.x, self._tree(t * self.direction), self.retraction)
+        return try_point(self.problem, self.at, x)
 
     def slope_at(self, new: Iterate) -> float:
         """Return the inner product of the gradient at `new` with the transported direction.
@@ -99,6 +103,7 @@ def armijo(
     With `expand` an accepted first step is enlarged while the slope there says that most of the decrease is still
     ahead.
     """
+    first = min(first, line.longest)
     at, slope, t = line.at, line.slope, first
     level = at.fun if reference is None else reference
     best: Found | None = None
@@ -141,6 +146,7 @@ def wolfe(line: Line, first: float, max_trials: int, curvature: float) -> Found 
     transport is not that of the retraction, and its slopes are not those of the curve. Source: Nocedal and Wright,
     "Numerical Optimization", algorithm 3.5.
     """
+    first = min(first, line.longest)
     at, t = line.at, first
     low, high = _End(0.0, at.fun, line.slope, None), None
     rounding = _rounding(at)

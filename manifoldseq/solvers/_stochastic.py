@@ -90,7 +90,9 @@ class Stochastic(Solver):
         assert terms is not None  # one of the needs
         generator = np.random.default_rng(0 if self.seed is None else self.seed).bit_generator.state
         state = {"x": point, "nit": 0, "memory": self.begin(problem, point), "mean": None}
-        return {**state, "rng": generator, "order": np.arange(0), "next": 0}, evaluate(problem, point).measures()
+        return {**state, "rng": generator, "order": np.arange(0), "next": 0}, evaluate(problem, point).measures(
+            problem.manifold
+        )
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Draw a batch and move along its gradient."""
@@ -103,7 +105,7 @@ class Stochastic(Solver):
         if not all(np.all(np.isfinite(leaf)) for leaf in leaves(x)):
             return state, Measures(float("nan"))
         change = flatten(x) - flatten(at.x)
-        measures = at.measures(step_size=float(np.dot(change, change)) ** 0.5)
+        measures = at.measures(problem.manifold, float(np.dot(change, change)) ** 0.5)
         return {**drawn, "x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k)}, measures
 
     def answer(self, problem: Problem, state: State) -> Point:

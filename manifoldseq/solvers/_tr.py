@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._tree import flatten, norm, tree_map, unflattener
-from ._base import Dot, Iterate, Solver, State, evaluate, inner, positive_numbers, retracted, whole_numbers
+from ..linalg._tree import flatten, tree_map, unflattener
+from ._base import (
+    Dot,
+    Iterate,
+    Solver,
+    State,
+    evaluate,
+    inner,
+    positive_numbers,
+    retracted,
+    secant,
+    try_point,
+    whole_numbers,
+)
+from ._hessian import Product, hessian_product
+from ._saddle import confirm, settled, stationary
 
-Product = Callable[[np.ndarray], np.ndarray]
+
+def _begun(state: State, at: Iterate) -> State:
+    return {**state, **at._asdict(), "reference": max(state["reference"], at.grad_norm)}
+
+
 Piece = tuple[np.ndarray, np.ndarray, float]
 """A direction of the conjugate-gradient path, the Hessian times it, and how far it is followed (inf: no minimum)."""
 
@@ -73,6 +93,7 @@ class TR(Solver):
     kappa: float = 0.1
     theta: float = 0.5
     retraction: str | None = None
+    curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.hessian not in ("auto", "exact", "finite-difference"):
@@ -83,6 +104,10 @@ class TR(Solver):
         if self.radius is not None:
             positive_numbers("TR", radius=self.radius)
 
+    @property
+    def scale_free(self) -> bool:
+        return True
+
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the state with the first radius."""
         if self.hessian == "exact" and problem.objective.hessian_product is None:
@@ -92,18 +117,25 @@ class TR(Solver):
             )
         at = evaluate(problem, point)
         radius = problem.manifold.dim**0.5 / 8 if self.radius is None else self.radius
-        return {**at._asdict(), "radius": min(radius, self.max_radius), "reference": at.grad_norm}, at.measures()
+        return {**at._asdict(), "radius": min(radius, self.max_radius), "reference": at.grad_norm}, at.measures(
+            problem.manifold
+        )
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        return confirm(problem, Iterate.of(state), recent)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Minimize the model in the ball; shorten the step until the objective decreases."""
         manifold = problem.manifold
         at = Iterate(*(state[name] for name in Iterate._fields))
         dot, tree = inner(problem, at.x), unflattener(at.x)
-        product, error = self._product(problem, at)
+        if stationary(at):
+            return settled(problem, state, at, self.retraction, partial(_begun, state))
+        product, error = hessian_product(problem, at, self.hessian, self.retraction)
         path = _Path(self._pieces(problem, at, product, error, state["reference"]), dot)
         slack = 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)
         radius: float = state["radius"]
-        for _ in range(SHRINKINGS if at.grad_norm > 0 else 0):
+        for _ in range(SHRINKINGS):
             s, curved, on_boundary = path.within(radius)
             length = dot(s, s) ** 0.5
             x = retracted(problem, at.x, tree(s), self.retraction)
@@ -111,7 +143,7 @@ class TR(Solver):
                 s, curved = _as_moved(problem, at, x, s, curved, product)
             predicted = -dot(at.grad, s) - 0.5 * dot(s, curved)
             if predicted > 0:
-                new = evaluate(problem, x)
+                new = try_point(problem, at, x)
                 finite = math.isfinite(new.fun) and math.isfinite(new.grad_norm)
                 # near the end a rise at rounding level counts as none; but not for a step shortened to nothing
                 rounding = slack if radius > 1e-6 * state["radius"] else 0.0
@@ -122,32 +154,9 @@ class TR(Solver):
                     elif ratio < 0.25:
                         radius = 0.25 * length
                     state = {**new._asdict(), "radius": radius, "reference": state["reference"]}
-                    return state, new.measures(step_size=length)
+                    return state, new.measures(manifold, length, secant(dot(s, curved), length * length))
             radius = 0.25 * min(radius, length)
-        return state, at.measures(status=Status.NO_DECREASE)
-
-    def _product(self, problem: Problem, at: Iterate) -> tuple[Product, float]:
-        """Return the flat product with the Riemannian Hessian, and its relative error."""
-        manifold, tree = problem.manifold, unflattener(at.x)
-        eps = float(np.finfo(at.grad.dtype).eps)
-        exact = problem.objective.hessian_product
-        if exact is not None and self.hessian != "finite-difference":
-            return lambda u: flatten(manifold.hessian(at.x, at.egrad, exact(at.x, tree(u)), tree(u))), eps
-        mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
-        free = None if mask is None else flatten(mask)
-        dot, scale = inner(problem, at.x), eps**0.5 * max(1.0, norm(at.x))
-        # `gradient` drops components where y meets a bound: a difference needs them at both points
-        across = manifold.project if manifold.bounded and manifold.metric == "embedded" else manifold.gradient
-
-        def difference(u: np.ndarray) -> np.ndarray:
-            h = scale / dot(u, u) ** 0.5
-            y = manifold.retract(at.x, tree(u * u.dtype.type(h)), self.retraction)
-            _, egrad = problem.objective.value_and_gradient(y)  # type: ignore[misc]
-            back = flatten(manifold.transport(y, at.x, across(y, egrad)))
-            hu = (back - at.grad) / u.dtype.type(h)
-            return hu if free is None else np.where(free, hu, hu.dtype.type(0))
-
-        return difference, eps**0.5
+        return state, at.measures(manifold, status=Status.NO_DECREASE)
 
     def _pieces(
         self, problem: Problem, at: Iterate, product: Product, error: float, reference: float

@@ -21,7 +21,7 @@ import numpy as np
 from ._parser import undisturbed
 from ._state import State, decode, encode
 
-FORMAT = 1
+FORMAT = 2
 
 
 class CheckpointError(ValueError):

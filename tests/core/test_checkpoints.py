@@ -124,8 +124,8 @@ def test_another_fingerprint_or_format_is_refused(tmp_path: Path, monkeypatch: p
     for other in ("b", None):
         with pytest.raises(CheckpointError, match="belongs to other data"):
             Checkpoint(tmp_path, fingerprint=other).load()
-    monkeypatch.setattr("manifoldseq.storage._checkpoint.FORMAT", 2)
-    with pytest.raises(CheckpointError, match="has format 1, this version reads 2"):
+    monkeypatch.setattr("manifoldseq.storage._checkpoint.FORMAT", 3)
+    with pytest.raises(CheckpointError, match="has format 2, this version reads 3"):
         Checkpoint(tmp_path, fingerprint="a").load()
 
 

@@ -80,7 +80,8 @@ def test_fixed_rank_matrices_reach_the_best_approximation() -> None:
     result = ms.minimize(ms.Problem(M, f), seed=0)
     assert result.fun == pytest.approx(float(np.sum(np.linalg.svd(A)[1][2:] ** 2)))
     with pytest.raises(NotImplementedError, match=r'has no Hessian: use .* hessian="finite-difference"'):
-        ms.minimize(ms.Problem(M, f), seed=0, solver="tr")
+        ms.minimize(ms.Problem(M, f), seed=0, solver="tr", options={"hessian": "exact"})
+    assert ms.minimize(ms.Problem(M, f), seed=0, solver="tr").fun == pytest.approx(result.fun)
 
 
 def test_fixed_rank_vectors_are_the_same_matrices() -> None:

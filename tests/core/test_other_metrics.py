@@ -108,7 +108,7 @@ def scaled_mean(seed: int) -> Made:
 
 THEIRS = pymanopt.manifolds
 CASES: dict[str, tuple[Callable[[int], Made], int]] = {  # with a limit of iterations
-    "positive": (lambda seed: logarithms(Positive(8), seed), 60),
+    "positive": (lambda seed: logarithms(Positive(8), seed), 90),
     "pymanopt's positive": (lambda seed: logarithms(ms.from_pymanopt(THEIRS.Positive(8, 1)), seed), 150),
     "likelihood": (lambda seed: likelihood(SymmetricPositiveDefinite(5), seed), 25),
     "likelihood from afar": (lambda seed: likelihood(SymmetricPositiveDefinite(5), seed, 1e-6), 50),

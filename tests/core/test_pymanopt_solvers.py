@@ -27,7 +27,8 @@ def test_they_solve_what_ours_solve(name: str, solver: str) -> None:
         with pytest.raises(ValueError, match="needs hessian_product, which the objective lacks"):
             ms.minimize(problem, x0, solver=solver)
         return
-    result = ms.minimize(problem, x0, solver=solver)
+    stop = ms.GradientNorm(1e-6, relative=True) | ms.MaxIterations(1000)
+    result = ms.minimize(problem, x0, solver=solver, stop=stop)
     assert result.status is Status.CONVERGED and result.nit == 1
     assert result.grad_norm is not None and result.grad_norm <= 1e-6 * result.history["grad_norm"][0]
     assert result.fun == pytest.approx(best, abs=1e-8) and result.feasibility < 1e-12

@@ -1,0 +1,186 @@
+"""What a run puts around a solver: a unit for objectives near the ends of the number range, and missing curvature."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Measures, Point
+from ..linalg._tree import leaves, tree_map
+from ..objectives import Objective
+from ._base import Solver, State, evaluate, step_curvature
+from ._saddle import confirm
+
+
+def in_range(solver: Solver) -> Solver:
+    """Return the solver in a unit of the objective that it chooses, where its steps do not depend on the unit."""
+    return _InRange(solver) if solver.scale_free else solver
+
+
+@dataclass(frozen=True)
+class _Around(Solver):
+    """A solver inside another, which says the same about itself."""
+
+    solver: Solver
+
+    def __post_init__(self) -> None:
+        for name in ("needs", "constraints", "deterministic", "resumable", "curvature"):
+            object.__setattr__(self, name, getattr(self.solver, name))
+
+    @property
+    def monotone(self) -> bool:
+        return self.solver.monotone
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        return self.solver.confirm(problem, state, recent)
+
+    def answer(self, problem: Problem, state: State) -> Point:
+        return self.solver.answer(problem, state)
+
+
+@dataclass(frozen=True)
+class _InRange(_Around):
+    """Multiplies the objective by a power of two while its gradient is so large or small that squares leave the range.
+
+    The unit is 1 in all other cases. It is chosen anew, and the solver begins anew there, when the gradient has grown
+    or shrunk by as much again.
+    """
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        with np.errstate(over="ignore", under="ignore"):
+            state, measures = self.solver.init(problem, point)
+        return self._in_unit(problem, {**state, "unit": 1.0}, measures)
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        unit: float = state["unit"]
+        if unit == 1.0:
+            new, measures = self.solver.step(problem, state)
+        else:
+            new, measures = self.solver.step(_multiplied(problem, unit), state)
+            measures = _divided(measures, unit)
+        return self._in_unit(problem, {**new, "unit": unit}, measures)
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        unit: float = state["unit"]
+        if unit == 1.0:
+            return self.solver.confirm(problem, state, recent)
+        scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
+        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+
+    def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
+        """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
+        unit, grad_norm = state["unit"], (measures.grad_norm or 0.0) * state["unit"]
+        most = float(np.finfo(state["grad"].dtype).max) ** 0.2
+        if 1 / most <= grad_norm <= most or (grad_norm == 0 and measures.egrad_norm == 0):
+            return state, measures
+        largest = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(state["egrad"]))
+        if not (0 < largest < math.inf and math.isfinite(state["fun"])) or measures.status is not None:
+            return state, measures
+        change = 2.0 ** -round(math.log2(largest))
+        known = state["fun"] * change, tree_map(lambda leaf: leaf * leaf.dtype.type(change), state["egrad"])
+        if not 1 / most <= change <= most:
+            unit = unit * change
+        else:
+            return state, measures
+        there = replace(problem, objective=Objective(lambda x: known[0], lambda x: known))
+        state, begun = self.solver.init(there, state["x"])
+        if not math.isfinite(measures.grad_norm or math.nan):  # the norm alone had left the range
+            measures = _divided(begun, unit)
+        return {**state, "unit": unit}, measures
+
+
+def _multiplied(problem: Problem, unit: float) -> Problem:
+    f = problem.objective
+
+    def value_and_gradient(x: Point) -> tuple[float, Point]:
+        fun, egrad = f.value_and_gradient(x)  # type: ignore[misc]
+        return fun * unit, _times(unit, egrad)
+
+    product = f.hessian_product
+    return replace(
+        problem,
+        objective=Objective(
+            lambda x: f.value(x) * unit,
+            value_and_gradient,
+            None if product is None else lambda x, u: _times(unit, product(x, u)),
+        ),
+    )
+
+
+def _times(unit: float, tree: Point) -> Point:
+    return tree_map(lambda leaf: leaf * leaf.dtype.type(unit), tree)
+
+
+def _divided(measures: Measures, unit: float) -> Measures:
+    names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward")
+    return replace(
+        measures, **{name: None if (value := getattr(measures, name)) is None else value / unit for name in names}
+    )
+
+
+@dataclass(frozen=True)
+class WithCurvature(_Around):
+    """Adds curvature, scale and boundary to the measures of a solver that knows of none.
+
+    They come from the gradients that the solver asked for at the points of its states.
+    """
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        asked = _Asked(problem)
+        state, measures = self.solver.init(asked.problem, point)
+        return self._measured(problem, asked, {}, state, measures)
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        asked = _Asked(problem)
+        new, measures = self.solver.step(asked.problem, state)
+        return self._measured(problem, asked, state, new, measures)
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        egrad = state["egrad of x"]
+        if egrad is None:
+            return recent[-1]
+        return confirm(problem, evaluate(_known(problem, recent[-1].fun, egrad), state["x"]), recent)
+
+    def _measured(
+        self, problem: Problem, asked: _Asked, old: State, new: State, measures: Measures
+    ) -> tuple[State, Measures]:
+        egrad = old.get("egrad of x") if old and new["x"] is old["x"] else asked.gradient(new["x"])
+        new = {**new, "egrad of x": egrad}
+        if egrad is None or not math.isfinite(measures.fun):
+            return new, measures
+        at = evaluate(_known(problem, measures.fun, egrad), new["x"])
+        before, curvature = old.get("egrad of x"), None
+        if before is not None and new["x"] is not old["x"]:
+            grad = evaluate(_known(problem, 0.0, before), old["x"]).grad
+            curvature = step_curvature(problem, old["x"], grad, at)
+        there = at.measures(problem.manifold, curvature=curvature)
+        measures = replace(measures)
+        measures.curvature, measures.scale, measures.pushed_inward = there.curvature, there.scale, there.pushed_inward
+        return new, measures
+
+
+def _known(problem: Problem, fun: float, egrad: Point) -> Problem:
+    return replace(problem, objective=Objective(lambda x: fun, lambda x: (fun, egrad)))
+
+
+class _Asked:
+    """The problem, with the gradients that one step asked for."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._pairs: list[tuple[Any, Any]] = []
+        fused = problem.objective.value_and_gradient
+
+        def value_and_gradient(x: Point) -> tuple[float, Point]:
+            fun, egrad = fused(x)  # type: ignore[misc]
+            self._pairs = [*self._pairs[-1:], (x, egrad)]
+            return fun, egrad
+
+        self.problem = replace(problem, objective=replace(problem.objective, value_and_gradient=value_and_gradient))
+
+    def gradient(self, x: Point) -> Point | None:
+        """Return the gradient at `x` if it was asked for."""
+        return next((egrad for y, egrad in self._pairs if y is x), None)

@@ -1,0 +1,142 @@
+"""Stationary points: whether one is a minimum as far as curvature tells, and the way down if it is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Measures, Status
+from .._stopping import inside
+from ..linalg._tree import flatten, unflattener
+from ._base import Iterate, State, inner, retracted, try_point
+from ._hessian import hessian_product
+
+PRODUCTS = 20
+"""Hessian products that the search for negative curvature may cost."""
+
+
+def stationary(at: Iterate) -> bool:
+    """Return whether the Riemannian gradient is zero, or rounding of the Euclidean one."""
+    return at.grad_norm <= 100 * float(np.finfo(at.grad.dtype).eps) * at.egrad_norm
+
+
+def settled(
+    problem: Problem, state: State, at: Iterate, retraction: str | None, begin: Callable[[Iterate], State]
+) -> tuple[State, Measures]:
+    """Leave a stationary point along negative curvature, or end there.
+
+    Returns the state that `begin` makes of a lower point, or the old state with status ROUNDING_LEVEL where no negative
+    curvature is found, NO_DECREASE where the point is only caught at the boundary of an open manifold.
+    """
+    manifold = problem.manifold
+    curvature, direction = lowest_curvature(problem, at, retraction)
+    if direction is not None:
+        lower = _descend(problem, at, direction, curvature, retraction)
+        if lower is not None:
+            new, t = lower
+            return begin(new), new.measures(manifold, step_size=t, curvature=curvature)
+    measures = at.measures(manifold, curvature=curvature)
+    measures.status = Status.ROUNDING_LEVEL if inside(measures) else Status.NO_DECREASE
+    return state, measures
+
+
+def lowest_curvature(problem: Problem, at: Iterate, retraction: str | None) -> tuple[float, np.ndarray | None]:
+    """Return the lowest curvature found by Lanczos steps, and its direction (length one) if that is negative.
+
+    The Krylov space starts from a fixed random tangent vector, of which the direction keeps a tenth: where the
+    objective is symmetric, the pure direction may lead into the next saddle. Curvature within the error of a product
+    is zero.
+    """
+    manifold = problem.manifold
+    v = flatten(manifold.random_tangent(at.x, np.random.default_rng(0))) if manifold.dim else np.zeros_like(at.grad)
+    free = manifold.free(at.x, at.egrad) if manifold.bounded else None
+    if free is not None:
+        v = np.where(flatten(free), v, v.dtype.type(0))
+    basis, H, error = krylov(problem, at, v, PRODUCTS, retraction)
+    if not basis:
+        return 0.0, None
+    w, V = np.linalg.eigh(H)
+    if w[0] >= -100 * error * float(np.abs(w).max()):
+        return max(float(w[0]), 0.0), None
+    direction = sum((float(c) * b for c, b in zip(V[:, 0], basis, strict=True)), 0.1 * basis[0])
+    length = inner(problem, at.x)(direction, direction) ** 0.5
+    return float(w[0]), (direction / length).astype(at.grad.dtype, copy=False)
+
+
+def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Measures:
+    """Return the measures of the current iterate with the curvature ahead, in two Lanczos steps from the gradient.
+
+    At a stationary point it is the lowest curvature of any direction. Steps that zigzag across a valley see none of its floor; the gradient that is left does. Curvature that cannot be
+    told from rounding beside the largest of the recent ones counts as zero.
+    """
+    now = recent[-1]
+    if stationary(at):
+        return replace(now, curvature_ahead=lowest_curvature(problem, at, None)[0])
+    _, H, error = krylov(problem, at, at.grad, 2, None)
+    if not H.size:
+        return replace(now, curvature_ahead=0.0)
+    w, V = np.linalg.eigh(H)
+    largest = max(float(np.abs(w).max()), *(abs(m.curvature or 0.0) for m in recent))
+    if w[0] < -10 * error * largest:
+        curvature = float(w[0])
+    else:
+        curvature = 1.0 / float(np.linalg.norm(V[0] / np.maximum(w, 1e-300 + error * largest)))
+        if curvature <= 10 * error * largest:
+            curvature = 0.0
+    return replace(now, curvature_ahead=curvature)
+
+
+def krylov(
+    problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: str | None
+) -> tuple[list[np.ndarray], np.ndarray, float]:
+    """Return an orthonormal basis of the Krylov space of the Hessian from `v`, the Hessian in it, and its error."""
+    manifold, tree, dot = problem.manifold, unflattener(at.x), inner(problem, at.x)
+    product, error = hessian_product(problem, at, "auto", retraction)
+    basis: list[np.ndarray] = []
+    images: list[np.ndarray] = []
+    length = dot(v, v) ** 0.5
+    v = v / length if length > 0 else v
+    for _ in range(min(steps, manifold.dim)):
+        for _ in range(2):  # twice is enough to stay orthogonal
+            for b in basis:
+                v = v - dot(b, v) * b
+        v = flatten(manifold.project(at.x, tree(v)))
+        length = dot(v, v) ** 0.5
+        image = _finite_product(product, v / length) if math.isfinite(length) and length > 1e-8 else None
+        if image is None:
+            break
+        basis.append(v / length)
+        images.append(image)
+        size = dot(image, image) ** 0.5
+        v = image / size if size > 0 else np.zeros_like(image)
+    H = np.array([[dot(b, image) for image in images] for b in basis], dtype=float)
+    return basis, 0.5 * (H + H.T), error
+
+
+def _finite_product(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.ndarray | None:
+    try:
+        image = product(v)
+    except (np.linalg.LinAlgError, FloatingPointError):
+        return None
+    return image if np.all(np.isfinite(image)) else None
+
+
+def _descend(
+    problem: Problem, at: Iterate, direction: np.ndarray, curvature: float, retraction: str | None
+) -> tuple[Iterate, float] | None:
+    """Return a point along ± the direction with a tenth of the decrease that the curvature promises, and the length."""
+    tree = unflattener(at.x)
+    t = 0.1 * (float(problem.manifold.scale(at.x)) or 1.0)
+    for _ in range(15):
+        for sign in (t, -t):
+            new = try_point(
+                problem, at, retracted(problem, at.x, tree(at.grad.dtype.type(sign) * direction), retraction)
+            )
+            if math.isfinite(new.grad_norm) and new.fun < at.fun + 0.05 * curvature * t * t:
+                return new, t
+        t *= 0.3
+    return None
