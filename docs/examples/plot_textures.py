@@ -23,17 +23,18 @@ seen, ahead = [x[:45] for x in X], np.stack([x[45:] for x in X])
 # --------
 # Systems are identified from the first 45 frames and continue them. Two states are enough for what turns or travels.
 # The soft normalization (``"SN"``) that the kernels like damps every system, and a damped wave is soon gone; ``"CG"``
-# changes only what is unstable. A flicker moves nothing: all its frames are multiples of one, so its rhythm cannot be
-# seen in one frame. Stacking two frames (``delay=2``) shows it. Noise that rises into the picture, and blobs that start
-# anew, are not linear functions of what was seen: there the forecast is no better than the mean frame. Nothing can be
-# better than the noise of the pixels, whose variance is identified with the system (``Omega``).
+# changes only what is unstable, and is what `forecast` takes in the place of SN, unless it is given systems, as here
+# for comparison. A flicker moves nothing: all its frames are multiples of one, so its rhythm cannot be seen in one
+# frame. Stacking two frames (``delay=2``) shows it. Noise that rises into the picture, and blobs that start anew, are
+# not linear functions of what was seen: there the forecast is no better than the mean frame. Nothing can be better
+# than the noise of the pixels, whose variance is identified with the system (``Omega``).
 
 models = {
     "SN": LDSIdentifier(2, scale=False),
     "CG": LDSIdentifier(2, scale=False, stabilizer="CG"),
     "CG, delay=2": LDSIdentifier(2, scale=False, stabilizer="CG", delay=2),
 }
-forecasts = {name: model.fit(seen).forecast(seen, 15) for name, model in models.items()}
+forecasts = {name: model.fit(seen).forecast(seen, 15, model.transform(seen)) for name, model in models.items()}
 spread = np.stack([x.mean(axis=0) for x in seen])[:, None] - ahead
 
 fig, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")

@@ -1,5 +1,6 @@
 """Identification of linear dynamical systems from sequences (Doretto et al. 2003), with stabilization."""
 
+import dataclasses
 from numbers import Integral
 from typing import Any, Self
 
@@ -49,8 +50,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ``"DWLS"`` the same with cuts in units of the singular values of Y, free and diagonal weights; ``"LB1"`` is
         least squares with singular values of at most 1, ``"LB2"`` a semidefinite program with a Lyapunov matrix;
         ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None or ``"NONE"`` keeps least squares, and an unstable
-        result is refused. For prediction take ``"CG"``: it touches only what is unstable, whereas ``"SN"`` damps every
-        system, and ``"LB1"`` those with a singular value above 1, which stable ones can have.
+        result is refused. ``"CG"`` touches only what is unstable, whereas ``"SN"`` damps every system, and ``"LB1"``
+        those with a singular value above 1, which stable ones can have. `forecast` takes ``"CG"`` in place of ``"SN"``.
     bound : float
         Bound of ``"clip"``.
     missing : {"error", "smooth"}
@@ -198,7 +199,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def forecast(self, X: Any, n_steps: int, systems: Systems | None = None) -> NDArray[np.float64]:
         """Predict the steps after the end of sequences.
 
-        The state at the end is that of the Kalman filter; A continues it. Equation (1).
+        The state at the end is that of the Kalman filter; A continues it. Equation (1). The soft normalization
+        ``"SN"`` damps every mode and would let each forecast fade: forecasts are then made with ``"CG"``, which keeps
+        least squares where it is stable and goes no further from it than stability asks elsewhere. With
+        ``center=True`` an oscillation that is cut off within a period is forecast around the mean of what was seen,
+        which is not its own; ``center=False``, with one state more for the mean, has no such offset.
 
         Parameters
         ----------
@@ -206,7 +211,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             NaN is allowed with ``missing="smooth"``.
         n_steps : int
         systems : Systems, optional
-            One per sequence; by default those of the sequences.
+            One per sequence, used as they are; by default those of the sequences, with ``"CG"`` in place of ``"SN"``.
 
         Returns
         -------
@@ -214,7 +219,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         sequences = self._check_fitted(X)
         check_steps(n_steps)
-        systems = self._systems_for(sequences, systems)
+        undamped = "CG" if self.stabilizer == "SN" else self.stabilizer
+        systems = self._systems_for(sequences, systems, undamped)
         made = np.empty((len(sequences), n_steps, len(self.scale_)))
         for rows, Y in self._estimation().batches(sequences):
             chosen = systems[rows]
@@ -240,7 +246,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         sequences = self._check_fitted(X, missing="smooth")
         if systems is not None:
-            systems = self._systems_for(sequences, systems)
+            systems = self._systems_for(sequences, systems, self.stabilizer)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):
@@ -266,7 +272,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ndarray of shape (N,)
         """
         sequences = self._check_fitted(X)
-        systems = self._systems_for(sequences, systems)
+        systems = self._systems_for(sequences, systems, self.stabilizer)
         made = np.empty(len(sequences))
         for rows, Y in self._estimation().batches(sequences):
             chosen = systems[rows]
@@ -333,12 +339,12 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             )
         return sequences
 
-    def _systems_for(self, sequences: list[Any], systems: Systems | None) -> Systems:
+    def _systems_for(self, sequences: list[Any], systems: Systems | None, stabilizer: str | None) -> Systems:
         """Return the systems that predict sequences: those given, or the ones identified from them."""
         if any(map(is_large, sequences)):
             raise ValueError("sequences read in blocks are only identified: pass shorter ones, or fewer channels")
         if systems is None:
-            return self._estimation().identify(sequences)
+            return dataclasses.replace(self._estimation(), stabilizer=stabilizer or "NONE").identify(sequences)
         check_systems(systems, len(sequences), len(self.scale_) * self.delay)
         if systems.Omega is None or not systems.Omega.min() > 0:
             raise ValueError("systems have no positive Omega, the variances of the output noise: give it to Systems")

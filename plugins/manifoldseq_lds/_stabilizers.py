@@ -14,6 +14,8 @@ Stabilizer = Callable[[Array, Array, float], Array]
 _RADIUS = 1 - 1e-9
 """The largest spectral radius that a stabilizer leaves."""
 _MOST_CUTS = 500
+_BISECTION = 1e-12
+"""How near to the boundary a solution is taken: least squares on the unit circle, as for a sine, stays what it is."""
 
 
 def stabilize(name: str, A: Array, X: Array, bound: float) -> Array:
@@ -199,7 +201,7 @@ def _generate(
         limits.append(1 - U[:, 0] @ least @ Vt[0])
         last, e = e, _least_distance(-np.array(rows), -np.array(limits))
     stable, unstable = 1.0, 0.0
-    while stable - unstable > 1e-5:
+    while stable - unstable > _BISECTION:
         middle = 0.5 * (stable + unstable)
         if spectral_radius(back(last + middle * (e - last))) > _RADIUS:
             unstable = middle

@@ -69,6 +69,76 @@ def test_a_forecast_with_given_systems_continues_the_filter():
             np.testing.assert_allclose(found[i, k], expected, atol=0.1)
 
 
+def sines(channels, steps=100):
+    """Sines of several frequencies and phases that are cut off within a period."""
+    phase = np.arange(channels)
+    return [np.sin(w * np.arange(steps)[:, None] + phase + w) for w in (0.11, 0.3, 0.8, 2.0)]
+
+
+def error(identifier, X, steps=40):
+    """Root mean square error of forecasts of the last steps."""
+    seen = [x[:-steps] for x in X]
+    found = identifier.fit(seen).forecast(seen, steps)
+    return np.sqrt(np.mean((found - np.stack([x[-steps:] for x in X])) ** 2))
+
+
+def test_sines_are_forecast_without_damping():
+    """A system on the unit circle, with the default stabilizer: exact where the model holds, else up to the mean."""
+    for settings in ({}, {"center": True}):
+        for channels in (1, 3):
+            delay = 2 if channels == 1 else 1
+            found = error(LDSIdentifier(2, delay=delay, **{"center": False} | settings), sines(channels))
+            assert found < (0.13 if settings else 1e-6)
+    shifted = [5 + x for x in sines(4)]
+    assert error(LDSIdentifier(3, center=False), shifted) < 1e-4  # the mean is a third state
+    assert error(LDSIdentifier(2, stabilizer="clip"), sines(3)) > 0.15  # what was asked for is used
+
+
+def test_stable_least_squares_is_forecast_as_it_is():
+    """Two damped pairs in noise, beside least squares and its Kalman filter by hand."""
+    X = oscillations(noise=0.3)
+    identifier = LDSIdentifier(4, scale=False).fit(X)
+    found = identifier.forecast(X, 20)
+    for i, x in enumerate(X):
+        mean, m = x.mean(axis=0), x.shape[1]
+        U, s, Vt = np.linalg.svd((x - mean).T, full_matrices=False)
+        C, states = U[:, :4], s[:4, None] * Vt[:4]
+        A = np.linalg.lstsq(states[:, :-1].T, states[:, 1:].T, rcond=None)[0].T
+        assert np.abs(np.linalg.eigvals(A)).max() < 1
+        rest = states[:, 1:] - A @ states[:, :-1]
+        Q, R = rest @ rest.T / rest.shape[1], (s[4:] ** 2).sum() / (x.shape[0] * (m - 4)) * np.eye(m)
+        state, P = states[:, 0], Q
+        for t, y in enumerate(x):
+            if t:
+                state, P = A @ state, A @ P @ A.T + Q
+            gain = P @ C.T @ np.linalg.inv(C @ P @ C.T + R)
+            state, P = state + gain @ (y - mean - C @ state), P - gain @ C @ P
+        for k in range(20):
+            state = A @ state
+            np.testing.assert_allclose(found[i, k], mean + C @ state, atol=1e-8)
+
+
+def test_unstable_least_squares_is_forecast_by_the_nearest_stable_system():
+    """Growing pairs: bounded for ever, and one step ahead nearly as good as least squares itself."""
+    t, rng = np.arange(60)[:, None], np.random.default_rng(0)
+    X, S = [], LDSIdentifier(4, center=False, scale=False)
+    for w in (0.2, 0.5, 0.9):
+        turn = np.hstack([np.cos(w * t), np.sin(w * t), 0.3 * np.cos(2.5 * w * t), 0.3 * np.sin(2.5 * w * t)])
+        X.append(1.02**t * turn @ rng.standard_normal((4, 5)) + 0.002 * rng.standard_normal((60, 5)))
+    seen = [x[:40] for x in X]
+    found = S.fit(seen).forecast(seen, 1000)
+    for i, x in enumerate(X):
+        U, s, Vt = np.linalg.svd(seen[i].T, full_matrices=False)
+        states = s[:4, None] * Vt[:4]
+        A = np.linalg.lstsq(states[:, :-1].T, states[:, 1:].T, rcond=None)[0].T
+        assert np.abs(np.linalg.eigvals(A)).max() > 1 + 1e-4
+        assert np.abs(found[i]).max() < 2 * np.abs(seen[i]).max()
+        ahead = U[:, :4] @ A @ states[:, -1]
+        assert np.linalg.norm(found[i, 0] - ahead) < 0.2 * np.linalg.norm(ahead)
+        damped = S.forecast(seen, 20, S.transform(seen))[i] - x[40:]
+        assert np.linalg.norm(found[i, :20] - x[40:]) < 0.8 * np.linalg.norm(damped)
+
+
 def test_simulated_noise_has_the_stored_covariances():
     rng = np.random.default_rng(0)
     A, B = np.array([[[0.9, 0.2], [-0.2, 0.8]]]), np.array([[[0.3, 0.1], [0.1, 0.2]]])
