@@ -1,6 +1,7 @@
 """Identification of linear dynamical systems from sequences (Doretto et al. 2003), with stabilization."""
 
 import dataclasses
+import warnings
 from numbers import Integral
 from typing import Any, Self
 
@@ -15,9 +16,9 @@ from ._blocks import channel_scale, is_large
 from ._estimation import Estimation, checked
 from ._kalman import compress, kalman_filter
 from ._missing import embed, interpolated, smoothed
-from ._order import check_order, choose_order
+from ._order import check_delay, check_order, choose_order, default_sizes
 from ._prediction import check_steps, check_systems, expected, simulated
-from ._settings import check_bound, check_switches, check_whole
+from ._settings import check_bound, check_switches
 from ._stabilizers import STABILIZERS
 from ._systems import Systems
 
@@ -33,17 +34,19 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Parameters
     ----------
     n_states : int or str
-        State dimension n, at most channels × delay. ``"energy:0.95"``: the fewest states that hold this share of the
-        squares of all sequences seen in `fit`. ``"held-out"``: the number whose systems, identified from the first four
-        fifths of each sequence, have the least squared error one step ahead in the last fifth (at most 50 are tried).
+        State dimension n, at most channels × delay. ``"auto"``: 5, or as many as channels × delay and the shortest
+        sequence of `fit` allow. ``"energy:0.95"``: the fewest states that hold this share of the squares of all
+        sequences seen in `fit`. ``"held-out"``: the number whose systems, identified from the first four fifths of each
+        sequence, have the least squared error one step ahead in the last fifth (at most 50 are tried).
     center : bool
         Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
         tells the sequences apart.
     scale : bool
         Divide each channel by its standard deviation over all time steps seen in `fit`, so that channels in different
         units count alike; the systems then describe the scaled sequences.
-    delay : int
-        Stack this many consecutive time steps into one output of channels × delay values.
+    delay : int or "auto"
+        Stack this many consecutive time steps into one output of channels × delay values. ``"auto"``: 1; but 2 for one
+        channel, unless `n_states` is a number, so that there can be two states.
     stabilizer : str or None
         What makes A stable. ``"SN"`` maps each singular value s to tanh(2.5 s / 2), at most 1 - 1e-9 (soft
         normalization), ``"clip"`` to min(s, bound). ``"CG"`` is least squares under generated cuts, ``"WLS"`` and
@@ -67,6 +70,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Channels seen in `fit`.
     n_states_ : int
         The number of states.
+    delay_ : int
+        The number of stacked steps.
     scale_ : ndarray of shape (d,)
         What each channel is divided by; ones if not `scale`, and for a channel that is constant up to rounding.
 
@@ -75,6 +80,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ValueError
         In `fit` and `transform`: for an invalid parameter, and for what `check_sequences` refuses; a sequence needs at
         least ``n_states + delay`` time steps.
+
+    Warns
+    -----
+    UserWarning
+        In `fit`, if ``n_states="auto"`` takes fewer states for the sake of a short sequence than the longest allows.
 
     Notes
     -----
@@ -112,15 +122,16 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     n_features_in_: int
     n_states_: int
+    delay_: int
     scale_: Array
 
     def __init__(
         self,
-        n_states: int | str = 5,
+        n_states: int | str = "auto",
         *,
         center: bool = True,
         scale: bool = True,
-        delay: int = 1,
+        delay: int | str = "auto",
         stabilizer: str | None = "SN",
         bound: float = 0.99,
         missing: str = "error",
@@ -190,7 +201,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         check_is_fitted(self, "scale_")
         check_steps(n_steps)
-        check_systems(systems, None, len(self.scale_) * self.delay)
+        check_systems(systems, None, len(self.scale_) * self._sizes()[1])
         if systems.x1 is None:
             raise ValueError("systems have no first states x1: pass those of sequences, or give x1")
         Y = simulated(systems, n_steps, random_generator(random_state) if noise else None)
@@ -222,9 +233,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         undamped = "CG" if self.stabilizer == "SN" else self.stabilizer
         systems = self._systems_for(sequences, systems, undamped)
         made = np.empty((len(sequences), n_steps, len(self.scale_)))
+        delay = self._sizes()[1]
         for rows, Y in self._estimation().batches(sequences):
             chosen = systems[rows]
-            filtered = kalman_filter(chosen, compress(chosen, embed(Y, self.delay)))
+            filtered = kalman_filter(chosen, compress(chosen, embed(Y, delay)))
             made[rows] = expected(chosen, filtered.x[:, -1], n_steps)[:, :, -len(self.scale_) :] * self.scale_
         return made
 
@@ -250,7 +262,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):
-            filled = estimation.filled(Y) if systems is None else smoothed(systems[rows], Y, self.delay)
+            filled = estimation.filled(Y) if systems is None else smoothed(systems[rows], Y, estimation.delay)
             for i, x in zip(rows, filled * self.scale_, strict=True):
                 made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
         return made
@@ -274,15 +286,16 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         sequences = self._check_fitted(X)
         systems = self._systems_for(sequences, systems, self.stabilizer)
         made = np.empty(len(sequences))
+        delay = self._sizes()[1]
         for rows, Y in self._estimation().batches(sequences):
             chosen = systems[rows]
-            made[rows] = kalman_filter(chosen, compress(chosen, embed(Y, self.delay))).log_likelihood
+            made[rows] = kalman_filter(chosen, compress(chosen, embed(Y, delay))).log_likelihood
         return made
 
     def check_settings(self) -> None:
         """Refuse an invalid parameter."""
         check_order(self.n_states)
-        check_whole(self, "delay")
+        check_delay(self.delay)
         check_switches(self, "center", "scale")
         if self.stabilizer is not None and self.stabilizer not in list(STABILIZERS):
             known = ", ".join(map(repr, STABILIZERS))
@@ -297,41 +310,59 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         scale = channel_scale(sequences) if self.scale else np.ones(d)
         for channel in np.flatnonzero(scale < np.finfo(float).tiny):
             raise ValueError(f"channel {channel} has a standard deviation near {scale[channel]:.1g}: scale the data up")
-        order = check_order(self.n_states)
+        lengths = [len(x) for x in sequences]
+        n, delay = default_sizes(self.n_states, self.delay, d, min(lengths))
+        if self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
+            warnings.warn(
+                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, and all systems have n_states={n} "
+                f"instead of {most} for its sake: leave short sequences out or set n_states",
+                stacklevel=3,
+            )
+        order = check_order(n)
         if not isinstance(order, int):
-            order = self._chosen_order(order, sequences, scale)
-        self.n_features_in_, self.n_states_, self.scale_ = d, order, scale
+            order = self._chosen_order(order, sequences, scale, delay)
+        self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
         return self._estimation()
 
-    def _chosen_order(self, rule: float | None, sequences: list[Any], scale: Array) -> int:
+    def _chosen_order(self, rule: Any, sequences: list[Any], scale: Array, delay: int) -> int:
         if any(map(is_large, sequences)):
             raise ValueError(f"n_states={self.n_states!r} is no choice for sequences read in blocks: pass a number")
-        estimation = self._estimation(scale, 1)
+        estimation = self._estimation(scale, (1, delay))
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
         return choose_order(rule, batches, self.center)
 
-    def _estimation(self, scale: Array | None = None, n: int | None = None) -> Estimation:
-        if n is None:
-            n = self.n_states if isinstance(self.n_states, Integral) else self.n_states_  # pyright: ignore
+    def _sizes(self) -> tuple[int, int]:
+        """Return the number of states and the delay: the settings, or what `fit` chose."""
+        n = self.n_states if isinstance(self.n_states, Integral) else self.n_states_
+        delay = self.delay if isinstance(self.delay, Integral) else self.delay_
+        return int(n), int(delay)
+
+    def _estimation(self, scale: Array | None = None, sizes: tuple[int, int] | None = None) -> Estimation:
+        n, delay = self._sizes() if sizes is None else sizes
         return Estimation(
             self.scale_ if scale is None else scale,
-            int(n),
+            n,
             bool(self.center),
-            int(self.delay),
+            delay,
             self.stabilizer or "NONE",
             float(self.bound),
         )
 
-    def _check(self, X: Any, missing: str | None = None) -> list[Any]:
+    def _check(self, X: Any) -> list[Any]:
+        """Check sequences to be learned from; of what `fit` chooses, they need the least."""
         self.check_settings()
         order = check_order(self.n_states)
-        n = order if isinstance(order, int) else getattr(self, "n_states_", 1)
-        setting = f"n_states={self.n_states}" + f" with delay={self.delay}" * (self.delay > 1)
-        return checked(X, n, self.delay, setting, missing or self.missing)
+        return self._checked(X, order if isinstance(order, int) else 1, 1 if self.delay == "auto" else self.delay)
+
+    def _checked(self, X: Any, n: int, delay: Any, missing: str | None = None) -> list[Any]:
+        setting = f"n_states={n if self.n_states == 'auto' else self.n_states}" + f" with delay={delay}" * (delay > 1)
+        return checked(X, n, delay, setting, missing or self.missing)
 
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
-        check_is_fitted(self, "scale_" if isinstance(self.n_states, Integral) else ["scale_", "n_states_"])
-        sequences = self._check(X, missing)
+        chosen = {"n_states_": self.n_states, "delay_": self.delay}
+        check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if isinstance(value, str))])
+        self.check_settings()
+        sequences = self._checked(X, *self._sizes(), missing)
         if sequences[0].shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {sequences[0].shape[1]} channels but this {type(self).__name__} was fitted on "
@@ -345,7 +376,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             raise ValueError("sequences read in blocks are only identified: pass shorter ones, or fewer channels")
         if systems is None:
             return dataclasses.replace(self._estimation(), stabilizer=stabilizer or "NONE").identify(sequences)
-        check_systems(systems, len(sequences), len(self.scale_) * self.delay)
+        check_systems(systems, len(sequences), len(self.scale_) * self._sizes()[1])
         if systems.Omega is None or not systems.Omega.min() > 0:
             raise ValueError("systems have no positive Omega, the variances of the output noise: give it to Systems")
         return systems

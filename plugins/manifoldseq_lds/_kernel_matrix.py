@@ -71,10 +71,10 @@ class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         kernel: Any = "projection",
         kernel_params: dict[str, Any] | None = None,
         *,
-        n_states: int = 5,
+        n_states: int | str = "auto",
         center: bool = True,
         scale: bool = True,
-        delay: int = 1,
+        delay: int | str = "auto",
         stabilizer: str | None = "SN",
         bound: float = 0.99,
     ) -> None:

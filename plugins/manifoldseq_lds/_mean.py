@@ -27,10 +27,10 @@ def build(
     *,
     kernel: Any = "projection",
     kernel_params: dict[str, Any] | None = None,
-    n_states: int = 5,
+    n_states: int | str = "auto",
     center: bool = True,
     scale: bool = True,
-    delay: int = 1,
+    delay: int | str = "auto",
     stabilizer: str | None = "SN",
     bound: float = 0.99,
 ) -> ms.Problem:
@@ -85,7 +85,7 @@ def build(
 
 
 def identified(
-    data: Any, n_states: int, center: bool, scale: bool, delay: int, stabilizer: str | None, bound: float
+    data: Any, n_states: Any, center: bool, scale: bool, delay: Any, stabilizer: str | None, bound: float
 ) -> Systems:
     """Return the systems of sequences; systems as they are."""
     if isinstance(data, Systems):

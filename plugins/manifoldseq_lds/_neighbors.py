@@ -56,11 +56,11 @@ class LDSNeighbors(BaseEstimator):
         self,
         n_neighbors: int = 5,
         *,
-        n_states: int = 5,
+        n_states: int | str = "auto",
         kernel: Any = "projection",
         center: bool = True,
         scale: bool = True,
-        delay: int = 1,
+        delay: int | str = "auto",
         stabilizer: str | None = "SN",
         bound: float = 0.99,
     ) -> None:

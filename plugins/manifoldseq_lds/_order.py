@@ -1,4 +1,4 @@
-"""How many states: a share of the energy, or the least error one step ahead on what was held out."""
+"""How many states: by default, by a share of the energy, or by the least error one step ahead on what was held out."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -14,12 +14,18 @@ Array = NDArray[np.float64]
 _HELD_OUT = 0.2
 _MOST = 50
 """The largest number of states that is tried on held-out steps."""
+_DEFAULT = 5
+"""The number of states where channels and lengths allow it."""
+_LEAST = 2
+"""With one state nothing oscillates: the default delay is raised until there can be two."""
 
 
-def check_order(n_states: Any) -> int | float | None:
-    """Return a number of states, a share of the energy (a float), or None for the held-out rule; refuse the rest."""
-    ask = "pass a whole number of at least 1, 'energy:0.95' (any share below 1) or 'held-out'"
+def check_order(n_states: Any) -> int | float | str | None:
+    """Return a number of states, a share of the energy (a float), "auto" or None for the held-out rule; or raise."""
+    ask = "pass a whole number of at least 1, 'auto', 'energy:0.95' (any share below 1) or 'held-out'"
     if isinstance(n_states, str):
+        if n_states == "auto":
+            return n_states
         if n_states == "held-out":
             return None
         kind, _, share = n_states.partition(":")
@@ -32,6 +38,26 @@ def check_order(n_states: Any) -> int | float | None:
     elif isinstance(n_states, Integral) and not isinstance(n_states, bool) and n_states >= 1:
         return int(n_states)
     raise ValueError(f"n_states={n_states!r} is not valid: {ask}")
+
+
+def check_delay(delay: Any) -> None:
+    """Raise unless a delay is a whole number of at least 1, or "auto"."""
+    whole = isinstance(delay, Integral) and not isinstance(delay, bool) and delay >= 1
+    if not whole and not (isinstance(delay, str) and delay == "auto"):
+        raise ValueError(f"delay={delay!r} is not valid: pass a whole number of at least 1, or 'auto'")
+
+
+def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int) -> tuple[Any, int]:
+    """Return `n_states` and `delay` with numbers in the place of "auto", for sequences of at least so many steps.
+
+    n states need ``n + delay`` steps and ``channels * delay >= n``.
+    """
+    if delay == "auto":
+        least = -(-_LEAST // channels)
+        delay = least if isinstance(n_states, str) and shortest >= _LEAST + least else 1
+    if isinstance(n_states, str) and n_states == "auto":
+        n_states = max(1, min(_DEFAULT, channels * delay, shortest - delay))
+    return n_states, int(delay)
 
 
 def choose_order(rule: float | None, batches: Sequence[Array], center: bool) -> int:

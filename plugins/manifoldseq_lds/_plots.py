@@ -187,9 +187,11 @@ class _Reproduced:
     def __init__(self, fitted: Fitted, member: int, item: tuple[Array, ...]) -> None:
         model = fitted.estimator
         record = np.asarray(fitted.X[member], dtype=float)
-        d, steps = record.shape[1], len(record) - model.delay + 1
-        Y = np.concatenate([record[lag : lag + steps] / model.scale_ for lag in range(model.delay)], axis=1)
         A, C = item[:2]
+        d = record.shape[1]
+        delay = len(C) // d
+        steps = len(record) - delay + 1
+        Y = np.concatenate([record[lag : lag + steps] / model.scale_ for lag in range(delay)], axis=1)
         mean = item[4] if len(item) > 4 else np.zeros(Y.shape[1])
         X = (Y - mean) @ C
         from_states, forecast = mean + X @ C.T, mean + X[:-1] @ A.T @ C.T

@@ -19,6 +19,8 @@ from ._video_blocks import Blocks, cut_sequence
 
 Array = NDArray[np.float64]
 
+_LEAST_WINDOW = 2
+"""Time steps from which a system can be identified."""
 _IDENTIFICATION = ("n_states", "center", "scale", "delay", "stabilizer", "bound")
 
 
@@ -33,8 +35,8 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     n_clusters : int
         Codewords.
     window, stride : int or None
-        How sequences are cut into blocks, in time steps; None is half the shortest sequence of `fit`, and half the
-        window. Without effect on `Blocks`.
+        How sequences are cut into blocks, in time steps; None is half the shortest sequence of `fit`, at least 2, and
+        half the window. Without effect on `Blocks`.
     n_states, center, scale, delay, stabilizer, bound
         How blocks are identified, see `LDSIdentifier`.
     kernel, mean, n_init, max_iter, tol
@@ -71,11 +73,11 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         *,
         window: int | None = None,
         stride: int | None = None,
-        n_states: int = 5,
+        n_states: int | str = "auto",
         kernel: Any = "projection",
         center: bool = True,
         scale: bool = True,
-        delay: int = 1,
+        delay: int | str = "auto",
         stabilizer: str | None = "SN",
         bound: float = 0.99,
         mean: Any = "exact",
@@ -190,11 +192,11 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         levels: Sequence[int] = (1, 2),
         window: int | None = None,
         stride: int | None = None,
-        n_states: int = 5,
+        n_states: int | str = "auto",
         kernel: Any = "projection",
         center: bool = True,
         scale: bool = True,
-        delay: int = 1,
+        delay: int | str = "auto",
         stabilizer: str | None = "SN",
         bound: float = 0.99,
         alpha: float = 0.1,
@@ -296,9 +298,9 @@ def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks]]:
             check_whole(estimator, name)
     if (bags := _given(X)) is not None:
         return 0, 0, bags
-    sequences = check_sequences(X)
+    sequences = check_sequences(X, min_length=_LEAST_WINDOW, needed_by="a block")
     shortest = min(map(len, sequences))
-    window = estimator.window or max(shortest // 2, 1)
+    window = estimator.window or max(shortest // 2, _LEAST_WINDOW)
     stride = estimator.stride or max(window // 2, 1)
     return window, stride, _cut_all(sequences, window, stride)
 

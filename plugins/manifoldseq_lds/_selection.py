@@ -16,6 +16,7 @@ from manifoldseq.execution import map_ordered
 from manifoldseq.report import line_style, prepared_axes
 
 from ._held_out import one_step_error, usable
+from ._order import default_sizes
 from ._sequence_input import SETTINGS
 from ._systems import Systems
 
@@ -174,9 +175,11 @@ def _predictions(known: dict[str, Any], X: Any, params: list[dict[str, Any]]) ->
     sequences = check_sequences(X)
     scale = np.concatenate(sequences).std(axis=0)
     chosen = [{name: one.get(name, known[name]) for name in SETTINGS} for one in params]
-    some = usable(
-        [x / np.where(scale > 0, scale, 1.0) for x in sequences], max(one["n_states"] + one["delay"] for one in chosen)
-    )
+    shortest = min(2 * len(x) // 3 for x in sequences)
+    for one in chosen:
+        one["n_states"], one["delay"] = default_sizes(one["n_states"], one["delay"], len(scale), shortest)
+    need = max((1 if isinstance(one["n_states"], str) else one["n_states"]) + one["delay"] for one in chosen)
+    some = usable([x / np.where(scale > 0, scale, 1.0) for x in sequences], need)
     errors: dict[str, float] = {}
     for one in chosen:
         if repr(one) not in errors:

@@ -44,7 +44,7 @@ def new_systems(estimator: Any, X: Any) -> Systems:
             raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")
         identifier = identifier_of(estimator)
         identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
-        identifier.n_states_ = known.n_states
+        identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
         validate_sequences(estimator, X, reset=False)
         return identifier.transform(X)
     if (X.n_outputs, X.n_states) != (known.n_outputs, known.n_states):

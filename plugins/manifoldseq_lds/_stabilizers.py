@@ -13,6 +13,8 @@ Stabilizer = Callable[[Array, Array, float], Array]
 
 _RADIUS = 1 - 1e-9
 """The largest spectral radius that a stabilizer leaves."""
+_CUT = 1 - 2e-9
+"""What cuts bound singular values by: below the radius, so that a rotation, whose are all one, is cut too."""
 _MOST_CUTS = 500
 _BISECTION = 1e-12
 """How near to the boundary a solution is taken: least squares on the unit circle, as for a sine, stays what it is."""
@@ -86,7 +88,7 @@ def _hzp(A: Array, X: Array, bound: float) -> Array:
 
 
 def _constraint_generation(A: Array, X: Array) -> Array:
-    """CG: least squares under cuts ``u'Av <= 1`` from leading singular pairs (Siddiqi, Boots and Gordon 2007)."""
+    """CG: least squares under cuts ``u'Av < 1`` from leading singular pairs (Siddiqi, Boots and Gordon 2007)."""
     root = _inverse_root(X[:, :-1] @ X[:, :-1].T)
 
     def back(e: Array) -> Array:
@@ -198,7 +200,7 @@ def _generate(
     while spectral_radius(back(e)) > _RADIUS and len(rows) < _MOST_CUTS:
         U, _, Vt = np.linalg.svd(image(back(e)))
         rows.append(cut(U[:, 0], Vt[0]))
-        limits.append(1 - U[:, 0] @ least @ Vt[0])
+        limits.append(_CUT - U[:, 0] @ least @ Vt[0])
         last, e = e, _least_distance(-np.array(rows), -np.array(limits))
     stable, unstable = 1.0, 0.0
     while stable - unstable > _BISECTION:
