@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
-from ._common import checked_weights, common_problem, items_on, own_weight, point_of
+from ._common import checked_weights, common_problem, items_on, own_weight, start_of
 from ._mean import identified
 from ._settings import check_bound, resolved_kernel
 from ._systems import Systems, real_array
@@ -135,4 +135,4 @@ class _Current:
     atom: int
 
     def __call__(self, problem: ms.Problem, rng: Any) -> Point:
-        return point_of(problem.manifold, self.atoms, self.atom)
+        return start_of(problem, self.atoms, self.atom)

@@ -13,13 +13,16 @@ from scipy.linalg import eigh
 import manifoldseq as ms
 
 from ._canonical import canonical_form
-from ._clustering import as_systems
-from ._common import items_on
+from ._clustering import as_systems, chosen
+from ._common import beyond, items_on
 from ._subspaces import observability_bases
 from ._systems import Systems
 
 Array = NDArray[np.float64]
 Leaves = tuple[Array, ...]
+
+_EQUAL = 1e-12
+"""Objectives that differ by a smaller share count as equal."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,14 @@ class AtomFamily(Protocol):
         """Return a better atom, and the evaluations spent; `scale` multiplies step sizes."""
         ...
 
+    def within(self, atoms: Leaves) -> Leaves | None:
+        """Return where updates of atoms begin, if some atoms are none that an update can find; else None."""
+        ...
+
+    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
+        """Return the one of two atoms with the lower objective."""
+        ...
+
 
 @dataclass(frozen=True)
 class SystemAtoms:
@@ -100,7 +111,11 @@ class SystemAtoms:
 
     def chosen(self, systems: Systems) -> Leaves:
         used = items_on(self.manifold, systems)
-        return self.manifold.nearest(canonical_form(used.A, used.C, used.x1))
+        whole = canonical_form(used.A, used.C, used.x1)
+        near = self.manifold.nearest(whole)
+        if self.solver == "pgd":  # Algorithm 1 as printed: within the bound of (12)
+            return near
+        return chosen(beyond(self.manifold, whole), whole, near)
 
     def pack_atoms(self, atoms: Leaves) -> Any:
         return self.kernel.pack(as_systems(atoms))
@@ -125,6 +140,13 @@ class SystemAtoms:
         if result.status is ms.Status.INTERRUPTED:
             raise KeyboardInterrupt  # the outer loop ends with its last complete state
         return result.x, float(result.nfev)
+
+    def within(self, atoms: Leaves) -> Leaves | None:
+        return self.manifold.nearest(atoms) if beyond(self.manifold, atoms).any() else None
+
+    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
+        first, second = (weighted(self.kernel, problem, one)[0] for one in (atom, other))
+        return atom if first <= second + _EQUAL * abs(second) else other
 
 
 def weighted(kernel: Any, problem: AtomProblem, point: Leaves) -> tuple[float, Leaves]:
@@ -167,6 +189,12 @@ class GrassmannAtoms:
 
     def diag(self, P: Array) -> Array:
         return np.full(len(P), float(P.shape[1]))
+
+    def within(self, atoms: Leaves) -> Leaves | None:
+        return None
+
+    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
+        return atom
 
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
         n, size = atom[0].shape
@@ -222,6 +250,12 @@ class SymmetricAtoms:
 
     def diag(self, P: SymmetricSystems) -> Array:
         return np.full(len(P), float(P.a.shape[1]))
+
+    def within(self, atoms: Leaves) -> Leaves | None:
+        return None
+
+    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
+        return atom
 
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
         a, Ct = atom[0].copy(), atom[1].copy()

@@ -12,6 +12,7 @@ from manifoldseq.execution import map_ordered
 
 from ._canonical import canonical_form
 from ._centres import ExactMean
+from ._common import BOUND_ADVICE, COSTLY, best_datum, beyond, own_weight
 from ._mean import medoid_row
 from ._relocation import relocated
 from ._systems import Systems, to_item
@@ -24,6 +25,11 @@ State = dict[str, Any]
 _SETTLED = 0.01
 """The assignment settles when at most this fraction of the systems has moved; the inner iterations then double."""
 _MOST_INNER = 8
+_PATIENCE = 10
+_PROGRESS = 1e-4
+"""A descent that is behind the best member goes on so often, while it gains such a share of the objective each time."""
+MEDOIDS = 200
+"""Members of a large cluster that are compared as its medoid."""
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
 
@@ -76,21 +82,94 @@ class Clustering:
                 rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
             centres = self._points(rows)
         state = {"start": number, "x": centres, "labels": labels, "inner": self.inner_iter, "tried": 0}
-        return self._assigned(centres, state) if labels is None else (state, self._of_members(centres, labels))
+        made = self._assigned(centres, state) if labels is None else (state, self._of_members(centres, labels))
+        return self._with_path(made[0], centres, self.feasible(centres)), made[1]
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state after one epoch: every centre updated, every system assigned."""
         members = [np.flatnonzero(state["labels"] == k) for k in range(self.n_clusters)]
         old = state["x"]
+        path = state["path"] if "path" in state else self.feasible(old)
 
-        def update(k: int) -> tuple[Point, float]:
-            centre = tuple(leaf[k] for leaf in old)
-            return self.rule(self, centre, members[k], state["inner"]) if len(members[k]) else (centre, 0.0)
+        def update(k: int) -> tuple[Point, Point, float]:
+            centre, start = tuple(leaf[k] for leaf in old), tuple(leaf[k] for leaf in path)
+            if not len(members[k]):
+                return centre, start, 0.0
+            return self.improved(centre, start, members[k], state["inner"])
 
         updated = map_ordered(update, range(self.n_clusters))
-        centres = tuple(np.stack([point[i] for point, _ in updated]) for i in range(len(old)))
-        spent = sum(calls * len(rows) for (_, calls), rows in zip(updated, members, strict=True)) / len(self.systems)
-        return self._assigned(centres, state, spent)
+        centres, path = (
+            tuple(np.stack([points[which][i] for points in updated]) for i in range(len(old))) for which in (0, 1)
+        )
+        spent = sum(calls * len(rows) for (*_, calls), rows in zip(updated, members, strict=True)) / len(self.systems)
+        new, measures = self._assigned(centres, state, spent)
+        return self._with_path(new, centres, path), measures
+
+    def improved(self, centre: Point, start: Point, rows: Labels, inner: int) -> tuple[Point, Point, float]:
+        """Return the new centre of the members `rows`, the point that the rule found from `start`, and its evaluations.
+
+        They differ where singular values of A are beyond the bound of (12), which the exact mean descends within: then
+        the centre stays what it was, or becomes the medoid of its members, if the rule finds nothing nearer to them.
+        """
+        found, spent = self.rule(self, start, rows, inner)
+        if not self.cut.any():
+            return found, found, spent
+        packed, beta, own = self.packed[rows], np.full(len(rows), -2 / len(rows)), own_weight(self.kernel, 1.0)
+        known = [centre]
+        if self.cut[rows].any():
+            known.append(self.point(int(rows[best_datum(self.kernel, packed, beta, own, MEDOIDS)[0]])))
+        values = point_values(self.kernel, [found, *known], packed, beta, own)
+        value, best = values[0], int(values[1:].argmin())
+        least = values[1 + best] + _EQUAL * np.abs(values).max()
+        for _ in range(_PATIENCE):  # an epoch that changes no centre ends the run: the descent must have settled first
+            if value <= least:
+                break
+            again, more = self.rule(self, found, rows, inner)
+            before, value = value, point_values(self.kernel, [again], packed, beta, own)[0]
+            found, spent = again, spent + more
+            if before - value <= _PROGRESS * abs(value):
+                break
+        return (found if value <= least else known[best]), found, spent
+
+    @cached_property
+    def cut(self) -> Any:
+        """Which systems have singular values beyond the bound that the exact mean descends within."""
+        if not isinstance(self.rule, ExactMean):
+            return np.zeros(len(self.systems), dtype=bool)
+        return beyond(self.manifold, canonical_form(self.systems.A, self.systems.C, self.systems.x1))
+
+    def feasible(self, centres: Point) -> Point:
+        """Return where descents from a centre, or from several, begin."""
+        return self.manifold.nearest(centres) if self.cut.any() else centres
+
+    def _with_path(self, state: State, centres: Point, path: Point) -> State:
+        """Return a state with the points that descents go on from: `path`, where it still holds one of `centres`."""
+        if not self.cut.any():
+            return state
+        pairs = zip(state["x"], centres, strict=True)
+        kept = np.all([(new == old).reshape(len(new), -1).all(axis=1) for new, old in pairs], axis=0)
+        return {**state, "path": chosen(kept, path, self.feasible(state["x"]))}
+
+    def cost_of_bound(self, state: State) -> str | None:
+        """Say what the bound of (12) would cost, if centres are beyond it and it is not next to nothing."""
+        if "path" not in state:
+            return None
+        replaced = beyond(self.manifold, state["x"])
+        if not replaced.any():
+            return None
+        labels, everyone = state["labels"], np.arange(len(self.systems))
+        within = chosen(replaced, state["path"], state["x"])
+        which = 0 if self.kernel.constant_diagonal else 1
+        name = ("kernel value", "squared distance")[which]
+        best, worse = (float(self.distances(x)[which][labels, everyone].mean()) for x in (state["x"], within))
+        if abs(worse - best) <= COSTLY * self.self_values.mean():
+            return None
+        bound = float(np.abs(self.manifold.nearest(state["x"])[0]).max())
+        return (
+            f"{int(replaced.sum())} of {self.n_clusters} centres are members whose A has singular values up to "
+            f"{float(np.abs(state['x'][0]).max()):.4g}: with the means that were found within bound={bound:.4g}, as "
+            f"(12) asks, the mean {name} would be {worse:.4g} instead of {best:.4g}; {BOUND_ADVICE}"
+        )
 
     def _of_members(self, centres: Point, labels: Labels) -> ms.Measures:
         """Return the measures of centres with given labels: no system is compared with other centres than its own."""
@@ -169,9 +248,9 @@ class Clustering:
         return self.canonical(self.systems[np.asarray(rows)])
 
     def canonical(self, systems: Systems) -> Point:
-        """Return systems as stacked points (lam, V, U) or (lam, V, U, x1), within the bound for the exact mean."""
+        """Return systems as stacked points (lam, V, U) or (lam, V, U, x1)."""
         form = canonical_form(systems.A, systems.C, systems.x1)
-        return self.manifold.nearest(form) if isinstance(self.rule, ExactMean) else form
+        return self.manifold.nearest(form) if isinstance(self.rule, ExactMean) and not self.cut.any() else form
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
         """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
@@ -198,6 +277,13 @@ def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) ->
     return cross, np.maximum(self_values + kernel.diag(of_centres)[:, None] - 2 * cross, 0.0)
 
 
+def point_values(kernel: Any, points: list[Point], packed: Any, beta: Array, own: float) -> Array:
+    """Return ``sum_i beta_i k(S, S_i) + own k(S, S)`` of points S."""
+    of_points = kernel.pack(as_systems(tuple(np.stack(leaves) for leaves in zip(*points, strict=True))))
+    values = kernel.cross(of_points, packed) @ beta
+    return values + own * kernel.diag(of_points) if own else values
+
+
 def as_systems(point: Point) -> Systems:
     """Return a stack of points of the canonical manifold as systems."""
     return Systems.trusted(dict(zip(("A", "C", "x1"), to_item(point), strict=False)))
@@ -209,6 +295,13 @@ def _measures(values: Array, squared: Array, moved: int, spent: float = 0.0) -> 
         fun=float(squared.mean()),
         evaluations=ms.Evaluations(spent, spent),
         extra={"objective": float(values.mean()), "moved": float(moved)},
+    )
+
+
+def chosen(rows: Any, some: Point, others: Point) -> Point:
+    """Return stacked points: some where `rows`, else others."""
+    return tuple(
+        np.where(rows.reshape(-1, *[1] * (one.ndim - 1)), one, other) for one, other in zip(some, others, strict=True)
     )
 
 

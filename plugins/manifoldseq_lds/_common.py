@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,13 @@ Array = NDArray[np.float64]
 Point = tuple[Array, ...]
 
 _ROWS = 256
+_EQUAL = 1e-12
+"""Objectives that differ by a smaller share count as equal."""
+_CUT = 1e-9
+"""Singular values that change by more on their way to the manifold are beyond its bound."""
+COSTLY = 1e-3
+"""The share of kernel values k(x, x), or of an objective, that the bound must cost for a warning."""
+BOUND_ADVICE = "a larger bound costs less, and stabilizer='SN' keeps most singular values below 1"
 
 
 def common_objective(kernel: Any, packed: Any, beta: Array, own: float = 0.0) -> ms.Objective:
@@ -87,17 +95,58 @@ class BestDatum:
     own: float
 
     def __call__(self, problem: ms.Problem, rng: np.random.Generator) -> Point:
-        blocks = (self.packed[i : i + _ROWS] for i in range(0, len(self.packed), _ROWS))
-        values = np.concatenate([self.kernel.cross(block, self.packed) @ self.beta for block in blocks])
-        if self.own:
-            values = values + self.own * self.kernel.diag(self.packed)
-        return point_of(problem.manifold, self.systems, int(np.argmin(values)))
+        return start_of(problem, self.systems, self.row()[0])
+
+    def row(self) -> tuple[int, float]:
+        """Return the row of the datum, and the objective there."""
+        return best_datum(self.kernel, self.packed, self.beta, self.own)
 
 
-def point_of(manifold: Any, systems: Systems, row: int) -> Point:
-    """Return one of the systems as a point of the canonical manifold."""
+def best_datum(kernel: Any, packed: Any, beta: Array, own: float, most: int | None = None) -> tuple[int, float]:
+    """Return the row i with the least ``sum_j beta_j k(S_i, S_j) + own k(S_i, S_i)``, and this value.
+
+    With `most`, of more than twice as many data only that many are compared on all: those that are best on as many
+    evenly spaced ones.
+    """
+    N = len(packed)
+    rows = np.arange(N)
+    if most is not None and N > 2 * most:
+        some = np.linspace(0, N - 1, most).astype(int)
+        guess = kernel.cross(packed, packed[some]) @ beta[some] * (beta.sum() / beta[some].sum())
+        rows = np.argsort(guess + own * kernel.diag(packed), kind="stable")[:most]
+    blocks = (rows[i : i + _ROWS] for i in range(0, len(rows), _ROWS))
+    values = np.concatenate([kernel.cross(packed[block], packed) @ beta for block in blocks])
+    if own:
+        values = values + own * kernel.diag(packed[rows])
+    best = int(np.argmin(values))
+    return int(rows[best]), float(values[best])
+
+
+def whole_point(systems: Systems, row: int) -> Point:
+    """Return one of the systems in canonical form, with its singular values as they are."""
     one = systems[[row]]
-    return manifold.nearest(tuple(leaf[0] for leaf in canonical_form(one.A, one.C, one.x1)))
+    return tuple(leaf[0] for leaf in canonical_form(one.A, one.C, one.x1))
+
+
+def beyond(manifold: Any, point: Point) -> Any:
+    """Return whether singular values of a canonical point, or of each of several, are beyond the manifold's bound."""
+    return (np.abs(manifold.nearest(point)[0] - point[0]) > _CUT).any(axis=-1)
+
+
+def start_of(problem: ms.Problem, systems: Systems, row: int) -> Point:
+    """Return the point of the canonical manifold nearest to one of the systems; warn of what the bound costs there."""
+    whole = whole_point(systems, row)
+    point = problem.manifold.nearest(whole)
+    if beyond(problem.manifold, whole):
+        before, after = problem.objective.value(whole), problem.objective.value(point)
+        if after - before > COSTLY * abs(before):
+            warnings.warn(
+                f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, and problem (12) "
+                f"has none above bound={point[0].max():.4g}: cutting them raises its objective from {before:.6g} to "
+                f"{after:.6g}; solve_common_problem returns the system itself where nothing better is found",
+                stacklevel=2,
+            )
+    return point
 
 
 def random_start(problem: ms.Problem, rng: np.random.Generator) -> Point:
@@ -140,6 +189,9 @@ def solve_common_problem(
     Every iterate of the output matrix stays in the span of its start and the data. For many outputs the problem is
     therefore solved in coordinates of that span, exactly: the solution is the one without compression, up to rounding.
 
+    The bound of (12) excludes stable systems. Where the best datum is one of these and better than what was found
+    within the bound, it is the result.
+
     Parameters
     ----------
     systems : Systems
@@ -151,7 +203,7 @@ def solve_common_problem(
     kernel_params : dict, optional
         For a registered name.
     bound : float
-        Of the singular values of the solution's transition matrix.
+        Of the singular values of the solution's transition matrix, unless the solution is a datum.
     start : {"medoid", "random"} or a point ``(lam, V, U)``
         ``"medoid"`` is the datum where the objective is least.
     compress : {"auto", True, False}
@@ -163,7 +215,13 @@ def solve_common_problem(
     Returns
     -------
     manifoldseq.Result
-        With a point ``(lam, V, U)``, U of shape (m, n), orthonormal.
+        With a point ``(lam, V, U)``, U of shape (m, n), orthonormal. If it is a datum beyond the bound, `feasibility`
+        says by how much, and `grad_norm` is None; status and history are those of the search within the bound.
+
+    Warns
+    -----
+    UserWarning
+        If the result is a datum beyond the bound; it says what the bound would cost.
 
     Raises
     ------
@@ -194,11 +252,32 @@ def solve_common_problem(
     problem = common_problem(kernel, systems if span is None else span.systems, weights, own, bound)
     if span is not None and not isinstance(start, str):
         start = (*start[:2], span.coordinates(start[2]), *start[3:])
+    best = problem.initializers["medoid"]
+    assert isinstance(best, BestDatum)
+    cut = beyond(problem.manifold, canonical_form(best.systems.A, best.systems.C, best.systems.x1)).any()
+    datum = best.row() if cut or (isinstance(start, str) and start == "medoid") else None
+    if datum and isinstance(start, str) and start == "medoid":
+        start = problem.manifold.nearest(whole_point(best.systems, datum[0]))
     result = ms.minimize(problem, start, solver=solver, **options)
+    if cut and datum and datum[1] < result.fun - _EQUAL * abs(result.fun):
+        result = _datum_instead(problem, best.systems, *datum, result)
     if span is None:
         return result
     lam, V, U, *rest = result.x
     return dataclasses.replace(result, x=(lam, V, span.expand(U), *rest))
+
+
+def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float, result: ms.Result) -> ms.Result:
+    """Return a result with a datum beyond the bound as its point, and warn of what the bound would cost."""
+    x = whole_point(systems, row)
+    feasibility = float(problem.manifold.feasibility(x))
+    warnings.warn(
+        f"the result is system {row}, whose A has singular values up to {x[0].max():.4g}: within "
+        f"bound={x[0].max() - feasibility:.4g}, as (12) asks, the objective found is {result.fun:.6g} instead of "
+        f"{value:.6g}; {BOUND_ADVICE}",
+        stacklevel=3,
+    )
+    return dataclasses.replace(result, x=x, fun=value, grad_norm=None, feasibility=feasibility)
 
 
 def checked_weights(beta: ArrayLike | None, N: int) -> Array:

@@ -1,6 +1,7 @@
 """Dictionary learning on sequences: atoms that are linear dynamical systems (9), (10)."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from hashlib import sha256
@@ -19,6 +20,7 @@ from manifoldseq.execution import map_ordered, one_blas_thread
 
 from ._atoms import AtomFamily, GrassmannAtoms, Leaves, SymmetricAtoms, SystemAtoms
 from ._clustering import as_systems
+from ._common import BOUND_ADVICE, COSTLY
 from ._learning import Batches, Coding, Learning, coding
 from ._sequence_input import identifier_of, learned_systems, new_systems, remember
 from ._settings import check_positive, check_whole, resolved_kernel
@@ -41,8 +43,9 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
     ----------
     n_atoms : int
     n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. `bound` also bounds the
-        singular values of the atoms' transition matrices.
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. Atoms are sought among
+        systems with singular values of A up to `bound`, as (12) asks; with ``method="lbfgs"`` one that began as a datum
+        with larger ones stays that while nothing better is found.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     alpha : float
@@ -189,6 +192,11 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         ValueError
             For an invalid parameter or input, and if alpha leaves all codes at zero; one sentence says which, where,
             and what to do.
+
+        Warns
+        -----
+        UserWarning
+            Once, if atoms are data beyond the bound; it says what the bound would cost.
         """
         self._check_parameters()
         systems, identifier = learned_systems(self, X)
@@ -227,6 +235,10 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         self.history_ = best.history
         self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
         remember(self, systems, identifier)
+        if "path" in best.state:
+            with one_blas_thread():
+                within = learning.coded(best.state["path"], None)
+            self._warn_of_bound(within.mean, float(learning.self_values.mean()))
         return self
 
     def partial_fit(self, X: Any, y: object = None) -> Self:
@@ -254,7 +266,7 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
                 self._check_data(systems, None)
                 atoms = self._first_atoms(learning, random_generator(self.random_state))
             made = learning.coded(atoms, None) if begun else learning.first_coding(atoms)
-            atoms, _ = learning.update(atoms, learning.packed, made.codes, 1.0)
+            atoms, *_ = learning.update(atoms, learning.packed, made.codes, 1.0)
         self._keep(atoms)
         self.objective_ = made.mean
         if not begun:
@@ -277,6 +289,17 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the objective (9) of sequences or systems."""
         return -self._coding(X).mean
+
+    def _warn_of_bound(self, within: float, scale: float) -> None:
+        """Say what the bound of (12) would cost, if it is not next to nothing."""
+        if within - self.objective_ > COSTLY * scale:
+            largest = np.linalg.norm(self.systems_.A, 2, axis=(1, 2))
+            warnings.warn(
+                f"{int((largest > self.bound).sum())} of {self.n_atoms} atoms are systems whose A has singular values "
+                f"up to {largest.max():.4g}: with the atoms that were found within bound={self.bound:.4g}, as (12) "
+                f"asks, the objective would be {within:.4g} instead of {self.objective_:.4g}; {BOUND_ADVICE}",
+                stacklevel=3,
+            )
 
     def _coding(self, X: Any) -> Coding:
         check_is_fitted(self, "subspaces_" if self.method == "grassmann" else "systems_")

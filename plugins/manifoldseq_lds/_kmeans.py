@@ -1,5 +1,6 @@
 """k-means of linear dynamical systems in the feature space of a kernel."""
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
@@ -13,9 +14,10 @@ import manifoldseq as ms
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import map_ordered, one_blas_thread
 
+from ._canonical import canonical_form
 from ._centres import AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid, resolved_rule
 from ._clustering import Clustering, as_systems, distances
-from ._common import items_on
+from ._common import beyond, items_on
 from ._kmeans_input import check_parameters, checked_init, marked_store
 from ._sequence_input import learned_systems, new_systems, remember
 from ._settings import resolved_kernel
@@ -36,12 +38,14 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     ----------
     n_clusters : int
     n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. `bound` also bounds the
-        singular values of the centres' transition matrices.
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. The exact mean is sought among
+        systems with singular values of A up to `bound`, as (12) asks. Members may have larger ones; where one of them
+        is nearer to the others than what was found, it is the centre.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     mean : {"exact", "printed", "toolbox", "align", "mds", "grass", "medoid"}, AlignMean, MDSMean or GrassMean
-        ``"exact"``: descent by `solver`, continued from the last centre; never raises the objective. ``"printed"``:
+        ``"exact"``: descent by `solver`, continued from the last centre; never raises the objective, nor ends above
+        the medoid of members that the bound of (12) excludes (of more than 400, the best of 200). ``"printed"``:
         five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on (8), Lambda clipped at .99.
         ``"toolbox"``: the same as the authors' toolbox takes them, on -(1/N) sum k, all of Lambda rescaled to at most
         .999. Both may raise the objective. ``"medoid"``: the member nearest to the others. The baselines of the paper,
@@ -173,7 +177,22 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         ------
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
+
+        Warns
+        -----
+        UserWarning
+            Once, if centres are members beyond the bound; it says what the bound would cost.
         """
+        clustering, state = self._fit_quietly(X, observers, checkpoint, resume)
+        cost = clustering.cost_of_bound(state)
+        if cost is not None:
+            warnings.warn(cost, stacklevel=2)
+        return self
+
+    def _fit_quietly(
+        self, X: Any, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
+    ) -> tuple[Clustering, dict[str, Any]]:
+        """Fit, and return the clustering problem with the best state."""
         check_parameters(self)
         systems, identifier = learned_systems(self, X)
         init = checked_init(self.init, systems, self.n_clusters)
@@ -215,7 +234,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         self.history_ = best.history
         self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
         remember(self, systems, identifier)
-        return self
+        return clustering, best.state
 
     def partial_fit(self, X: Any, y: object = None) -> Self:
         """Move the centres by a mini-batch of sequences or systems.
@@ -246,7 +265,10 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         with one_blas_thread():
             clustering = self._clustering(systems)
             if begun:
-                centres, counts = clustering.canonical(items_on(clustering.manifold, self.systems_)), self.counts_
+                known = items_on(clustering.manifold, self.systems_)
+                centres, counts = canonical_form(known.A, known.C, known.x1), self.counts_
+                if not beyond(clustering.manifold, centres).any():
+                    centres = clustering.manifold.nearest(centres)
             else:
                 init = checked_init(self.init, systems, self.n_clusters)
                 centres = clustering.start(init, random_generator(self.random_state), 0)[0]["x"]

@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 State = dict[str, Any]
 
+_PATIENCE = 10
+"""Updates of an atom, one after the other, that is behind a datum which the bound of (12) excludes."""
 _SPARSE = 0.7
 """An atom that at most this share of the data uses is updated on these data alone."""
 
@@ -75,7 +77,7 @@ class Learning:
         """Return the state that learning begins with, the codes of all data in it, and its measures."""
         first = self.first_coding(atoms)
         state = {"start": number, "x": atoms, "codes": first.codes, "epoch": 0, "rng": rng.bit_generator.state}
-        return state, self._measures(first, 0, 0.0)
+        return self._with_path(state, None), self._measures(first, 0, 0.0)
 
     def first_coding(self, atoms: Leaves) -> Coding:
         """Return the codes of all data over the atoms that learning begins with; refuse to begin without any."""
@@ -89,9 +91,9 @@ class Learning:
         rng = np.random.default_rng()
         rng.bit_generator.state = state["rng"]
         scale = self.scale(state["epoch"])
-        atoms, codes = state["x"], state["codes"]
+        atoms, codes, path = state["x"], state["codes"], state.get("path")
         if self.batch.full:
-            atoms, spent = self.update(atoms, self.packed, codes, scale)
+            atoms, path, spent = self.update(atoms, self.packed, codes, scale, path)
             made, spent = self.coded(atoms, codes), spent / self.batch.n
             worst = np.arange(self.batch.n)
         else:
@@ -99,6 +101,9 @@ class Learning:
         dead = np.flatnonzero(~made.codes[:, np.isfinite(made.squared)].any(axis=1))
         if len(dead):
             atoms = self._replaced(atoms, dead, worst, made.squared[worst])
+            near = self.family.within(atoms)
+            if path is not None and near is not None:
+                path = tuple(_with_rows(leaf, dead, new[dead]) for leaf, new in zip(path, near, strict=True))
             if self.batch.full:
                 made = self.coded(atoms, made.codes)
         state = {
@@ -108,14 +113,24 @@ class Learning:
             "epoch": state["epoch"] + 1,
             "rng": rng.bit_generator.state,
         }
-        return state, self._measures(made, len(dead), spent)
+        return self._with_path(state, path), self._measures(made, len(dead), spent)
+
+    def _with_path(self, state: State, path: Leaves | None) -> State:
+        """Return a state with the atoms that updates go on from, if they are not all the atoms themselves."""
+        near = self.family.within(state["x"])
+        return state if near is None else {**state, "path": near if path is None else path}
 
     def scale(self, epoch: int) -> float:
         """Return what step sizes are multiplied by in an epoch."""
         return 1.0 if self.halve_every is None else 0.5 ** (epoch // self.halve_every)
 
-    def update(self, atoms: Leaves, packed: Any, codes: Array, scale: float) -> tuple[Leaves, float]:
-        """Update every atom once with the codes (J, N) fixed; return them and the evaluations, in kernel values."""
+    def update(
+        self, atoms: Leaves, packed: Any, codes: Array, scale: float, path: Leaves | None = None
+    ) -> tuple[Leaves, Leaves | None, float]:
+        """Update every atom once with the codes (J, N) fixed; return them and the evaluations, in kernel values.
+
+        With a `path`, updates go on from its atoms; an atom stays what it was while that is the better one.
+        """
         N, spent = len(packed), 0.0
         overlap = codes @ codes.T / N
         for r in range(len(codes)):
@@ -127,10 +142,21 @@ class Learning:
             gamma[r] = 0.0
             others = self.family.pack_atoms(atoms)
             problem = AtomProblem(part, -z / N, others, gamma, overlap[r, r] / 2)
-            atom, calls = self.family.updated(tuple(leaf[r] for leaf in atoms), problem, scale)
-            atoms = tuple(_with_row(leaf, r, new) for leaf, new in zip(atoms, atom, strict=True))
+            old = tuple(leaf[r] for leaf in atoms)
+            start = old if path is None else tuple(leaf[r] for leaf in path)
+            atom, calls = self.family.updated(start, problem, scale)
+            if path is not None:
+                better = self.family.better(atom, old, problem)
+                for _ in range(_PATIENCE):  # an epoch that changes no atom ends the run
+                    if better is atom:
+                        break
+                    atom, more = self.family.updated(atom, problem, scale)
+                    better, calls = self.family.better(atom, old, problem), calls + more
+                path = tuple(_with_rows(leaf, r, new) for leaf, new in zip(path, atom, strict=True))
+                atom = better
+            atoms = tuple(_with_rows(leaf, r, new) for leaf, new in zip(atoms, atom, strict=True))
             spent += calls * (len(part) + len(codes) - 1)
-        return atoms, spent
+        return atoms, path, spent
 
     def _batches(
         self, atoms: Leaves, codes: Array, scale: float, rng: np.random.Generator
@@ -145,7 +171,7 @@ class Learning:
                 self.family, self.family.pack_atoms(atoms), batch, self.self_values[rows], self.alpha, codes[:, rows]
             )
             codes[:, rows], squared[rows], penalty[rows] = made.codes, made.squared, made.penalty
-            atoms, calls = self.update(atoms, batch, made.codes, scale)
+            atoms, _, calls = self.update(atoms, batch, made.codes, scale)
             spent += calls / n
         return atoms, Coding(codes, squared, penalty), rows, spent
 
@@ -159,7 +185,7 @@ class Learning:
         order = rows[np.argsort(-squared, kind="stable")][: len(dead)]
         for r, row in zip(dead, order, strict=False):
             new = self.family.chosen(self.systems[[row]])
-            atoms = tuple(_with_row(leaf, int(r), part[0]) for leaf, part in zip(atoms, new, strict=True))
+            atoms = tuple(_with_rows(leaf, int(r), part[0]) for leaf, part in zip(atoms, new, strict=True))
         return atoms
 
     def _measures(self, made: Coding, dead: int, spent: float) -> ms.Measures:
@@ -245,7 +271,7 @@ def hierarchical_batch(groups: Rows, n_groups: int, n_each: int, rng: np.random.
     return np.concatenate(parts)
 
 
-def _with_row(leaf: Array, r: int, row: Array) -> Array:
+def _with_rows(leaf: Array, rows: Any, new: Array) -> Array:
     leaf = leaf.copy()
-    leaf[r] = row
+    leaf[rows] = new
     return leaf

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
-from ._common import BestDatum, common_problem, items_on, own_weight
+from ._common import BestDatum, common_problem, items_on, own_weight, whole_point
 from ._mean import identified
 from ._settings import check_bound, resolved_kernel
 
@@ -131,7 +131,7 @@ def build(
     manifold = ms.manifolds.Product(
         StableMatrices(n, bound), *canonical.factors[2:], names=("A", "C", *canonical.names[3:])
     )
-    medoid = partial(_raw_medoid, BestDatum(kernel, items, packed, beta, own), canonical)
+    medoid = partial(_raw_medoid, BestDatum(kernel, items, packed, beta, own))
     starts = {"medoid": medoid, "random": partial(_raw_random, canonical)}
     inner = common_problem(kernel, systems, beta, own, bound).objective
     return ms.Problem(manifold, _raw_objective(inner), starts)
@@ -168,8 +168,9 @@ def _raw(point: Point) -> Point:
     return (lam[:, None] * V, *rest)
 
 
-def _raw_medoid(best: BestDatum, canonical: Any, problem: ms.Problem, rng: Any) -> Point:
-    return _raw(best(ms.Problem(canonical, problem.objective), rng))
+def _raw_medoid(best: BestDatum, problem: ms.Problem, rng: Any) -> Point:
+    """Return the medoid: singular values have no bound here."""
+    return problem.manifold.nearest(_raw(whole_point(best.systems, best.row()[0])))
 
 
 def _raw_random(canonical: Any, problem: ms.Problem, rng: np.random.Generator) -> Point:

@@ -62,7 +62,7 @@ def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[P
     pair = (task.point(int(some[gains.argmax()])), centre)
     side = task.distances(_stacked(pair), rows)[1].argmin(axis=0)
     pair = tuple(
-        task.rule(task, point, rows[side == i], _INNER)[0] if (side == i).any() else point
+        task.improved(point, task.feasible(point), rows[side == i], _INNER)[0] if (side == i).any() else point
         for i, point in enumerate(pair)
     )
     fitted = _stacked(pair)

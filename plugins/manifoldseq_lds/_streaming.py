@@ -3,8 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ._canonical import canonical_form
 from ._centres import descended
-from ._clustering import Clustering, as_systems, distances
+from ._clustering import MEDOIDS, Clustering, as_systems, distances, point_values
+from ._common import best_datum, beyond, own_weight, whole_point
 from ._systems import Systems
 
 Array = NDArray[np.float64]
@@ -23,7 +25,15 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
         if counts[k]:
             members = Systems.concatenate([old[[k]], members])
             weights = np.append(float(counts[k]), weights)
-        beta = -2 * weights / weights.sum()
-        moved[k] = descended(task, moved[k], task.kernel.pack(members), beta, task.inner_iter)[0]
+        beta, own = -2 * weights / weights.sum(), own_weight(task.kernel, 1.0)
+        packed = task.kernel.pack(members)
+        cut = beyond(task.manifold, canonical_form(members.A, members.C, members.x1))
+        if not cut.any():
+            moved[k] = descended(task, moved[k], packed, beta, task.inner_iter)[0]
+            continue
+        found = descended(task, task.manifold.nearest(moved[k]), packed, beta, task.inner_iter)[0]
+        member = whole_point(members, best_datum(task.kernel, packed, beta, own, MEDOIDS)[0])
+        points = [found, moved[k], member]  # as in a fit: no centre is worse than its last place or the best member
+        moved[k] = points[int(point_values(task.kernel, points, packed, beta, own).argmin())]
     stacked = tuple(np.stack([point[i] for point in moved]) for i in range(len(centres)))
     return stacked, counts + np.bincount(labels, minlength=task.n_clusters)
