@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import hooks
 from ..estimators import check_sequences
-from ..storage import ReadError, SequenceData, read
+from ..storage import ReadError, SequenceData, load_array, read, read_bytes
 from ._shared import BadInput
 
 
@@ -41,12 +41,10 @@ def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
 def load_labels(path: Path, data: SequenceData, kind: str) -> np.ndarray:
     """Read one label per line, or a ``.npy`` array: one for each sequence, or, of ``"samples"``, for each row."""
     try:
-        labels = (
-            np.load(path, allow_pickle=False)
-            if path.suffix == ".npy"
-            else np.array(path.read_text("utf-8").splitlines())
-        )
-    except (ValueError, OSError, EOFError) as error:
+        labels = load_array(path) if path.suffix == ".npy" else np.array(read_bytes(path).decode().splitlines())
+    except ReadError as error:
+        raise BadInput(str(error)) from error
+    except (ValueError, OSError) as error:
         raise BadInput(f"{path} holds no labels: {error}") from error
     n, n_rows = len(data), sum(map(len, data.sequences))
     if labels.shape != (n,) and not (kind == "samples" and labels.shape == (n_rows,)):

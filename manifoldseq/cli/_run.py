@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ..report import save_drawings
-from ..storage import Checkpoint
+from ..storage import Checkpoint, ReadError, read_bytes
 from ..storage._files import write_durably
 from ..storage._model import package_versions
 from ._lock import LOCK, locked
@@ -199,8 +199,8 @@ def _has_checkpoint(directory: Path) -> bool:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
-    except OSError:
+        return read_bytes(path)
+    except (OSError, ReadError):
         return None
 
 

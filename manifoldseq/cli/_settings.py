@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..storage import ReadError, read_bytes
 from ._shared import BadInput, suggestion
 
 
@@ -53,7 +54,9 @@ def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
     if path is None:
         return {"set": {}, "read": {}}
     try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
+        config = tomllib.loads(read_bytes(path).decode())
+    except ReadError as error:
+        raise BadInput(str(error)) from error
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no TOML file: {error}") from error
     types = {**known, "seed": int, "set": dict, "read": dict, "none": list}

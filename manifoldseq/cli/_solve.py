@@ -17,7 +17,7 @@ from .._problem import Problem
 from .._result import Result, Status
 from .._stopping import GradientNorm, MaxIterations
 from ..report import read_run, render_html
-from ..storage import CheckpointError, SequenceData, save_model
+from ..storage import CheckpointError, SequenceData, read_bytes, save_model
 from ._data import absolute, describe, fingerprint, load_data
 from ._interrupt import interruptible
 from ._progress import Watch
@@ -247,7 +247,7 @@ def _problem(model: str, build: Any, data: SequenceData | None, params: dict[str
 def _source(model: str) -> Any:
     """Return what a resumed run must have in common: the name, or the whole text of the file."""
     file, colon, name = model.rpartition(":")
-    return (Path(file).read_bytes(), name) if colon and file.endswith(".py") else model
+    return (read_bytes(file), name) if colon and file.endswith(".py") else model
 
 
 def _absolute_model(model: str) -> str:

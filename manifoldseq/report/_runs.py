@@ -4,12 +4,14 @@ import csv
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._result import Result, Run
+from ..storage import read_bytes
 from ..storage._files import write_durably
 from ._clusters import clustering_measures
 from ._drawing import Drawing, draw_plots, parsed
@@ -66,7 +68,7 @@ def read_run(directory: str | Path) -> RunFiles:
     """
     path = Path(directory)
     try:
-        run = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        run = json.loads(read_bytes(path / "run.json"))
         if not isinstance(run, dict):
             raise ValueError("it holds no object")
     except (OSError, ValueError) as error:
@@ -76,10 +78,10 @@ def read_run(directory: str | Path) -> RunFiles:
         return RunFiles(
             path.resolve().name,
             run,
-            _numbers(json.loads(metrics.read_text(encoding="utf-8"))) if metrics.exists() else {},
+            _numbers(json.loads(read_bytes(metrics))) if metrics.exists() else {},
             _history(_columns(path / "history.csv")),
             _assignments(_columns(path / "assignments.csv")),
-            [parsed(file.stem, file.read_text("utf-8")) for file in sorted((path / FIGURES).glob("*.svg"))],
+            [parsed(file.stem, read_bytes(file).decode()) for file in sorted((path / FIGURES).glob("*.svg"))],
         )
     except (OSError, ValueError, IndexError) as error:
         raise ValueError(f"the run in {path} cannot be shown: {error}") from error
@@ -161,6 +163,6 @@ def _assignments(table: dict[str, list[str]]) -> list[tuple[str | None, str]]:
 def _columns(path: Path) -> dict[str, list[str]]:
     if not path.exists():
         return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        header, *rows = list(csv.reader(file)) or [[]]
+    text = StringIO(read_bytes(path).decode(), newline="")
+    header, *rows = list(csv.reader(text)) or [[]]
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}

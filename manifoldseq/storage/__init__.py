@@ -1,9 +1,10 @@
 """Model files, checkpoints and readers; nothing here ever unpickles."""
 
+from ._arrays import load_array, load_arrays
 from ._checkpoint import Checkpoint, CheckpointError
 from ._convert import from_aeon, from_lengths, read, scale, windows
 from ._data import SequenceData
-from ._limits import ReadError
+from ._limits import ReadError, available_memory, open_file, read_bytes, require_memory
 from ._model import ModelError, load, load_model, save_model
 from ._read_csv import read_csv
 from ._read_directory import read_directory
@@ -18,11 +19,16 @@ __all__ = [
     "ModelError",
     "ReadError",
     "SequenceData",
+    "available_memory",
     "from_aeon",
     "from_lengths",
     "load",
+    "load_array",
+    "load_arrays",
     "load_model",
+    "open_file",
     "read",
+    "read_bytes",
     "read_csv",
     "read_directory",
     "read_mat",
@@ -30,6 +36,7 @@ __all__ = [
     "read_npz",
     "read_parquet",
     "read_ts",
+    "require_memory",
     "save_model",
     "scale",
     "windows",

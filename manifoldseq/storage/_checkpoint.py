@@ -10,6 +10,7 @@ import os
 import signal
 import tempfile
 import threading
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -18,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ._parser import undisturbed
+from ._files import write_durably
+from ._limits import opened
+from ._read_npz import Loader, _members
 from ._state import State, decode, encode
 
 FORMAT = 2
@@ -90,17 +93,7 @@ class Checkpoint:
             buffer = io.BytesIO()
             np.savez(buffer, **arrays, document=np.frombuffer(text.encode(), np.uint8))  # type: ignore[arg-type]
             path = directory / f"checkpoint-{nit:010d}.npz"
-            temporary = directory / f".{path.name}.tmp"
-            with open(temporary, "wb") as file:
-                file.write(buffer.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-            handle = os.open(directory, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            write_durably(path, buffer.getvalue())
             files = self._files()
             now = files.index(path)  # files after this one are of an abandoned run
             for old in files[:now] + files[now + 2 :]:
@@ -119,7 +112,7 @@ class Checkpoint:
         failure: Exception | None = None
         for path in self._files():
             try:
-                arrays = undisturbed(lambda path=path: _arrays(path))
+                arrays = _arrays(path)
                 document = json.loads(arrays.pop("document").tobytes())
                 columns = {name: arrays[f"column {name}"] for name in document["columns"]}
                 for array in arrays.values():
@@ -155,8 +148,10 @@ class Checkpoint:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        return dict(archive)
+    with opened(path, "a checkpoint") as file, zipfile.ZipFile(file) as archive:
+        members = _members(path, archive, size=file.seek(0, 2))
+        load = Loader(path, archive, members)
+        return {key: load(key) for key in members}
 
 
 @contextlib.contextmanager

@@ -1,13 +1,17 @@
-"""What every reader keeps to: errors of one sentence, and sizes that are checked before memory is taken."""
+"""What every reader keeps to: only regular files, errors of one sentence, and sizes checked before memory is taken."""
 
+import errno
 import os
 import re
+import stat
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,37 +23,242 @@ DEFLATE_RATIO = 1032
 """The most bytes that one byte of a deflate stream can stand for."""
 OVERHEAD = 256
 """Bytes that one more array, and its place in a list, take in Python."""
+_UNSUSPECTED = 2**28
+"""Bytes that a file of any size may take; beyond them at most `DEFLATE_RATIO` times what it has on disk."""
+BLOCK = 2**24
+"""Bytes that are read at a time where more could come than was claimed."""
+_FRESH = 0.05
+"""Seconds for which a measurement of the available memory holds: readers ask once per row."""
+
+_measured = (-np.inf, 0)
 
 
 class ReadError(ValueError):
     """A file cannot be read; one sentence names it and says what is wrong, where, and what to do."""
 
 
-def _half_of_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, ValueError, OSError):  # not POSIX
-        return 4 * 2**30
+def available_memory() -> int:
+    """Return how many bytes this process can still take without swapping or being killed.
+
+    The least of what the machine has available, what the control groups of the process leave it (a container, a batch
+    job), and what ``ulimit -v`` and ``-d`` do. Where none of these is known, the memory of the machine, or 8 GiB.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.storage.available_memory() > 0
+    True
+    """
+    global _measured
+    now = time.monotonic()
+    if now - _measured[0] > _FRESH:
+        found = [*_of_machine(), *_of_groups(), *_of_process()]
+        _measured = now, max(min(found, default=0) if found else _physical(), 0)
+    return _measured[1]
 
 
-LIMIT = _half_of_memory()
-"""The most bytes that one file may take as float64 arrays."""
+def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
+    """Raise unless a file may take that much memory: the one limit of all readers.
 
+    A reader calls it before it takes memory for what a header claims, and again while it inflates what no header
+    tells. It may take half of the memory that was available when it began (see `available_memory`), and beyond 256 MiB
+    no more than 1032 times the size of the file, which is the most that deflate can stand for: only a decompression
+    bomb, or values that are nearly all the same, would take more.
 
-def require(path: FilePath, values: int, arrays: int = 1) -> None:
-    """Refuse a file whose `values` numbers in `arrays` arrays would take more than `LIMIT` bytes."""
-    needed = 8 * values + OVERHEAD * arrays
-    if needed > LIMIT:
+    Parameters
+    ----------
+    path : str or path-like
+        The file, for the sentence and its size; a folder has no size to compare with.
+    needed : int
+        Bytes that the reader takes in all, copies included.
+    taken : int
+        Bytes of these that it has taken already.
+
+    Raises
+    ------
+    ReadError
+        A ValueError; the sentence names the file, what it would take and what may be taken.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.storage.require_memory("frames.bin", 10**6)
+    >>> ms.storage.require_memory("frames.bin", 10**18)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    manifoldseq.storage._limits.ReadError: frames.bin would take 9.31e+08 GiB of memory, a reader may use ...
+    """
+    room = (available_memory() + taken) // 2
+    if needed > room:
         raise ReadError(
-            f"{path} would take {needed / 2**30:.3g} GiB of memory, a reader may use {LIMIT / 2**30:.3g} GiB here: "
+            f"{path} would take {needed / 2**30:.3g} GiB of memory, a reader may use {room / 2**30:.3g} GiB here: "
             "split the file, or keep fewer channels or time steps"
         )
+    if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):
+        raise ReadError(
+            f"{path} would take {needed / 2**30:.3g} GiB of memory out of {size} bytes, as a decompression bomb does: "
+            "save it without compression if it is what it should be"
+        )
+
+
+@contextmanager
+def open_file(path: FilePath) -> Iterator[BinaryIO]:
+    """Open a regular file for reading bytes; anything that a reader could wait for is refused at once.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    ReadError
+        A ValueError, for a named pipe (FIFO), a socket or a device.
+    OSError
+        As `open` does: FileNotFoundError, IsADirectoryError, PermissionError.
+
+    Examples
+    --------
+    >>> import os, manifoldseq as ms
+    >>> with ms.storage.open_file(os.devnull) as file:
+    ...     file.read()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    manifoldseq.storage._limits.ReadError: /dev/null is a device, no regular file: copy what it gives to a file...
+    """
+    with open(path, "rb", opener=_regular) as file:
+        yield file
+
+
+def read_bytes(path: FilePath) -> bytes:
+    """Return the content of a regular file, counted against the memory; raises as `open_file` and `require_memory`."""
+    with open_file(path) as file:
+        require_memory(path, os.fstat(file.fileno()).st_size)
+        blocks, total = [], 0
+        while block := file.read(BLOCK):  # also of a file that grows, or has no size, as in /proc
+            blocks.append(block)
+            total += len(block)
+            require_memory(path, total + len(block), taken=total)
+        return b"".join(blocks)
+
+
+def bounded_lines(path: FilePath, text: TextIO) -> Iterator[str]:
+    """Yield the lines of a text; one that alone would fill the memory, when it is cut into values, is refused."""
+    most = max(available_memory() // 128, 2**16)
+    for number in count(1):
+        line = text.readline(most)
+        if len(line) == most and line[-1] not in "\r\n":
+            raise ReadError(f"{path}, line {number} has more than {most} characters: end each line, or split the file")
+        if not line:
+            return
+        yield line
+
+
+def _regular(path: str, flags: int) -> int:
+    """Open a path if it is a regular file: looked at before, as opening a device may do something, and after."""
+    _refuse_special(path, os.stat(path).st_mode)
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe that took its place opens at once
+    try:
+        _refuse_special(path, os.fstat(descriptor).st_mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _refuse_special(path: str, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    kind = kinds.get(stat.S_IFMT(mode), "a device")
+    raise ReadError(f"{path} is {kind}, no regular file: copy what it gives to a file, and read that")
+
+
+def _size(path: FilePath) -> float:
+    """Return the size of a regular file; for anything else, such as a folder, there is nothing to compare with."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return np.inf
+    return found.st_size if stat.S_ISREG(found.st_mode) else np.inf
+
+
+def _of_machine() -> Iterator[int]:
+    with suppress(OSError, ValueError), open("/proc/meminfo", "rb") as file:
+        for line in file:
+            if line.startswith(b"MemAvailable:"):
+                yield int(line.split()[1]) * 1024
+
+
+def _of_groups() -> Iterator[int]:
+    """Yield what each control group with a limit, of version 1 or 2, and those around it leave."""
+    with suppress(OSError, ValueError), open("/proc/self/cgroup", encoding="utf-8") as file:
+        for line in file:
+            _, controllers, group = line.rstrip("\n").split(":", 2)
+            if not controllers:
+                root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current", "inactive_file")
+            elif "memory" in controllers.split(","):
+                root = Path("/sys/fs/cgroup/memory")
+                names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+            else:
+                continue
+            folder = root / group.lstrip("/")
+            for one in (folder, *folder.parents):
+                if one == root or root in one.parents:
+                    yield from _of_group(one, *names)
+
+
+def _of_group(folder: Path, most: str, used: str, reclaimable: str) -> Iterator[int]:
+    with suppress(OSError, ValueError):
+        limit = int((folder / most).read_text())  # "max" is no number: there is no limit
+        free = limit - int((folder / used).read_text())
+        with suppress(OSError, ValueError):
+            for line in (folder / "memory.stat").read_text().splitlines():
+                name, value = line.split()
+                free += int(value) if name == reclaimable else 0
+        yield free
+
+
+def _of_process() -> Iterator[int]:
+    try:
+        import resource
+
+        with open("/proc/self/statm", "rb") as file:
+            pages = file.read().split()
+    except (ImportError, OSError):
+        return
+    page = resource.getpagesize()
+    for kind, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY:
+            yield limit - int(used) * page
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not POSIX
+        return 8 * 2**30
+
+
+def require(path: FilePath, values: int, arrays: int = 1, *, width: int = 8) -> None:
+    """Require the memory for `values` numbers of `width` bytes in `arrays` arrays."""
+    require_memory(path, width * values + OVERHEAD * arrays)
 
 
 @contextmanager
 def opened(path: FilePath, kind: str) -> Iterator[BinaryIO]:
     """Open a file; whatever a decoder raises inside becomes a `ReadError` (what `open` raises does not)."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ReadError(f"{path} is empty: expected {kind}")
         with decoding(path, kind):

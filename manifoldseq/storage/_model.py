@@ -12,10 +12,11 @@ from typing import Any, cast
 
 from .. import hooks
 from .._result import Result
-from ._files import write_durably
-from ._limits import FilePath, decoding
+from ._checkpoint import interrupts_held_back
+from ._files import write_all_durably
+from ._limits import OVERHEAD, FilePath, ReadError, decoding, read_bytes, require_memory
 from ._model_codec import RESULT, Encoder, Outside, attributes, decode, decode_estimator, parameters, stored_types
-from ._read_npz import _decode, _members
+from ._read_npz import Loader, _members
 
 FORMAT = 1
 ARRAYS, DOCUMENT = "model.npz", "model.json"
@@ -38,7 +39,8 @@ def save_model(model: Any, directory: FilePath) -> None:
         and lists, tuples and dicts of these; further, dataclasses and fitted estimators whose classes it lists in its
         class attribute ``stored_types``.
     directory : str or path-like
-        Created if needed. The files are replaced as a whole, ``model.json`` last.
+        Created if needed. Both files are written and synced under other names first, then renamed, ``model.json`` last:
+        a full disk leaves a model that was there before, and Ctrl-C waits until both are.
 
     Raises
     ------
@@ -74,9 +76,9 @@ def save_model(model: Any, directory: FilePath) -> None:
     document = {"format": FORMAT, "sha256": sha256(data).hexdigest(), "versions": _versions(plugin), **content}
     path = Path(directory)
     path.mkdir(parents=True, exist_ok=True)
-    write_durably(path / ARRAYS, data)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    write_durably(path / DOCUMENT, f"{text}\n".encode())
+    with interrupts_held_back():
+        write_all_durably(path, {ARRAYS: data, DOCUMENT: f"{text}\n".encode()})
 
 
 def load_model(directory: FilePath) -> Any:
@@ -102,17 +104,20 @@ def load_model(directory: FilePath) -> Any:
     path = Path(directory)
     document, arrays = _document(path), {}
     try:
-        data = (path / ARRAYS).read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path / ARRAYS} cannot be read ({error.strerror}): save the model again") from error
+        data = read_bytes(path / ARRAYS)
+    except (OSError, ReadError) as error:
+        raise ModelError(f"{path / ARRAYS} cannot be read ({_sentence(error)}): save the model again") from error
     if sha256(data).hexdigest() != document.get("sha256"):
         raise ModelError(
             f"{path / ARRAYS} is not the file that {DOCUMENT} describes (SHA-256 differs): it was damaged or exchanged"
         )
     try:
         with decoding(path / ARRAYS, "a model's arrays"), zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for key, member in _members(path / ARRAYS, archive, len(data)).items():
-                arrays[key] = _decode(path / ARRAYS, f"{path / ARRAYS}, array {key!r}", archive.read(member))
+            members = _members(path / ARRAYS, archive, len(data))
+            load = Loader(path / ARRAYS, archive, members)
+            total = sum(info.file_size for info in members.values())  # which `decode` copies once more
+            require_memory(path / ARRAYS, len(data) + 2 * total + OVERHEAD * len(members), taken=len(data))
+            arrays = {key: load(key) for key in members}
         if "result" in document:
             return decode(document["result"], arrays, RESULT)
         record = _record(path, document)
@@ -152,7 +157,7 @@ def load(run_dir: FilePath) -> Any:
         raise ModelError(f"there is no directory {path}: pass a run directory, such as runs/demo")
     if not (path / DOCUMENT).exists():
         try:
-            state = json.loads((path / "run.json").read_text(encoding="utf-8"))["state"]
+            state = json.loads(read_bytes(path / "run.json"))["state"]
         except (OSError, ValueError, KeyError, TypeError):
             state = None
         if state is not None:
@@ -162,7 +167,7 @@ def load(run_dir: FilePath) -> Any:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads((path / DOCUMENT).read_text(encoding="utf-8"))
+        document = json.loads(read_bytes(path / DOCUMENT))
     except FileNotFoundError as error:
         raise ModelError(f"{path} holds no model: there is no {DOCUMENT}") from error
     except (OSError, ValueError, RecursionError) as error:

@@ -1,5 +1,6 @@
 """The reader of `.csv` files in the long format."""
 
+import codecs
 import csv
 import io
 import math
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data import SequenceData
-from ._limits import FilePath, ReadError, opened, require
+from ._limits import BLOCK as BYTES
+from ._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
 from ._read_long import Columns, Rows, assemble, choose_columns
 
 MISSING = frozenset(("", "?", "na", "n/a", "null", "none"))
@@ -87,7 +89,7 @@ def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
     with opened(path, "a .csv file") as file:
         try:
             with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-                yield csv.reader(text, delimiter=delimiter, strict=True)
+                yield csv.reader(bounded_lines(path, text), delimiter=delimiter, strict=True)
         except UnicodeDecodeError:
             raise ReadError(
                 f"{path}, line {_undecodable(path)}: the text is not UTF-8: save the file as UTF-8"
@@ -100,13 +102,15 @@ def number(cell: str) -> float:
 
 
 def _undecodable(path: FilePath) -> int:
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
+    decoder, number = codecs.getincrementaldecoder("utf-8")(), 1
+    with open_file(path) as file:
+        while block := file.read(BYTES):
             try:
-                line.decode()
-            except UnicodeDecodeError:
-                return number
-    return 1
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                return number + error.object[: error.start].count(b"\n")
+            number += block.count(b"\n")
+    return number
 
 
 class _Codes(dict[str, int]):
@@ -143,7 +147,8 @@ class _Table:
             numbered = map(codes.__getitem__, map(str.strip, cells_of[name])) if block else ()
             self.codes[name].append(np.fromiter(numbered, np.intp, len(block)))
         self.count += len(block)
-        require(self.path, self.count * (len(names) + len(self.names)), sum(map(len, self.names.values())))
+        columns, names_of_codes = len(names) + len(self.names), sum(map(len, self.names.values()))
+        require(self.path, 3 * self.count * columns, names_of_codes)  # in blocks, joined, sorted
 
     def _numbers(self, name: str, cells: tuple[str, ...]) -> Any:
         try:

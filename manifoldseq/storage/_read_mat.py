@@ -1,6 +1,7 @@
 """The reader of MATLAB files; the two formats behind the one ending are in modules of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data import SequenceData
-from ._limits import FilePath, ReadError, as_labels, numbers, opened, record, require
+from ._limits import FilePath, ReadError, as_labels, numbers, opened, record, require_memory
 
 NUMERIC = frozenset(
     "double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 logical".split()  # MATLAB's class names
@@ -79,21 +80,28 @@ def read_mat(
     """
     if orientation not in ("time-first", "channels-first"):
         raise ReadError(f"{path}: orientation is {orientation!r}: choose 'time-first' or 'channels-first'")
+    with opened_variables(path) as found:
+        return _choose(path, found, variable, labels, orientation)
+
+
+@contextmanager
+def opened_variables(path: FilePath) -> Iterator[dict[str, Variable]]:
+    """Open a file of either format and give its variables, which can be loaded while it is open."""
     with opened(path, "a MATLAB file") as file:
-        require(path, file.seek(0, 2) // 8)
-        file.seek(0)
         head = file.read(128)
-        file.seek(0)
         if head[124:128] in (b"\x00\x01IM", b"\x01\x00MI"):
             from ._read_mat5 import variables
 
-            return _choose(path, variables(path, file.read()), variable, labels, orientation)
+            require_memory(path, file.seek(0, 2))
+            file.seek(0)
+            yield variables(path, file.read())
+            return
         if head[124:128] != b"\x00\x02IM" and not head.startswith(b"\x89HDF"):
             raise ReadError(f"{path} is no MATLAB file of version 5 to 7.3: save it with save('-v7', …)")
-    from ._read_mat73 import opened_variables
+    from ._read_mat73 import variables_of_hdf5
 
-    with opened_variables(path) as found:
-        return _choose(path, found, variable, labels, orientation)
+    with variables_of_hdf5(path) as found:
+        yield found
 
 
 def _choose(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._limits import DEFLATE_RATIO, FilePath, ReadError, require
+from ._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
 from ._read_mat import NUMERIC, Variable
 
 MATRIX, COMPRESSED = 14, 15
@@ -33,7 +33,8 @@ def variables(path: FilePath, data: bytes) -> dict[str, Variable]:
             raise _damaged(path, f"an element of type {kind} where a variable is due")
         variable_kind, shape, name, _ = _describe(path, matrix, order)
         if name:  # those without a name are MATLAB's own
-            load = partial(_load, path, name, head, payload, order, compressed=kind == COMPRESSED)
+            count = math.prod(shape) if variable_kind in NUMERIC else 0
+            load = partial(_load, path, name, head, payload, order, count, compressed=kind == COMPRESSED)
             found[name] = Variable(variable_kind, shape, load)
     return found
 
@@ -56,21 +57,29 @@ def _elements(path: FilePath, data: memoryview, order: str) -> Iterator[tuple[in
         position = following
 
 
-def _inflate(path: FilePath, payload: memoryview, order: str, most: int | None = None) -> memoryview:
-    """Return the content of the matrix element in a compressed element, or its first `most` bytes."""
+def _inflate(path: FilePath, payload: memoryview, order: str, most: int | None = None, count: int = 0) -> memoryview:
+    """Return the content of the matrix element in a compressed element, or its first `most` bytes.
+
+    The memory is counted for the `count` numbers that are made of it, too.
+    """
     stream = zlib.decompressobj()
     tag = stream.decompress(payload, 8)
     kind, size = struct.unpack(order + "II", tag)
     if kind != MATRIX or size > DEFLATE_RATIO * len(payload):
         raise _damaged(path, f"a variable that claims {size} bytes in {len(payload)} compressed ones")
     wanted = size if most is None else min(size, most)
-    require(path, wanted // 8)
+    require_memory(path, _peak(wanted, count))
     content = stream.decompress(stream.unconsumed_tail, wanted) if wanted else b""
     if len(content) < wanted:
         raise _damaged(path, f"a variable of {len(content)} bytes that claims {size}")
     if most is None and (stream.decompress(stream.unconsumed_tail, 1) or not stream.eof):
         raise _damaged(path, f"a variable that does not end after {size} bytes")
     return memoryview(content)
+
+
+def _peak(size: int, count: int, arrays: int = 1) -> int:
+    """Return the bytes that `size` inflated ones take: theirs, a copy for scipy, its arrays, and float64 ones."""
+    return 3 * size + 8 * count + OVERHEAD * arrays
 
 
 def _describe(path: FilePath, matrix: memoryview, order: str) -> tuple[str, tuple[int, ...], str, bool]:
@@ -87,13 +96,13 @@ def _describe(path: FilePath, matrix: memoryview, order: str) -> tuple[str, tupl
 
 
 def _load(
-    path: FilePath, name: str, head: bytes, payload: memoryview, order: str, *, compressed: bool
+    path: FilePath, name: str, head: bytes, payload: memoryview, order: str, count: int, *, compressed: bool
 ) -> NDArray[Any] | list[NDArray[Any]]:
     from scipy.io import loadmat
 
-    matrix = _inflate(path, payload, order) if compressed else payload
+    matrix = _inflate(path, payload, order, count=count) if compressed else payload
     count, arrays = _check(path, name, matrix, order)
-    require(path, count, arrays)
+    require_memory(path, _peak(len(matrix), count, arrays), taken=len(matrix) if compressed else 0)
     tag = struct.pack(order + "II", MATRIX, len(matrix))
     loaded = loadmat(BytesIO(b"".join((head, tag, matrix, bytes(-len(matrix) % 8)))), variable_names=[name])[name]
     return list(loaded.ravel(order="F")) if loaded.dtype == object else np.asarray(loaded)

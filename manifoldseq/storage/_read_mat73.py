@@ -1,5 +1,6 @@
 """MATLAB files of version 7.3, which are HDF5: nothing outside the file is followed, sizes are compared first."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._limits import DEFLATE_RATIO, FilePath, ReadError, decoding, extra, require
+from ._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, decoding, extra, require_memory
 from ._read_mat import Variable
 
 FILTERS = {1, 2, 3}
@@ -17,7 +18,7 @@ FILTERS = {1, 2, 3}
 
 
 @contextmanager
-def opened_variables(path: FilePath) -> Iterator[dict[str, Variable]]:
+def variables_of_hdf5(path: FilePath) -> Iterator[dict[str, Variable]]:
     """Open the file and give its variables, which can be loaded while it is open."""
     h5py = extra("h5py", path, "a MATLAB file of version 7.3")
     with decoding(path, "a MATLAB 7.3 file"), h5py.File(path, "r") as file:
@@ -54,8 +55,8 @@ def _load(h5py: Any, path: FilePath, name: str, item: Any, kind: str) -> NDArray
         cell: Any = item.file[reference] if reference else None
         if not isinstance(cell, h5py.Dataset) or cell.shape is None:
             raise _refusal(path, name, "a cell that is no array")
-        total += cell.size
-        require(path, total, len(cells))  # a small file can refer to one array many times
+        total += cell.size * (8 + cell.dtype.itemsize) + OVERHEAD
+        require_memory(path, total)  # a small file can refer to one array many times
         cells.append(_array(path, name, cell))
     return cells
 
@@ -75,13 +76,16 @@ def _array(path: FilePath, name: str, item: Any) -> NDArray[Any]:
 def _values(path: FilePath, name: str, item: Any) -> NDArray[Any]:
     """Read a dataset that holds itself what it claims."""
     properties = item.id.get_create_plist()
-    filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
-    if item.is_virtual or item.external or not filters <= FILTERS:
+    filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+    if item.is_virtual or item.external or not FILTERS.issuperset(filters):
         raise _refusal(path, name, "values in another file or in a compression other than MATLAB's")
     held = min(item.id.get_storage_size(), Path(path).stat().st_size)
     if item.size * item.dtype.itemsize > held * (DEFLATE_RATIO if filters else 1):
         raise _refusal(path, name, f"a claim of {item.size} values in {held} bytes")
-    require(path, item.size)
+    chunk = item.dtype.itemsize * math.prod(item.chunks or ())  # inflated as a whole, though one value is asked for
+    if filters.count(1) > 1 or (filters and chunk > held * DEFLATE_RATIO):
+        raise _refusal(path, name, f"chunks of {chunk} bytes in {held}")
+    require_memory(path, 2 * chunk + item.size * (8 + item.dtype.itemsize))
     return np.asarray(item[()])
 
 

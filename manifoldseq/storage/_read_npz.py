@@ -5,14 +5,27 @@ import zipfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._convert import from_lengths
 from ._data import SequenceData
-from ._limits import DEFLATE_RATIO, FilePath, ReadError, as_labels, naming, natural, numbers, opened, record, require
+from ._limits import (
+    BLOCK,
+    DEFLATE_RATIO,
+    OVERHEAD,
+    FilePath,
+    ReadError,
+    as_labels,
+    naming,
+    natural,
+    numbers,
+    opened,
+    record,
+    require_memory,
+)
 from ._parser import undisturbed
 
 Float = NDArray[np.float64]
@@ -90,19 +103,36 @@ def read_npz(path: FilePath) -> SequenceData:
     """
     with opened(path, "a .npz archive") as file, zipfile.ZipFile(file) as archive:
         members = _members(path, archive, size=file.seek(0, 2))
-
-        def load(key: str) -> NDArray[Any]:
-            return _decode(path, f"{path}, array {key!r}", archive.read(members[key]))
-
+        load = Loader(path, archive, members, width=8)
         return _lay_out(path, members, load)
 
 
 def read_array(path: FilePath) -> Float:
     """Return the real numbers of a `.npy` file as float64; raises as `read_npy` does."""
     with opened(path, "a .npy file") as file:
-        require(path, file.seek(0, 2) // 8)
+        size = file.seek(0, 2)
         file.seek(0)
-        return numbers(_decode(path, str(path), file.read()), str(path))
+        return numbers(_decode(path, str(path), file, size, width=8), str(path))
+
+
+class Loader:
+    """Loads members of an archive; what all of them take, `width` bytes per value beside the array, is counted."""
+
+    def __init__(
+        self, path: FilePath, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], width: int = 0
+    ) -> None:
+        self.path, self.archive, self.members, self.width = path, archive, members, width
+        self.taken = 0
+
+    def __call__(self, key: str) -> NDArray[Any]:
+        info = self.members[key]
+        where = f"{self.path}, array {key!r}"
+        with self.archive.open(info) as stream:
+            array = _decode(self.path, where, stream, info.file_size, width=self.width, taken=self.taken)
+            if stream.read(1):
+                raise ReadError(f"{where} is longer than it claims: save it again")
+        self.taken += array.nbytes + self.width * array.size
+        return array
 
 
 def _members(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -120,35 +150,49 @@ def _members(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str, z
             raise ReadError(f"{where} claims {info.file_size} bytes, more than the file can hold: save it again")
     if sum(info.compress_size for info in infos) > size:
         raise ReadError(f"{path} has members that overlap: save it again with numpy.savez")
-    require(path, sum(info.file_size for info in infos) // 8, len(infos))
+    require_memory(path, max((info.file_size for info in infos), default=0) + OVERHEAD * len(infos))
     members = {info.filename.removesuffix(".npy"): info for info in infos}
     if len(members) < len(infos):
         raise ReadError(f"{path} has two members of one name: save it again with numpy.savez")
     return members
 
 
-def _decode(path: FilePath, where: str, data: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of a `.npy` file, after its header was compared with their number."""
-    stream = BytesIO(data)  # whatever length a header claims, this reads no further than its end
+def _decode(
+    path: FilePath, where: str, stream: IO[bytes], size: int, *, width: int = 0, taken: int = 0
+) -> NDArray[Any]:
+    """Return the array in the `size` bytes of a `.npy` file.
+
+    Its header is compared with that size, and the array and `width` bytes per value beside it with the memory, before
+    any of it is read.
+    """
     version = np.lib.format.read_magic(stream)
-    begin = stream.tell()
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if read is None:
+    lengths = {(1, 0): 2, (2, 0): 4}
+    if version not in lengths:
         raise ReadError(f"{where} has format version {version}, known are 1.0 and 2.0: save plain numbers or strings")
-
-    def header() -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-        stream.seek(begin)
-        return read(stream)
-
-    shape, fortran, dtype = undisturbed(header)
+    head = stream.read(lengths[version])
+    length = int.from_bytes(head, "little")
+    if length > size:
+        raise ValueError(f"a header of {length} bytes in a file of {size}")
+    head += stream.read(length)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = undisturbed(lambda: read(BytesIO(head)))
     if dtype.hasobject:
         raise ReadError(f"{where} holds Python objects, which could run code: save numbers, or labels as strings")
-    count, held = math.prod(shape), len(data) - stream.tell()
+    count, held = math.prod(shape), size - len(head) - np.lib.format.MAGIC_LEN
     if min(shape, default=1) < 0 or count * dtype.itemsize != held:
         claim = f"claims shape {str(shape)[:60]} of {dtype} but holds {held} bytes"
         raise ReadError(f"{where} {claim}: it is cut off or damaged, save it again")
-    require(path, count, arrays=shape[0] if len(shape) == 3 else 1)
-    return np.frombuffer(data, dtype, count, stream.tell()).reshape(shape, order="F" if fortran else "C")
+    arrays = shape[0] if len(shape) == 3 else 1
+    require_memory(path, taken + held + width * count + OVERHEAD * arrays, taken=taken)
+    values = np.empty(count, dtype)
+    if held:
+        raw, place = values.view(np.uint8), 0
+        while place < held and (block := stream.read(min(BLOCK, held - place))):  # one call would take all of it twice
+            raw[place : place + len(block)] = np.frombuffer(block, np.uint8)
+            place += len(block)
+        if place < held:
+            raise ReadError(f"{where} ends after {place} of {held} bytes: it is cut off, save it again")
+    return values.reshape(shape, order="F" if fortran else "C")
 
 
 def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> SequenceData:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data import SequenceData
-from ._limits import FilePath, ReadError, extra, opened, require
+from ._limits import FilePath, ReadError, extra, opened, require_memory
 from ._read_long import Columns, Rows, assemble, choose_columns
 
 
@@ -53,21 +53,47 @@ def read_parquet(
         header = [str(name) for name in file.schema_arrow.names]
         plain = [name for name in header if not name.startswith("__index_level_")]  # what pandas adds
         columns = choose_columns(path, plain, id=id, time=time, channels=channels, label=label)
-        _check_size(path, file.metadata, header, columns)
-        table = file.read(
-            [*filter(None, (columns.id, columns.time, columns.label)), *columns.channels], use_threads=False
-        )
+        used = list(dict.fromkeys([*filter(None, (columns.id, columns.time, columns.label)), *columns.channels]))
+        texts = _check_size(path, file.metadata, file.schema_arrow, columns, used)
+        # texts stay numbers into a table of them: a long one in every row costs a file nothing
+        with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
+            table = again.read(used, use_threads=False)
         return assemble(path, columns, _rows(path, table, columns), lambda row: f"row {int(row)}")
 
 
-def _check_size(path: FilePath, metadata: Any, header: Sequence[str], columns: Columns) -> None:
-    """Compare what the footer claims with the memory, and with the file as far as its encodings allow."""
-    used = len(columns.channels) + 3
-    if metadata.num_rows < 0 or metadata.num_columns < len(header):
+def _check_size(path: FilePath, metadata: Any, schema: Any, columns: Columns, used: Sequence[str]) -> list[str]:
+    """Compare what the footer claims with the memory; return the columns in use that are texts."""
+    pa = extra("pyarrow", path, "a .parquet file")
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    if metadata.num_rows < 0 or metadata.num_columns < len(schema.names):
         raise ReadError(f"{path} has a damaged footer: save it again")
-    require(path, metadata.num_rows * used)
-    claimed = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    require(path, claimed // 8)
+    # the columns as numbers three times (as read, sorted, in order), of ids, times and labels codes and orders beside
+    width, texts = 24 * len(columns.channels) + 96, []
+    for name in used:
+        kind = schema.field(name).type
+        if name in columns.channels:
+            _require_numbers(path, name, kind)
+        if pa.types.is_nested(kind):
+            raise ReadError(f"{path}, column {name!r} holds {kind}, not one value per row: convert it")
+        if pa.types.is_dictionary(kind):
+            width += 16
+        elif pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
+            width += kind.bit_width // 8 + 8
+        else:
+            texts.append(name)
+            width += 16
+    inflated = max((group.total_byte_size for group in groups), default=0)
+    require_memory(path, rows * width + inflated)
+    return texts
+
+
+def _require_numbers(path: FilePath, name: str, kind: Any) -> None:
+    pa = extra("pyarrow", path, "a .parquet file")
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise ReadError(
+            f"{path}, column {name!r} holds {kind}, no numbers: convert it, or choose others with channels=…"
+        )
 
 
 def _rows(path: FilePath, table: Any, columns: Columns) -> Rows:
@@ -89,10 +115,8 @@ def _numbers(path: FilePath, name: str, column: Any, *, stamps: bool = False) ->
     kind = column.type
     if stamps and (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise ReadError(
-            f"{path}, column {name!r} holds {kind}, no numbers: convert it, or choose others with channels=…"
-        )
+    else:
+        _require_numbers(path, name, kind)
     if column.null_count == 0:
         return column.to_numpy().astype(np.float64)
     return column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
@@ -105,7 +129,19 @@ def _codes(path: FilePath, name: str | None, table: Any) -> tuple[NDArray[np.int
     column = table[name]
     if column.null_count:
         raise ReadError(f"{path}, column {name!r} has empty cells: fill them or remove the rows")
-    encoded = column.combine_chunks().dictionary_encode() if table.num_rows else column.combine_chunks()
     if table.num_rows == 0:
         return np.empty(0, np.intp), []
-    return encoded.indices.to_numpy().astype(np.intp), encoded.dictionary.to_pylist()
+    pa = extra("pyarrow", path, "a .parquet file")
+    if pa.types.is_dictionary(column.type):
+        encoded = column.unify_dictionaries().combine_chunks()
+    else:
+        encoded = column.combine_chunks().dictionary_encode()
+    indices, names = encoded.indices.to_numpy().astype(np.intp), encoded.dictionary.to_pylist()
+    firsts = np.full(len(names), len(indices))
+    firsts[indices[::-1]] = np.arange(len(indices))[::-1]  # of equal indices the last assignment stays
+    numbers: dict[Any, int] = {}
+    codes = np.zeros(len(names), np.intp)
+    for place in np.argsort(firsts, kind="stable").tolist():
+        if firsts[place] < len(indices):
+            codes[place] = numbers.setdefault(names[place], len(numbers))
+    return codes[indices], list(numbers)

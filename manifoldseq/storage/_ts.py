@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from os import PathLike, fspath
 from typing import NoReturn
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data import SequenceData
-from ._limits import ReadError
+from ._limits import ReadError, bounded_lines, open_file, require
 
 
 def read_ts(path: str | PathLike[str]) -> SequenceData:
@@ -63,11 +64,11 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield the numbers, from 1, and texts of the lines that are neither blank nor comments."""
     number = 0
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
-                text = line.strip()
-                if text and not text.startswith("#"):
-                    yield number, text
+        with open_file(path) as file, TextIOWrapper(file, encoding="utf-8-sig") as text:
+            for number, line in enumerate(bounded_lines(path, text), 1):
+                line = line.strip()
+                if line and not line.startswith("#"):
+                    yield number, line
     except UnicodeDecodeError:
         _refuse(path, number + 1, "the text is not UTF-8 here or soon after: save the file as UTF-8")
     if number == 0:
@@ -86,6 +87,7 @@ class _Reader:
     equal_length: bool = False
     sequences: list[NDArray[np.float64]] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
+    size: int = 0
 
     def header(self, number: int, line: str) -> None:
         key, *values = line[1:].split() or [""]
@@ -150,6 +152,8 @@ class _Reader:
                 self.path, number, f"the case has {found} time steps, not {self.length} (@seriesLength): correct one"
             )
         self.sequences.append(np.stack(channels, axis=1))
+        self.size += self.sequences[-1].size
+        require(self.path, self.size, len(self.sequences))
 
     def label(self, number: int, text: str) -> str:
         if self.classes and text not in self.classes:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.storage import SequenceData
+from manifoldseq.storage import SequenceData, load_arrays, open_file, require_memory
 
 Frames = NDArray[np.float32]
 Runs = tuple[tuple[str, Frames], tuple[str, Frames]]
@@ -26,13 +26,11 @@ _FILES = {
 
 def nordland(folder: Path) -> Runs:
     """Return spring and winter, 357 frames of 2048 patch-normalized pixels each, from the files of pySeqSLAM."""
-    from scipy.io import loadmat
-
     runs = []
     for name in _FILES:
         file = _existing(Path(folder) / "nordland" / name)
-        arrays = [value for key, value in loadmat(file).items() if not key.startswith("__")]
-        frames = [array for array in arrays if array.ndim == 2 and 2048 in array.shape]
+        arrays = load_arrays(file)
+        frames = [array for array in arrays.values() if array.ndim == 2 and 2048 in array.shape]
         if len(frames) != 1:
             raise ValueError(f"{file} has no array of 2048 pixels per frame: use the file of pySeqSLAM")
         X = frames[0]
@@ -84,7 +82,8 @@ def corridor(folder: Path) -> Runs:
             raise ValueError(f"{base / part} has no .jpg files: use the corridor of VPR-Bench")
         images = []
         for file in files:
-            with Image.open(file) as image:
+            with open_file(file) as content, Image.open(content) as image:
+                require_memory(file, 8 * image.width * image.height)
                 images.append(np.asarray(image.convert("L").resize((_WIDTH, _HEIGHT), Image.Resampling.BOX)))
         runs.append((part, np.array(images, np.float32).reshape(len(images), -1)))
     return runs[0], runs[1]

@@ -179,7 +179,7 @@ class _Bench:
         name = f"{kind}{self.model} K={self.K} {_words(choice)} seed {seed}"
         file = self.folder / f"{name}.json"
         if self.resume and file.exists():
-            return json.loads(file.read_text())
+            return json.loads(ms.storage.read_bytes(file))
         start = time.process_time()
         features, images = self.features(choice, seed), digits.train.reshape(-1, SIDE, SIDE)
         name = f"{kind}{self.model} K={self.K} kappa={choice.kappa} seed {seed}"

@@ -251,7 +251,8 @@ class _Finished:
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
-        self.found: dict[str, list[float]] = json.loads(path.read_text("utf-8")) if resume and path.is_file() else {}
+        kept = ms.storage.read_bytes(path) if resume and path.is_file() else b"{}"
+        self.found: dict[str, list[float]] = json.loads(kept)
 
     def of(self, name: str, compute: Callable[[], tuple[float, float]]) -> list[float]:
         """Return the error of this name and its rate or C, computed if they are not known."""

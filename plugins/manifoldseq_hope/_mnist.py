@@ -1,18 +1,21 @@
 """The MNIST digits, from the four files of the database (idx format, gzipped)."""
 
 import gzip
+import math
 import os
 import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import manifoldseq as ms
 from manifoldseq.storage import SequenceData
 
 Images = NDArray[np.uint8]
@@ -135,9 +138,9 @@ def _samples(X: Images, labels: NDArray[np.int64], name: str) -> SequenceData:
 
 
 def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
-    """Return the array of one gzipped idx file."""
+    """Return the array of one gzipped idx file, whose bytes are compared with the database before they are inflated."""
     try:
-        packed = path.read_bytes()
+        packed = ms.storage.read_bytes(path)
     except OSError as error:
         raise ValueError(
             f"{path} cannot be read ({error.strerror}): name the folder with the four .gz files of MNIST, by --data or "
@@ -147,17 +150,26 @@ def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
     whose = next((name for name, digest in FILES.items() if digest == found), path.name)
     if verify and whose != path.name:
         raise ValueError(f"{path} holds the bytes of {whose}: were the two exchanged? Fetch them again")
+    if verify and found != FILES[path.name]:
+        raise ValueError(f"{path} is truncated, damaged, or another file (SHA-256 differs): fetch it again")
     try:
-        raw = gzip.decompress(packed)
+        with gzip.GzipFile(fileobj=BytesIO(packed)) as stream:
+            return _array(path, stream, n_axes, len(packed))
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path} is truncated or no gzip file ({error}): fetch it again") from error
-    if len(raw) < 4 + 4 * n_axes or raw[:4] != bytes((0, 0, 8, n_axes)):
+
+
+def _array(path: Path, stream: gzip.GzipFile, n_axes: int, taken: int) -> NDArray[np.uint8]:
+    """Return the array that an idx file holds; no more of it is inflated than its header says."""
+    head = stream.read(4 + 4 * n_axes)
+    if len(head) < 4 + 4 * n_axes or head[:4] != bytes((0, 0, 8, n_axes)):
         kind = "images" if n_axes == 3 else "labels"
         raise ValueError(f"{path} does not begin as an idx file of {kind}: was it exchanged with another of the four?")
-    shape = struct.unpack(f">{n_axes}I", raw[4 : 4 + 4 * n_axes])
-    values = np.frombuffer(raw, np.uint8, offset=4 + 4 * n_axes)
-    if values.size != np.prod(shape, dtype=np.int64):
-        raise ValueError(f"{path} says {shape} and holds {values.size} bytes: it is truncated, fetch it again")
-    if verify and found != FILES[path.name]:
-        raise ValueError(f"{path} is damaged, or another file (SHA-256 differs): fetch it again")
-    return values.reshape(shape)
+    shape = struct.unpack(f">{n_axes}I", head[4:])
+    count = math.prod(shape)
+    ms.storage.require_memory(path, taken + 2 * count, taken=taken)  # zlib joins the blocks that it inflates
+    raw = stream.read(count)
+    if len(raw) < count or stream.read(1):
+        held = f"{len(raw)} bytes" if len(raw) < count else "more bytes"
+        raise ValueError(f"{path} says {shape} and holds {held}: it is truncated or damaged, fetch it again")
+    return np.frombuffer(raw, np.uint8).reshape(shape)

@@ -76,7 +76,7 @@ def read_phn(path: str | os.PathLike[str]) -> Segments:
     """
     path = Path(path)
     rows = []
-    for number, line in enumerate(path.read_text("latin-1").splitlines(), 1):
+    for number, line in enumerate(ms.storage.read_bytes(path).decode("latin-1").splitlines(), 1):
         parts = line.split()
         if not parts:
             continue

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
     ((5, 1), 16000)
     """
     path = Path(path)
-    raw = path.read_bytes()
+    raw = ms.storage.read_bytes(path)
     fields = _fields(path, raw)
     coding = str(fields.get("sample_coding", "pcm"))
     if coding != "pcm":
@@ -68,6 +69,7 @@ def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
         raise ms.storage.ReadError(
             f"{path} has samples of {width} bytes in the order {order!r}: convert them to 16 bits, '01' or '10'"
         )
+    ms.storage.require_memory(path, 3 * len(raw), taken=len(raw))
     data = raw[_length(path, raw) :]
     count = _number(path, fields, "sample_count", len(data) // (2 * channels))
     if len(data) < 2 * channels * count:
@@ -122,7 +124,7 @@ def write_sphere(path: str | os.PathLike[str], samples: ArrayLike, rate: int) ->
 def read_audio(path: str | os.PathLike[str]) -> tuple[Samples, int]:
     """Read a SPHERE or RIFF file of 16-bit samples, whichever it is; returns and errors as in `read_sphere`."""
     path = Path(path)
-    with open(path, "rb") as file:
+    with ms.storage.open_file(path) as file:
         start = file.read(len(_MAGIC))
     if start[:4] in (b"RIFF", b"RIFX"):
         return _read_riff(path)
@@ -134,16 +136,19 @@ def read_recording(path: str | os.PathLike[str]) -> ms.storage.SequenceData:
     samples, rate = read_audio(path)
     if not len(samples):
         raise ms.storage.ReadError(f"{path} holds no samples: record something")
+    ms.storage.require_memory(path, samples.nbytes + 8 * samples.size, taken=samples.nbytes)
     return ms.storage.SequenceData([samples], name=Path(path).stem, sampling_rate=float(rate))
 
 
 def _read_riff(path: Path) -> tuple[Samples, int]:
     from scipy.io import wavfile
 
+    raw = ms.storage.read_bytes(path)
+    ms.storage.require_memory(path, 2 * len(raw), taken=len(raw))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", wavfile.WavFileWarning)  # truncated files only warn
-            rate, samples = wavfile.read(path)
+            rate, samples = wavfile.read(BytesIO(raw))
     except Exception as error:  # whatever a damaged file provokes
         detail = " ".join(str(error).split())[:120]
         raise ms.storage.ReadError(f"{path} is truncated or damaged ({detail}): copy it again") from error

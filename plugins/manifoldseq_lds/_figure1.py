@@ -160,7 +160,7 @@ class _Results:
         mark = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         self.path, self.mark, self.found = folder / "results.json", mark, {}
         if resume and self.path.is_file():
-            document = json.loads(self.path.read_text(encoding="utf-8"))
+            document = json.loads(ms.storage.read_bytes(self.path))
             if document.get("settings") != mark:
                 raise ValueError(f"{self.path} has results of other settings: choose another folder, or no --resume")
             self.found = document["runs"]

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import manifoldseq as ms
+
 
 def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
     """Return what a part computed before under the same settings, or compute it and keep it.
@@ -30,7 +32,7 @@ def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], 
     path = Path(folder) / f"{sha256(text.encode()).hexdigest()[:24]}.json"
     if resume and path.is_file():
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
+            kept = json.loads(ms.storage.read_bytes(path))
             if kept["settings"] == json.loads(text):
                 return kept["result"]
         except (ValueError, KeyError, TypeError):  # written halfway, or by hand

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+import manifoldseq as ms
 
 LAYOUTS = ("dyntex++", "yupenn", "dyntex")
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm", ".ppm")
@@ -119,7 +122,11 @@ def read_video(path: Path) -> NDArray[np.float32]:
         If it is a movie and imageio is not installed.
     """
     if path.is_dir():
-        frames = [_image(file) for file in _entries(path) if file.suffix.lower() in _IMAGES]
+        frames, size = [], 0
+        for file in _entries(path):
+            if file.suffix.lower() in _IMAGES:
+                frames.append(_image(file, size))
+                size += _COPIES * frames[-1].size
         if not frames:
             raise ValueError(f"{path} has no images: put the frames of one video there")
         if len({frame.shape for frame in frames}) > 1:
@@ -151,7 +158,7 @@ def _listed(root: Path) -> list[tuple[Path, str]]:
     if not table.is_file():
         raise FileNotFoundError(f"{table} is not there: write one line 'name,class' per video")
     try:
-        lines = table.read_text(encoding="utf-8-sig").splitlines()
+        lines = ms.storage.read_bytes(table).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise ValueError(f"{table} is no UTF-8 text: save it as such") from None
     videos: dict[str, list[Path]] = {}
@@ -190,32 +197,42 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _array(path: Path) -> NDArray[Any]:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read ({error}): save it again") from None
+    return _counted(path, ms.storage.load_array(path))
 
 
 def _matlab(path: Path) -> NDArray[Any]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        content = loadmat(path)
-    except (MatReadError, ValueError, OSError, NotImplementedError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read ({error}): save it in MATLAB's format 5") from None
-    videos = [value for key, value in content.items() if not key.startswith("__") and np.ndim(value) == 3]
+    videos = [array for array in ms.storage.load_arrays(path).values() if array.ndim == 3]
     if len(videos) != 1:
         raise ValueError(f"{path} has {len(videos)} arrays of three dimensions: save one video, (rows, columns, T)")
-    return np.moveaxis(np.asarray(videos[0]), 2, 0)
+    return np.moveaxis(_counted(path, videos[0]), 2, 0)
 
 
-def _image(path: Path) -> NDArray[Any]:
+_COPIES = 16
+"""Bytes per pixel of a video beside what is read: grey levels as float64 or twice as float32, and the answer."""
+
+
+def _counted(path: Path, video: NDArray[Any]) -> NDArray[Any]:
+    ms.storage.require_memory(path, video.nbytes + _COPIES * video.size, taken=video.nbytes)
+    return video
+
+
+def _image(path: Path, taken: int) -> NDArray[Any]:
+    """Return the grey levels of a frame, beside others that take some memory; its size is counted before it is read."""
     from matplotlib.image import imread
+    from PIL import Image
 
     try:
-        image = np.asarray(imread(path))
-    except (OSError, ValueError, SyntaxError) as error:
+        with ms.storage.open_file(path) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # a smaller frame than the memory holds
+            with Image.open(file) as header:
+                pixels = header.width * header.height
+                channels = max(len(header.getbands()), 4)
+            ms.storage.require_memory(path, taken + (8 * channels + _COPIES) * pixels, taken=taken)
+            file.seek(0)
+            image = np.asarray(imread(file, format=path.suffix[1:].lower()))
+    except ms.storage.ReadError:
+        raise
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} is no image ({error}): extract the frames again") from None
     return _grey(image if image.ndim == 3 else image[..., None])
 
@@ -227,7 +244,13 @@ def _movie(path: Path) -> NDArray[Any]:
         raise ImportError(
             f"{path} is a movie: run `pip install imageio[ffmpeg]`, or extract its frames into a folder"
         ) from None
-    return np.asarray(imageio.imread(path))
+    with ms.storage.open_file(path):  # a regular file; the codec opens it by its name
+        frames, size = [], 0
+        for frame in imageio.imiter(path):  # what a codec inflates no header tells
+            frames.append(np.asarray(frame))
+            size += 2 * frames[-1].nbytes + _COPIES * frames[-1].size
+            ms.storage.require_memory(path, size, taken=sum(one.nbytes for one in frames))
+    return np.stack(frames)
 
 
 def _grey(frames: NDArray[Any]) -> NDArray[Any]:

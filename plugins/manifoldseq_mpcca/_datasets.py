@@ -1,12 +1,14 @@
 """Numerals in several views: the UCI multiple features, and bags of descriptors of scikit-learn's digits."""
 
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import manifoldseq as ms
 from manifoldseq.storage import SequenceData
 
 from ._parameters import Array
@@ -53,7 +55,7 @@ def multiple_features(folder: str | Path | None = None) -> tuple[dict[str, Array
         if not path.is_file():
             raise FileNotFoundError(f"{path} is not there: pass the folder with the six files mfeat-fac.csv and so on")
         try:
-            table = np.loadtxt(path, delimiter=",", skiprows=1)
+            table = np.loadtxt(BytesIO(ms.storage.read_bytes(path)), delimiter=",", skiprows=1)
         except ValueError as error:
             raise ValueError(f"{path} is not a table of numbers below one line of names: {error}") from None
         if table.shape != (_ROWS, columns + 1):

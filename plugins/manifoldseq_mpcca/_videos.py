@@ -1,7 +1,6 @@
 """Precomputed descriptors of videos, such as those of HMDB51 and UCF101: read when they are asked for."""
 
 import re
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+import manifoldseq as ms
 
 from ._settings import check_whole
 
@@ -20,6 +21,8 @@ INTEREST_POINTS = {"hog": slice(9, 81), "hof": slice(81, 171)}
 _LAYOUTS = {436: TRAJECTORIES, 171: INTEREST_POINTS}
 _KINDS = (".npz", ".txt", ".txt.gz", ".features", ".features.gz")
 _FOLDS = ("train", "test")
+_LONGEST = 2**20
+"""The most bytes of a line of a table: 436 numbers need a hundredth."""
 
 
 class DescriptorFiles(Sequence[NDArray[np.float32]]):
@@ -174,7 +177,7 @@ def _hmdb(root: Path, split: int) -> list[tuple[str, str, str]]:
     members = []
     for path in sorted(root.rglob(f"*_test_split{split}.txt")):
         label = path.name.removesuffix(f"_test_split{split}.txt")
-        for number, line in enumerate(filter(str.strip, path.read_text("utf-8").splitlines()), 1):
+        for number, line in enumerate(_lines(path), 1):
             name, _, part = line.strip().rpartition(" ")
             if part not in ("0", "1", "2") or not name:
                 raise ValueError(f"{path}, line {number}: {line.strip()[:60]!r} is not 'name.avi 0', 1 or 2")
@@ -188,12 +191,17 @@ def _ucf(root: Path, split: int) -> list[tuple[str, str, str]]:
     members = []
     for fold in _FOLDS:
         for path in sorted(root.rglob(f"{fold}list{split:02d}.txt")):
-            for number, line in enumerate(filter(str.strip, path.read_text("utf-8").splitlines()), 1):
+            for number, line in enumerate(_lines(path), 1):
                 label, slash, name = line.split()[0].partition("/")
                 if not slash:
                     raise ValueError(f"{path}, line {number}: {line.strip()[:60]!r} is not 'CLASS/name.avi'")
                 members.append((f"{label}/{_bare(name)}", label, fold))
     return members
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a split file that are not blank."""
+    return list(filter(str.strip, ms.storage.read_bytes(path).decode("utf-8").splitlines()))
 
 
 def _stem(path: Path) -> str:
@@ -211,11 +219,7 @@ def _bare(name: str) -> str:
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            found = {name: np.asarray(archive[name]) for name in archive.files if name in (*TRAJECTORIES, "mbh")}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+    found = ms.storage.load_arrays(path, (*TRAJECTORIES, "mbh"))
     for name, array in found.items():
         if array.ndim != 2 or array.dtype.kind not in "iuf":
             raise ValueError(f"{path}, array {name!r} has shape {array.shape} of {array.dtype}: save (T, d) numbers")
@@ -223,24 +227,34 @@ def _read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
         raise ValueError(f"{path} has descriptors of different number: save paired ones, row by row")
     if not found:
         raise ValueError(f"{path} has none of {', '.join(TRAJECTORIES)}: save the descriptors by these names")
+    taken = sum(array.nbytes for array in found.values())
+    ms.storage.require_memory(path, taken + 4 * sum(array.size for array in found.values()), taken=taken)
     return {name: array.astype(np.float32) for name, array in found.items()}
 
 
 def _read_table(path: Path) -> NDArray[np.float32]:
     import gzip
 
-    opened = gzip.open if path.suffix == ".gz" else open
     rows: list[NDArray[np.float32]] = []
     try:
-        with opened(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if cells := line.partition("#")[0].split():
+        with ms.storage.open_file(path) as file:
+            lines: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+            number = taken = 0
+            while line := lines.readline(_LONGEST):
+                number += 1
+                if len(line) == _LONGEST:
+                    raise ValueError(f"line {number} has more than {_LONGEST} characters")
+                if cells := line.decode().partition("#")[0].split():
                     try:
                         rows.append(np.array(cells, dtype=np.float32))
                     except ValueError:
                         raise ValueError(f"line {number} has something that is no number") from None
                     if len(rows[-1]) != len(rows[0]):
                         raise ValueError(f"line {number} has {len(rows[-1])} columns, the first row {len(rows[0])}")
+                    taken += rows[-1].nbytes + 128
+                    ms.storage.require_memory(path, 2 * taken, taken=taken)
+    except ms.storage.ReadError:
+        raise
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"{path} is no table of descriptors: {error}") from None
     return np.stack(rows) if rows else np.empty((0, 0), np.float32)

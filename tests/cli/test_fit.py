@@ -1,6 +1,7 @@
 """``manifoldseq fit``: the run directory, the table, and refusals of bad input."""
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -398,3 +399,12 @@ def test_resume_of_a_finished_run_asks_for_the_same_settings(run: Run, tmp_path:
 def test_a_seed_that_numpy_refuses_is_refused_first(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--seed", str(2**32), "-o", str(tmp_path / "out"))
     assert status == 2 and "--seed" in err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--config", "--labels", "data"])
+def test_a_pipe_is_refused_at_once(run: Run, tmp_path: Path, option: str) -> None:
+    pipe = tmp_path / "pipe.npz"
+    os.mkfifo(pipe)
+    words = ("fit", "sign", pipe) if option == "data" else ("fit", "sign", "two-levels", option, pipe)
+    status, _, err = run(*words, "-o", tmp_path / "run")
+    assert status == 2 and f"Error: {pipe} is a named pipe, no regular file" in err

@@ -96,6 +96,6 @@ def test_bad_folders_get_one_sentence(tmp_path, videos):
     (tmp_path / "waves" / "2.mat").write_bytes(b"no matrix")
     np.save(tmp_path / "waves" / "3.npy", np.zeros(4))
     found = read_textures(tmp_path)
-    for i, sentence in enumerate(("cannot be read", "cannot be read", "shape")):
+    for i, sentence in enumerate(("cannot be read", "is no MATLAB file", "shape")):
         with pytest.raises(ValueError, match=sentence):
             found[i]

@@ -37,7 +37,7 @@ def try_damaged_files(name: str, folder: Path, count: int, seed: int) -> tuple[i
 @pytest.fixture
 def bounded_memory(monkeypatch):
     """Let readers use 64 MiB, and hold that the process grew by no more than 300."""
-    monkeypatch.setattr(_limits, "LIMIT", 2**26)
+    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**26)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024  # KiB

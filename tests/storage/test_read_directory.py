@@ -75,7 +75,7 @@ def test_defects_get_one_sentence(tmp_path, case):
 
 def test_all_files_together_are_bounded(tmp_path, monkeypatch):
     fill(tmp_path, {f"{i}.npy": np.zeros((1000, 2)) for i in range(4)})
-    monkeypatch.setattr(_limits, "LIMIT", 50_000)
+    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 50_000)
     with pytest.raises(ReadError, match="of memory"):
         read_directory(tmp_path)
 

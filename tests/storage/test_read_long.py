@@ -101,7 +101,7 @@ def test_defects_get_one_sentence(write, case):
 
 
 def test_too_large(write, monkeypatch):
-    monkeypatch.setattr(_limits, "LIMIT", 2**10)
+    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**10)
     with pytest.raises(ReadError, match="of memory"):
         read_csv(write(csv_text() + csv_text("") * 10))
 
@@ -170,7 +170,7 @@ class TestParquet:
 
     def test_a_table_that_unpacks_to_much_is_refused(self, write, monkeypatch):
         path = self.write(write, {"id": np.zeros(10**5, int), "time": np.arange(10**5), "x": np.zeros(10**5)})
-        monkeypatch.setattr(_limits, "LIMIT", 2**20)
+        monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**20)
         with pytest.raises(ReadError, match="of memory"):
             read_parquet(path)
 
