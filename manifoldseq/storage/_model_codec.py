@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
 from .._result import Result, Status
 
@@ -18,6 +19,9 @@ Types = Mapping[str, type]
 """The classes that may occur in a file, by name; they come from code, never from the file."""
 
 RESULT: Types = {"Result": Result}
+_MEASURED = {order + size: np.dtype(order + size) for order in "<>" for size in ("f2", "f4", "f8")}
+_TEXTS: Mapping[str, Any] = {"object": np.dtype(object), "string": np.dtypes.StringDType()}
+"""The dtypes of texts that an array file cannot hold; their arrays are stored as texts of one length."""
 
 
 class Outside(TypeError):
@@ -103,20 +107,30 @@ class Encoder:
         where = f"{place}.{key}" if place else str(key)
         if not isinstance(key, str):
             raise Outside(f"{place} has the key {key!r}: the keys of a dict in a model file are strings")
-        if "time" in key.split("_") and isinstance(value, (np.ndarray, float)):  # a second run must repeat the arrays
-            return {"measured": self.encode(np.asarray(value).tolist(), where, types)}
+        if "time" in key.split("_"):  # a second run must repeat the arrays
+            if isinstance(value, float):
+                return {"measured": self.encode(float(value), where, types)}
+            if type(value) is np.ndarray and value.dtype.str in _MEASURED:
+                exact = {"dtype": value.dtype.str, "shape": list(value.shape)}
+                return {"measured": self.encode(value.ravel().tolist(), where, types), **exact}
         return self.encode(value, where, types)
 
     def _array(self, value: np.ndarray, place: str) -> Any:
+        if isinstance(value, np.ma.MaskedArray):
+            raise Outside(f"{place} is a masked array: a model file holds plain ones, fill it")
+        exact: dict[str, Any] = {}
         if value.dtype.hasobject:
             if not all(isinstance(item, str) for item in value.flat):
                 raise Outside(f"{place} is an array of Python objects: a model file holds numbers and strings")
-            value = value.astype(str)
+            exact = {"dtype": "string" if value.dtype.kind == "T" else "object"}
+            value = value.astype(object).astype(str)
+        elif descr_to_dtype(dtype_to_descr(value.dtype)) != value.dtype:
+            raise Outside(f"{place} is an array of {value.dtype}: a model file holds the types of numpy itself")
         place = re.sub(r"[^\w.-]", "_", place)
         while place in self.arrays:
             place += "_"
-        self.arrays[place] = value
-        return {"array": place}
+        self.arrays[place] = np.asarray(value)
+        return {"array": place, **exact}
 
     def packed(self) -> bytes:
         """Return the arrays as the bytes of a ``.npz`` file, the same ones for the same arrays."""
@@ -136,10 +150,15 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
     tag, content = next(iter(value.items()), ("", None))
     match tag:
         case "array":
-            return np.array(arrays[content])
+            array = np.array(arrays[content])
+            return array.astype(_TEXTS[value["dtype"]]) if "dtype" in value else array
         case "measured":
             values = decode(content, arrays, types)
-            return values if isinstance(values, float) else np.array(values, dtype=float)
+            if isinstance(values, float):
+                return values
+            if "dtype" not in value:
+                return np.array(values, dtype=float)
+            return np.array(values, dtype=_MEASURED[value["dtype"]]).reshape(value["shape"])
         case "float":
             return float(content)
         case "status":

@@ -125,6 +125,58 @@ def test_what_was_measured_is_not_among_the_arrays(whole: Whole, tmp_path: Path)
     assert np.isnan(load_model(tmp_path / "two").fit_time_)
 
 
+EXACT = {
+    "empty": np.zeros((0, 3), np.float32),
+    "zero-dimensional": np.array(2, np.int8),
+    "zero-dimensional float": np.array(0.5),
+    "bool": np.array([[True], [False]]),
+    "int8": np.arange(-3, 3, dtype=np.int8),
+    "uint64": np.array([2**64 - 1], np.uint64),
+    "float16": np.array([[0.1, np.nan]], np.float16),
+    "float32": np.array([0.1, -np.inf, 1e-45], np.float32),
+    "big-endian": np.arange(3.0).astype(">f8"),
+    "big-endian float16": np.arange(3).astype(">f2"),
+    "big-endian integers": np.arange(3).astype(">i2"),
+    "long double": np.array([1, 3], np.longdouble) / 3,
+    "complex": np.array([1 + 2j], np.complex64),
+    "Fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "view": np.arange(12.0).reshape(3, 4)[::2, ::-2],
+    "strings": np.array([["a", "bcd"]]),
+    "empty strings": np.array([], dtype="U7"),
+    "bytes": np.array([b"a", b"bc"]),
+    "objects": np.array(["a", "bcd"], dtype=object),
+    "texts": np.array(["a", "bcd"], dtype=np.dtypes.StringDType()),
+    "dates": np.array(["2020-02-29"], dtype="M8[D]"),
+    "records": np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", ">f8", (1,))]),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_every_array_comes_back_as_it_was(whole: Whole, tmp_path: Path, name: str) -> None:
+    """Dtype, shape and bits, whatever it is called."""
+    array = EXACT[name]
+    whole.history_ = {"time": array}
+    whole.set_params(table={"elapsed_time": array})
+    for attribute in ("x", "time", "fit_time_", "time_constants_"):
+        setattr(whole, attribute, array)
+    save_model(whole, tmp_path)
+    loaded: Any = load_model(tmp_path)
+    attributes = loaded.x, loaded.time, loaded.fit_time_, loaded.time_constants_
+    for back in (*attributes, loaded.history_["time"], loaded.table["elapsed_time"]):
+        assert type(back) is np.ndarray and back.dtype == array.dtype and back.dtype.str == array.dtype.str
+        assert back.shape == array.shape
+        np.testing.assert_array_equal(back, array)
+        if not array.dtype.hasobject:
+            assert back.tobytes() == array.tobytes()
+
+
+def test_an_older_file_without_dtypes_is_read(whole: Whole, tmp_path: Path) -> None:
+    save_model(whole, tmp_path)
+    nested = {"list": [{"list": [1.0, 2.0]}]}
+    rewritten(tmp_path, lambda d: d["attributes"].update(fit_time_={"measured": nested}))
+    assert load_model(tmp_path).fit_time_.tolist() == [[1.0, 2.0]]
+
+
 def test_document_says_format_versions_and_digest(whole: Whole, tmp_path: Path) -> None:
     save_model(whole, tmp_path)
     document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
@@ -150,6 +202,7 @@ def test_result_comes_back(tmp_path: Path) -> None:
     [
         (object(), r"part_\.table is a object|table is a object"),
         (np.array([None, 1]), "an array of Python objects"),
+        (np.ma.masked_equal([1, 2], 2), "table is a masked array"),
         ({1: 2}, "has the key 1: the keys of a dict"),
         ([{"deep": {1, 2}}], r"table\.0\.deep is a set"),
         (np.random.default_rng(0), "table is a Generator"),
@@ -162,9 +215,10 @@ def test_what_cannot_be_held_is_named(whole: Whole, tmp_path: Path, value: Any, 
     assert not (tmp_path / "new").exists()
 
 
-def test_strings_of_an_object_array_become_strings(whole: Whole, tmp_path: Path) -> None:
+def test_strings_of_an_object_array_are_stored_as_strings(whole: Whole, tmp_path: Path) -> None:
     save_model(whole.set_params(table=np.array(["a", "bc"], dtype=object)), tmp_path)
     assert load_model(tmp_path).table.tolist() == ["a", "bc"]
+    assert np.load(tmp_path / "model.npz")["table"].dtype == "<U2"
 
 
 def test_estimator_must_be_registered(whole: Whole, tmp_path: Path) -> None:
