@@ -18,6 +18,7 @@ from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import OFF_MANIFOLD, generator, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
+from .estimators import seed_fingerprint
 from .execution import map_ordered
 from .hooks import get_solver
 from .hooks import records as hook_records
@@ -72,8 +73,8 @@ def minimize(
     observers : sequence of callables
         Called with an event per iterate.
     checkpoint, resume
-        See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver or objective is refused: they are told
-        apart by their descriptions and the value at one fixed point.
+        See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver, objective or seed is refused: they
+        are told apart by their descriptions, the value at one fixed point and the state of a Generator.
     seed : int or numpy.random.Generator, optional
         For initializers, random starts and solvers that draw.
     raise_on_failure : bool
@@ -112,6 +113,7 @@ def minimize(
     if isinstance(n_starts, bool) or not isinstance(n_starts, Integral) or n_starts < 1:
         raise ValueError(f"n_starts={n_starts!r}: use a whole number ≥ 1")
     algorithm = _solver(problem, solver, options)
+    drawn = seed_fingerprint(seed)
     rng = generator(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(DEFAULT_STOP if stop is None else stop, reference)
@@ -119,7 +121,7 @@ def minimize(
     seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if store is not None and store.fingerprint is None:
-        store = dataclasses.replace(store, fingerprint=_fingerprint(problem, algorithm))
+        store = dataclasses.replace(store, fingerprint=_fingerprint(problem, algorithm, drawn))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(
             f"the solver {type(algorithm).__name__} runs in one step to its end: it takes no checkpoint and no resume"
@@ -166,13 +168,13 @@ class _Starts:
         return result
 
 
-def _fingerprint(problem: Problem, solver: object) -> str:
-    """Return what tells this problem and solver from others: their descriptions, and the value at one fixed point."""
+def _fingerprint(problem: Problem, solver: object, seed: str) -> str:
+    """Return what tells this run from others: problem, solver and seed described, and the value at one fixed point."""
     point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
     with np.errstate(all="ignore"):
         values = [number(f.value(point)) for f in (problem.objective, *problem.equalities, *problem.inequalities)]
     several = " ".join(f"{value:.6g}" for value in values) + f" {len(problem.equalities)}"
-    described = re.sub(r" at 0x[0-9a-f]+", "", f"{problem.manifold!r} {solver!r} {several}")
+    described = re.sub(r" at 0x[0-9a-f]+", "", f"{problem.manifold!r} {solver!r} {several} {seed}")
     return hashlib.sha256(described.encode()).hexdigest()
 
 

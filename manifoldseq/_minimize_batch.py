@@ -19,6 +19,7 @@ from ._problem import Problem
 from ._result import BatchResult, NotConverged, Point, Run, Status
 from ._start import as_point, compare_shapes, generator, on_manifold, start_point
 from ._stopping import StoppingRule
+from .estimators import seed_fingerprint
 from .execution import map_ordered
 from .linalg._tree import freeze, leaves, tree_map
 from .manifolds import Manifold
@@ -106,13 +107,14 @@ def minimize_batch(
         raise TypeError(f"options={options!r}: pass a dict of options of ms.solvers.BatchBB")
     algorithm = BatchBB(**(options or {}))
     manifold = problems[0].manifold
+    drawn = seed_fingerprint(seed)
     points = _starts(problems, x0, n_problems, project, generator(seed))
     n = len(leaves(points)[0])
     reference = x0.reference if isinstance(x0, BatchResult) else None
     run = RowRun(manifold, _oracle(problems, n), algorithm, rule, Clock(), reference)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if store is not None and store.fingerprint is None:
-        several = "".join(_fingerprint(each, algorithm) for each in problems)
+        several = "".join(_fingerprint(each, algorithm, drawn) for each in problems)
         store = dataclasses.replace(store, fingerprint=hashlib.sha256(f"{n} {several}".encode()).hexdigest())
     done = iterate(
         run.step,

@@ -1,6 +1,8 @@
 """From scikit-learn's `random_state` to a numpy Generator."""
 
+from hashlib import sha256
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -44,3 +46,50 @@ def random_generator(
         f"random_state={random_state!r} is not a seed: "
         "pass a non-negative int, a numpy Generator or RandomState, or None"
     )
+
+
+def seed_fingerprint(seed: Any) -> str:
+    """Return what tells a seed from others, for the fingerprint of a checkpoint: equal only if the same is drawn.
+
+    Take it before anything is drawn. Of a Generator it covers the state of its bits, from which it draws, and its seed
+    sequence with the number of children spawned, from which `numpy.random.Generator.spawn` does.
+
+    Parameters
+    ----------
+    seed : int, numpy.random.Generator, BitGenerator, SeedSequence, RandomState or None
+        None, which cannot be told apart, is equal to None.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> seed_fingerprint(rng) == seed_fingerprint(np.random.default_rng(0))
+    True
+    >>> seed_fingerprint(rng) == seed_fingerprint(np.random.default_rng(1))
+    False
+    """
+    if seed is None or isinstance(seed, Integral):
+        return repr(None if seed is None else int(seed))
+    return sha256(repr(_plain(seed)).encode()).hexdigest()
+
+
+def _plain(part: Any) -> Any:
+    """Return a value whose repr is the same in every process, and never cut short."""
+    if isinstance(part, np.random.Generator):
+        return "Generator", _plain(part.bit_generator)
+    if isinstance(part, np.random.BitGenerator):
+        return _plain(part.state), _plain(part.seed_seq)
+    if isinstance(part, np.random.SeedSequence):
+        return _plain(part.state), part.n_children_spawned
+    if isinstance(part, np.random.RandomState):
+        return "RandomState", _plain(part.get_state(legacy=False))
+    if isinstance(part, dict):
+        return [(key, _plain(value)) for key, value in sorted(part.items())]
+    if isinstance(part, np.ndarray | np.generic):
+        return part.tolist()
+    if isinstance(part, list | tuple):
+        return [_plain(one) for one in part]
+    return part if isinstance(part, str | int | float | None) else type(part).__name__

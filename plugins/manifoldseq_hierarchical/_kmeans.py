@@ -4,7 +4,6 @@ import dataclasses
 import warnings
 from collections.abc import Sequence
 from hashlib import sha256
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import random_generator, seed_fingerprint
 from manifoldseq.execution import map_ordered
 
 from ._alternation import Alternation
@@ -141,8 +140,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         init = self._checked_init(X)
         problem = Alternation.of(X, self.n_clusters, check_components(self.n_components, X.shape[1]))
         random = isinstance(init, str) and init != "segments"
+        store = self._store(checkpoint, X, init)  # before a Generator is drawn from
         generators = random_generator(self.random_state).spawn(self.n_init if random else 1)
-        store = self._store(checkpoint, X, init)
         runs: dict[int, ms.Run] = {}
 
         def run(number: int) -> None:
@@ -218,7 +217,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         digest = sha256(repr((X.shape, X.dtype.str)).encode())
         for rows in row_blocks(X):
             digest.update(np.ascontiguousarray(X[rows]).tobytes())
-        seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
+        seed = seed_fingerprint(self.random_state)
         start = init if isinstance(init, str) else init.tolist()
         digest.update(repr([self.n_clusters, self.n_components, seed, start]).encode())
         return dataclasses.replace(store, fingerprint=digest.hexdigest())

@@ -2,13 +2,13 @@
 
 import dataclasses
 from hashlib import sha256
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.estimators import seed_fingerprint
 
 from ._family import Array
 
@@ -27,7 +27,10 @@ def store_of(checkpoint: Any) -> ms.storage.Checkpoint | None:
 
 
 def checkpoint_of(estimator: Any, checkpoint: Any, *arrays: Array | None) -> ms.storage.Checkpoint | None:
-    """Return the checkpoint with a fingerprint of the settings of an estimator and of its data, or None."""
+    """Return the checkpoint with a fingerprint of the settings of an estimator and of its data, or None.
+
+    It is taken before anything is drawn from a Generator.
+    """
     store = store_of(checkpoint)
     if store is None:
         return None
@@ -45,7 +48,5 @@ def checkpoint_of(estimator: Any, checkpoint: Any, *arrays: Array | None) -> ms.
         settings["init"] = init.tolist()
     family = settings.get("family")
     settings["family"] = getattr(family, "name", family)
-    seed = estimator.random_state
-    seed = seed if isinstance(seed, Integral) else type(seed).__name__
-    digest.update(repr([sorted(settings.items()), seed]).encode())
+    digest.update(repr([sorted(settings.items()), seed_fingerprint(estimator.random_state)]).encode())
     return dataclasses.replace(store, fingerprint=digest.hexdigest())

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import random_generator, seed_fingerprint
 from manifoldseq.execution import map_ordered, one_blas_thread
 
 from ._atoms import AtomFamily, GrassmannAtoms, Leaves, SymmetricAtoms, SystemAtoms
@@ -201,10 +201,10 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         self._check_parameters()
         systems, identifier = learned_systems(self, X)
         self._check_data(systems, groups)
-        generators = random_generator(self.random_state).spawn(self.n_init if isinstance(self.init, str) else 1)
         with one_blas_thread():
             learning = self._learning(systems, groups)
-            store = self._store(checkpoint, learning)
+            store = self._store(checkpoint, learning)  # before a Generator is drawn from
+            generators = random_generator(self.random_state).spawn(self.n_init if isinstance(self.init, str) else 1)
             runs: dict[int, ms.Run] = {}
             interrupted = False
 
@@ -374,7 +374,7 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         # kernels are told apart by some of their values, objects without a repr of their own by their type
         cross = learning.family.cross(learning.packed[:1], learning.packed[:16])
         plain = {name: value for name, value in self.get_params().items() if name not in _NOT_IN_STATE}
-        seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
+        seed = seed_fingerprint(self.random_state)
         start = self.init if isinstance(self.init, str) else None
         digest.update(repr([plain, seed, start, [f"{value:.6g}" for value in cross[0]]]).encode())
         if learning.batch.groups is not None:

@@ -196,12 +196,12 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         check_parameters(self)
         systems, identifier = learned_systems(self, X)
         init = checked_init(self.init, systems, self.n_clusters)
-        generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
         with one_blas_thread():
             clustering = self._clustering(systems)
             if isinstance(init, Systems):
                 init = items_on(clustering.manifold, init)
-            store = marked_store(self, checkpoint, clustering, init)
+            store = marked_store(self, checkpoint, clustering, init)  # before a Generator is drawn from
+            generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
             runs: dict[int, ms.Run] = {}
             interrupted = False
 

@@ -3,13 +3,14 @@
 import dataclasses
 import re
 from hashlib import sha256
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.estimators import seed_fingerprint
 
 from ._centres import resolved_rule
 from ._clustering import Clustering
@@ -76,8 +77,7 @@ def marked_store(
     # kernels are told apart by some of their values, objects without a repr of their own by their type
     cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
     values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
-    random_state = estimator.random_state
-    seed = random_state if isinstance(random_state, Integral) else type(random_state).__name__
+    seed = seed_fingerprint(estimator.random_state)
     start = init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()
     settings = [
         getattr(estimator, name) for name in ("n_clusters", "mean", "solver", "inner_iter", "relocate", "bound")

@@ -4,7 +4,6 @@ import dataclasses
 import warnings
 from collections.abc import Sequence
 from hashlib import sha256
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import random_generator, seed_fingerprint
 from manifoldseq.execution import one_blas_thread
 
 from ._em import EM, observed_views, patterns
@@ -188,8 +187,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         views, moments = self._prepared(X, Y, *more)
         em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None)
         given = isinstance(self.init, Mixture)
+        store = self._store(checkpoint, views)  # before a Generator is drawn from
         generators = random_generator(self.random_state).spawn(1 if given else self.n_init)
-        store = self._store(checkpoint, views)
         best = interrupted = None
         for number, rng in enumerate(generators):
             run = ms.iterate(
@@ -434,9 +433,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
             digest.update(repr((array.shape, array.dtype.str)).encode())
             for rows in row_blocks(len(array)):
                 digest.update(np.ascontiguousarray(array[rows]).tobytes())
-        seed = self.random_state if isinstance(self.random_state, Integral) else type(self.random_state).__name__
-        if isinstance(self.random_state, np.random.Generator):
-            seed = self.random_state.bit_generator.state
+        seed = seed_fingerprint(self.random_state)
         names = ("n_components", "n_latent", "covariance_type", "update", "acceleration", "noise_floor", "missing")
         init = self.init if isinstance(self.init, str) else None
         digest.update(repr([*(getattr(self, name) for name in names), init, seed]).encode())
