@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,10 +11,13 @@ from typing import TypeVar
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+from ._forks import ForkSafeLock
+
 R = TypeVar("R")
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _depth = 0
+_of_thread = threading.local()  # its own part of the depth: a forked child has no other thread
 _limiter = None
 
 
@@ -47,17 +51,29 @@ def one_blas_thread() -> Iterator[None]:
     """
     global _depth, _limiter
     with _lock:
-        if _depth == 0:
+        if _depth == 0 and _limiter is None:
             _limiter = _from_any_thread(lambda: _controller().limit(limits=1))
         _depth += 1
+        _of_thread.depth = getattr(_of_thread, "depth", 0) + 1
     try:
         yield
     finally:
         with _lock:
             _depth -= 1
+            _of_thread.depth -= 1
             if _depth == 0 and _limiter is not None:
                 _from_any_thread(_limiter.restore_original_limits)
                 _limiter = None
+
+
+def _in_child() -> None:
+    """Count the blocks of the thread that forked only; the limit that others left is lifted by the next block's end."""
+    global _depth
+    _depth = getattr(_of_thread, "depth", 0)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def _from_any_thread(change: Callable[[], R]) -> R:

@@ -53,12 +53,15 @@ class _Threads(_InProcess):
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
+        self._process = os.getpid()
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
         def run(task: T) -> R:
             _current.set(SERIAL)
             return function(task)
 
+        if os.getpid() != self._process:  # a forked child has none of the threads
+            return SERIAL.map(function, tasks)
         with one_blas_thread():
             futures = [self._pool.submit(copy_context().run, run, task) for task in tasks]
             try:

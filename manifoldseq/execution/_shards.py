@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from ._executors import current
+from ._forks import ForkSafeLock
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Shards(Generic[S]):
                     "write functools.partial(load, …)"
                 )
         self._kept: dict[int, S] = {}
-        self._locks = [Lock() for _ in self.recipes]
+        self._locks = [ForkSafeLock() for _ in self.recipes]
 
     def __len__(self) -> int:
         return len(self.recipes)

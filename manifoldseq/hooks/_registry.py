@@ -2,12 +2,12 @@
 
 import difflib
 import os
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from ..execution._forks import ForkSafeLock
 from ._hookspecs import PROJECT
 from ._plugin import Fault, Plugin, collect, load, reserved
 from ._records import Record
@@ -31,7 +31,7 @@ class Registry:
         self._core: dict[tuple[str, str], Record] = {}
         self._registered: dict[str, Plugin] = {}
         self._loaded: list[Plugin] | None = None
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock(self._load_again, wait=5.0)
 
     def add_core(self, records: Iterable[Record]) -> None:
         """Take the records of what the core itself offers; its names win over every plugin's."""
@@ -77,6 +77,10 @@ class Registry:
                 self._loaded.extend(_not_installed({plugin.name for plugin in self._loaded}))
                 self._note_clashes()
             return [*self._loaded, *self._registered.values()]
+
+    def _load_again(self) -> None:
+        """Forget in a forked child what another thread of the parent had half loaded."""
+        self._loaded = None
 
     def _note_clashes(self) -> None:
         plugins = [*(self._loaded or ()), *self._registered.values()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
-_NUMPY_RANDOM = threading.RLock()
+from ..execution._forks import ForkSafeLock
+
+_before: list[Any] = []
+"""The states of numpy's global generator that are to be put back, the first one below."""
+_NUMPY_RANDOM = ForkSafeLock(lambda: _put_back(0))
 
 
 def pymanopt() -> Any:
@@ -44,9 +47,15 @@ def _jax_in_double_precision() -> bool:
 def numpy_random(rng: np.random.Generator) -> Iterator[None]:
     """Seed the global generator of numpy, from which pymanopt draws, and put it back; one thread at a time."""
     with _NUMPY_RANDOM:
-        state = np.random.get_state()
-        np.random.seed(int(rng.integers(2**32)))
+        _before.append(np.random.get_state())
         try:
+            np.random.seed(int(rng.integers(2**32)))
             yield
         finally:
-            np.random.set_state(state)
+            _put_back(len(_before) - 1)
+
+
+def _put_back(depth: int) -> None:
+    """Put the global generator back to where it was at a depth of nested blocks, in a forked child too."""
+    np.random.set_state(_before[depth])
+    del _before[depth:]
