@@ -1,6 +1,7 @@
 """``manifoldseq apply``: what a fitted model says about other data."""
 
 import io
+import os
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -48,6 +49,8 @@ def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None,
     """
     if output.suffix not in (".npz", ".csv"):
         raise BadInput(f"{output} has the ending {output.suffix!r}: write a .npz or a .csv file")
+    if not os.access(output.parent, os.W_OK):  # said before anything is computed
+        raise BadInput(f"{output} cannot be written: there is no folder {output.parent} that can be written to")
     try:
         model = load(run_dir)
     except ValueError as error:

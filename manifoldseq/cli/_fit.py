@@ -14,12 +14,12 @@ import numpy as np
 from .. import execution, hooks
 from .._result import Status
 from ..report import Fitted, clustering_measures, draw_plots, read_run, render_html, save_drawings
-from ..storage import CheckpointError, SequenceData, save_model
+from ..storage import CheckpointError, SequenceData, load
 from ._data import absolute, as_input, describe, fingerprint, load_data, load_labels, view_sizes
 from ._interrupt import interruptible
 from ._measures import BASELINE, baseline_measures
 from ._progress import Watch
-from ._run import RunDirectory, already_done, choose_directory, command_line, default_name
+from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
 from ._settings import check_names, parse_pairs, read_config
 from ._shared import (
     BadInput,
@@ -75,8 +75,9 @@ def fit(
     """Fit ESTIMATOR to DATA and write a run directory.
 
     DATA is a file or folder that a registered reader knows (see `manifoldseq readers`), or the name of a data set. The
-    run directory holds run.json and run.toml from the start; history.csv, assignments.csv, model.npz, model.json,
-    metrics.json and report.html follow when the fit is done.
+    run directory holds run.json and run.toml from the start; model.npz and model.json follow once the fit is done, then
+    history.csv, assignments.csv, metrics.json and report.html. If one of these fails, the model stays, the exit
+    status is 1, and --resume writes them.
 
     \b
     Examples:
@@ -130,15 +131,21 @@ def fit(
         "read": read_options,
         "set": parameters,
     }
-    run = RunDirectory(directory, about, repeat)
+    kept = resume and model_kept(directory, mark)
+    run = RunDirectory(directory, about, repeat, kept=kept)
     with _executor(jobs, dask), run.writing():
-        resumed = resume and run.has_checkpoint()
-        options = _fit_options(estimator, model, run, every, mark, resume)
         X, y = as_input(record.input, loaded, truth, sizes)
+        if kept:
+            model = load(directory)
+        else:
+            resumed = resume and run.has_checkpoint()
+            options = _fit_options(estimator, model, run, every, mark, resume)
+            with interruptible():
+                seconds = _fit(run, model, X, y, options, resumed)
+            run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
-            seconds = _fit(run, model, X, y, options, resumed)
-        fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
-        metrics = _write(run, fitted, used_seed, seconds, resumed)
+            fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
+            metrics = _write(run, fitted, used_seed)
     click.echo(f"{data}: {about['about']}")
     _echo_metrics(estimator, metrics)
     click.echo(f"Report: {directory / 'report.html'}")
@@ -221,16 +228,14 @@ def _fit(run: RunDirectory, model: Any, X: Any, y: Any, options: dict[str, Any],
     return time.perf_counter() - start
 
 
-def _write(run: RunDirectory, fitted: Fitted, seed: int, seconds: float, resumed: bool) -> dict[str, float]:
-    """Write what was computed; each file appears as a whole, in the order in which it can be relied on."""
+def _write(run: RunDirectory, fitted: Fitted, seed: int) -> dict[str, float]:
+    """Write what is reported about a model that is saved; each file appears as a whole."""
     labels, clusters = fitted.labels, fitted.clusters
-    run.clear()
     if fitted.history:
         run.write_columns("history.csv", fitted.history)
     if clusters is not None:
         run.write_columns("assignments.csv", {**({} if labels is None else {"label": labels}), "cluster": clusters})
-    save_model(fitted.estimator, run.path)
-    metrics: dict[str, float] = {"seconds_since_resume" if resumed else "seconds": seconds}
+    metrics = run.kept_metrics()
     if clusters is not None and labels is not None:
         metrics = {**clustering_measures(labels, clusters), **metrics}
         if isinstance(fitted.data, SequenceData):

@@ -33,7 +33,7 @@ Examples:
   manifoldseq COMMAND --help
 
 \b
-Exit status: 0 done; 1 failed; 2 bad input; 130 interrupted.
+Exit status: 0 done; 1 failed; 2 bad input; 130 interrupted. A model that was finished by then is saved; this is said.
 
 \b
 Completion in the shell, for bash (zsh and fish alike):

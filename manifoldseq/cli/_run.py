@@ -1,4 +1,4 @@
-"""A run directory: there from the first moment, every file by rename, ``"state": "done"`` last."""
+"""A run directory: there from the first moment, the model before all reports, ``"state": "done"`` last."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ import shlex
 import shutil
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 from ..report import save_drawings
-from ..storage import Checkpoint, ReadError, read_bytes
+from ..storage import Checkpoint, ReadError, read_bytes, save_model
+from ..storage._checkpoint import interrupts_held_back
 from ..storage._files import write_durably
 from ..storage._model import package_versions
 from ._lock import LOCK, locked
@@ -24,15 +25,21 @@ from ._settings import to_config
 from ._shared import BadInput
 from ._toml import toml
 
-_OUTPUTS = ("report.html", "metrics.json", "model.json", "model.npz", "assignments.csv", "history.csv")
+_MODEL = ("model.json", "model.npz")
+_REPORTS = ("report.html", "metrics.json", "assignments.csv", "history.csv")
 _CHECKPOINT = "checkpoint"
+_RESUME = "write it by the same command with --resume and -o"
 
 
 class RunDirectory:
     """Writes the files of one run; `run.json` says at every moment how far it is."""
 
-    def __init__(self, path: Path, about: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: Path, about: Mapping[str, Any], settings: Mapping[str, Any], *, kept: bool = False
+    ) -> None:
         self.path = path
+        self._kept = kept  # whether what was computed is on the disk
+        self._metrics: Mapping[str, float] = {}
         self._about = {"format": 1, "state": "running", **about, "started": _now(), "versions": package_versions()}
         self._settings = settings
 
@@ -41,6 +48,7 @@ class RunDirectory:
         """Make and lock the directory, write `run.json` and `run.toml`, and record how the block ends.
 
         Bad input leaves everything as it was; Ctrl-C is recorded as ``interrupted``, any other exception as ``failed``.
+        What was saved by `keep` stays there, whatever fails after it, and a sentence says so.
         """
         made = next((path for path in reversed([self.path, *self.path.parents]) if not path.exists()), None)
         try:
@@ -55,16 +63,21 @@ class RunDirectory:
             try:
                 self._begin(before["run.json"])
                 yield
-            except BadInput as error:
-                self._restore(before)
-                refused = error
             except KeyboardInterrupt:
-                self.end("interrupted")
+                self._fail("interrupted")
+                if self._kept:
+                    click.echo(f"{self._what_is_kept()} was interrupted: {_RESUME}.", err=True)
                 raise
             except Exception as error:
-                sentence = f"{type(error).__name__}: {error}"
-                self.end("failed", error=sentence, traceback=traceback.format_exc())
-                raise click.ClickException(f"{sentence} (traceback in {self.path / 'run.json'})") from error
+                if isinstance(error, BadInput) and not self._kept:
+                    self._restore(before)
+                    refused = error
+                else:
+                    sentence = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
+                    self._fail("failed", error=sentence, traceback=traceback.format_exc())
+                    if self._kept:
+                        raise click.ClickException(f"{self._what_is_kept()} failed ({sentence}): {_RESUME}") from error
+                    raise click.ClickException(f"{sentence} (traceback in {self.path / 'run.json'})") from error
         if refused is not None:
             if made is not None:
                 shutil.rmtree(made)
@@ -83,16 +96,40 @@ class RunDirectory:
         self.end("done", **more)
         shutil.rmtree(self.path / _CHECKPOINT, ignore_errors=True)
 
-    def clear(self) -> None:
-        """Remove what an earlier run left here; asked for when this one has something to write, or has ended."""
-        for old in _OUTPUTS:
+    def keep(self, model: Any, metrics: Mapping[str, float]) -> None:
+        """Save what was computed, durably, before anything is reported about it; remove what an earlier run reported.
+
+        Metrics that are not computed again from it, such as seconds, are kept for a report that is written later.
+        """
+        with interrupts_held_back():
+            save_model(model, self.path)
+            self._kept = True
+        self._metrics = metrics
+        self._clear(_REPORTS)
+
+    def kept_metrics(self) -> dict[str, float]:
+        """Return the metrics that were kept with the model."""
+        return dict(self._metrics)
+
+    def _what_is_kept(self) -> str:
+        return f"The model is finished and saved in {self.path}, but its report"
+
+    def _fail(self, state: str, **more: Any) -> None:
+        """Record a failure as well as a full disk lets it."""
+        with suppress(OSError):
+            if self._kept:
+                more["metrics"] = self._metrics
+            else:
+                self._clear((*_REPORTS, *_MODEL))
+            self.end(state, **more)
+
+    def _clear(self, names: Iterable[str]) -> None:
+        for old in names:
             (self.path / old).unlink(missing_ok=True)
         save_drawings(self.path, ())
 
     def end(self, state: str, **more: Any) -> None:
         """Write a state: ``done``, ``failed`` or ``interrupted``."""
-        if state != "done":
-            self.clear()
         self._about |= {"state": state, "finished": _now(), **more}
         self.write_json("run.json", self._about)
 
@@ -109,8 +146,9 @@ class RunDirectory:
         write_durably(self.path / name, text.encode())
 
     def _begin(self, before: bytes | None) -> None:
-        if before is not None and self.has_checkpoint():
+        if before is not None and (self._kept or self.has_checkpoint()):
             earlier = _document(before)
+            self._metrics = earlier.get("metrics", {}) if self._kept else {}
             self._about["started"] = earlier.get("started", self._about["started"])
             self._about["resumed"] = [*earlier.get("resumed", ()), _now()]
         self.write_json("run.json", self._about)
@@ -152,6 +190,8 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
         raise BadInput(f"{output} exists and is no run directory: choose another with -o")
     if state == "done" and not resume:
         raise BadInput(f"{output} holds a finished run: choose another directory with -o, or remove it")
+    if not resume and _has_model(output):
+        raise BadInput(f"{output} holds a model without its report: {_RESUME}, or choose another with -o")
     if not resume and _has_checkpoint(output):
         raise BadInput(f"{output} holds an unfinished run: continue it with --resume, or choose another with -o")
     return output
@@ -173,6 +213,21 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     return True
 
 
+def model_kept(directory: Path, fingerprint: str) -> bool:
+    """Return whether this run has its model already, and only its report is missing.
+
+    Raises
+    ------
+    BadInput
+        If the model of other data or settings is there.
+    """
+    if not _has_model(directory):
+        return False
+    if _document(_bytes(directory / "run.json") or b"").get("fingerprint") != fingerprint:
+        raise BadInput(f"{directory} holds the model of other data or settings: choose another with -o")
+    return True
+
+
 def default_name(what: str, data: str | None) -> str:
     """Return the name of a run directory for an estimator or model on data."""
     source = "" if data is None else Path(data).stem if Path(data).exists() else data
@@ -191,6 +246,10 @@ def csv_text(columns: Mapping[str, Iterable[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     return buffer.getvalue()
+
+
+def _has_model(directory: Path) -> bool:
+    return all((directory / name).exists() for name in _MODEL)
 
 
 def _has_checkpoint(directory: Path) -> bool:

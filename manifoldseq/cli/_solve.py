@@ -17,11 +17,11 @@ from .._problem import Problem
 from .._result import Result, Status
 from .._stopping import GradientNorm, MaxIterations
 from ..report import read_run, render_html
-from ..storage import CheckpointError, SequenceData, read_bytes, save_model
+from ..storage import CheckpointError, SequenceData, load, read_bytes
 from ._data import absolute, describe, fingerprint, load_data
 from ._interrupt import interruptible
 from ._progress import Watch
-from ._run import RunDirectory, already_done, choose_directory, command_line, default_name
+from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
 from ._settings import check_names, parse_pairs, read_config
 from ._shared import (
     BadInput,
@@ -135,26 +135,34 @@ def solve(
             raise BadInput(f"--tol {tol}: give a number of at least 0")
         norm = GradientNorm(1e-6 if tol is None else tol, relative=True)
         stop = norm | MaxIterations(1000 if max_iter is None else max_iter)
-    run = RunDirectory(directory, about, repeat)
+    kept = resume and model_kept(directory, mark)
+    run = RunDirectory(directory, about, repeat, kept=kept)
     with run.writing():
         start = time.perf_counter()
         try:
             with interruptible():
-                result = minimize(
-                    problem,
-                    init,
-                    solver=algorithm,
-                    stop=stop,
-                    seed=seed,
-                    observers=[Watch(name, 1000 if max_iter is None else max_iter)],
-                    checkpoint=run.checkpoint(every, mark),
-                    resume=resume,
+                result = (
+                    load(directory)
+                    if kept
+                    else minimize(
+                        problem,
+                        init,
+                        solver=algorithm,
+                        stop=stop,
+                        seed=seed,
+                        observers=[Watch(name, 1000 if max_iter is None else max_iter)],
+                        checkpoint=run.checkpoint(every, mark),
+                        resume=resume,
+                    )
                 )
         except CheckpointError as error:
             raise BadInput(str(error)) from error
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        _write(run, result, time.perf_counter() - start)
+        if not kept:
+            run.keep(result, {"seconds": time.perf_counter() - start})
+        with interruptible():
+            _write(run, result)
     rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
     rows += [("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}"), ("status", result.message)]
     echo_table((name, ""), rows)
@@ -162,12 +170,11 @@ def solve(
     return int(result.status is Status.NON_FINITE)
 
 
-def _write(run: RunDirectory, result: Result, seconds: float) -> None:
-    run.clear()
+def _write(run: RunDirectory, result: Result) -> None:
+    """Write what is reported about a result that is saved."""
     run.write_columns("history.csv", result.history)
-    save_model(result, run.path)
     numbers = {name: getattr(result, name) for name in ("fun", "grad_norm", "feasibility", "nit", "nfev", "njev")}
-    metrics = {**numbers, "success": int(result.success), "seconds": seconds}
+    metrics = {**numbers, "success": int(result.success), **run.kept_metrics()}
     run.write_json("metrics.json", {name: value for name, value in metrics.items() if value is not None})
     page = read_run(run.path)
     page.run.update(state="done", message=result.message)

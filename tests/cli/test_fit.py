@@ -340,7 +340,7 @@ def test_files_appear_in_their_order(run: Run, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "replace", recorded)
     assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
     assert seen == [
-        "run.json", "run.toml", "history.csv", "assignments.csv", "model.npz", "model.json", "metrics.json",
+        "run.json", "run.toml", "model.npz", "model.json", "history.csv", "assignments.csv", "metrics.json",
         "report.html", "run.json",
     ]  # fmt: skip
 

@@ -182,7 +182,8 @@ def test_a_lock_that_the_forking_thread_holds_is_its_own_in_the_child() -> None:
 
 def test_threads_of_an_executor_are_not_waited_for_in_a_child() -> None:
     with using("threads", 2):
-        assert map_ordered(abs, [-1, -2]) == [1, 2]
+        together = threading.Barrier(2)
+        map_ordered(lambda _: together.wait(10), [0, 1])  # both threads have begun
         assert child(lambda: map_ordered(abs, [-1, -2, -3]) == [1, 2, 3]) == 0
 
 
