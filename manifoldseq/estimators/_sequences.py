@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..storage._real import check_real, warn_of_order
+
 Float = NDArray[np.float64]
 
 
@@ -123,9 +125,12 @@ def channel_statistics(sequences: Sequence[Float]) -> Float:
 def _as_list(X: Any, name: str) -> list[Any]:
     ask = "pass a list of (T, d) arrays"
     if isinstance(X, np.ndarray):
-        if X.dtype == object:
+        if X.dtype == object and X.ndim == 1:
             raise ValueError(f"{name} is an object array: {ask}, such as list({name})")
+        check_real(X, name)
         if X.ndim == 3:
+            remedy = f"pass {name}.transpose(0, 2, 1), else list({name})"
+            warn_of_order(X.shape, name, remedy, stacklevel=4)
             return list(X)
         hint = f"[{name}] if it is one sequence" if X.ndim == 2 else "each with time first"
         raise ValueError(f"{name} is an array with {X.ndim} dimensions: {ask}, {hint}")
@@ -137,14 +142,11 @@ def _as_list(X: Any, name: str) -> list[Any]:
 def _as_sequence(item: Any, i: int) -> Float:
     if _is_sparse(item):
         raise ValueError(f"sequence {i} is a sparse matrix: convert it with .toarray()")
-    if np.ma.is_masked(item):
-        raise ValueError(f"sequence {i} has masked values: remove or fill them, as with .filled()")
+    item = check_real(item, f"sequence {i}")
     try:
         array = np.asarray(item)
     except ValueError:
         raise ValueError(f"sequence {i} has rows of different lengths: pass a (T, d) array of numbers") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"sequence {i} has dtype {array.dtype}: pass a (T, d) array of real numbers")
     if array.ndim != 2:
         raise ValueError(
             f"sequence {i} has {array.ndim} dimension{'s' * (array.ndim != 1)}, not 2: pass a (T, d) array, "

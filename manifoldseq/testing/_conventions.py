@@ -207,6 +207,18 @@ def refused(action: Callable[[], Any], words: str) -> Verdict:
     return False, "accepted it"
 
 
+def unreal(array: np.ndarray) -> list[tuple[str, Any]]:
+    """Return, by name, what is like an array of numbers but must not be taken for one."""
+    objects = array.astype(object)
+    objects[0, 0] = None
+    return [
+        ("a masked array", np.ma.array(array, mask=np.arange(array.size).reshape(array.shape) == 1)),
+        ("dates", (1e3 * array).astype("datetime64[s]")),
+        ("text", array.astype(str)),
+        ("objects", objects),
+    ]
+
+
 def learned(fitted: Any) -> dict[str, Any]:
     """Return the public fitted attributes, but for measured times."""
     attributes = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._conventions import Case, alike, common_laws, instance, learned, refused
+from ._conventions import Case, alike, common_laws, instance, learned, refused, unreal
 from ._report import Examination, Report, Verdict, unless
 
 
@@ -232,7 +232,8 @@ def _bad_sequences(sequences: list[np.ndarray]) -> Iterable[tuple[str, Any, str]
     yield "a sequence that is no matrix", replaced(1, sequences[1][:, 0]), "sequence 1"
     yield "an empty sequence", replaced(2, sequences[2][:0]), "sequence 2"
     yield "an empty list", [], ""
-    yield "text", replaced(1, sequences[1].astype(str)), "sequence 1"
+    for name, bad in unreal(sequences[1]):
+        yield name, replaced(1, bad), "sequence 1"
 
 
 def _close(a: Any, b: Any) -> bool:

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from manifoldseq.estimators import check_real
+
 from ._closed_form import completed, decode, encode, nearest
 from ._moments import Array
 
@@ -53,7 +55,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             If the codes are not finite, or have another number of coordinates.
         """
         check_is_fitted(self, "components_")
-        Z = check_array(X, dtype=[np.float64, np.float32])
+        Z = check_array(check_real(X), dtype=[np.float64, np.float32])
         if Z.shape[1] != len(self.components_):
             raise ValueError(
                 f"the codes have shape {Z.shape}: pass (N, {len(self.components_)}), as transform gives them"
@@ -84,7 +86,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _frames(self, X: Any, *, reset: bool, least: int = 1) -> NDArray:
         # whether frames are finite is found out on the way, without another pass
-        return validate_data(self, X, reset=reset, ensure_all_finite=False, ensure_min_samples=least)
+        return validate_data(self, check_real(X), reset=reset, ensure_all_finite=False, ensure_min_samples=least)
 
     def _nearest(self, X: Any) -> tuple[NDArray[np.intp], NDArray]:
         """Return the class row of each frame in the coordinates of the subspace, and the squared distance there."""

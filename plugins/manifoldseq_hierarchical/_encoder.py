@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from manifoldseq.estimators import check_real
+
 from ._closed_form import leading_directions, weighted_centroids
 from ._digits import Digits
 from ._filtering import along_lines, bayes, contrast
@@ -148,7 +150,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             For an invalid parameter or frames that are not finite, equal, or too few; one sentence says what to do.
         """
         self._check()
-        X = validate_data(self, X, ensure_all_finite=False, ensure_min_samples=2)
+        X = validate_data(self, check_real(X), ensure_all_finite=False, ensure_min_samples=2)
         m = check_components(self.n_components, X.shape[1])
         if len(X) < self.branching:
             raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it")
@@ -209,7 +211,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 "only segments with mean points in a shared subspace can be appended to: fit all frames again, "
                 "or choose labels='segments', subspace='shared', summary='mean'"
             )
-        X = validate_data(self, X, reset=False, ensure_all_finite=False)
+        X = validate_data(self, check_real(X), reset=False, ensure_all_finite=False)
         unfinished = self.n_frames_ % self.segment_length_
         moments = Moments.of(X, (unfinished + np.arange(len(X))) // self.segment_length_)
         sums = moments.centroids * moments.counts[:, None]
@@ -386,7 +388,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def _frames(self, X: Any) -> NDArray:
         check_is_fitted(self, "index_")
-        return validate_data(self, X, reset=False, ensure_all_finite=False)  # `_coordinates` says which are not
+        return validate_data(
+            self, check_real(X), reset=False, ensure_all_finite=False
+        )  # `_coordinates` says which are not
 
     def _check(self) -> None:
         check_whole(self, "segment_length", "bits", "beam")

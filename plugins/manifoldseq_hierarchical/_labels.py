@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import check_real, check_unmasked
+
 from ._moments import Codes
 
 
@@ -16,7 +18,7 @@ def frames(X: Any, name: str = "X") -> NDArray:
     ValueError
         If they are something else, or there are none.
     """
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    array = np.asarray(check_real(X, name))
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} has shape {array.shape} and dtype {array.dtype}: pass an (N, d) array of real numbers"
@@ -34,7 +36,7 @@ def one_per_frame(y: Any, n_frames: int) -> NDArray:
     ValueError
         If it has another shape.
     """
-    labels = np.asarray(y)
+    labels = np.asarray(check_unmasked(y))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (n_frames,):

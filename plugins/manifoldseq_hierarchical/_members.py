@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import check_unmasked
+
 from ._labels import class_codes, frames
 from ._moments import Array, Codes
 
@@ -28,7 +30,7 @@ def frames_and_members(data: Any, partition: bool) -> tuple[Array, Members]:
         If they are something else, or no partition although one is asked for.
     """
     if isinstance(data, tuple) and len(data) == 2:
-        X, labels = frames(data[0]), np.asarray(data[1])
+        X, labels = frames(data[0]), np.asarray(check_unmasked(data[1], "labels"))
         return X, _partition(labels, len(X)) if partition else _general_members(labels, len(X))
     if not isinstance(data, list) or not data:
         raise ValueError("data must be a list of arrays, one per class, or a tuple (X, labels)")

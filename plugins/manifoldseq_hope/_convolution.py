@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_info
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_real, random_generator
 from manifoldseq.execution import one_blas_thread
 
 from ._family import Array
@@ -287,7 +287,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _images(self, X: Any, reset: bool) -> Array:
         """Return images as rows of pixels, not copied if they are an array."""
-        shape = None
+        X, shape = check_real(X), None
         if isinstance(X, list | tuple):
             sizes = {np.shape(image) for image in X if isinstance(image, np.ndarray)}
             if len(sizes) > 1:

@@ -5,11 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from manifoldseq.estimators import check_unmasked
+
 _KINDS = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "U": "strings", "T": "strings"}
 
 
 def kind_of_labels(name: str, y: Any) -> str:
     """Return what labels are, such as "numbers" or "strings"; refuse missing ones and a mixture."""
+    check_unmasked(y, name)
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)  # else NaN among strings is "nan"
     values = np.atleast_1d(values)
     if values.dtype.kind == "O":

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_real, random_generator
 
 from ._checkpoint import checkpoint_of
 from ._dense import Dense
@@ -313,7 +313,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             self.n_features_in_ = X.shape[1]
             vars(self).pop("feature_names_in_", None)
         else:
-            X, y = validate_data(self, X, y, dtype=[np.float32, np.float64])
+            X, y = validate_data(self, check_real(X), y, dtype=[np.float32, np.float64])
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -345,7 +345,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def _rows(self, X: Any) -> Array | Windows:
         if not isinstance(X, Windows):
-            return validate_data(self, X, reset=False, dtype=[np.float32, np.float64])
+            return validate_data(self, check_real(X), reset=False, dtype=[np.float32, np.float64])
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has windows of {X.shape[1]} values, the network {self.n_features_in_} inputs")
         return X

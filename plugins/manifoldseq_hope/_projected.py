@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Density
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_real, random_generator
 from manifoldseq.execution import one_blas_thread
 
 from ._checkpoint import checkpoint_of
@@ -300,10 +300,12 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return self.parameters_[0]
 
     def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Array, Array | None]:
-        rows = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        rows = validate_data(self, check_real(X), reset=reset, dtype=[np.float64, np.float32])
         if sample_weight is None:
             return rows, None
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(
+            check_real(sample_weight, "sample_weight"), rows, dtype=np.float64, ensure_non_negative=True
+        )
         if not weight.any():
             raise ValueError("sample_weight is zero for every row: pass some weight above zero")
         return rows, weight
@@ -334,7 +336,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "components_")
-        return self._scaled(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        return self._scaled(validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32]))
 
     def _directed(self, X: Any) -> Array:
         """Return rows that have likelihoods: those of zeros have none where directions are modelled."""

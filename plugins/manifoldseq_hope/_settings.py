@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from manifoldseq.estimators import check_real
+
 from ._family import Array
 
 
@@ -44,6 +46,7 @@ def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
 
 def check_rows(X: Any) -> Array:
     """Return an (N, D) array of float32 or float64, or refuse it; of tables in a list, the rows of all of them."""
+    X = check_real(X)
     if isinstance(X, list | tuple) and X and all(np.ndim(part) == 2 for part in X):
         X = np.concatenate([np.asarray(part) for part in X])
     X = np.asarray(X)

@@ -12,7 +12,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_real, random_generator
 from manifoldseq.execution import one_blas_thread
 
 from ._checkpoint import checkpoint_of
@@ -116,7 +116,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
             check_whole(name, getattr(self, name))
         check_number("tol", self.tol)
         check_number("threshold", self.threshold, -1.0, 1.0)
-        every = validate_data(self, X, dtype=[np.float64, np.float32])
+        every = validate_data(self, check_real(X), dtype=[np.float64, np.float32])
         rows = unit_rows(with_direction(every, None)[0])
         if self.n_clusters > len(rows):
             raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={len(rows)}: lower n_clusters")
@@ -162,7 +162,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "cluster_centers_")
-        return unit_rows(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        return unit_rows(validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32]))
 
     @property
     def _n_features_out(self) -> int:

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_real, random_generator
 
 from ._checkpoint import store_of
 from ._dense import Dense
@@ -146,7 +146,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
             By Ctrl-C while a layer is learnt without labels: a stack needs all of them. `resume` continues. Ctrl-C
             during fine-tuning ends it with the last complete epoch.
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validate_data(self, check_real(X), dtype=[np.float64, np.float32])
         codes = None if y is None else self._codes(X, y)
         sizes = self._sizes(X.shape[1])
         self._check_network(sizes, None if codes is None else len(self.classes_))
@@ -279,7 +279,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
     def _codes(self, X: Array, y: Any) -> Array:
         kind_of_labels("y", y)
-        _, y = validate_data(self, X, y, reset=False, dtype=[np.float64, np.float32])
+        _, y = validate_data(self, check_real(X), y, reset=False, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
@@ -288,7 +288,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "layers_")
-        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32])
 
     def _features(self, rows: Array) -> Array:
         for layer in self.layers_:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manifoldseq.estimators import check_real
+
 from ._settings import check_whole
 
 
@@ -51,7 +53,7 @@ class Windows:
         around = width // 2
         parts, starts, end = [], [], 0
         for place, sequence in enumerate(sequences):
-            frames = np.asarray(sequence, np.float32)
+            frames = np.asarray(check_real(sequence, f"sequence {place}"), np.float32)
             if frames.ndim != 2 or not frames.size or (parts and frames.shape[1] != parts[0].shape[1]):
                 raise ValueError(f"sequence {place} has shape {frames.shape}: pass (T, d) arrays of the same d")
             if not np.isfinite(frames).all():

@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldseq.estimators import check_unmasked
 from manifoldseq.execution import one_blas_thread
 
 from ._atoms import SystemAtoms
@@ -111,7 +112,7 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
         systems, identifier = learned_systems(self, X)
         if y is None:
             raise ValueError("LDSClassifier requires y to be passed, but the target y is None")
-        labels = np.asarray(y)
+        labels = np.asarray(check_unmasked(y))
         if labels.shape != (len(systems),):
             raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
         try:

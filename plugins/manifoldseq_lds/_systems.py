@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_real
 
 Array = NDArray[np.float64]
 Item = tuple[Any, ...]
@@ -264,8 +265,7 @@ def item_rows(items: Any) -> list[Item]:
 
 def real_array(name: str, value: ArrayLike) -> Array:
     """Return a float64 copy of real numbers."""
-    if np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked values: remove the systems or repair them")
+    value = check_real(value, name)
     try:
         array = np.asarray(value)
     except ValueError:

@@ -12,6 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from manifoldseq.estimators import check_real
+
 Array = NDArray[np.float64]
 
 
@@ -100,14 +102,12 @@ def check_videos(X: Any, least: Sequence[int]) -> list[NDArray[Any]]:
         raise ValueError("X holds no videos: pass at least one (T, rows, columns) array")
     videos = []
     for i in range(len(X)):
-        given = X[i]
-        if np.ma.is_masked(given):
-            raise ValueError(f"video {i} has masked values: fill them in or remove it")
+        given = check_real(X[i], f"video {i}")
         try:
             video = np.asarray(given)
         except ValueError:
             raise ValueError(f"video {i} has frames of different sizes: pass an array (T, rows, columns)") from None
-        if video.ndim != 3 or video.dtype.kind not in "biuf":
+        if video.ndim != 3:
             raise ValueError(
                 f"video {i} is an array of shape {video.shape} of {video.dtype}: pass grey levels, (T, rows, columns)"
             )

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import check_real
+
 from ._parameters import Array
 from ._views import check_values
 
@@ -134,12 +136,13 @@ def checked_bag(parts: Sequence[Any], i: int) -> Bag:
     arrays = []
     for v, part in enumerate(parts):
         where = f"bag {i} of view {v}"
+        part = check_real(part, where)
         try:
             array = np.asarray(part)
         except ValueError:
             raise ValueError(f"{where} has rows of different lengths: pass a (T, d) array") from None
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"{where} has dtype {array.dtype}: pass real numbers")
+        if array.dtype == object and array.ndim == 2:  # a frame of numbers
+            array = array.astype(np.float64)
         if array.ndim != 2 or array.shape[1] == 0:
             raise ValueError(f"{where} has shape {array.shape}: pass a (T, d) array, one row per descriptor")
         check_values(array, where)
@@ -155,19 +158,19 @@ def _view(view: Any, v: int) -> Any:
     if hasattr(view, "toarray"):
         raise ValueError(f"view {v} is a sparse matrix: convert it with .toarray()")
     if isinstance(view, np.ndarray):
-        if view.dtype == object or view.ndim not in (2, 3):
+        if view.ndim in (2, 3):
+            view = check_real(view, f"view {v}")
+        else:
             raise ValueError(
                 f"view {v} is an array of shape {view.shape} and dtype {view.dtype}: pass (N, d), (N, T, d) or a list"
             )
-        if view.dtype.kind not in "biuf":
-            raise ValueError(f"view {v} has dtype {view.dtype}: pass real numbers")
         if view.ndim == 2:
             check_values(view, f"view {v}")
         return view
     if isinstance(view, str) or not (hasattr(view, "__len__") and hasattr(view, "__getitem__")):
         raise ValueError(f"view {v} is of type {type(view).__name__}: pass an array or a list of (T, d) arrays")
     if isinstance(view, list | tuple) and view and all(np.ndim(row) == 1 for row in view):
-        return _view(np.asarray(view), v)  # nested lists of numbers
+        return _view(np.asarray(check_real(view, f"view {v}")), v)  # nested lists of numbers
     return view
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import check_real
+
 View = NDArray[Any]
 
 _ROWS = 8192
@@ -175,12 +177,13 @@ def as_view(item: Any, v: int) -> View:
         raise ValueError(f"view {v} is None: pass all views")
     if hasattr(item, "toarray"):
         raise ValueError(f"view {v} is a sparse matrix: convert it with .toarray()")
+    item = check_real(item, f"view {v}")
     try:
         view = np.asarray(item)
     except ValueError:
         raise ValueError(f"view {v} has rows of different lengths: pass an (N, d) array of numbers") from None
-    if view.dtype.kind not in "biuf":
-        raise ValueError(f"view {v} has dtype {view.dtype}: pass an (N, d) array of real numbers")
+    if view.dtype == object:  # a frame of numbers
+        view = view.astype(np.float64)
     if view.ndim != 2 or 0 in view.shape:
         raise ValueError(f"view {v} has shape {view.shape}: pass an (N, d) array with at least one row and column")
     return view

@@ -1,0 +1,111 @@
+"""What an array of data may hold: real numbers, and in which order of axes."""
+
+import warnings
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+_LEAST_STEPS = 12
+_RATIO = 5
+
+
+class NotReal(ValueError, TypeError):
+    """Data are no real numbers; a TypeError too, since scikit-learn's conventions ask for one where objects are."""
+
+
+def check_real(X: Any, name: str = "X") -> Any:
+    """Raise unless data hold real numbers; every estimator asks this of everything that it is given.
+
+    Masked arrays are refused even where nothing is masked, and inside lists too: NumPy takes the numbers under the mask
+    for data. Dates, spans of time, text, bytes, records and complex numbers are refused, and objects that are not all
+    real numbers. What other checks refuse (sparse matrices, rows of different lengths) is returned as it is.
+
+    Parameters
+    ----------
+    X : array-like, data frame, or nested lists
+    name : str
+        What the sentence calls it.
+
+    Returns
+    -------
+    object
+        X itself; the float64 array of X where it is an array, or a list, of numbers stored as objects, which
+        scikit-learn's conventions accept.
+
+    Raises
+    ------
+    ValueError
+        The same sentence for all of them.
+
+    Examples
+    --------
+    >>> check_real([[1, 2.5]])
+    [[1, 2.5]]
+    >>> check_real(np.array(["2024-05-01"], dtype="M8[D]"))
+    Traceback (most recent call last):
+    ...
+    manifoldseq.storage._real.NotReal: X has dtype datetime64[D]: convert it first, the argument must hold no masked \
+values, dates, strings or other objects, only real numbers
+    """
+    if _holds_masked(X):
+        raise _refusal(name, "is a masked array" if isinstance(X, np.ma.MaskedArray) else "holds masked values")
+    if hasattr(X, "toarray"):  # a sparse matrix
+        return X
+    try:
+        array = np.asarray(X)
+    except (ValueError, TypeError):  # rows of different lengths
+        return X
+    if array.dtype.kind == "c":
+        raise NotReal(f"Complex data not supported: {name} has dtype {array.dtype}, pass real and imaginary parts")
+    if array.dtype.kind == "O":
+        strange = [kind for kind in set(map(type, array.flat)) if not issubclass(kind, (Real, Decimal, np.bool_))]
+        if strange:
+            raise _refusal(name, f"has dtype object and holds {_with_article(strange[0].__name__)}")
+        return X if hasattr(X, "columns") else array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise _refusal(name, f"has dtype {array.dtype}")
+    return X
+
+
+def check_unmasked(y: Any, name: str = "y") -> Any:
+    """Return labels as they are; raise the sentence of `check_real` if they are masked.
+
+    Examples
+    --------
+    >>> check_unmasked(["up", "down"])
+    ['up', 'down']
+    """
+    if _holds_masked(y):
+        raise _refusal(name, "is a masked array" if isinstance(y, np.ma.MaskedArray) else "holds masked values")
+    return y
+
+
+def warn_of_order(shape: tuple[int, ...], name: str, remedy: str, stacklevel: int = 3) -> None:
+    """Warn of an array (N, T, d) that looks like (N, d, T): at most 12 "steps", and five times as many "channels"."""
+    _, steps, channels = shape
+    if steps <= _LEAST_STEPS and channels >= _RATIO * steps and channels > _LEAST_STEPS:
+        warnings.warn(
+            f"{name} has shape {shape} and is read in the order (n, time, channels), {steps} time steps of {channels} "
+            f"channels: if it is in the order (n, channels, time), {remedy}",
+            stacklevel=stacklevel,
+        )
+
+
+def _holds_masked(X: Any) -> bool:
+    if isinstance(X, list | tuple):
+        kinds = set(map(type, X))
+        return any(issubclass(k, (list, tuple, np.ma.MaskedArray)) for k in kinds) and any(map(_holds_masked, X))
+    return isinstance(X, np.ma.MaskedArray)
+
+
+def _refusal(name: str, found: str) -> NotReal:
+    return NotReal(
+        f"{name} {found}: convert it first, the argument must hold no masked values, dates, strings or other objects, "
+        "only real numbers"
+    )
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0].lower() in 'aeiou' else 'a'} {noun}"
