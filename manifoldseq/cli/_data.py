@@ -87,10 +87,8 @@ def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, .
     columns = data.sequences[0].shape[1]
     if views is None:
         raise BadInput(f"the estimator takes views: share the {columns} columns out, such as --views 1,{columns - 1}")
-    try:
-        sizes = tuple(int(size) for size in views.split(","))
-    except ValueError:
-        sizes = ()
+    parts = [part.strip() for part in views.split(",")]
+    sizes = tuple(map(int, parts)) if all(part.isascii() and part.isdecimal() for part in parts) else ()
     if not sizes or min(sizes) < 1 or sum(sizes) != columns:
         raise BadInput(f"--views {views}: give the columns of each view, whole numbers of sum {columns}")
     return sizes

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from .. import hooks
 from ._data import SequenceData
 from ._limits import FilePath, ReadError
+from ._real import check_real
 
 
 def read(path: FilePath, **options: Any) -> SequenceData:
@@ -91,7 +92,7 @@ def from_aeon(X: Any, y: ArrayLike | None = None) -> SequenceData:
     >>> [x.shape for x in from_aeon(np.zeros((2, 3, 50))).sequences]
     [(50, 3), (50, 3)]
     """
-    cases = [np.asarray(x) for x in X]
+    cases = [np.asarray(check_real(x, f"case {i}")) for i, x in enumerate(X)]
     for i, x in enumerate(cases):
         if x.ndim != 2:
             raise ValueError(f"case {i} has shape {x.shape}: pass (d, T) arrays, channels first")
@@ -124,7 +125,7 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
     >>> [x.shape for x in from_lengths(np.zeros((5, 2)), [3, 2]).sequences]
     [(3, 2), (2, 2)]
     """
-    rows = np.asarray(X, dtype=np.float64)
+    rows = np.asarray(check_real(X), dtype=np.float64)
     if rows.ndim != 2:
         raise ValueError(f"X has shape {rows.shape}: pass the sequences one after the other, (sum of lengths, d)")
     counts = np.asarray(lengths)
@@ -152,7 +153,8 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
     Returns
     -------
     SequenceData
-        Windows of shape (length, d), in order; views of the recordings, not copies.
+        Windows of shape (length, d), in order; views of the recordings, not copies. Their ids say which time steps of
+        which recording they are: ``"walk.npy[0:100]"``.
 
     Raises
     ------
@@ -169,18 +171,19 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
     if length < 1 or step < 1:
         raise ValueError(f"length is {length} and step is {step}: pass positive whole numbers")
     data = data if isinstance(data, SequenceData) else SequenceData([_recording(data)])
-    cut, origin = [], []
+    cut, ids, origin = [], [], []
     for i, x in enumerate(data.sequences):
         if len(x) < length:
             raise ValueError(f"sequence {i} has {len(x)} time steps, fewer than one window of {length}: remove it")
         starts = range(0, len(x) - length + 1, step)
         cut += [x[start : start + length] for start in starts]
+        ids += [f"{data.ids[i]}[{start}:{start + length}]" for start in starts]
         origin += [i] * len(starts)
-    return replace(data, sequences=cut, labels=None if data.labels is None else data.labels[origin])
+    return replace(data, sequences=cut, labels=None if data.labels is None else data.labels[origin], ids=ids)
 
 
 def _recording(data: ArrayLike) -> Any:
-    array = np.asarray(data, dtype=np.float64)
+    array = np.asarray(check_real(data, "data"), dtype=np.float64)
     return array[:, None] if array.ndim == 1 else array
 
 

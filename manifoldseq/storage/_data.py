@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._real import check_real, warn_of_order
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class SequenceData:
@@ -23,17 +25,23 @@ class SequenceData:
         Time steps per second.
     channel_names : tuple of str or None
         One name per channel.
+    ids : tuple of str
+        One per sequence, no two alike: the names of the files of a folder, the values of the column ``id`` of a long
+        table; by default the numbers of the sequences, from 0.
+    clocks : tuple of str
+        The columns of the file that were taken as time and are therefore no channels.
 
     Raises
     ------
     ValueError
-        If a sequence is not a (T, d) array, or labels or channel names do not match in number.
+        If a sequence is not a (T, d) array of real numbers, labels, ids or channel names do not match in number, or
+        two ids are alike.
 
     Examples
     --------
     >>> data = SequenceData([[[0.0], [1.0]]], labels=["up"])
-    >>> len(data), data.sequences[0].shape
-    (1, (2, 1))
+    >>> len(data), data.sequences[0].shape, data.ids
+    (1, (2, 1), ('0',))
     """
 
     sequences: list[NDArray[np.float64]]
@@ -41,6 +49,8 @@ class SequenceData:
     name: str = ""
     sampling_rate: float | None = None
     channel_names: tuple[str, ...] | None = None
+    ids: tuple[str, ...] = ()
+    clocks: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -49,8 +59,15 @@ class SequenceData:
         name: str = "",
         sampling_rate: float | None = None,
         channel_names: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+        clocks: Sequence[str] = (),
     ) -> None:
-        arrays = [np.ascontiguousarray(x, dtype=np.float64) for x in sequences]
+        if isinstance(sequences, np.ndarray) and sequences.ndim == 3:
+            check_real(sequences, "sequences")
+            warn_of_order(sequences.shape, "sequences", "pass from_aeon(sequences), else list(sequences)")
+        arrays = [
+            np.ascontiguousarray(check_real(x, f"sequence {i}"), dtype=np.float64) for i, x in enumerate(sequences)
+        ]
         for i, x in enumerate(arrays):
             if x.ndim != 2:
                 raise ValueError(f"sequence {i} has shape {x.shape}: pass a (T, d) array, time first")
@@ -61,11 +78,19 @@ class SequenceData:
         labels = None if labels is None else np.asarray(labels)
         if labels is not None and labels.shape != (len(arrays),):
             raise ValueError(f"labels have shape {labels.shape} but there are {len(arrays)} sequences: pass one each")
+        names = tuple(map(str, range(len(arrays)))) if ids is None else tuple(ids)
+        if len(names) != len(arrays) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"there are {len(names)} ids for {len(arrays)} sequences: pass one string each")
+        if len(set(names)) < len(names):
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise ValueError(f"two sequences have the id {twice[:40]!r}: give each its own")
         object.__setattr__(self, "sequences", arrays)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sampling_rate", sampling_rate)
         object.__setattr__(self, "channel_names", None if channel_names is None else tuple(channel_names))
+        object.__setattr__(self, "ids", names)
+        object.__setattr__(self, "clocks", tuple(clocks))
 
     def __len__(self) -> int:
         return len(self.sequences)

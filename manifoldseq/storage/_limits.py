@@ -337,6 +337,7 @@ def record(
     name: str | None = None,
     sampling_rate: float | None = None,
     channel_names: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
 ) -> SequenceData:
     """Return the record of what a file held: at least one sequence, none empty, all with the same channels."""
     if not sequences:
@@ -350,4 +351,4 @@ def record(
             )
     with naming(path):
         name = Path(path).stem if name is None else name
-        return SequenceData(sequences, labels, name, sampling_rate, channel_names)
+        return SequenceData(sequences, labels, name, sampling_rate, channel_names, ids)

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._clock import AUTO
 from ._data import SequenceData
+from ._decimals import decimal, decimals
 from ._limits import BLOCK as BYTES
 from ._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
 from ._read_long import Columns, Rows, assemble, choose_columns
@@ -25,7 +27,7 @@ def read_csv(
     path: FilePath,
     *,
     id: str | None = "id",
-    time: str | None = "time",
+    time: str | None = AUTO,
     channels: Sequence[str] | None = None,
     label: str | None = "label",
     delimiter: str = ",",
@@ -39,10 +41,13 @@ def read_csv(
     id : str or None
         The column that says to which sequence a row belongs; None: the file is one sequence.
     time : str or None
-        The column of numbers by which the rows of a sequence are sorted; None: they are in order.
+        The column of numbers by which the rows of a sequence are sorted; None: they are in order, and no column is the
+        time. By default ``"auto"``, the column ``time`` if it is a clock: in every sequence it increases from row to
+        row, or has a nearly constant step once it is sorted. If it is none it is a channel. A file without it needs
+        another clock, see `read_directory`; clocks beside it are no channels either.
     channels : sequence of str, optional
-        The columns of the channels; default all others. Empty cells, ``?``, ``NA`` and ``NaN`` are missing values and
-        become NaN.
+        The columns of the channels; default all others that are no clocks. Empty cells, ``?``, ``NA`` and ``NaN`` are
+        missing values and become NaN. Other cells are numbers in decimal digits.
     label : str or None
         The column of the label, the same in all rows of a sequence. That of the default name may be missing.
     delimiter : str
@@ -51,7 +56,8 @@ def read_csv(
     Returns
     -------
     SequenceData
-        Sequences in order of their first rows; labels as strings; the channels' names.
+        Sequences in order of their first rows, with their ids; labels as strings; the channels' names; which columns
+        were taken as clocks.
 
     Raises
     ------
@@ -98,7 +104,7 @@ def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
 
 def number(cell: str) -> float:
     """Return the number in a cell, NaN for a missing value; raises ValueError for anything else."""
-    return math.nan if cell.strip().lower() in MISSING else float(cell)
+    return math.nan if cell.strip().lower() in MISSING else decimal(cell)
 
 
 def _undecodable(path: FilePath) -> int:
@@ -152,7 +158,7 @@ class _Table:
 
     def _numbers(self, name: str, cells: tuple[str, ...]) -> Any:
         try:
-            return np.fromiter(map(float, cells), np.float64, len(cells))
+            return decimals(cells)
         except ValueError:
             return [self._number(name, i, cell) for i, cell in enumerate(cells)]
 
@@ -169,8 +175,6 @@ class _Table:
         times, values = None, numeric
         if self.columns.time is not None:
             times, values = numeric[:, 0], numeric[:, 1:]
-            if len(bad := np.flatnonzero(~np.isfinite(times))):
-                raise ReadError(f"{self.path}, {self.place(bad[0])} has no {self.columns.time}: write a number")
         ids, labels = (
             None if name is None else np.concatenate(self.codes[name] or [np.empty(0, np.intp)])
             for name in (self.columns.id, self.columns.label)

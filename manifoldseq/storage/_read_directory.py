@@ -1,12 +1,15 @@
 """The reader of folders: one sequence per file, one label per subfolder."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._clock import AUTO, without, without_clocks
 from ._data import SequenceData
+from ._decimals import written_otherwise
 from ._limits import FilePath, ReadError, natural, record, require
 from ._read_csv import number, parsed
 from ._read_npz import read_array
@@ -14,7 +17,7 @@ from ._read_npz import read_array
 Float = NDArray[np.float64]
 
 
-def read_directory(path: FilePath) -> SequenceData:
+def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> SequenceData:
     """Read one sequence from each file of a folder.
 
     Parameters
@@ -24,10 +27,23 @@ def read_directory(path: FilePath) -> SequenceData:
         per time step and, optionally, the channels' names in the first. The files are all of one kind and taken in
         natural order of their names (``walk2`` before ``walk10``). If there are only subfolders, their names are the
         labels of the files in them. Hidden files are left out.
+    time : str, int or None
+        Of tables, the name or number of the column by which rows are sorted and that is no channel; None: there is
+        none, all columns are channels. By default ``"auto"``: columns that are clocks are no channels.
 
     Returns
     -------
     SequenceData
+        With the names of the files as ids (``"walk/1.csv"`` in subfolders), and the columns that were taken as clocks.
+
+    Notes
+    -----
+    A column is a clock if in every file it increases strictly with a nearly constant step (at least nine of ten steps
+    within a quarter of the median step), at least one file has three rows, and its name says that it is a time or an
+    index (``time``, ``Timestamp [s]``, ``t``, ``frame``, ``index``, none at all, as pandas writes its index, …). In
+    tables without names it is the first column, with the same step in all files. A name alone never suffices: a channel
+    that is called ``time`` and is no clock is kept. Nor does a ramp alone: a channel with another name, or in another
+    place, is kept. A table of nothing but clocks keeps them.
 
     Raises
     ------
@@ -63,7 +79,31 @@ def read_directory(path: FilePath) -> SequenceData:
         raise ReadError(f"{path} has {found}: keep one kind, {' or '.join(_KINDS)}, with one sequence per file")
     names, sequences = _read_all(path, [file for file, _ in files], _KINDS[kinds[0]])
     labels = [label for _, label in files if label is not None]
-    return record(path, sequences, np.array(labels) if labels else None, name=Path(path).name, channel_names=names)
+    ids = [file.name if label is None else f"{label}/{file.name}" for file, label in files]
+    found = np.array(labels) if labels else None
+    data = record(path, sequences, found, name=Path(path).name, channel_names=names, ids=ids)
+    if time is None or kinds[0] != ".csv":
+        return data
+    return without_clocks(data) if time == AUTO else _sorted(path, data, time)
+
+
+def _sorted(path: FilePath, data: SequenceData, time: str | int) -> SequenceData:
+    """Return the data sorted by a column that is named, and without it."""
+    columns = data.channel_names or tuple(map(str, range(data.sequences[0].shape[1])))
+    if str(time) not in columns:
+        if str(time).lower() == "none":
+            return data
+        raise ReadError(f"{path} has no column {time!r} but {', '.join(columns)[:200]}: name one of them, or time=None")
+    column = columns.index(str(time))
+    if len(columns) == 1:
+        raise ReadError(f"{path} has no channels beside {time!r}: add at least one column of numbers")
+    ordered = []
+    for name, x in zip(data.ids, data.sequences, strict=True):
+        order = np.argsort(x[:, column], kind="stable")
+        if not (np.isfinite(x[:, column]).all() and (np.diff(x[order, column]) > 0).all()):
+            raise ReadError(f"{path}, {name} has rows without {time}, or two with the same: correct or remove them")
+        ordered.append(x[order])
+    return without(replace(data, sequences=ordered), [column])
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -99,6 +139,16 @@ def _read_array(file: Path) -> tuple[None, Float]:
     return None, read_array(file)
 
 
+def _no_number(file: Path, line: int, cells: list[str]) -> ReadError:
+    for column, cell in sorted(enumerate(cells), key=lambda pair: not written_otherwise(pair[1])):
+        try:
+            number(cell)
+        except ValueError:
+            where = f"{file}, line {line}, column {column}"
+            return ReadError(f"{where} is {cell[:40]!r}, no number in decimal digits: write numbers only")
+    raise AssertionError("a cell is no number")
+
+
 def _read_table(file: Path) -> tuple[list[str] | None, Float]:
     """Read a table of numbers with, optionally, names in the first line."""
     names: list[str] | None = None
@@ -107,9 +157,9 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
         for cells in filter(None, lines):
             try:
                 row = [number(cell) for cell in cells]
-            except ValueError as error:
-                if names or rows:
-                    raise ReadError(f"{file}, line {lines.line_num}: {str(error)[:80]}: write numbers only") from None
+            except ValueError:
+                if names or rows or any(map(written_otherwise, cells)):
+                    raise _no_number(file, lines.line_num, cells) from None
                 names = [cell.strip() for cell in cells]
                 continue
             rows.append(row)

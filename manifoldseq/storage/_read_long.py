@@ -1,24 +1,31 @@
 """The long format of `.csv` and `.parquet`: one row per time step, with columns id, time, channels and label."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._clock import AUTO, is_time, without_clocks
 from ._data import SequenceData
 from ._limits import FilePath, ReadError, record
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns in use, each of which the file has."""
+    """The names of the columns in use, each of which the file has.
+
+    The time is `certain` if it was named, or holds time stamps; columns may turn out to be `clocks` unless the channels
+    or the time were named.
+    """
 
     id: str | None
     time: str | None
     label: str | None
     channels: tuple[str, ...]
+    certain: bool
+    clocks: bool
 
 
 def choose_columns(
@@ -30,7 +37,11 @@ def choose_columns(
     channels: Sequence[str] | None,
     label: str | None,
 ) -> Columns:
-    """Find the columns in the header; only the default label column may be missing."""
+    """Find the columns in the header; only the default columns of the label and the time may be missing."""
+    id, time, label = (_or_none(name, header) for name in (id, time, label))
+    certain, clocks = time != AUTO, time == AUTO and channels is None
+    if time == AUTO:
+        time = None if channels is None and "time" not in header else "time"
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise ReadError(f"{path} has two columns named {twice[0]!r}: rename one")
     if label == "label" and label not in header:
@@ -48,7 +59,12 @@ def choose_columns(
         channels = [name for name in header if name not in (id, time, label)]
     if not channels:
         raise ReadError(f"{path} has no channels beside {shown[:200]}: add at least one column of numbers")
-    return Columns(id, time, label, tuple(channels))
+    return Columns(id, time, label, tuple(channels), certain, clocks)
+
+
+def _or_none(name: str | None, header: Sequence[str]) -> str | None:
+    """Return None for the word that says so on a command line, if no column is named like this."""
+    return None if name is not None and name not in header and str(name).lower() == "none" else name
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,10 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     if len(rows.values) == 0:
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids
+    if rows.times is not None and not columns.certain and not _are_times(rows.times, ids):
+        columns, rows = _as_channel(columns, rows)
+    if rows.times is not None and len(bad := np.flatnonzero(~np.isfinite(rows.times))):
+        raise ReadError(f"{path}, {place(int(bad[0]))} has no {columns.time}: write a number")
     order = np.lexsort((ids,) if rows.times is None else (rows.times, ids))
     ids = ids[order]
     if rows.times is not None:
@@ -86,4 +106,28 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
             raise ReadError(f"{path}, {place(int(order[i]))}: {found}: give all rows of a sequence one label")
         labels = np.array(rows.label_names)[firsts]
     values = rows.values if (np.diff(order) == 1).all() else rows.values[order]
-    return record(path, np.split(values, starts[1:]), labels, channel_names=columns.channels)
+    names = None if rows.ids is None else [str(rows.id_names[i]) for i in ids[starts].tolist()]
+    data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.channels, ids=names)
+    if columns.clocks:
+        data = without_clocks(data)
+        if columns.time is None and not columns.certain and not data.clocks:
+            shown = ", ".join(filter(None, (columns.id, *columns.channels, columns.label)))[:200]
+            raise ReadError(
+                f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
+            )
+    return data if rows.times is None else replace(data, clocks=(str(columns.time), *data.clocks))
+
+
+def _are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    return all(map(is_time, np.split(times[order], starts[1:])))
+
+
+def _as_channel(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
+    """Return the columns and rows with what is called time, and is no clock, as the first channel."""
+    assert columns.time is not None and rows.times is not None
+    if columns.time not in columns.channels:
+        values = np.column_stack([rows.times, rows.values])
+        columns, rows = replace(columns, channels=(columns.time, *columns.channels)), replace(rows, values=values)
+    return replace(columns, time=None, certain=True), replace(rows, times=None)

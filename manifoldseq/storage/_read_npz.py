@@ -204,6 +204,7 @@ def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> 
     if "y" in keys and "labels" in keys:
         raise ReadError(f"{path} has both y and labels: keep one")
     label = next((key for key in ("y", "labels") if key in keys), None)
+    ids = found if len(found) > 1 else None
     labels = None if label is None else as_labels(load(label), f"{path}, array {label!r}")
     if len(arrays) == 1 and "lengths" in keys:
         with naming(path):
@@ -220,6 +221,7 @@ def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> 
         labels,
         sampling_rate=_rate(path, load("sampling_rate")) if "sampling_rate" in keys else None,
         channel_names=_names(path, load("channel_names")) if "channel_names" in keys else None,
+        ids=ids,
     )
 
 

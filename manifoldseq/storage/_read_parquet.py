@@ -1,11 +1,13 @@
 """The reader of `.parquet` files in the long format."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._clock import AUTO
 from ._data import SequenceData
 from ._limits import FilePath, ReadError, extra, opened, require_memory
 from ._read_long import Columns, Rows, assemble, choose_columns
@@ -15,7 +17,7 @@ def read_parquet(
     path: FilePath,
     *,
     id: str | None = "id",
-    time: str | None = "time",
+    time: str | None = AUTO,
     channels: Sequence[str] | None = None,
     label: str | None = "label",
 ) -> SequenceData:
@@ -31,7 +33,8 @@ def read_parquet(
     Returns
     -------
     SequenceData
-        Sequences in order of their first rows; labels as stored, numbers or strings; the channels' names.
+        Sequences in order of their first rows, with their ids; labels as stored, numbers or strings; the channels'
+        names; which columns were taken as clocks.
 
     Raises
     ------
@@ -58,6 +61,8 @@ def read_parquet(
         # texts stay numbers into a table of them: a long one in every row costs a file nothing
         with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
             table = again.read(used, use_threads=False)
+        if columns.time is not None and _is_stamp(table[columns.time].type):
+            columns = replace(columns, certain=True)
         return assemble(path, columns, _rows(path, table, columns), lambda row: f"row {int(row)}")
 
 
@@ -103,8 +108,6 @@ def _rows(path: FilePath, table: Any, columns: Columns) -> Rows:
     times = None
     if columns.time is not None:
         times = _numbers(path, columns.time, table[columns.time], stamps=True)
-        if len(bad := np.flatnonzero(~np.isfinite(times))):
-            raise ReadError(f"{path}, row {bad[0]} has no {columns.time}: fill or remove it")
     ids, id_names = _codes(path, columns.id, table)
     labels, label_names = _codes(path, columns.label, table)
     return Rows(values, times, ids, id_names, labels, label_names)
@@ -113,13 +116,19 @@ def _rows(path: FilePath, table: Any, columns: Columns) -> Rows:
 def _numbers(path: FilePath, name: str, column: Any, *, stamps: bool = False) -> NDArray[np.float64]:
     pa = extra("pyarrow", path, "a .parquet file")
     kind = column.type
-    if stamps and (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)):
+    if stamps and _is_stamp(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     else:
         _require_numbers(path, name, kind)
     if column.null_count == 0:
         return column.to_numpy().astype(np.float64)
     return column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
+
+
+def _is_stamp(kind: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind)
 
 
 def _codes(path: FilePath, name: str | None, table: Any) -> tuple[NDArray[np.intp] | None, list[Any]]:

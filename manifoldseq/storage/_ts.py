@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data import SequenceData
+from ._decimals import decimal, decimals
 from ._limits import ReadError, bounded_lines, open_file, require
 
 
@@ -122,7 +123,7 @@ class _Reader:
         return value.lower() == "true"
 
     def count(self, number: int, key: str, value: str) -> int:
-        if not value.isdecimal() or int(value) == 0:
+        if not (value.isascii() and value.isdecimal()) or int(value) == 0:
             _refuse(self.path, number, f"@{key} is {value!r}: write a positive whole number")
         return int(value)
 
@@ -165,7 +166,7 @@ class _Reader:
     def values(self, number: int, channel: int, text: str) -> NDArray[np.float64]:
         texts = [value.strip() for value in text.split(",")]
         try:
-            return np.array(["nan" if value == "?" else value for value in texts], dtype=np.float64)
+            return decimals(["nan" if value == "?" else value for value in texts])
         except ValueError:
             t = next(t for t, value in enumerate(texts) if value != "?" and not _is_number(value))
             _refuse(self.path, number, f"channel {channel}, t={t} is {texts[t]!r}, no number: write a number or ?")
@@ -186,7 +187,7 @@ class _Reader:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        decimal(text)
     except ValueError:
         return False
     return True

@@ -246,7 +246,7 @@ def _read_table(path: Path) -> NDArray[np.float32]:
                     raise ValueError(f"line {number} has more than {_LONGEST} characters")
                 if cells := line.decode().partition("#")[0].split():
                     try:
-                        rows.append(np.array(cells, dtype=np.float32))
+                        rows.append(ms.storage.decimals(cells).astype(np.float32))
                     except ValueError:
                         raise ValueError(f"line {number} has something that is no number") from None
                     if len(rows[-1]) != len(rows[0]):

@@ -1,0 +1,83 @@
+"""Numbers in text: decimal digits as the field writes them, none of what else `float` takes."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|NaN|NAN|inf|Inf|INF|[iI]nfinity)", re.ASCII
+)
+_PLAIN = frozenset("0123456789+-.eE \t")
+
+
+def decimal(text: str) -> float:
+    """Return the number that a text writes in ASCII digits, with blanks around it or not.
+
+    ``1_000``, full-width digits, ``0x10`` and ``iNF`` are none, most of which `float` takes; ``nan`` and ``inf`` are as
+    C, R, MATLAB, Java and NumPy write them.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> decimal(" -1.5e3 "), decimal("Inf")
+    (-1500.0, inf)
+    >>> decimal("1_000")
+    Traceback (most recent call last):
+    ...
+    ValueError: '1_000' is no number in decimal digits
+    """
+    if _NUMBER.fullmatch(text.strip(" \t\r\n\f\v")) is None:
+        raise ValueError(f"{text[:40]!r} is no number in decimal digits")
+    return float(text)
+
+
+def written_otherwise(text: str) -> bool:
+    """Return whether a text is a number to Python, but not in decimal digits: no name of a column either."""
+    try:
+        decimal(text)
+        return False
+    except ValueError:
+        pass
+    for read in (float, lambda word: int(word, 0)):
+        try:
+            read(text)
+            return True
+        except ValueError:
+            continue
+    return False
+
+
+def decimals(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return numbers that are written in ASCII decimal digits, with blanks around them or not; for readers of text.
+
+    ``nan`` and ``inf`` are as C, R, MATLAB, Java and NumPy write them. ``1_000`` and full-width digits, which `float`
+    takes, are none.
+
+    Parameters
+    ----------
+    texts : sequence of str
+
+    Returns
+    -------
+    ndarray of shape (len(texts),), float64
+
+    Raises
+    ------
+    ValueError
+        If one is no number.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.storage.decimals(["1.5", "-2e3", "NaN"])
+    array([ 1.5e+00, -2.0e+03,      nan])
+    """
+    # of these characters alone, float reads what the pattern does: seven times as fast as matching each
+    read: Any = float if _PLAIN.issuperset("".join(texts)) else decimal
+    return np.fromiter(map(read, texts), np.float64, len(texts))

@@ -1,0 +1,262 @@
+"""Which columns of tables are clocks, and therefore no channels."""
+
+import io
+
+import numpy as np
+import pytest
+from storage.samples import needs
+
+import manifoldseq as ms
+from manifoldseq.storage import ReadError, read_csv, read_directory, read_parquet
+
+RNG = np.random.default_rng(0)
+LENGTHS = (40, 25, 31)
+
+
+def channels(seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((steps, 2)) for steps in LENGTHS]
+
+
+def table(header, columns):
+    lines = [] if header is None else [header]
+    return "\n".join([*lines, *(",".join(repr(float(value)) for value in row) for row in columns)]) + "\n"
+
+
+def folder(path, header, column, place=0):
+    """Write three tables of two channels and `column(i, steps)` at a place among them."""
+    for i, x in enumerate(channels()):
+        rows = np.insert(x, place, column(i, len(x)), axis=1)
+        (path / f"walk{i}.csv").write_text(table(header, rows))
+    return path
+
+
+def regular(i, steps):
+    return 5.0 * i + 0.01 * np.arange(steps)
+
+
+def jittered(i, steps):
+    return np.cumsum(0.02 + 0.002 * np.random.default_rng(i).uniform(-1, 1, steps))
+
+
+def dropped(i, steps):
+    kept = np.delete(np.arange(steps + 2), [7, 15])
+    return 0.01 * kept
+
+
+def rounded(i, steps):
+    return np.round(1000 / 60 * np.arange(steps))
+
+
+CLOCKS = {
+    "time": ("time,x,y", regular, 0, "time"),
+    "the last column": ("x,y,Time [s]", regular, 2, "Time [s]"),
+    "jitter": ("timestamp_ms,x,y", jittered, 0, "timestamp_ms"),
+    "lost rows": ("x,t,y", dropped, 1, "t"),
+    "rounded to milliseconds": ("elapsedTime,x,y", rounded, 0, "elapsedTime"),
+    "the index of pandas": (",x,y", lambda i, steps: np.arange(steps), 0, ""),
+    "frames": ("frame,x,y", lambda i, steps: 100 + np.arange(steps), 0, "frame"),
+    "no names": (None, regular, 0, "column 0"),
+}
+
+
+@pytest.mark.parametrize("case", CLOCKS)
+def test_a_clock_is_no_channel(tmp_path, case):
+    header, column, place, name = CLOCKS[case]
+    data = read_directory(folder(tmp_path, header, column, place))
+    assert data.clocks == (name,)
+    assert data.channel_names == (None if header is None else ("x", "y"))
+    for got, x in zip(data.sequences, channels(), strict=True):
+        np.testing.assert_array_equal(got, x)
+
+
+NO_CLOCKS = {
+    "values called time": ("time,x,y", lambda i, steps: np.random.default_rng(i).standard_normal(steps), 0),
+    "times that fall": ("time,x,y", lambda i, steps: -regular(i, steps), 0),
+    "squares called time": ("time,x,y", lambda i, steps: np.arange(steps) ** 2.0, 0),
+    "a clock in all files but one": ("t,x,y", lambda i, steps: regular(i, steps) if i else np.zeros(steps), 0),
+    "a value that occurs twice": ("t,x,y", lambda i, steps: np.maximum(regular(i, steps), regular(i, 2)[1]), 0),
+    "a missing time": ("t,x,y", lambda i, steps: np.where(np.arange(steps) == 3, np.nan, regular(i, steps)), 0),
+    "a ramp called level": ("level,x,y", regular, 0),
+    "a ramp that is not first, no names": (None, regular, 1),
+    "ramps of different speed, no names": (None, lambda i, steps: (1.0 + i) * np.arange(steps), 0),
+    "a noisy ramp, no names": (None, lambda i, steps: np.cumsum(RNG.uniform(0.1, 1.9, steps)), 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NO_CLOCKS)
+def test_what_is_no_clock_is_kept(tmp_path, case):
+    header, column, place = NO_CLOCKS[case]
+    data = read_directory(folder(tmp_path, header, column, place))
+    assert data.clocks == () and data.sequences[0].shape == (40, 3)
+    assert data.channel_names == (None if header is None else tuple(header.split(",")))
+
+
+def test_two_clocks_are_two(tmp_path):
+    for i, x in enumerate(channels()):
+        rows = np.column_stack([np.arange(len(x)), regular(i, len(x)), x])
+        (tmp_path / f"{i}.csv").write_text(table(",time,x,y", rows))
+    data = read_directory(tmp_path)
+    assert data.clocks == ("", "time") and data.channel_names == ("x", "y")
+
+
+def test_a_folder_of_clocks_keeps_them(tmp_path):
+    for i in range(3):
+        (tmp_path / f"{i}.csv").write_text(table("time", regular(i, 9)[:, None]))
+    data = read_directory(tmp_path)
+    assert data.clocks == () and data.channel_names == ("time",)
+
+
+def test_two_rows_tell_nothing(tmp_path):
+    for i in range(3):
+        (tmp_path / f"{i}.csv").write_text("time,x\n1,2\n2,5\n")
+    assert read_directory(tmp_path).clocks == ()
+
+
+def test_the_choice_can_be_overridden(tmp_path):
+    folder(tmp_path, "level,x,time", lambda i, steps: regular(i, steps)[::-1])
+    for name in ("level", 0):
+        if isinstance(name, int):
+            for file in tmp_path.iterdir():
+                file.write_text(file.read_text().partition("\n")[2])
+        data = read_directory(tmp_path, time=name)
+        assert data.clocks == ("column 0" if name == 0 else name,)
+        for got, x in zip(data.sequences, channels(), strict=True):
+            np.testing.assert_array_equal(got, x[::-1])
+    (tmp_path / "clock").mkdir()
+    folder(tmp_path / "clock", "time,x,y", regular)
+    for none in (None, "none"):
+        data = read_directory(tmp_path / "clock", time=none)
+        assert data.clocks == () and data.channel_names == ("time", "x", "y")
+    with pytest.raises(ReadError, match="has no column 'when' but time, x, y: name one of them, or time=None"):
+        read_directory(tmp_path / "clock", time="when")
+    folder(tmp_path / "clock", "time,x,y", lambda i, steps: np.zeros(steps))
+    with pytest.raises(ReadError, match=r"walk0\.csv has rows without time, or two with the same: correct or remove"):
+        read_directory(tmp_path / "clock", time="time")
+
+
+def long(columns, ids=("b", "a", "c")):
+    """Return a long table; columns maps names to `column(i, steps)`."""
+    lines = [",".join(["id", *columns, "x", "y"])]
+    for i, x in enumerate(channels()):
+        made = [column(i, len(x)) for column in columns.values()]
+        lines += [",".join([ids[i], *(repr(float(c[t])) for c in (*made, *x.T))]) for t in range(len(x))]
+    return "\n".join(lines) + "\n"
+
+
+LONG = {
+    "time": ({"time": regular}, ("time",)),
+    "irregular times": ({"time": lambda i, steps: np.arange(steps) ** 2.0}, ("time",)),
+    "another name": ({"timestamp": regular}, ("timestamp",)),
+    "an index beside it": ({"index": lambda i, steps: np.arange(steps), "time": regular}, ("time", "index")),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_long_tables(tmp_path, case):
+    columns, found = LONG[case]
+    (tmp_path / "long.csv").write_text(long(columns))
+    data = read_csv(tmp_path / "long.csv")
+    assert data.clocks == found and data.channel_names == ("x", "y") and data.ids == ("b", "a", "c")
+    for got, x in zip(data.sequences, channels(), strict=True):
+        np.testing.assert_array_equal(got, x)
+
+
+def test_a_long_table_with_a_channel_called_time(tmp_path):
+    values = [np.random.default_rng(i).standard_normal(steps) for i, steps in enumerate(LENGTHS)]
+    (tmp_path / "long.csv").write_text(long({"time": lambda i, steps: values[i]}))
+    data = read_csv(tmp_path / "long.csv")
+    assert data.clocks == () and data.channel_names == ("time", "x", "y")
+    for got, x, time in zip(data.sequences, channels(), values, strict=True):
+        np.testing.assert_array_equal(got, np.column_stack([time, x]))
+    named = read_csv(tmp_path / "long.csv", time="time")  # who names it has the last word
+    assert named.clocks == ("time",)
+    for got, x, time in zip(named.sequences, channels(), values, strict=True):
+        np.testing.assert_array_equal(got, x[np.argsort(time)])
+
+
+def test_columns_that_are_named_are_taken(tmp_path):
+    (tmp_path / "long.csv").write_text(long({"time": regular, "frame": lambda i, steps: np.arange(steps)}))
+    assert read_csv(tmp_path / "long.csv", channels=["frame", "x"]).channel_names == ("frame", "x")
+    for none in (None, "none"):
+        data = read_csv(tmp_path / "long.csv", time=none)
+        assert data.clocks == () and data.channel_names == ("time", "frame", "x", "y")
+
+
+@needs("pyarrow")
+def test_parquet(tmp_path):
+    import pyarrow.csv as reader
+    import pyarrow.parquet as parquet
+
+    for columns, found in LONG.values():
+        content = io.BytesIO(long(columns).encode())
+        parquet.write_table(reader.read_csv(content), tmp_path / "long.parquet")
+        data = read_parquet(tmp_path / "long.parquet")
+        assert data.clocks == found and data.channel_names == ("x", "y") and data.ids == ("b", "a", "c")
+    content = io.BytesIO(long({"time": lambda i, steps: np.sin(np.arange(steps))}).encode())
+    parquet.write_table(reader.read_csv(content), tmp_path / "long.parquet")
+    assert read_parquet(tmp_path / "long.parquet").channel_names == ("time", "x", "y")
+
+
+def test_ids(tmp_path):
+    ids = ms.storage.SequenceData([np.ones((3, 1)), np.ones((4, 1))]).ids
+    assert ids == ("0", "1")
+    for name in ("run/2.npy", "walk/2.npy", "walk/10.npy"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        np.save(tmp_path / name, np.ones((6, 2)))
+    data = ms.storage.read(tmp_path)
+    assert data.ids == ("run/2.npy", "walk/2.npy", "walk/10.npy")
+    assert ms.storage.read(tmp_path / "walk").ids == ("2.npy", "10.npy")
+    assert ms.storage.scale(data).ids == data.ids
+    assert ms.storage.windows(data, 4, 2).ids[:3] == ("run/2.npy[0:4]", "run/2.npy[2:6]", "walk/2.npy[0:4]")
+    np.savez(tmp_path / "some.npz", walk=np.ones((3, 2)), run=np.ones((4, 2)))
+    assert ms.storage.read(tmp_path / "some.npz").ids == ("run", "walk")
+    with pytest.raises(ValueError, match="there are 1 ids for 2 sequences: pass one string each"):
+        ms.storage.SequenceData([np.ones((3, 1))] * 2, ids=["a"])
+    with pytest.raises(ValueError, match="two sequences have the id 'a': give each its own"):
+        ms.storage.SequenceData([np.ones((3, 1))] * 2, ids=["a", "a"])
+
+
+DIGITS = ["1_000", "１２", "٣", "0x10", "iNF", "nAn", "1e1_0", "1,5", "+-1", "1e", "--", "∞"]
+
+
+@pytest.mark.parametrize("text", DIGITS)
+def test_other_digits_are_refused_by_every_reader(tmp_path, text):
+    cell = f'"{text}"'
+    cases = {
+        "long.csv": (f"id,time,x\na,0,1\na,1,{cell}\n", "line 3, column 'x'"),
+        "case.ts": (f"@classLabel true a b\n@data\n1,2,3:4,5,{text}:a\n", "line 3"),
+        "folder/a.csv": (f"x,y\n1,2\n3,{cell}\n", "line 3, column 1"),
+    }
+    (tmp_path / "folder").mkdir()
+    for name, (content, where) in cases.items():
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ReadError) as caught:
+            ms.storage.read(path.parent if "/" in name else path)
+        assert str(caught.value).startswith(str(path)) and (where in str(caught.value) or text == "1,5")
+
+
+@pytest.mark.parametrize("text", ["1_000", "１２", "0x10"])
+def test_a_first_line_of_other_digits_names_no_channels(tmp_path, text):
+    (tmp_path / "a.csv").write_text(f"1,{text}\n3,4\n", encoding="utf-8")
+    with pytest.raises(ReadError, match=r"a\.csv, line 1, column 1 is .*, no number in decimal digits"):
+        read_directory(tmp_path)
+
+
+def test_labels_that_are_targets(tmp_path):
+    (tmp_path / "a.ts").write_text("@targetLabel true\n@data\n1,2,3:4_0\n", encoding="utf-8")
+    with pytest.raises(ReadError, match="has the target '4_0', no number"):
+        ms.storage.read(tmp_path / "a.ts")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[("1", 1), (" +1.5 ", 1.5), (".5", 0.5), ("5.", 5), ("1e-3", 1e-3), ("-2E+3", -2000), ("Inf", np.inf)],
+        *[("-inf", -np.inf), ("NaN", np.nan), ("nan", np.nan), ("Infinity", np.inf), ("-nan", np.nan)],
+    ],
+)
+def test_numbers_as_the_field_writes_them(text, value):
+    np.testing.assert_array_equal(ms.storage.decimals([text]), [value])
+    np.testing.assert_array_equal(ms.storage.decimals([text, "nan", "3"]), [value, np.nan, 3])
