@@ -15,7 +15,7 @@ from .._result import Result
 from ..storage import load
 from ..storage._files import write_durably
 from ..storage._model import registered_name
-from ._data import as_input, describe, load_data, view_sizes
+from ._data import as_input, describe, load_data, member_ids, remarks, view_sizes
 from ._run import csv_text
 from ._settings import parse_pairs
 from ._shared import BadInput, completed_by, read_option, views_option
@@ -39,8 +39,8 @@ def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None,
     """Apply the fitted model in RUN_DIR to DATA.
 
     Writes what predict, predict_proba and transform of the model give, one row per sequence or bag (per row, for a
-    model of samples or views): to .npz as the arrays `prediction`, `probability` and `transform` (or one array per
-    part of a transform, such as `A` and `C`), to .csv as columns.
+    model of samples or views): to .npz as the arrays `id` (the file, or the sequence of a long table), `prediction`,
+    `probability` and `transform` (or one array per part of a transform, such as `A` and `C`), to .csv as columns.
 
     \b
     Examples:
@@ -69,11 +69,16 @@ def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None,
         }
     except ValueError as error:
         raise BadInput(f"{data}: {error}") from error
+    ids = member_ids(record.input, loaded)
+    if all(len(array) == len(ids) for array in arrays.values()):
+        arrays = {"id": np.array(ids), **arrays}
     try:
         write_durably(output, _npz(arrays) if output.suffix == ".npz" else _csv(arrays).encode())
     except OSError as error:
         raise BadInput(f"{output} cannot be written: {error.strerror}") from error
     click.echo(f"{data}: {describe(loaded, None, record.input)}")
+    for line in remarks(data, loaded):
+        click.echo(line)
     click.echo(f"{output}: {', '.join(arrays)}")
 
 

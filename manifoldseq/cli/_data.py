@@ -10,6 +10,7 @@ import numpy as np
 from .. import hooks
 from ..estimators import check_sequences
 from ..storage import ReadError, SequenceData, load_array, read, read_bytes
+from ..storage._clock import rises_alike, says_time
 from ._shared import BadInput
 
 
@@ -92,6 +93,31 @@ def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, .
     if not sizes or min(sizes) < 1 or sum(sizes) != columns:
         raise BadInput(f"--views {views}: give the columns of each view, whole numbers of sum {columns}")
     return sizes
+
+
+def member_ids(kind: str, data: SequenceData) -> list[str]:
+    """Return the id of each sequence or bag, or, for samples and views, that of the sequence of each row."""
+    if kind in ("sequences", "bags"):
+        return list(data.ids)
+    return [name for name, sequence in zip(data.ids, data.sequences, strict=True) for _ in sequence]
+
+
+def remarks(source: str, data: SequenceData) -> list[str]:
+    """Return a line for what was taken as the clock of a table, and for channels that may be one."""
+    said = []
+    if data.clocks:
+        names = " and ".join(map(repr, data.clocks))
+        one = len(data.clocks) == 1
+        said = [f"{'column' if one else 'columns'} {names}: taken as the clock, no channel (else: --read time=none)"]
+    path = Path(source)
+    if data.channel_names is None or not (path.is_dir() or path.suffix.lower() in (".csv", ".parquet")):
+        return said
+    for j, name in enumerate(data.channel_names):
+        if says_time(name):
+            said.append(f"column {name!r}: a channel, no clock (else: --read time={name})")
+        elif rises_alike(data.sequences, j):
+            said.append(f"column {name!r}: a channel, though it rises as a clock does (else: --read time={name})")
+    return said
 
 
 def describe(data: SequenceData, labels: np.ndarray | None, kind: str = "sequences") -> str:

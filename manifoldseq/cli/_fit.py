@@ -15,7 +15,17 @@ from .. import execution, hooks
 from .._result import Status
 from ..report import Fitted, clustering_measures, draw_plots, read_run, render_html, save_drawings
 from ..storage import CheckpointError, SequenceData, load
-from ._data import absolute, as_input, describe, fingerprint, load_data, load_labels, view_sizes
+from ._data import (
+    absolute,
+    as_input,
+    describe,
+    fingerprint,
+    load_data,
+    load_labels,
+    member_ids,
+    remarks,
+    view_sizes,
+)
 from ._interrupt import interruptible
 from ._measures import BASELINE, baseline_measures
 from ._progress import Watch
@@ -145,8 +155,10 @@ def fit(
             run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
             fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
-            metrics = _write(run, fitted, used_seed)
+            metrics = _write(run, fitted, member_ids(record.input, loaded), used_seed)
     click.echo(f"{data}: {about['about']}")
+    for line in remarks(data, loaded):
+        click.echo(line)
     _echo_metrics(estimator, metrics)
     click.echo(f"Report: {directory / 'report.html'}")
     return 0
@@ -228,13 +240,15 @@ def _fit(run: RunDirectory, model: Any, X: Any, y: Any, options: dict[str, Any],
     return time.perf_counter() - start
 
 
-def _write(run: RunDirectory, fitted: Fitted, seed: int) -> dict[str, float]:
+def _write(run: RunDirectory, fitted: Fitted, ids: list[str], seed: int) -> dict[str, float]:
     """Write what is reported about a model that is saved; each file appears as a whole."""
     labels, clusters = fitted.labels, fitted.clusters
     if fitted.history:
         run.write_columns("history.csv", fitted.history)
     if clusters is not None:
-        run.write_columns("assignments.csv", {**({} if labels is None else {"label": labels}), "cluster": clusters})
+        known = {"id": ids} if len(ids) == len(clusters) else {}
+        known |= {} if labels is None else {"label": labels}
+        run.write_columns("assignments.csv", {**known, "cluster": clusters})
     metrics = run.kept_metrics()
     if clusters is not None and labels is not None:
         metrics = {**clustering_measures(labels, clusters), **metrics}

@@ -9,6 +9,8 @@ from typing import Any
 from ..storage import ReadError, read_bytes
 from ._shared import BadInput, suggestion
 
+_READ = "read."
+
 
 def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
     """Parse ``name=value`` pairs; a value is a Python literal, or else a string."""
@@ -49,7 +51,8 @@ def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``"set"`` and ``"read"`` are always there; what the list ``none`` names is None in ``"set"``.
+        ``"set"`` and ``"read"`` are always there; what the list ``none`` names is None in ``"set"``, or with ``read.``
+        before it in ``"read"``.
     """
     if path is None:
         return {"set": {}, "read": {}}
@@ -67,14 +70,17 @@ def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
             raise BadInput(f"{path} has {name} = {value!r}: write a value of type {types[name].__name__}")
     if not 0 <= config.get("seed", 0) < 2**32:
         raise BadInput(f"{path} has seed = {config['seed']}: write a number of at least 0, below 2**32")
-    none = dict.fromkeys(config.pop("none", ()))
-    return {**config, "set": {**config.get("set", {}), **none}, "read": config.get("read", {})}
+    none = config.pop("none", ())
+    chosen = dict.fromkeys(name for name in none if not name.startswith(_READ))
+    reading = dict.fromkeys(name.removeprefix(_READ) for name in none if name.startswith(_READ))
+    return {**config, "set": {**config.get("set", {}), **chosen}, "read": {**config.get("read", {}), **reading}}
 
 
 def to_config(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings in the form that `read_config` reads back: TOML has no None, so those are listed by name."""
     values = settings["set"]
     none = [name for name, value in values.items() if value is None]
+    none += [_READ + name for name, value in settings.get("read", {}).items() if value is None]
     given = {name: value for name, value in values.items() if value is not None}
     return {**settings, **({"none": none} if none else {}), "set": given}
 

@@ -18,7 +18,7 @@ from .._result import Result, Status
 from .._stopping import GradientNorm, MaxIterations
 from ..report import read_run, render_html
 from ..storage import CheckpointError, SequenceData, load, read_bytes
-from ._data import absolute, describe, fingerprint, load_data
+from ._data import absolute, describe, fingerprint, load_data, remarks
 from ._interrupt import interruptible
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
@@ -166,6 +166,8 @@ def solve(
     rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
     rows += [("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}"), ("status", result.message)]
     echo_table((name, ""), rows)
+    for line in () if data is None or loaded is None else remarks(data, loaded):
+        click.echo(line)
     click.echo(f"Report: {directory / 'report.html'}")
     return int(result.status is Status.NON_FINITE)
 

@@ -64,14 +64,14 @@ def clocks(sequences: Sequence[Float], names: Sequence[str] | None) -> list[int]
         return []
     columns = sequences[0].shape[1]
     if names is None:
-        found = [0] if alike(sequences, 0) else []
+        found = [0] if rises_alike(sequences, 0) else []
     else:
         candidates = [j for j in range(columns) if says_time(names[j])]
         found = [j for j in candidates if all(steady(x[:, j]) for x in sequences)]
     return found if len(found) < columns else []
 
 
-def alike(sequences: Sequence[Float], column: int) -> bool:
+def rises_alike(sequences: Sequence[Float], column: int) -> bool:
     """Return whether a column is steady in every sequence, with the same step in all of them."""
     steps = [float(np.median(np.diff(x[:, column]))) for x in sequences if len(x) > 1]
     return (

@@ -22,15 +22,16 @@ def fitted(run: Run, tmp_path: Path) -> Path:
 
 def test_arrays_are_those_of_the_estimator(run: Run, fitted: Path, tmp_path: Path) -> None:
     status, out, err = run("apply", fitted, "two-levels", "-o", tmp_path / "out.npz")
-    assert (status, err) == (0, "") and out.splitlines()[1] == f"{tmp_path / 'out.npz'}: transform"
+    assert (status, err) == (0, "") and out.splitlines()[1] == f"{tmp_path / 'out.npz'}: id, transform"
     expected = ms.load(fitted).transform(two_levels().sequences)
     with np.load(tmp_path / "out.npz") as arrays:
-        assert arrays.files == ["transform"] and np.array_equal(arrays["transform"], expected)
+        assert arrays.files == ["id", "transform"] and arrays["id"].tolist() == list(map(str, range(20)))
+        assert np.array_equal(arrays["transform"], expected)
     assert run("apply", fitted, "two-levels", "-o", tmp_path / "out.csv")[0] == 0
     with (tmp_path / "out.csv").open(newline="") as file:
         header, *rows = csv.reader(file)
-    assert header == ["row", "transform_0", "transform_1"]
-    assert np.array_equal(np.array(rows, float)[:, 1:], expected)
+    assert header == ["row", "id", "transform_0", "transform_1"]
+    assert np.array_equal(np.array(rows, float)[:, 2:], expected)
 
 
 def test_predictions_and_records_of_arrays(tmp_path: Path, run: Run) -> None:
@@ -39,10 +40,12 @@ def test_predictions_and_records_of_arrays(tmp_path: Path, run: Run) -> None:
     assert run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.npz")[0] == 0
     systems = ms.load(tmp_path / "run").transform(two_levels().sequences)
     with np.load(tmp_path / "out.npz") as arrays:
-        assert set(arrays.files) == {"A", "C", "x1", "B", "mean", "Omega"} and np.array_equal(arrays["A"], systems.A)
+        assert set(arrays.files) == {"id", "A", "C", "x1", "B", "mean", "Omega"} and np.array_equal(
+            arrays["A"], systems.A
+        )
     assert run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.csv")[0] == 0
     header = (tmp_path / "out.csv").read_text().splitlines()[0].split(",")
-    assert header[:5] == ["row", "A_0_0", "A_0_1", "A_1_0", "A_1_1"]
+    assert header[:6] == ["row", "id", "A_0_0", "A_0_1", "A_1_0", "A_1_1"]
 
 
 def test_other_data_of_a_file(run: Run, fitted: Path, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_run_directory_holds_everything(run: Run, tmp_path: Path) -> None:
     assert settings["estimator"] == "sign" and settings["data"] == "two-levels" and settings["none"] == ["trouble"]
     assert ms.load(folder).labels_.tolist() == [0] * 10 + [1] * 10
     assert (folder / "history.csv").read_text().splitlines() == ["nit,fun", "0,3.0", "1,2.0", "2,1.5"]
-    assert (folder / "assignments.csv").read_text().splitlines()[:2] == ["label,cluster", "down,0"]
+    assert (folder / "assignments.csv").read_text().splitlines()[:2] == ["id,label,cluster", "0,down,0"]
 
 
 def test_metrics_are_flat_and_beside_the_baseline(run: Run, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_file_goes_through_the_reader_of_its_pattern(run: Run, tmp_path: Path) -
     (tmp_path / "my.levels").write_text("-1\n2\n3\n")
     status, out, err = run("fit", "sign", tmp_path / "my.levels", "--set", "random_state=5", "-o", tmp_path / "run")
     assert (status, err) == (0, "") and "3 sequences of 3 steps, 1 channels" in out
-    assert (tmp_path / "run" / "assignments.csv").read_text().split() == ["cluster", "0", "1", "1"]
+    assert (tmp_path / "run" / "assignments.csv").read_text().split() == ["id,cluster", "0,0", "1,1", "2,1"]
     assert set(json.loads((tmp_path / "run" / "metrics.json").read_text())) == {"seconds"}
     assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["random_state"] == 5
 
@@ -254,9 +254,34 @@ def test_options_of_the_reader(run: Run, tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_text("\n".join(["subject,t,value", *rows]) + "\n")
     read = ("--read", "id=subject", "--read", "time=t")
     assert run("fit", "sign", tmp_path / "long.csv", *read, "-o", tmp_path / "run")[0] == 0
-    assert (tmp_path / "run" / "assignments.csv").read_text().split() == ["cluster", "0", "1", "1"]
+    assert (tmp_path / "run" / "assignments.csv").read_text().split() == ["id,cluster", "a,0", "b,1", "c,1"]
     status, _, err = run("fit", "sign", tmp_path / "long.csv", "--read", "idd=subject", "-o", tmp_path / "other")
     assert status == 2 and "has no option 'idd'" in err
+
+
+def test_files_are_named_and_their_clock_is_no_channel(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "walks").mkdir()
+    for name, level in (("b10", -1), ("b9", 1), ("a", 2)):
+        rows = [f"{0.1 * t:.1f},{level + 0.1 * (t % 3)}" for t in range(6)]
+        (tmp_path / "walks" / f"{name}.csv").write_text("\n".join(["time,value", *rows]) + "\n")
+    status, out, err = run("fit", "sign", tmp_path / "walks", "-o", tmp_path / "run")
+    assert (status, err) == (0, "") and "3 sequences of 6 steps, 1 channels" in out
+    assert out.splitlines()[1] == "column 'time': taken as the clock, no channel (else: --read time=none)"
+    assignments = (tmp_path / "run" / "assignments.csv").read_text().split()
+    assert assignments == ["id,cluster", "a.csv,1", "b9.csv,1", "b10.csv,0"]
+    assert run("fit", "walker", tmp_path / "walks", "-o", tmp_path / "walker")[0] == 0
+    status, out, _ = run("apply", tmp_path / "walker", tmp_path / "walks", "-o", tmp_path / "out.csv")
+    assert status == 0 and "column 'time': taken as the clock" in out
+    lines = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()]
+    assert lines[0][:2] == ["row", "id"] and [line[1] for line in lines[1:]] == ["a.csv", "b9.csv", "b10.csv"]
+    for none in ("none", "None"):
+        status, out, _ = run(
+            "fit", "sign", tmp_path / "walks", "--read", f"time={none}", "-o", tmp_path / f"all-{none}"
+        )
+        assert status == 0 and "2 channels" in out and "taken as the clock" not in out
+        assert "column 'time': a channel, no clock (else: --read time=time)" in out
+        again = run("fit", "--config", tmp_path / f"all-{none}" / "run.toml", "-o", tmp_path / f"again-{none}")
+        assert again.status == 0 and "2 channels" in again.out
 
 
 def test_sequences_with_gaps_are_refused_before_anything_is_written(run: Run, tmp_path: Path) -> None:
