@@ -16,7 +16,9 @@ import manifoldseq as ms
 LAYOUTS = ("dyntex++", "yupenn", "dyntex")
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm", ".ppm")
 _MOVIES = (".avi", ".mov", ".mp4", ".mpg", ".mpeg")
-_ARRAYS = (".npy", ".mat")
+_ARRAYS = (".npy", ".npz", ".mat")
+_WHITE = {"bool": 1.0, "uint8": 255.0, "uint16": 65535.0}
+"""What white is as a whole number."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,9 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
 
     Notes
     -----
-    A video is a ``.npy`` file (T, rows, columns), a ``.mat`` file with an array (rows, columns, T), a folder of images,
-    or a movie, for which imageio with a codec is needed: ``pip install imageio[ffmpeg]``.
+    A video is a ``.npy`` file (T, rows, columns), a ``.npz`` file with one such array, a ``.mat`` file with an array
+    (rows, columns, T), a folder of images, or a movie, for which imageio with a codec is needed:
+    ``pip install imageio[ffmpeg]``. Numbers of eight and of sixteen bits become 0 to 1 in all of them.
 
     Examples
     --------
@@ -112,12 +115,13 @@ def read_video(path: Path) -> NDArray[np.float32]:
     Returns
     -------
     ndarray of shape (T, rows, columns), float32
-        Whole numbers of eight bits are divided by 255; colours are averaged as in ITU-R 601.
+        From 0 to 1: whole numbers of eight bits are divided by 255, those of sixteen by 65535, floating-point numbers
+        are taken as they are; colours are averaged as in ITU-R 601.
 
     Raises
     ------
     ValueError
-        If it holds no video; the sentence names the file.
+        If it holds no video, or whole numbers of a kind whose white is unknown; the sentence names the file.
     ImportError
         If it is a movie and imageio is not installed.
     """
@@ -125,7 +129,7 @@ def read_video(path: Path) -> NDArray[np.float32]:
         frames, size = [], 0
         for file in _entries(path):
             if file.suffix.lower() in _IMAGES:
-                frames.append(_image(file, size))
+                frames.append(_grey(_image(file, size), file))
                 size += _COPIES * frames[-1].size
         if not frames:
             raise ValueError(f"{path} has no images: put the frames of one video there")
@@ -134,18 +138,17 @@ def read_video(path: Path) -> NDArray[np.float32]:
         video = np.stack(frames)
     else:
         readers: dict[tuple[str, ...], Callable[[Path], NDArray[Any]]] = {_MOVIES: _movie}
-        readers |= {(".npy",): _array, (".mat",): _matlab}
+        readers |= {(".npy",): _array, (".npz",): _archive, (".mat",): _matlab}
         kind = path.suffix.lower()
         reader = next((read for kinds, read in readers.items() if kind in kinds), None)
         if reader is None:
             raise ValueError(f"{path} is no video: {', '.join((*_ARRAYS, *_MOVIES))} and folders of images are known")
         video = reader(path)
     if video.ndim == 4:
-        video = _grey(video)
-    if video.ndim != 3 or video.dtype.kind not in "uif":
+        video = _grey(video, path)
+    if video.ndim != 3:
         raise ValueError(f"{path} holds an array of shape {video.shape} of {video.dtype}: save (T, rows, columns)")
-    scale = 255.0 if video.dtype == np.uint8 else 1.0
-    return (video / scale).astype(np.float32)
+    return _unit(video, path)
 
 
 def _in_classes(root: Path) -> list[tuple[Path, str]]:
@@ -200,6 +203,13 @@ def _array(path: Path) -> NDArray[Any]:
     return _counted(path, ms.storage.load_array(path))
 
 
+def _archive(path: Path) -> NDArray[Any]:
+    videos = list(ms.storage.load_arrays(path).values())
+    if len(videos) != 1:
+        raise ValueError(f"{path} has {len(videos)} arrays: save one video, (T, rows, columns)")
+    return _counted(path, videos[0])
+
+
 def _matlab(path: Path) -> NDArray[Any]:
     videos = [array for array in ms.storage.load_arrays(path).values() if array.ndim == 3]
     if len(videos) != 1:
@@ -217,24 +227,25 @@ def _counted(path: Path, video: NDArray[Any]) -> NDArray[Any]:
 
 
 def _image(path: Path, taken: int) -> NDArray[Any]:
-    """Return the grey levels of a frame, beside others that take some memory; its size is counted before it is read."""
-    from matplotlib.image import imread
-    from PIL import Image
+    """Return the pixels of a frame, beside others that take some memory; its size is counted before it is read."""
+    from PIL import Image  # matplotlib's reader cuts sixteen bits of .pgm down to eight
 
     try:
         with ms.storage.open_file(path) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # a smaller frame than the memory holds
-            with Image.open(file) as header:
-                pixels = header.width * header.height
-                channels = max(len(header.getbands()), 4)
-            ms.storage.require_memory(path, taken + (8 * channels + _COPIES) * pixels, taken=taken)
-            file.seek(0)
-            image = np.asarray(imread(file, format=path.suffix[1:].lower()))
+            with Image.open(file) as opened:
+                pixels, channels = opened.width * opened.height, max(len(opened.getbands()), 4)
+                ms.storage.require_memory(path, taken + (8 * channels + _COPIES) * pixels, taken=taken)
+                kept = opened.mode in ("1", "L", "LA", "RGB", "RGBA", "F", "I") or opened.mode.startswith("I;16")
+                image = np.asarray(opened if kept else opened.convert("RGB"))
+                deep = opened.mode == "I" and opened.format in ("PPM", "PNG")
     except ms.storage.ReadError:
         raise
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} is no image ({error}): extract the frames again") from None
-    return _grey(image if image.ndim == 3 else image[..., None])
+    if deep:
+        image = image.astype(np.uint16)  # Pillow has these sixteen bits in 32
+    return image if image.ndim == 3 else image[..., None]
 
 
 def _movie(path: Path) -> NDArray[Any]:
@@ -253,9 +264,18 @@ def _movie(path: Path) -> NDArray[Any]:
     return np.stack(frames)
 
 
-def _grey(frames: NDArray[Any]) -> NDArray[Any]:
-    """Average colours; whole numbers of eight bits stay in 0 to 255."""
-    scale = 255.0 if frames.dtype == np.uint8 else 1.0
-    channels = frames[..., :3].astype(np.float32)
+def _grey(frames: NDArray[Any], path: Path) -> NDArray[np.float32]:
+    """Average colours, from 0 to 1."""
+    channels = _unit(frames[..., :3], path)
     weights = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-    return (channels @ weights if channels.shape[-1] == 3 else channels[..., 0]) / scale
+    return channels @ weights if channels.shape[-1] == 3 else channels[..., 0]
+
+
+def _unit(values: NDArray[Any], path: Path) -> NDArray[np.float32]:
+    """Return grey levels or colours from 0 to 1."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float32)
+    white = _WHITE.get(values.dtype.name)
+    if white is None:
+        raise ValueError(f"{path} holds {values.dtype}, whose white is unknown: save uint8, uint16, or floats up to 1")
+    return (values / white).astype(np.float32)

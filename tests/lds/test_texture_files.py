@@ -76,6 +76,44 @@ def test_grey_and_coloured_frames_have_one_scale(tmp_path):
     np.testing.assert_allclose(read_textures(tmp_path)[0], 0.4, atol=1e-6)
 
 
+def _frames(folder, levels, ending):
+    folder.mkdir()
+    for t, frame in enumerate(levels):
+        Image.fromarray(frame).save(folder / f"{t}{ending}")
+
+
+WRITERS = {
+    "npy": lambda path, levels: np.save(path.with_suffix(".npy"), levels),
+    "npz": lambda path, levels: np.savez_compressed(path.with_suffix(".npz"), video=levels),
+    "mat": lambda path, levels: savemat(path.with_suffix(".mat"), {"video": np.moveaxis(levels, 0, 2)}),
+    "png": lambda path, levels: _frames(path, levels, ".png"),
+    "tif": lambda path, levels: _frames(path, levels, ".tif"),
+    "pgm": lambda path, levels: _frames(path, levels, ".pgm"),
+    "colour": lambda path, levels: np.save(path.with_suffix(".npy"), np.repeat(levels[..., None], 3, axis=3)),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_eight_and_sixteen_bits_are_0_to_1_in_every_format(tmp_path, videos, kind, dtype):
+    white = np.iinfo(dtype).max
+    levels = np.round(videos[0] * white).astype(dtype)
+    levels[0, 0, 0], levels[0, 0, 1] = 0, white
+    (tmp_path / "sea").mkdir()
+    WRITERS[kind](tmp_path / "sea" / "1", levels)
+    (found,) = read_textures(tmp_path)
+    assert found.dtype == np.float32 and found.max() == pytest.approx(1, abs=1e-6) and found.min() == 0
+    np.testing.assert_allclose(found, levels / white, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int64, np.uint32])
+def test_whole_numbers_without_a_known_white_are_refused(tmp_path, dtype):
+    (tmp_path / "sea").mkdir()
+    np.save(tmp_path / "sea" / "1.npy", np.ones((4, 8, 8), dtype))
+    with pytest.raises(ValueError, match=f"holds {np.dtype(dtype)}, whose white is unknown: save uint8, uint16, or"):
+        read_textures(tmp_path)[0]
+
+
 def test_bad_folders_get_one_sentence(tmp_path, videos):
     with pytest.raises(FileNotFoundError, match="no folder"):
         read_textures(tmp_path / "absent")
