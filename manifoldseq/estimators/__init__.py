@@ -1,6 +1,6 @@
 """What sequence and multi-view estimators share: validation, conventions and the baseline features."""
 
-from ..storage._real import check_real, check_unmasked
+from ..storage._real import check_real, check_unmasked, warn_of_order
 from ._random import random_generator, seed_fingerprint
 from ._sequences import channel_statistics, check_sequences, validate_sequences
 
@@ -12,4 +12,5 @@ __all__ = [
     "random_generator",
     "seed_fingerprint",
     "validate_sequences",
+    "warn_of_order",
 ]

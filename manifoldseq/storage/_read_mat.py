@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from ._data import SequenceData
 from ._limits import FilePath, ReadError, as_labels, numbers, opened, record, require_memory
+from ._real import warn_of_order
 
 NUMERIC = frozenset(
     "double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 logical".split()  # MATLAB's class names
 )
 LABELS = ("labels", "label", "y")
+_OTHER = {"time-first": "channels-first", "channels-first": "time-first"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ def read_mat(
     if orientation not in ("time-first", "channels-first"):
         raise ReadError(f"{path}: orientation is {orientation!r}: choose 'time-first' or 'channels-first'")
     with opened_variables(path) as found:
-        return _choose(path, found, variable, labels, orientation)
+        data, shape = _choose(path, found, variable, labels, orientation)
+    warn_of_order(shape, str(path), f"pass orientation={_OTHER[orientation]!r}", stacklevel=2)
+    return data
 
 
 @contextmanager
@@ -106,7 +110,8 @@ def opened_variables(path: FilePath) -> Iterator[dict[str, Variable]]:
 
 def _choose(
     path: FilePath, found: dict[str, Variable], variable: str | None, labels: str | None, orientation: str
-) -> SequenceData:
+) -> tuple[SequenceData, tuple[int, ...]]:
+    """Return the data, and the shape of the array of three dimensions that holds them, () if there is none."""
     for name in (variable, labels):
         if name is not None and name not in found:
             raise ReadError(f"{path} has no variable {name!r}: it has {', '.join(sorted(found)[:10]) or 'none'}")
@@ -119,11 +124,10 @@ def _choose(
             )
             raise ReadError(f"{path}: of the variables that could be the sequences there are {what}")
         variable = names[0]
-    return record(
-        path,
-        _sequences(path, variable, found[variable], orientation),
-        None if labels is None else _labels(path, labels, found[labels]),
-    )
+    sequences = _sequences(path, variable, found[variable], orientation)
+    data = record(path, sequences, None if labels is None else _labels(path, labels, found[labels]))
+    whole = found[variable].kind != "cell" and len(found[variable].shape) == 3
+    return data, (len(data), *data.sequences[0].shape) if whole else ()
 
 
 def _sequences(path: FilePath, name: str, variable: Variable, orientation: str) -> list[NDArray[np.float64]]:

@@ -27,6 +27,7 @@ from ._limits import (
     require_memory,
 )
 from ._parser import undisturbed
+from ._real import warn_of_order
 
 Float = NDArray[np.float64]
 
@@ -63,7 +64,9 @@ def read_npy(path: FilePath) -> SequenceData:
     >>> len(data), data.sequences[0].shape
     (3, (20, 2))
     """
-    return record(path, _sequences(path, read_array(path)))
+    array = read_array(path)
+    warn_of_order(array.shape, str(path), "save it with its last two axes exchanged", stacklevel=2)
+    return record(path, _sequences(path, array))
 
 
 def read_npz(path: FilePath) -> SequenceData:
@@ -103,8 +106,9 @@ def read_npz(path: FilePath) -> SequenceData:
     """
     with opened(path, "a .npz archive") as file, zipfile.ZipFile(file) as archive:
         members = _members(path, archive, size=file.seek(0, 2))
-        load = Loader(path, archive, members, width=8)
-        return _lay_out(path, members, load)
+        data, shape = _lay_out(path, members, Loader(path, archive, members, width=8))
+    warn_of_order(shape, str(path), "save it with its last two axes exchanged", stacklevel=2)
+    return data
 
 
 def read_array(path: FilePath) -> Float:
@@ -195,7 +199,8 @@ def _decode(
     return values.reshape(shape, order="F" if fortran else "C")
 
 
-def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> SequenceData:
+def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> tuple[SequenceData, tuple[int, ...]]:
+    """Return the data, and the shape of the array that holds all of them, () if there is none."""
     beside = {"y", "labels", "lengths", "sampling_rate", "channel_names"}
     found = [key for key in ("X", "sequences") if key in keys] or sorted(set(keys) - beside, key=natural)
     if len(found) > 1 and ("lengths" in keys or "X" in found):
@@ -215,7 +220,7 @@ def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> 
         sequences = _sequences(path, arrays[0][:, None, :] if table else arrays[0])
     else:
         sequences = [x[:, None] if x.ndim == 1 else x for x in arrays]
-    return record(
+    data = record(
         path,
         sequences,
         labels,
@@ -223,6 +228,7 @@ def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> 
         channel_names=_names(path, load("channel_names")) if "channel_names" in keys else None,
         ids=ids,
     )
+    return data, arrays[0].shape if len(arrays) == 1 else ()
 
 
 def _sequences(path: FilePath, array: Float) -> list[Float]:

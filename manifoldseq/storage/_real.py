@@ -83,7 +83,33 @@ def check_unmasked(y: Any, name: str = "y") -> Any:
 
 
 def warn_of_order(shape: tuple[int, ...], name: str, remedy: str, stacklevel: int = 3) -> None:
-    """Warn of an array (N, T, d) that looks like (N, d, T): at most 12 "steps", and five times as many "channels"."""
+    """Warn of an array of sequences (N, T, d) that looks as if it were in the order (N, d, T).
+
+    That is one with at most 12 time steps and at least five times as many channels, more than 12: the arrays of aeon
+    with up to 12 channels. Those with more cannot be told from videos, whose frames have many pixels, by their shape.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of an array of any number of dimensions; only three are warned of.
+    name : str
+        What the warning calls it.
+    remedy : str
+        What to do if it is in the other order, and if it is not.
+    stacklevel : int
+        Of `warnings.warn`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warn_of_order((20, 3, 500), "X", "pass X.transpose(0, 2, 1)")
+    ...     warn_of_order((20, 500, 3), "X", "pass X.transpose(0, 2, 1)")
+    >>> len(caught)
+    1
+    """
+    if len(shape) != 3:
+        return
     _, steps, channels = shape
     if steps <= _LEAST_STEPS and channels >= _RATIO * steps and channels > _LEAST_STEPS:
         warnings.warn(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_sequences
+from manifoldseq.estimators import check_sequences, warn_of_order
 
 from ._subspace import Subspace, without_noise
 
@@ -29,6 +29,8 @@ def on_disk(X: Any) -> bool:
 
 def check_on_disk(X: Any, min_length: int, needed_by: str) -> list[Any]:
     """Check the sizes of sequences without reading memory-mapped ones, and return them as they are."""
+    if isinstance(X, np.memmap):
+        warn_of_order(X.shape, "X", "pass X.transpose(0, 2, 1), else list(X)", stacklevel=4)
     items = list(X)
     if not items:
         raise ValueError("X holds no sequences: pass at least one (T, d) array")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_sequences
+from manifoldseq.estimators import check_sequences, warn_of_order
 
 from ._em import sweep
 from ._kalman import compress, kalman_filter, outputs_of, smooth
@@ -82,6 +82,8 @@ def interpolated(Y: Array) -> Array:
 
 def check_holed(X: Any, min_length: int, needed_by: str) -> list[Array]:
     """Check sequences in which NaN is allowed, as `check_sequences` does, and that each channel has a value in each."""
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        warn_of_order(X.shape, "X", "pass X.transpose(0, 2, 1), else list(X)", stacklevel=4)
     items = list(X) if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 3) else X
     holes: dict[int, NDArray[np.bool_]] = {}
     if isinstance(items, list):
