@@ -102,7 +102,7 @@ def warn_of_order(shape: tuple[int, ...], name: str, remedy: str, stacklevel: in
     Examples
     --------
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     warn_of_order((20, 3, 500), "X", "pass X.transpose(0, 2, 1)")
     ...     warn_of_order((20, 500, 3), "X", "pass X.transpose(0, 2, 1)")
     >>> len(caught)

@@ -167,7 +167,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             Least squares by Gauss and Newton; of least norm where fewer components are near than z has dimensions.
         """
         check_is_fitted(self, "components_")
-        eta = np.asarray(eta, dtype=np.float64)
+        eta = np.asarray(check_real(eta, "eta"), dtype=np.float64)
         if eta.ndim != 2 or eta.shape[1] != len(self.weights_) or not np.isfinite(eta).all():
             raise ValueError(f"eta has shape {eta.shape}: pass finite features (N, {len(self.weights_)}) of transform")
         return located(self._model(), eta, float(self.threshold_))
