@@ -125,7 +125,9 @@ def channel_statistics(sequences: Sequence[Float]) -> Float:
 def _as_list(X: Any, name: str) -> list[Any]:
     ask = "pass a list of (T, d) arrays"
     if isinstance(X, np.ndarray):
-        if X.dtype == object and X.ndim == 1:
+        if X.dtype == object:
+            if X.ndim > 1:
+                check_real(X, name)
             raise ValueError(f"{name} is an object array: {ask}, such as list({name})")
         check_real(X, name)
         if X.ndim == 3:

@@ -37,20 +37,19 @@ def check_real(X: Any, name: str = "X") -> Any:
     Raises
     ------
     ValueError
-        The same sentence for all of them.
+        The same sentence for all of them; a TypeError too, which scikit-learn's conventions ask for.
 
     Examples
     --------
     >>> check_real([[1, 2.5]])
     [[1, 2.5]]
-    >>> check_real(np.array(["2024-05-01"], dtype="M8[D]"))
+    >>> check_real(np.array(["2024-05-01"], dtype="M8[D]"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    manifoldseq.storage._real.NotReal: X has dtype datetime64[D]: convert it first, the argument must hold no masked \
-values, dates, strings or other objects, only real numbers
+    manifoldseq.storage._real.NotReal: X has dtype datetime64[D]: pass real numbers; the argument must be free of ...
     """
     if _holds_masked(X):
-        raise _refusal(name, "is a masked array" if isinstance(X, np.ma.MaskedArray) else "holds masked values")
+        raise _masked(X, name)
     if hasattr(X, "toarray"):  # a sparse matrix
         return X
     try:
@@ -58,7 +57,7 @@ values, dates, strings or other objects, only real numbers
     except (ValueError, TypeError):  # rows of different lengths
         return X
     if array.dtype.kind == "c":
-        raise NotReal(f"Complex data not supported: {name} has dtype {array.dtype}, pass real and imaginary parts")
+        raise NotReal(f"{name} has dtype {array.dtype}: pass real numbers (Complex data not supported)")
     if array.dtype.kind == "O":
         strange = [kind for kind in set(map(type, array.flat)) if not issubclass(kind, (Real, Decimal, np.bool_))]
         if strange:
@@ -78,7 +77,7 @@ def check_unmasked(y: Any, name: str = "y") -> Any:
     ['up', 'down']
     """
     if _holds_masked(y):
-        raise _refusal(name, "is a masked array" if isinstance(y, np.ma.MaskedArray) else "holds masked values")
+        raise _masked(y, name)
     return y
 
 
@@ -126,11 +125,16 @@ def _holds_masked(X: Any) -> bool:
     return isinstance(X, np.ma.MaskedArray)
 
 
-def _refusal(name: str, found: str) -> NotReal:
+def _refusal(name: str, found: str, remedy: str = "pass real numbers") -> NotReal:
     return NotReal(
-        f"{name} {found}: convert it first, the argument must hold no masked values, dates, strings or other objects, "
+        f"{name} {found}: {remedy}; the argument must be free of masked values, dates, strings and other objects, "
         "only real numbers"
     )
+
+
+def _masked(X: Any, name: str) -> NotReal:
+    hidden = not isinstance(X, np.ma.MaskedArray) or np.ma.is_masked(X)
+    return _refusal(name, "has masked values" if hidden else "is a masked array", "remove or fill them")
 
 
 def _with_article(noun: str) -> str:

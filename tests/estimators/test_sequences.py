@@ -65,7 +65,7 @@ BAD = {
     "text": ("words", "X is of type str: pass a list"),
     "texts": (["words"], "sequence 0 has dtype <U5"),
     "complex": ([np.ones((2, 2)) * 1j], "sequence 0 has dtype complex128"),
-    "masked": ([np.ma.masked_less(np.ones((2, 2)), 2)], "sequence 0 is a masked array: convert it first"),
+    "masked": ([np.ma.masked_less(np.ones((2, 2)), 2)], "sequence 0 has masked values: remove or fill them"),
     "sparse": (csr_array(np.ones((2, 2))), "X is of type csr_array: pass a list"),
     "sparse sequence": ([csr_array(np.ones((2, 2)))], "sequence 0 is a sparse matrix: convert it with .toarray()"),
     "mapping": ({"a": np.ones((2, 2))}, "X is of type dict"),

@@ -269,7 +269,7 @@ def changed(view, place, value):
         ({}, [X], "one view was passed: pass at least two, as (X, Y) or as a list [X, Y]"),
         ({}, [X, None], "view 1 is None: pass all views to fit, with NaN where rows are missing"),
         ({}, [X, Y[:, 0]], "view 1 has shape (30,): pass an (N, d) array with at least one row and column"),
-        ({}, [X, Y.astype(str)], "view 1 has dtype <U32: pass an (N, d) array of real numbers"),
+        ({}, [X, Y.astype(str)], "view 1 has dtype <U32: pass real numbers"),
         (dict(n_components=0), [X, Y], "n_components=0 is not valid: pass a whole number of at least 1"),
         (dict(covariance_type="tied"), [X, Y], "covariance_type='tied' is not known: choose 'diag', 'full'"),
         (dict(update="old"), [X, Y], "update='old' is not known: choose 'expanded', 'joint', 'conditional'"),
