@@ -1,5 +1,6 @@
 """Logarithms and ratios of modified Bessel functions of the first kind, for von Mises-Fisher densities."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,28 @@ _TINY = 1e-290
 """Below this `ive` is not trusted, and the power series (64) takes over: its terms are all positive."""
 _HUGE = 1e8
 """Above this two terms of the expansion for large arguments are exact to rounding."""
-_U = (
-    (1.0,),
-    (3 / 24, -5 / 24),
-    (81 / 1152, -462 / 1152, 385 / 1152),
-    (30375 / 414720, -369603 / 414720, 765765 / 414720, -425425 / 414720),
-)
-"""u_k(t) = t^k times a polynomial in t^2 with these coefficients."""
+_LARGE = 200
+"""From this order on the uniform expansion with all its terms is exact to rounding; `ive` has NaN at orders above."""
+_TERMS = 6
+
+
+def _debye(terms: int) -> tuple[tuple[float, ...], ...]:
+    """Return c of u_k(t) = t^k sum_i c_i t^(2i), exactly rounded, for k up to the number of terms.
+
+    ``u_(k+1) = t^2 (1 - t^2) / 2 u_k' + 1/8 * integral of (1 - 5 s^2) u_k from 0 to t``, monomial by monomial.
+    """
+    found = [[Fraction(1)]]
+    for k in range(terms):
+        following = [Fraction(0)] * (k + 2)
+        for i, c in enumerate(found[-1]):
+            power = k + 2 * i
+            following[i] += c * (Fraction(power, 2) + Fraction(1, 8 * (power + 1)))
+            following[i + 1] -= c * (Fraction(power, 2) + Fraction(5, 8 * (power + 3)))
+        found.append(following)
+    return tuple(tuple(map(float, coefficients)) for coefficients in found)
+
+
+_U = _debye(_TERMS)
 
 
 def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
@@ -36,9 +52,11 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     kappa : array-like
         At least zero.
     method : {"exact", "paper"}
-        ``"exact"``: by `scipy.special.ive`, and by the power series (64) where that underflows; relative error about
-        1e-14. ``"paper"``: the leading term (68) of the uniform expansion; for orders up to zero, where that divides by
-        zero, exact.
+        ``"exact"``: below order 200 by `scipy.special.ive`, and by the power series (64) where that underflows; from
+        200 on by the uniform expansion with six terms. The error is about 1e-14 of the larger of 1 and the value, for
+        orders up to 5e5 and kappa up to 1e8; next to a zero of the logarithm, what rounding kappa makes.
+        ``"paper"``: the leading term (68) of the uniform expansion; for orders up to zero, where that divides by zero,
+        exact.
 
     Returns
     -------
@@ -65,6 +83,8 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     if order == -0.5:  # the sphere of dimension zero: sqrt(2 / (pi kappa)) cosh kappa
         with np.errstate(divide="ignore"):
             return kappa + np.log1p(np.exp(-2 * kappa)) - np.log(2) + 0.5 * np.log(2 / (np.pi * kappa))
+    if order >= _LARGE:
+        return np.where(np.isinf(kappa), kappa, _expanded(order, np.where(np.isinf(kappa), 1.0, kappa), _TERMS))
     scaled = ive(order, np.minimum(kappa, _HUGE))
     good = scaled > _TINY
     with np.errstate(divide="ignore"):
@@ -114,8 +134,8 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
         Above zero.
     kappa : array-like
         At least zero.
-    terms : {0, 1, 2, 3}
-        How many of u_1, u_2, u_3 enter; 0 is (68).
+    terms : int
+        How many of u_1, u_2, … enter, up to 6; the paper prints three, and 0 is (68).
 
     Returns
     -------
@@ -133,19 +153,25 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     ['2e-03', '1e-05', '1e-08', '7e-09']
     """
     check_number("order", order, open_=True)
-    if terms not in range(len(_U)):
-        raise ValueError(f"terms={terms!r} is not valid: pass 0, 1, 2 or 3")
-    x = _within("kappa", kappa) / order
-    root = np.sqrt(1 + x * x)
-    t = 1 / root
-    with np.errstate(divide="ignore"):
-        eta = root + np.log(x) - np.log1p(root)
-    correction = sum(_u(k, t) / order**k for k in range(terms + 1))
-    return order * eta - 0.5 * np.log(2 * np.pi * order) - 0.5 * np.log(root) + np.log(correction)
+    if terms not in range(_TERMS + 1):
+        raise ValueError(f"terms={terms!r} is not valid: pass a whole number from 0 to {_TERMS}")
+    return _expanded(order, _within("kappa", kappa), terms)
 
 
-def _u(k: int, t: Array) -> Array:
-    return t**k * sum(c * t ** (2 * i) for i, c in enumerate(_U[k]))
+def _expanded(order: float, kappa: Array, terms: int) -> Array:
+    """Return (65): with r^2 = order^2 + kappa^2, order * eta is r - order arsinh(order / kappa), order * root is r."""
+    r = np.hypot(order, kappa)
+    with np.errstate(divide="ignore", over="ignore"):  # at kappa = 0, and next to it
+        exponent = r - order * np.arcsinh(order / kappa)
+    return exponent - 0.5 * np.log(2 * np.pi * r) + np.log1p(_correction(order, r, terms))
+
+
+def _correction(order: float, r: Array, terms: int = _TERMS) -> Array:
+    """Return the sum of u_k(t) / order^k at t = order / r from k = 1 on."""
+    square, total = np.square(order / r), np.zeros_like(r)
+    for coefficients in reversed(_U[1 : terms + 1]):
+        total = (total + np.polynomial.polynomial.polyval(square, coefficients)) / r
+    return total
 
 
 def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
@@ -179,6 +205,8 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
     positive = np.where(kappa > 0, np.minimum(kappa, _HUGE), 1.0)
     if M == 1:
         found = np.tanh(positive)
+    elif method == "exact" and M / 2 - 1 >= _LARGE:
+        return _ratio_of_expansions(M / 2 - 1, kappa)
     elif method == "paper" and M > 2:
         found = np.exp(log_bessel(M / 2, positive, method) - log_bessel(M / 2 - 1, positive, method))
     else:
@@ -190,6 +218,16 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
             found = np.where(good, found, small / M * _series(M / 2, small) / _series(M / 2 - 1, small))
     found = np.where(kappa > _HUGE, 1 - (M - 1) / (2 * np.maximum(kappa, _HUGE)), found)
     return np.where(kappa > 0, found, 0.0 * kappa)
+
+
+def _ratio_of_expansions(order: float, kappa: Array) -> Array:
+    """Return I_(order+1) / I_order; differences of large terms are taken before they are evaluated."""
+    here, above = np.hypot(order, kappa), np.hypot(order + 1, kappa)
+    rise = (2 * order + 1) / (above + here)
+    with np.errstate(divide="ignore", over="ignore"):  # at kappa = 0, and next to it
+        logarithm = rise - order * np.log1p((1 + rise) / (order + here)) - np.arcsinh((order + 1) / kappa)
+    logarithm += np.log1p(_correction(order + 1, above)) - np.log1p(_correction(order, here))
+    return np.exp(logarithm - 0.5 * np.log1p(rise / here))
 
 
 def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
@@ -214,10 +252,15 @@ def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
     True
     """
     check_whole("M", M)
+    check_choice("method", method, METHODS)
     kappa = _within("kappa", kappa)
+    s = M / 2 - 1
+    if method == "exact" and s >= _LARGE:  # s ln kappa + s arsinh(s / kappa) of (65) is s ln(s + r)
+        r = np.hypot(s, kappa)
+        found = s * np.log((s + r) / (2 * np.pi)) - r - np.log(2 * np.pi)
+        return found + 0.5 * np.log(2 * np.pi * r) - np.log1p(_correction(s, r))
     small = kappa < 1e-12
     k = np.where(small, 1.0, kappa)
-    s = M / 2 - 1
     found = s * np.log(k) - (s + 1) * np.log(2 * np.pi) - log_bessel(s, k, method)
     return np.where(small, gammaln(M / 2) - np.log(2) - M / 2 * np.log(np.pi), found)
 

@@ -26,6 +26,65 @@ def test_logarithm_and_ratio_are_exact(M):
         assert abs(float(bessel_ratio(M, kappa) / ratio - 1)) <= 1e-11
 
 
+def by_quadrature(order, kappa):
+    """ln I by the trapezoidal rule on an integral over the real line, whose integrand is analytic: 40 digits."""
+    with mpmath.workdps(50):
+        order, kappa = mpmath.mpf(order), mpmath.mpf(kappa)
+        n = 2 * order + 1
+        top = mpmath.atanh(2 * kappa / (n + mpmath.sqrt(n * n + 4 * kappa**2)))
+        width = 1 / mpmath.sqrt((2 * kappa * mpmath.tanh(top) + n) / mpmath.cosh(top) ** 2)
+
+        def exponent(u):
+            return kappa * mpmath.tanh(u) - n * mpmath.log(mpmath.cosh(u))
+
+        highest, total = exponent(top), mpmath.mpf(1)
+        for side in (-1, 1):
+            term, j = mpmath.mpf(1), 0
+            while term > 1e-42:
+                j += side
+                term = mpmath.exp(exponent(top + j * width / 4) - highest)
+                total += term
+        first = order * mpmath.log(kappa / 2) - mpmath.log(mpmath.pi) / 2 - mpmath.loggamma(order + 0.5)
+        return first + highest + mpmath.log(total * width / 4)
+
+
+def test_quadrature_is_that_of_mpmath():
+    for order, kappa in [(9.0, 1e-3), (200.5, 30.0), (4999.0, 1e3)]:
+        assert abs(by_quadrature(order, kappa) - exact(order, kappa)) < mpmath.mpf(10) ** -30
+
+
+@pytest.mark.parametrize("M", [3, 20, 201, 399, 401, 402, 403, 802, 4096, 10_000, 100_000, 1_000_000])
+def test_large_dimensions_and_concentrations(M):
+    for kappa in [1e-3, 1.0, 33.0, 1e3, 1e4, 3e5, 1e6, 1e7, 1e8]:
+        value = by_quadrature(M / 2 - 1, kappa)
+        assert abs(float(log_bessel(M / 2 - 1, kappa)) - value) <= 1e-12 * max(1, abs(value)), kappa
+        with mpmath.workdps(50):
+            s = mpmath.mpf(M) / 2 - 1
+            normalizer = s * mpmath.log(mpmath.mpf(kappa)) - (s + 1) * mpmath.log(2 * mpmath.pi) - value
+            ratio = mpmath.exp(by_quadrature(M / 2, kappa) - value)
+        assert abs(float(log_normalizer(M, kappa)) - normalizer) <= 1e-12 * max(1, abs(normalizer)), kappa
+        assert abs(float(bessel_ratio(M, kappa)) / ratio - 1) <= 1e-12, kappa
+
+
+def test_no_step_where_the_way_of_computing_changes():
+    kappa = np.array([1e-300, 1e-3, 5.0, 200.0, 1e4, 1e8, 1e12])
+    for function in (lambda M: log_bessel(M / 2 - 1, kappa), lambda M: log_normalizer(M, kappa)):
+        third = function(404) - 3 * function(403) + 3 * function(402) - function(401)
+        scale = np.maximum(1, np.abs(function(402)))
+        assert np.abs(third / scale).max() < 1e-6
+    uniform = log_normalizer(5000, 0.0)
+    assert uniform == pytest.approx(gammaln(2500) - np.log(2) - 2500 * np.log(np.pi), rel=1e-14)
+
+
+@pytest.mark.parametrize("M", [402, 4096, 1_000_000])
+def test_concentration_inverts_the_ratio_in_large_dimensions(M):
+    """As exactly as the length of the mean, rounded, tells the concentration."""
+    kappa = np.array([0.1, 30.0, 1e4, 1e6])
+    A = bessel_ratio(M, kappa)
+    told = 2.0**-53 * A / (kappa * (1 - A * A - (M - 1) * A / kappa))
+    assert (np.abs(concentration(M, A) / kappa - 1) <= 1e-12 + 100 * np.abs(told)).all()
+
+
 def test_arrays_mix_the_ways_of_computing():
     kappa = np.array([[1e-3, 50.0], [1e4, 1e9]])
     expected = [[float(exact(400, k)) for k in row] for row in kappa]
@@ -64,8 +123,8 @@ def test_series_and_expansion():
     order, kappa = 9.0, 12.0
     terms = [(kappa / 2) ** (2 * k + order) / np.exp(gammaln(order + 1 + k) + gammaln(k + 1)) for k in range(60)]
     np.testing.assert_allclose(log_bessel(order, kappa), np.log(np.sum(terms)), rtol=1e-13)
-    errors = [abs(float(uniform_expansion(order, kappa, n) - log_bessel(order, kappa))) for n in range(4)]
-    assert errors[0] < 1e-2 and errors[1] < 2e-4 and errors[3] < errors[1]
+    errors = [abs(float(uniform_expansion(order, kappa, n) - log_bessel(order, kappa))) for n in range(7)]
+    assert errors[0] < 1e-2 and errors[1] < 2e-4 and errors[3] < errors[1] and errors[6] < errors[4]
     x = kappa / order
     root = np.sqrt(1 + x**2)
     printed = -np.log(np.sqrt(2 * np.pi * order)) + order * (root + np.log(x) - np.log(1 + root)) - np.log(root) / 2
@@ -87,7 +146,7 @@ def test_derivative_of_the_normalizer_is_minus_the_ratio():
         (log_bessel, (9.0, [1.0, -2.0]), "kappa has -2: pass values of at least 0"),
         (log_bessel, (9.0, 2.0, "approximate"), "method='approximate' is not known"),
         (uniform_expansion, (0.0, 2.0), "order=0.0 is not valid"),
-        (uniform_expansion, (9.0, 2.0, 4), "terms=4 is not valid"),
+        (uniform_expansion, (9.0, 2.0, 7), "terms=7 is not valid"),
         (bessel_ratio, (0, 2.0), "M=0 is not valid"),
         (bessel_ratio, (3, -2.0), "kappa has -2"),
         (log_normalizer, (3, -2.0), "kappa has -2"),
@@ -104,6 +163,8 @@ def test_limits():
     assert log_bessel(0.0, 0.0) == 0
     assert log_bessel(9.0, 0.0) == uniform_expansion(9.0, 0.0) == -np.inf
     assert log_bessel(-0.5, 0.0) == np.inf
+    assert log_bessel(500.0, 0.0) == -np.inf and log_bessel(500.0, np.inf) == np.inf
+    assert bessel_ratio(5000, 0.0) == 0 and bessel_ratio(5000, np.inf) == 1 and concentration(5000, 0.0) == 0
     for function in (log_bessel, bessel_ratio, log_normalizer, concentration):
-        assert np.isnan(function(3, np.nan))
+        assert np.isnan(function(3, np.nan)) and np.isnan(function(5000, np.nan))
     np.testing.assert_allclose(log_bessel(-0.25, 3.0), float(exact(-0.25, 3.0)), rtol=1e-14)
