@@ -106,12 +106,12 @@ class EM:
                 U = polar_step(old.U, slope, signal, damping * scale)
                 model = turned(old, before, U)
                 statistics = self.data.statistics(model)
-                if self.value(model, statistics) >= value:
+                if value <= self.value(model, statistics) < np.inf:
                     return self._state(model, statistics, _RELAXED * damping), self._measures(model, statistics, calls)
                 damping *= 2
         model = maximized(old, before)
         statistics = self.data.statistics(model, self.learn_projection)
-        if not self.value(model, statistics) >= value:  # rounding: nothing is left to gain
+        if -np.inf < self.value(model, statistics) < value:  # rounding: nothing is left to gain
             return state, self._measures(old, before, calls + 1, ms.Status.ROUNDING_LEVEL)
         return self._state(model, statistics, damping), self._measures(model, statistics, calls + 1)
 

@@ -60,11 +60,11 @@ class Expectation:
         self.model, self.dtype = model, np.dtype(dtype)
         natural, offset = model.family.natural(model.parameters, len(model.U))
         with np.errstate(divide="ignore"):  # a weight may be zero
-            offset = offset + np.log(np.asarray(model.weights, dtype=np.float64))
+            offset = offset + np.maximum(np.log(np.asarray(model.weights, dtype=np.float64)), -1e30)
         K, F = natural.shape
         self.F = F
         self._natural = np.zeros((K, -(-(F + 1) // 8) * 8))
-        self._natural[:, :F], self._natural[:, F] = natural, np.maximum(offset, -1e30)
+        self._natural[:, :F], self._natural[:, F] = natural, offset
         self._forward = self._natural.astype(self.dtype)
         self._projection = np.ascontiguousarray(model.U, dtype=self.dtype)
         self._rows = int(np.clip(min(_BLOCK // K, _FEATURES // F), 64, 4096))
@@ -88,6 +88,7 @@ class Expectation:
             t[self.F], t[self.F + 1 :] = 1, 0
             yield Block(rows, x, z.T, length, t.T)
 
+    @np.errstate(divide="ignore", invalid="ignore")  # a likelihood that is NaN ends the fit, which says so
     def statistics(self, X: Array, weight: Array | None = None, slope: bool = True) -> Statistics:
         """Return the statistics of the rows, (N, D), in one pass.
 

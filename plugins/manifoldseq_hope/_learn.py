@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,6 +39,18 @@ class Learnt:
     n_iter: int
     history: dict[str, Array]
     status: ms.Status
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """What orders starts: those that stayed finite come before those that did not."""
+        finite = np.isfinite(self.log_likelihood)
+        return finite and self.status is not ms.Status.NON_FINITE, self.log_likelihood if finite else -np.inf
+
+    @classmethod
+    def of(cls, model: Model, log_likelihood: float, run: Any) -> Self:
+        """Return the outcome of a run; one whose likelihood is not finite has not converged, whatever ended it."""
+        failed = not np.isfinite(log_likelihood) and run.status is not ms.Status.INTERRUPTED
+        return cls(model, log_likelihood, run.nit, run.history, ms.Status.NON_FINITE if failed else run.status)
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class Learner:
         for number, child in enumerate(rng.spawn(self.n_init)):
             where = store and store.child(f"start-{number}")
             found = self._once(data, child, {"observers": observers, "checkpoint": where, "resume": resume})
-            if best is None or found.log_likelihood > best.log_likelihood:
+            if best is None or found.rank > best.rank:
                 best = found
             if found.status is ms.Status.INTERRUPTED:
                 interrupted = found.status
@@ -113,12 +125,12 @@ class Learner:
             em = EM(data, model, self.noise, self.learn_projection)
             run = ms.iterate(em.step, em.start, stop=stop, **loop)
             found = model.at(run.state["x"])
-            return Learnt(found, -run.measures.fun, run.nit, run.history, run.status)
+            return Learnt.of(found, -run.measures.fun, run)
         if self.solver == "online-em":
             online = Online(data, model, self.noise, self.learn_projection, self.batch_size, seed)
             run = ms.iterate(online.step, online.start, stop=stop, **loop)
             found = model.at(run.state["x"])
-            return Learnt(found, self.log_likelihood(found, data), run.nit, run.history, run.status)
+            return Learnt.of(found, self.log_likelihood(found, data), run)
         return self._solved(data, model, seed, loop)
 
     def _solved(self, data: Data, model: Model, seed: int, loop: dict[str, Any]) -> Learnt:
@@ -139,7 +151,7 @@ class Learner:
         result = ms.minimize(problem, x0, solver=solver, stop=stop, seed=seed, project=True, **loop)
         found = model.at(result.x)
         found = replace(found, parameters=tuple(np.asarray(part) for part in found.parameters))
-        return Learnt(found, self.log_likelihood(found, data), result.nit, result.history, result.status)
+        return Learnt.of(found, self.log_likelihood(found, data), result)
 
     def log_likelihood(self, model: Model, data: Data) -> float:
         """Return the mean of ln p over the rows."""

@@ -1,5 +1,6 @@
 """What estimators of a projection and a mixture behind it share once they are fitted."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,6 +82,11 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         ------
         ValueError
             For an invalid parameter, NaN, a row of zeros where directions are asked for, or fewer rows than components.
+
+        Warns
+        -----
+        UserWarning
+            If the likelihood did not stay finite; `status_` is then NON_FINITE.
         """
         rows, weight = self._checked_fit(X, sample_weight)
         data, learner = self._prepared(rows, weight)
@@ -89,6 +95,12 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.scale_ = _mean_square(data)
         self._remember(learnt.model, data)
         self._judge(learnt, data)
+        if learnt.status is ms.Status.NON_FINITE:
+            warnings.warn(
+                f"the likelihood is not finite after {learnt.n_iter} iterations, the fit ended there and has not "
+                "converged: look for extreme values in X, or lower n_mixtures",
+                stacklevel=3,  # the decorator is in between
+            )
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
         for name in ("running_counts_", "running_sums_", "n_seen_", "batches_", "structure_"):  # of partial_fit before
             self.__dict__.pop(name, None)
@@ -362,7 +374,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.parameters_ = tuple(np.asarray(part, dtype=np.float64) for part in model.parameters)
         self.names_ = tuple(model.family.names)
         total = float(np.trace(data.S))
-        self.residual_share_ = residual_energy(self.components_, data.S) / total if total > 0 else 0.0
+        whole = len(self.components_) == len(data.S)  # a rotation leaves nothing, and D^3 is long for many columns
+        self.residual_share_ = residual_energy(self.components_, data.S) / total if total > 0 and not whole else 0.0
 
     def _judge(self, learnt: Learnt, data: Data) -> None:
         noise: Noise | None = self._learner(*data.X.shape, self.scale_, self._family(self.scale_)).noise

@@ -1,8 +1,13 @@
 """Learners: EM in full batches and in mini-batches, Algorithm 1 as printed and repaired, solvers of the engine."""
 
+import dataclasses
+import itertools
+
+import mpmath
 import numpy as np
 import pytest
 from hope.problems import clusters, directions, unit
+from scipy.optimize import brentq
 from scipy.stats import entropy
 
 import manifoldseq as ms
@@ -39,6 +44,72 @@ def test_full_batches_never_lower_the_likelihood(family, kind):
         assert np.diff(run.history["fun"]).max(initial=-1.0) <= 1e-12 * abs(run.history["fun"][-1])
         U = run.state["x"][0].T
         np.testing.assert_allclose(U @ U.T, np.eye(3), atol=1e-12)
+
+
+def failing(calls, value=np.nan):
+    """A family of which some E-steps, counted from zero, have this in place of their log-normalizers."""
+    whole, count = von_mises_fisher(), itertools.count()
+
+    def natural(parameters, M):
+        mu, offset = whole.natural(parameters, M)
+        return mu, np.full_like(offset, value) if next(count) in calls else offset
+
+    return dataclasses.replace(whole, natural=natural)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf, np.inf])
+def test_a_likelihood_that_is_not_finite_is_no_convergence(value):
+    """Every E-step of the third iteration fails: four polar steps and one of EM alone."""
+    X = unit(clusters(120, seed=1))
+    with pytest.warns(UserWarning, match="the likelihood is not finite after 2 iterations, the fit ended there"):
+        model = HOPE(3, 4, family=failing(range(3, 8), value), tol=0.0, random_state=0).fit(X)
+    assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 2
+    assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(model.score(X))
+    assert model.log_likelihood_ == -model.history_["fun"][-1]
+
+
+def test_mini_batches_that_end_without_a_likelihood_have_not_converged():
+    """One pass of three batches, whose mean settles it for so large a tolerance; then the E-step of all rows fails."""
+    X = unit(clusters(120, seed=1))
+    options = dict(solver="online-em", batch_size=40, tol=1e9, random_state=0)
+    with pytest.warns(UserWarning, match="the likelihood is not finite after 1 iterations"):
+        model = HOPE(3, 4, family=failing([4]), **options).fit(X)
+    assert model.status_ is ms.Status.NON_FINITE and np.isnan(model.log_likelihood_)
+    assert HOPE(3, 4, **options).fit(X).status_ is ms.Status.COST_CHANGE
+
+
+def test_a_start_that_fails_is_not_the_best():
+    X = unit(clusters(120, seed=1))
+    model = HOPE(3, 4, family=failing([0]), n_init=2, random_state=0).fit(X)
+    assert model.status_.success and model.log_likelihood_ == pytest.approx(model.score(X))
+
+
+def test_directions_in_more_than_four_thousand_columns():
+    """Two components far apart, the likelihood of each by hand: concentrations near the number of columns."""
+    D = 4096
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((2, D)), 10, axis=0) + 2.2 * rng.standard_normal((20, D))
+    model = VonMisesFisherMixture(2, random_state=0).fit(X)
+    assert model.status_.success and np.bincount(model.predict(X)).tolist() == [10, 10]
+    expected, unit_rows = 0.0, unit(X)
+    for rows in (unit_rows[:10], unit_rows[10:]):
+        length = np.linalg.norm(rows.mean(axis=0))
+        kappa = brentq(lambda k, r=length: _ratio(D, k) - r, 1e3, 1e4, rtol=1e-14)
+        expected += 0.5 * (kappa * length + _normalizer(D, kappa) + np.log(0.5))
+    assert 2600 < model.concentrations_.min() < model.concentrations_.max() < 3000
+    assert model.log_likelihood_ == pytest.approx(expected, rel=1e-9)
+    assert model.score(X) == pytest.approx(expected, rel=1e-9)
+
+
+def _normalizer(M, kappa):
+    with mpmath.workdps(30):
+        s, k = mpmath.mpf(M) / 2 - 1, mpmath.mpf(kappa)
+        return float(s * mpmath.log(k) - (s + 1) * mpmath.log(2 * mpmath.pi) - mpmath.log(mpmath.besseli(s, k)))
+
+
+def _ratio(M, kappa):
+    with mpmath.workdps(30):
+        return float(mpmath.besseli(mpmath.mpf(M) / 2, kappa) / mpmath.besseli(mpmath.mpf(M) / 2 - 1, kappa))
 
 
 def test_weights_and_concentrations_of_a_known_mixture():
