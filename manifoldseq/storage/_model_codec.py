@@ -45,11 +45,14 @@ def attributes(estimator: Any) -> dict[str, Any]:
 
 
 def restored(made: Any, values: Mapping[str, Any]) -> Any:
-    """Give a new estimator its fitted attributes; a name that would hide a method is refused."""
-    for name, value in values.items():
+    """Give a new estimator its fitted attributes as pickle would: `__setstate__` may update those of old files.
+
+    A name that would hide a method is refused.
+    """
+    for name in values:
         if not name.isidentifier() or name.startswith("__") or hasattr(type(made), name):
             raise ValueError(f"{type(made).__name__} has no fitted attribute {name!r}")
-        setattr(made, name, value)
+    getattr(made, "__setstate__", vars(made).update)(dict(values))
     return made
 
 

@@ -108,7 +108,7 @@ class EM:
         state["wait"] = max(state["wait"] - 1, 0)
         mixture = maximize(before, old, self.floor, self.update)
         statistics = self.evaluate(mixture)
-        if not statistics.log_likelihood >= before.log_likelihood:  # rounding: EM itself has nothing left to gain
+        if -np.inf < statistics.log_likelihood < before.log_likelihood:  # rounding: EM has nothing left to gain
             return state, self._measures(before, calls + 1, state["repairs"], ms.Status.ROUNDING_LEVEL)
         state |= {"steps": (), "changes": ()}
         return self._at(mixture, statistics, state), self._measures(statistics, calls + 1, state["repairs"])
@@ -127,7 +127,7 @@ class EM:
             with np.errstate(over="ignore", invalid="ignore"):  # a step too far is refused below
                 statistics = self.evaluate(mixture)
             rise = statistics.log_likelihood - before.log_likelihood
-            if rise >= _ARMIJO * t * gain and rise >= 0 and statistics.counts.min() > 0:
+            if max(_ARMIJO * t * gain, 0) <= rise < np.inf and statistics.counts.min() > 0:
                 state["patience"] = 1
                 step, change = t * direction, slope - Units.of(statistics, mixture, self.floor).gradient(statistics)
                 if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
@@ -157,7 +157,7 @@ class EM:
             part[k] = part[heaviest]
         mixture = Mixture.trusted(weights / weights.sum(), means, loadings, noise)
         statistics = self.evaluate(mixture)
-        if not statistics.log_likelihood >= before.log_likelihood:
+        if not before.log_likelihood <= statistics.log_likelihood < np.inf:
             return None, 1
         state |= {"repairs": state["repairs"] + 1, "steps": (), "changes": ()}
         return (self._at(mixture, statistics, state), self._measures(statistics, 1, state["repairs"])), 1

@@ -79,7 +79,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
     mixture_ : Mixture
         Latent axes are those of the posterior, most informative first, the largest loading of each positive.
     log_likelihood_ : float
-        (12) of the data, summed over the rows.
+        (12) of the data, the mean over the rows.
     n_iter_ : int
         Iterations of the best start.
     n_evaluations_ : int
@@ -182,7 +182,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If a component ended with fewer than two rows.
+            If a component ended with fewer than two rows, or the likelihood did not stay finite; `status_` is then
+            NON_FINITE.
         """
         views, moments = self._prepared(X, Y, *more)
         em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None)
@@ -199,14 +200,14 @@ class MixturePCCA(DensityMixin, BaseEstimator):
                 checkpoint=store and store.child(f"start-{number}"),
                 resume=resume,
             )
-            if best is None or run.measures.fun < best.measures.fun:
+            if best is None or _rank(run) < _rank(best):
                 best = run
             if run.status is ms.Status.INTERRUPTED:
                 interrupted = run.status
                 break
         assert best is not None
         self.mixture_ = Mixture.from_point(best.state["x"]).canonical()
-        self.log_likelihood_ = -best.measures.fun * em.n
+        self.log_likelihood_ = -best.measures.fun
         self.n_iter_ = best.nit
         self.n_evaluations_ = int(best.history["nfev"][-1])
         self.repairs_ = int(best.state["repairs"])
@@ -215,6 +216,12 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         for name in _OF_BATCHES:
             self.__dict__.pop(name, None)
         self._remember(views)
+        if best.status is ms.Status.NON_FINITE:
+            warnings.warn(
+                f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not converged: "
+                "look for extreme values in the views, or lower n_components",
+                stacklevel=3,  # the decorator is in between
+            )
         few = np.flatnonzero(best.state["statistics"]["counts"] < 2)
         if len(few):
             warnings.warn(
@@ -257,6 +264,12 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         update = "joint" if self.update == "expanded" else self.update
         self.mixture_ = maximize(self.statistics_, mixture, self.floor_, update)
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of a saved model; in old files `log_likelihood_` is a sum over the rows, not the mean."""
+        if "log_likelihood_" in state:
+            state = {**state, "log_likelihood_": -float(state["history_"]["fun"][-1])}
+        super().__setstate__(state)
 
     def predict(self, X: Any, Y: Any = None, *more: Any) -> NDArray[np.int64]:
         """Return the likeliest component of each row, (N,)."""
@@ -438,6 +451,11 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         init = self.init if isinstance(self.init, str) else None
         digest.update(repr([*(getattr(self, name) for name in names), init, seed]).encode())
         return dataclasses.replace(store, fingerprint=digest.hexdigest())
+
+
+def _rank(run: ms.Run) -> tuple[bool, float]:
+    """Return what orders starts: those whose likelihood stayed finite come first, whatever they had reached."""
+    return run.status is ms.Status.NON_FINITE, run.measures.fun
 
 
 def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
