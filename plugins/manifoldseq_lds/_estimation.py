@@ -75,11 +75,11 @@ class Estimation:
             check_stable(made["A"])
         return Systems.trusted(made)
 
-    def filled(self, Y: Array) -> Array:
-        """Return scaled sequences (N, T, d) with values in place of NaN."""
+    def filled(self, Y: Array, rows: NDArray[np.intp]) -> Array:
+        """Return scaled sequences (N, T, d) with values in place of NaN; `rows` are their numbers."""
         holed = np.flatnonzero(np.isnan(Y).any(axis=(1, 2)))
         if len(holed):
-            Y[holed] = fill(Y[holed], self.delay, lambda whole: self._systems(self._decomposed(whole), "NONE"))
+            Y[holed] = fill(Y[holed], self.delay, self._unstabilized, rows[holed])
         return Y
 
     def stacked(self, Y: Array) -> Array:
@@ -88,11 +88,14 @@ class Estimation:
 
     def _parts(self, sequences: Sequence[Any]) -> Iterator[tuple[Any, Systems]]:
         for rows, Y in self.batches(sequences):
-            yield rows, self._systems(self._decomposed(self.filled(Y)), self.stabilizer)
+            yield rows, self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
         for i, x in enumerate(sequences):
             if is_large(x):
                 found = gram_subspace(x, i, self.scale, self.n, self.delay, self.center)
                 yield [i], self._systems(found, self.stabilizer)
+
+    def _unstabilized(self, Y: Array) -> Systems:
+        return self._systems(self._decomposed(Y), "NONE")
 
     def _decomposed(self, Y: Array) -> Subspace:
         return subspace(self.stacked(Y), self.center, self.n)

@@ -262,7 +262,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):
-            filled = estimation.filled(Y) if systems is None else smoothed(systems[rows], Y, estimation.delay)
+            filled = estimation.filled(Y, rows) if systems is None else smoothed(systems[rows], Y, estimation.delay)
             for i, x in zip(rows, filled * self.scale_, strict=True):
                 made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
         return made

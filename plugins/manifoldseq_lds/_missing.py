@@ -1,5 +1,6 @@
 """Missing values: filled with what a system that was fitted to the recorded values expects there."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -45,28 +46,47 @@ def smoothed(systems: Systems, Y: Array, delay: int) -> Array:
     return unembed(outputs_of(systems, x), delay)
 
 
-def fill(Y: Array, delay: int, identify: Callable[[Array], Systems]) -> Array:
+def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: NDArray[np.intp]) -> Array:
     """Return sequences (N, T, d) of one length, in all of which something is missing, with values in place of NaN.
 
     The start are the systems of sequences interpolated on straight lines. Expectation maximization improves each until
     a sweep raises the log-likelihood by less than 0.01 per recorded value: going on to the maximum fits the noise. The
-    values are the means of the Kalman smoother under the result.
+    values are the means of the Kalman smoother under the result. A sequence whose likelihood does not stay finite keeps
+    its last systems with a finite one, or the straight lines, and is warned about by its number.
     """
     outputs = embed(Y, delay)
     values = np.count_nonzero(~np.isnan(outputs), axis=(1, 2))
     systems = identify(interpolated(Y))
-    last, made = np.full(len(Y), -np.inf), np.empty_like(Y)
-    active = np.arange(len(Y))
+    last, made = np.full(len(Y), -np.inf), interpolated(Y)
+    active, before, failed = np.arange(len(Y)), systems, np.zeros(len(Y), bool)
     for number in range(_SWEEPS + 1):
         better, filtered = sweep(systems, outputs[active])
+        lost, stuck = ~np.isfinite(filtered.log_likelihood), ~_finite(better)
         done = (filtered.log_likelihood - last[active] < _GAIN * values[active]) | (number == _SWEEPS)
-        if done.any():
-            made[active[done]] = smoothed(systems[done], Y[active[done]], delay)
+        failed[active[lost | (stuck & ~done)]] = True
+        done = (done | stuck) & ~lost
+        for rows, kept in ((done, systems), (lost & (number > 0), before)):
+            if rows.any():
+                made[active[rows]] = smoothed(kept[rows], Y[active[rows]], delay)
+        on = ~(done | lost)
         last[active] = filtered.log_likelihood
-        active, systems = active[~done], better[~done]
+        active, before, systems = active[on], systems[on], better[on]
         if not len(active):
             break
+    if failed.any():
+        warnings.warn(
+            f"the likelihood of sequence {numbers[failed][0]} is not finite while its missing values are estimated "
+            f"({np.count_nonzero(failed)} of {len(Y)} sequences): they are from the sweep before it, look for extreme "
+            "values",
+            stacklevel=2,
+        )
     return np.where(np.isnan(Y), made, Y)
+
+
+def _finite(systems: Systems) -> NDArray[np.bool_]:
+    """Return which systems have finite parameters."""
+    parts = [systems.A, systems.B, systems.C, systems.x1, systems.Omega]
+    return np.all([np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in parts if part is not None], axis=0)
 
 
 def interpolated(Y: Array) -> Array:

@@ -1,11 +1,13 @@
 """Filter, smoother and likelihood against the dense Gaussian of all states and outputs; what rests on them."""
 
+import itertools
+
 import mpmath
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from manifoldseq_lds import LDSIdentifier, Systems
+from manifoldseq_lds import LDSIdentifier, Systems, _missing
 from manifoldseq_lds._em import sweep
 from manifoldseq_lds._kalman import compress, kalman_filter, smooth
 
@@ -167,6 +169,45 @@ def test_missing_values_in_noise_are_found_up_to_the_noise(kind):
     assert np.sqrt(np.mean(error**2)) < 0.08  # linear interpolation: above .3
     for x, y, hole in zip(holed, filled, holes, strict=True):
         np.testing.assert_array_equal(x[~hole], y[~hole])
+
+
+def test_a_likelihood_that_is_not_finite_ends_the_sweeps(monkeypatch):
+    """That of sequence 0 fails in the third sweep, that of 1 in the first, and 2 has NaN in its next A; 3 goes on.
+
+    Sequence 1 keeps the straight lines that it began with.
+    """
+    rng, X = np.random.default_rng(2), [*turning(noise=0.1), turning(noise=0.1, seed=1)[0]]
+    holed = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in X]
+    identifier = LDSIdentifier(4, center=False).fit(X)
+    expected = identifier.interpolate(holed)
+    with monkeypatch.context() as patched:
+        patched.setattr(_missing, "_SWEEPS", 1)
+        twice = identifier.interpolate(holed)
+    calls = itertools.count()
+
+    def failing(S, Y):
+        better, filtered = sweep(S, Y)
+        call = next(calls)
+        if call == 0:
+            filtered.log_likelihood[1] = np.nan
+        elif call == 1:
+            fields = {name: getattr(better, name) for name in ("A", "B", "C", "x1", "mean", "Omega")}
+            hole = np.array([0, np.nan, 0])[:, None, None]  # of sequence 2: 1 is no longer there
+            better = Systems.trusted(fields | {"A": better.A + hole})
+        elif call == 2:
+            filtered.log_likelihood[0] = np.nan
+        return better, filtered
+
+    monkeypatch.setattr(_missing, "sweep", failing)
+    with pytest.warns(UserWarning, match=r"the likelihood of sequence 0 is not finite .* \(3 of 4 sequences\)"):
+        found = identifier.interpolate(holed)
+    np.testing.assert_allclose(found[0], twice[0])
+    t = np.arange(60)
+    for c in range(8):
+        seen = ~np.isnan(holed[1][:, c])
+        np.testing.assert_allclose(found[1][:, c], np.interp(t, t[seen], holed[1][seen, c]), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found[2], twice[2])
+    np.testing.assert_allclose(found[3], expected[3])
 
 
 def test_interpolation_with_given_systems_is_their_smoother():
