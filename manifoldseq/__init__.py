@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._iterate import iterate
     from ._minimize import minimize
     from ._minimize_batch import minimize_batch
-    from ._observers import Event, Progress, Recorder
+    from ._observers import Event, Progress, Recorder, map_observed
     from ._problem import Problem
     from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status
     from ._stopping import (
@@ -51,6 +51,7 @@ _NAMES = {
     "Event": "_observers",
     "Progress": "_observers",
     "Recorder": "_observers",
+    "map_observed": "_observers",
     "Problem": "_problem",
     "Evaluations": "_result",
     "Measures": "_result",
@@ -123,6 +124,7 @@ __all__ = [
     "linalg",
     "load",
     "manifolds",
+    "map_observed",
     "minimize",
     "minimize_batch",
     "objective",

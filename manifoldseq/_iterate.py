@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._observers import Event, Observer
+from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status
 from ._stopping import RunSoFar, StoppingRule
 from .execution import blas_threads
@@ -288,12 +288,7 @@ class _Loop:
         measures = so_far.current.with_evaluations(so_far.evaluations)
         state = MappingProxyType(self.state) if isinstance(self.state, dict) else self.state
         event = Event(so_far.nit, so_far.time, measures, state, _point(self.state), status)
-        for observer in list(self.observers):
-            try:
-                observer(event)
-            except Exception as error:
-                self.observers.remove(observer)
-                warnings.warn(f"the observer {observer!r} failed and is left out from here on: {error!r}", stacklevel=5)
+        tell(self.observers, event, 5)
 
     def save(self) -> None:
         if self.store is None:

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from ._iterate import confirmed
-from ._observers import Observer
+from ._observers import Observer, map_observed
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import OFF_MANIFOLD, generator, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
 from .estimators import seed_fingerprint
-from .execution import map_ordered
 from .hooks import get_solver
 from .hooks import records as hook_records
 from .linalg._tree import dtype_of, freeze, tree_map
@@ -126,7 +125,7 @@ def minimize(
         raise ValueError(
             f"the solver {type(algorithm).__name__} runs in one step to its end: it takes no checkpoint and no resume"
         )
-    run = _Starts(problem, rule, tuple(observers), resume)
+    run = _Starts(problem, rule, resume)
     tasks = [
         (
             point,
@@ -136,7 +135,7 @@ def minimize(
         )
         for k, (point, component) in enumerate(starts)
     ]
-    results = [result for result in map_ordered(run, tasks) if result is not None]
+    results = [result for result in map_observed(run, tasks, observers) if result is not None]
     interrupted = any(result.status is Status.INTERRUPTED for result in results)
     best = min(results, key=lambda r: (r.status is Status.NON_FINITE, *_rank(r.fun, r.grad_norm, r.feasibility)))
     if len(results) > 1:
@@ -155,15 +154,16 @@ class _Starts:
 
     problem: Problem
     stop: _Referred
-    observers: tuple[Observer, ...]
     resume: bool
     interrupted: bool = False
 
-    def __call__(self, start: tuple[Point, int | None, Solver, Checkpoint | None]) -> Result | None:
+    def __call__(
+        self, start: tuple[Point, int | None, Solver, Checkpoint | None], observers: Sequence[Observer]
+    ) -> Result | None:
         if self.interrupted:
             return None
         point, component, solver, checkpoint = start
-        result = _single(self.problem, point, solver, self.stop, self.observers, checkpoint, self.resume, component)
+        result = _single(self.problem, point, solver, self.stop, observers, checkpoint, self.resume, component)
         self.interrupted = self.interrupted or result.status is Status.INTERRUPTED
         return result
 

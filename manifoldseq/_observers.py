@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ._result import Measures, Point, Status
+from .execution import map_ordered
+from .storage._state import normalize
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,99 @@ class Event:
     x: Point | None
     status: Status | None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = dict(self.state) if isinstance(self.state, MappingProxyType) else self.state
+        return _event, (self.nit, self.time, self.measures, state, self.x, self.status)
+
+
+def _event(nit: int, time: float, measures: Measures, state: Any, x: Point | None, status: Status | None) -> Event:
+    """Return the event that another process sent, read-only as all are."""
+    state, x = normalize((state, x))
+    return Event(nit, time, measures, MappingProxyType(state) if isinstance(state, dict) else state, x, status)
+
 
 Observer = Callable[[Event], Any]
+
+
+def tell(observers: list[Observer], event: Event, stacklevel: int) -> None:
+    """Call observers; one that fails is warned about and taken off the list."""
+    for observer in list(observers):
+        try:
+            observer(event)
+        except Exception as error:
+            observers.remove(observer)
+            warnings.warn(
+                f"the observer {observer!r} failed and is left out from here on: {error!r}", stacklevel=stacklevel + 1
+            )
+
+
+def map_observed(
+    function: Callable[[T, Sequence[Observer]], R], tasks: Iterable[T], observers: Sequence[Observer] = ()
+) -> list[R]:
+    """Return ``[function(task, observers) for task in tasks]``, computed by the executor of the context.
+
+    Observers are called in this process and are never copied: where a task runs in another one, its events come back
+    with its result, and observers get them, in the order of the tasks, when all are done. If no observer needs states
+    (``needs_state = False``, as of `Progress`), these events have none.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(task, observers)``, which hands the observers to :func:`manifoldseq.iterate` or
+        :func:`manifoldseq.minimize`.
+    tasks : iterable
+    observers : sequence of callables
+
+    Returns
+    -------
+    list
+
+    Raises
+    ------
+    TypeError
+        If an observer is not callable.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: (x**2).sum()))
+    >>> def run(start, observers):
+    ...     return ms.minimize(problem, np.full(2, start), observers=observers).fun
+    >>> seen = ms.Recorder(lambda event: event.nit)
+    >>> [round(fun, 9) for fun in ms.map_observed(run, [1.0, 2.0], [seen])], seen.records.count(0)
+    ([0.0, 0.0], 2)
+    """
+    for observer in observers:
+        if not callable(observer):
+            raise TypeError(f"the observer {observer!r} is not callable: pass functions of an event")
+    left = list(observers)
+    pairs = map_ordered(_Observed(function, tuple(observers)), tasks)
+    for _, events in pairs:
+        for event in events:
+            tell(left, event, 2)
+    return [result for result, _ in pairs]
+
+
+class _Observed(Generic[T, R]):
+    """A function of a task and observers as one of the task, which returns the events too where it was sent to."""
+
+    def __init__(self, function: Callable[[T, Sequence[Observer]], R], observers: tuple[Observer, ...]) -> None:
+        self.function, self.here = function, observers
+        self.wanted = bool(observers)
+        self.states = any(getattr(observer, "needs_state", True) for observer in observers)
+
+    def __call__(self, task: T) -> tuple[R, list[Event]]:
+        events: list[Event] = []
+        if self.here or not self.wanted:
+            return self.function(task, self.here), events
+        return self.function(task, (lambda event: events.append(event if self.states else _stateless(event)),)), events
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "here": ()}
+
+
+def _stateless(event: Event) -> Event:
+    return replace(event, state={}, x=None)
 
 
 def _point(event: Event) -> Any:
@@ -85,6 +183,8 @@ class Progress:
     **options
         Handed to ``tqdm``; ``disable=None`` (the default) hides the bar when the output is not a terminal.
     """
+
+    needs_state: ClassVar[bool] = False
 
     def __init__(self, total: int | None = None, description: str = "", **options: Any) -> None:
         self._options = {"total": total, "desc": description or None, "unit": "it", "disable": None, **options}

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
+try:
+    import cloudpickle  # comes with joblib, thus with scikit-learn
+except ImportError:
+    from joblib.externals import cloudpickle  # joblib before 1.6 carries it
+
 import manifoldseq as ms
+from manifoldseq.execution._executors import SERIAL, _current  # a cluster without one: no kind of `using`
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -18,3 +31,38 @@ def eigenspace(n: int = 12, p: int = 3, seed: int = 0) -> tuple[ms.Problem, floa
     matrix = half + half.T
     objective = ms.objective(lambda X: -float(np.sum(X * (matrix @ X))), lambda X: -2 * matrix @ X)
     return ms.Problem(ms.manifolds.Stiefel(n, p), objective), -float(np.linalg.eigvalsh(matrix)[-p:].sum())
+
+
+class _Copying:
+    """Tasks as a cluster runs them: on copies of function and tasks, in another folder; results are copies too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        sent = [cloudpickle.dumps((function, task)) for task in tasks]
+        home, token = os.getcwd(), _current.set(SERIAL)
+        os.chdir(self.folder)
+        try:
+            returned = []
+            for parcel in sent:
+                run, task = pickle.loads(parcel)
+                returned.append(cloudpickle.dumps(run(task)))
+        finally:
+            os.chdir(home)
+            _current.reset(token)
+        return [pickle.loads(parcel) for parcel in returned]
+
+    def map_shards(self, shards: Any, function: Any, tasks: Sequence[Any]) -> list[Any]:
+        return self.map(lambda task: function(shards.here(task[0]), task[1]), tasks)
+
+
+@contextmanager
+def elsewhere(folder: Path) -> Iterator[None]:
+    """Run maps as on a cluster whose workers are in this folder, without processes."""
+    folder.mkdir(exist_ok=True)
+    token = _current.set(_Copying(folder))
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,13 +1,15 @@
 """Progress on a terminal: a bar with the remaining time for every run that goes on, one per thread."""
 
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 from .._observers import Event, Progress
 
 
 class Watch:
     """An observer that shows nothing unless standard error is a terminal."""
+
+    needs_state: ClassVar[bool] = False
 
     def __init__(self, description: str, total: Any) -> None:
         self._description = description

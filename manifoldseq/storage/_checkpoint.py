@@ -38,7 +38,8 @@ class Checkpoint:
     Parameters
     ----------
     directory : str or Path
-        Created when the first checkpoint is written.
+        Created when the first checkpoint is written. A relative path is one from the working directory of this process,
+        also in the processes that a checkpoint is sent to.
     every_seconds : float
         Time between checkpoints; one more is written when the run ends, is interrupted or fails.
     fingerprint : str, optional
@@ -62,6 +63,10 @@ class Checkpoint:
             raise CheckpointError(f"Checkpoint(every_seconds={self.every_seconds!r}): give a number of seconds ≥ 0")
         if not isinstance(self.fingerprint, str | None):
             raise CheckpointError(f"Checkpoint(fingerprint={self.fingerprint!r}): give a string, or None")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        home = "" if os.path.isabs(self.directory) else os.getcwd()
+        return _sent, (type(self), home, self.directory, self.every_seconds, self.fingerprint)
 
     def prepare(self) -> None:
         """Create the directory and write to it, so that a run does not fail at its first checkpoint."""
@@ -145,6 +150,11 @@ class Checkpoint:
 
     def _files(self) -> list[Path]:
         return sorted(Path(self.directory).glob("checkpoint-*.npz"), reverse=True)
+
+
+def _sent(kind: type[Checkpoint], home: str, directory: str | Path, *fields: Any) -> Checkpoint:
+    """Return a checkpoint from another process, whose relative paths begin in the directory where that one works."""
+    return kind(directory if not home or home == os.getcwd() else Path(home) / directory, *fields)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

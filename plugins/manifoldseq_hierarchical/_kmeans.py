@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import random_generator, seed_fingerprint
-from manifoldseq.execution import map_ordered
 
 from ._alternation import Alternation
 from ._closed_form import energy
@@ -144,8 +143,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         generators = random_generator(self.random_state).spawn(self.n_init if random else 1)
         runs: dict[int, ms.Run] = {}
 
-        def run(number: int) -> None:
-            runs[number] = ms.iterate(
+        def run(number: int, observers: Sequence[Any]) -> ms.Run:
+            made = runs[number] = ms.iterate(
                 problem.step,
                 lambda: problem.start(init, generators[number], number),
                 stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
@@ -153,17 +152,22 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 checkpoint=store and store.child(f"start-{number}"),
                 resume=resume,
             )
-            if runs[number].status is ms.Status.INTERRUPTED:
+            if made.status is ms.Status.INTERRUPTED:
                 raise KeyboardInterrupt  # also ends the other starts
+            return made
 
         interrupted = False
         try:
-            map_ordered(run, range(len(generators)))
+            # a start elsewhere fills no dict here
+            runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
         except KeyboardInterrupt:
             if not runs:
                 raise
             interrupted = True
-        best = min((runs[number] for number in sorted(runs)), key=lambda made: made.measures.fun)
+        best = min(
+            (runs[number] for number in sorted(runs)),
+            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
+        )
         self._learned(best, problem)
         self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
         return self

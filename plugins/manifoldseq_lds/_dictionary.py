@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import random_generator, seed_fingerprint
-from manifoldseq.execution import map_ordered, one_blas_thread
+from manifoldseq.execution import one_blas_thread
 
 from ._atoms import AtomFamily, GrassmannAtoms, Leaves, SymmetricAtoms, SystemAtoms
 from ._clustering import as_systems
@@ -208,7 +208,7 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
             runs: dict[int, ms.Run] = {}
             interrupted = False
 
-            def run(number: int) -> ms.Run:
+            def run(number: int, observers: Sequence[Any]) -> ms.Run:
                 rng = generators[number]
                 made = runs[number] = ms.iterate(
                     learning.step,
@@ -223,12 +223,15 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
                 return made
 
             try:
-                runs.update(enumerate(map_ordered(run, range(len(generators)))))
+                runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
             except KeyboardInterrupt:
                 if not runs:
                     raise
                 interrupted = True
-        best = min((runs[number] for number in sorted(runs)), key=lambda made: made.measures.fun)
+        best = min(
+            (runs[number] for number in sorted(runs)),
+            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
+        )
         self._keep(best.state["x"])
         self.objective_ = best.measures.fun
         self.n_iter_ = best.nit

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 
 import manifoldseq as ms
 from manifoldseq.estimators import random_generator
-from manifoldseq.execution import map_ordered, one_blas_thread
+from manifoldseq.execution import one_blas_thread
 
 from ._canonical import canonical_form
 from ._centres import AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid, resolved_rule
@@ -205,7 +205,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             runs: dict[int, ms.Run] = {}
             interrupted = False
 
-            def run(number: int) -> ms.Run:
+            def run(number: int, observers: Sequence[Any]) -> ms.Run:
                 made = runs[number] = ms.iterate(
                     clustering.step,
                     lambda: clustering.start(init, generators[number], number),
@@ -219,12 +219,16 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
                 return made
 
             try:
-                runs.update(enumerate(map_ordered(run, range(len(generators)))))  # a start elsewhere fills no dict here
+                # a start elsewhere fills no dict here
+                runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
             except KeyboardInterrupt:
                 if not runs:
                     raise
                 interrupted = True
-        best = min((runs[number] for number in sorted(runs)), key=lambda made: made.measures.fun)
+        best = min(
+            (runs[number] for number in sorted(runs)),
+            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
+        )
         self.labels_ = np.array(best.state["labels"])
         self.counts_ = np.bincount(self.labels_, minlength=self.n_clusters)
         self.systems_ = as_systems(best.state["x"])

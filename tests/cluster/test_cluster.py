@@ -24,6 +24,7 @@ import manifoldseq as ms
 from manifoldseq import execution
 from manifoldseq.cli import main
 from manifoldseq.execution import map_ordered, sum_ordered, using
+from manifoldseq_hierarchical import SubspaceKMeans
 from manifoldseq_lds import LDSKMeans
 
 distributed = pytest.importorskip("distributed")
@@ -242,18 +243,47 @@ def test_starts_are_shared_out_with_their_checkpoints(cluster: Any, tmp_path: Pa
     data = np.random.default_rng(3).standard_normal((30, 6))
     problem = ms.Problem(ms.manifolds.Stiefel(6, 2), variance(data))
     seen = ms.Recorder()
-    arguments: Any = {"n_starts": 4, "seed": 1, "observers": [seen, lambda event: None]}
+    pids: set[int] = set()
+    arguments: Any = {"n_starts": 4, "seed": 1, "observers": [seen, lambda event: pids.add(os.getpid())]}
     expected = ms.minimize(problem, **arguments)
-    assert seen.records
+    before = list(seen.records)
     seen.records.clear()
     with using("dask", cluster):
         result = ms.minimize(problem, checkpoint=tmp_path / "run", **arguments)
+        for here, there in zip(before, seen.records, strict=True):
+            np.testing.assert_array_equal(there, here)
         again = ms.minimize(problem, checkpoint=tmp_path / "run", resume=True, **arguments)
     for found in (result, again):
         equal((found.x, found.fun, found.nit, found.nfev), (expected.x, expected.fun, expected.nit, expected.nfev))
     np.testing.assert_array_equal(result.history["fun"], expected.history["fun"])
     assert len(list((tmp_path / "run").glob("start-*/checkpoint-*.npz"))) >= 4
-    assert seen.records == []  # a worker has a copy: what it records stays there
+    assert pids == {os.getpid()}
+
+
+@slow
+@pytest.mark.parametrize("estimator", [LDSKMeans, SubspaceKMeans])
+def test_estimators_fit_with_observers_and_relative_checkpoints(
+    cluster: Any, estimator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers are in the folder that they were started in, the caller is not."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X: Any = rng.standard_normal((60, 6))
+    if estimator is LDSKMeans:
+        X = [np.cumsum(rng.standard_normal((30, 6)), axis=0) for _ in range(12)]
+    seen = ms.Recorder(lambda event: (os.getpid(), event.measures.fun))
+
+    def fit(**options: Any) -> Any:
+        return estimator(2, n_init=3, random_state=0, max_iter=4).fit(X, observers=[seen], **options)
+
+    expected = fit()
+    before = list(seen.records)
+    seen.records.clear()
+    with using("dask", cluster):
+        model = fit(checkpoint="run")
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    np.testing.assert_array_equal(model.history_["fun"], expected.history_["fun"])
+    assert seen.records == before and len(list((tmp_path / "run").glob("start-*/*.npz"))) >= 3
 
 
 @slow

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import helpers
 import numpy as np
 import pytest
 from core.cases import PROBLEMS, close, equal, procrustes, system
@@ -293,3 +295,71 @@ def test_every_solver_says_that_the_objective_is_not_finite(solver: str) -> None
     result = ms.minimize(ms.Problem(Euclidean(6), f), START, solver=solver, stop=ms.MaxIterations(5))
     assert result.status is Status.NON_FINITE and not result.success
     equal(result.x, START)
+
+
+def several(**options: Any) -> ms.Result:
+    return ms.minimize(PROBLEM, START, n_starts=3, seed=0, stop=ms.MaxIterations(5), **options)
+
+
+def test_observers_are_called_where_the_caller_is(tmp_path: Path) -> None:
+    """They are not copied, see what they see in a serial run, in the same order, and keep it."""
+    here, there = ms.Recorder(lambda event: event), ms.Recorder(lambda event: event)
+    there.lock = threading.Lock()  # type: ignore[attr-defined]  # cannot be copied
+    expected = several(observers=[here])
+    with helpers.elsewhere(tmp_path / "worker"):
+        result = several(observers=[there])
+    equal(result.x, expected.x)
+    assert [(e.nit, e.status) for e in there.records] == [(e.nit, e.status) for e in here.records]
+    assert [e.nit for e in there.records].count(0) == 3
+    for a, b in zip(there.records, here.records, strict=True):
+        equal(a.x, b.x)
+        assert a.measures == b.measures and a.state.keys() == b.state.keys()
+        assert a.x is a.state["x"] and not a.x.flags.writeable
+        with pytest.raises(TypeError):
+            a.state["x"] = 0
+
+
+def test_events_for_observers_that_need_no_state_travel_light(tmp_path: Path) -> None:
+    seen: list[ms.Event] = []
+    watch = SimpleWatch(seen)
+    with helpers.elsewhere(tmp_path / "worker"):
+        several(observers=[watch])
+    assert len(seen) == 18 and all(event.state == {} and event.x is None for event in seen)
+    several(observers=[watch])
+    assert seen[-1].x is not None and ms.Progress.needs_state is False
+
+
+class SimpleWatch:
+    needs_state = False
+
+    def __init__(self, seen: list[ms.Event]) -> None:
+        self.seen = seen
+
+    def __call__(self, event: ms.Event) -> None:
+        self.seen.append(event)
+
+
+def test_an_observer_that_fails_is_left_out_there_too(tmp_path: Path) -> None:
+    calls = []
+
+    def fails(event: ms.Event) -> None:
+        calls.append(event.nit)
+        raise OSError("disk full")
+
+    seen = ms.Recorder(lambda event: event.nit)
+    with helpers.elsewhere(tmp_path / "worker"):
+        with pytest.warns(UserWarning, match="failed and is left out from here on: OSError"):
+            several(observers=[fails, seen])
+        with pytest.raises(TypeError, match="the observer 3 is not callable: pass functions of an event"):
+            several(observers=[3])
+    assert calls == [0] and len(seen.records) == 18
+
+
+@pytest.mark.parametrize("kind", [str, Path, ms.storage.Checkpoint])
+def test_relative_checkpoints_are_the_callers(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with helpers.elsewhere(tmp_path / "worker"):
+        several(checkpoint=kind("run"))
+    assert list((tmp_path / "worker").iterdir()) == []
+    assert len(list((tmp_path / "run").glob("start-*/checkpoint-*.npz"))) == 3
+    assert ms.storage.Checkpoint("run").directory == "run"

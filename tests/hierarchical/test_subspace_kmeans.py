@@ -2,6 +2,7 @@
 
 import warnings
 
+import helpers
 import numpy as np
 import pytest
 from hierarchical.problems import frames, means, printed_F
@@ -181,3 +182,22 @@ def test_bad_input_is_refused_with_a_sentence(case):
     with warnings.catch_warnings(), pytest.raises(ValueError, match=words):
         warnings.simplefilter("error")
         action()
+
+
+def test_starts_elsewhere_give_what_they_give_here(tmp_path, monkeypatch):
+    """In copies of the task, whose dicts come back to nobody, in another folder."""
+    monkeypatch.chdir(tmp_path)
+    X, _ = frames(200, 10, 5, spread=0.7)
+    here, there = ms.Recorder(lambda event: event.x), ms.Recorder(lambda event: event.x)
+    expected = SubspaceKMeans(5, n_init=3, random_state=0).fit(X, observers=[here])
+    with helpers.elsewhere(tmp_path / "worker"):
+        model = SubspaceKMeans(5, n_init=3, random_state=0).fit(X, observers=[there], checkpoint="run")
+        again = SubspaceKMeans(5, n_init=3, random_state=0).fit(X, checkpoint="run", resume=True)
+    for found in (model, again):
+        np.testing.assert_array_equal(found.labels_, expected.labels_)
+        np.testing.assert_array_equal(found.components_, expected.components_)
+        np.testing.assert_array_equal(found.history_["fun"], expected.history_["fun"])
+        assert found.status_ is expected.status_ and found.energy_ == expected.energy_
+    for a, b in zip(there.records, here.records, strict=True):
+        np.testing.assert_array_equal(a[1], b[1])
+    assert list((tmp_path / "worker").iterdir()) == [] and len(list((tmp_path / "run").glob("start-*/*.npz"))) >= 3
