@@ -227,7 +227,6 @@ def manifoldseq_datasets() -> Iterable[records.Dataset]:  # pyright: ignore[repo
                 name="two-tones",
                 loader="my_package.data:two_tones",  # two_tones() -> ms.storage.SequenceData
                 licence="CC0-1.0",
-                checksum="",  # SHA-256 of the file that is read, if there is one
                 summary="Noisy sine waves of two frequencies",
             )
     """

@@ -249,13 +249,12 @@ class Reader(Record):
 
 @dataclass(frozen=True)
 class Dataset(Record):
-    """A data set: ``loader() -> SequenceData``, its licence and the SHA-256 of its file."""
+    """A data set: ``loader() -> SequenceData``, which verifies the files that it reads, and its licence."""
 
     kind = "datasets"
     loader: Target
     _: KW_ONLY
     licence: str = ""
-    checksum: str = ""
     summary: str = ""
 
 

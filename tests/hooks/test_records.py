@@ -109,3 +109,8 @@ def test_catalogue_resolves() -> None:
     assert {"euclidean", "stiefel", "orthogonal", "bounded-diagonal", "product", "canonical-lds", "lbfgs", "pgd"} <= {
         record.name for record in core
     }
+
+
+def test_a_data_set_promises_no_checksum_that_nobody_compares() -> None:
+    with pytest.raises(TypeError, match="checksum"):
+        hooks.Dataset("tones", "my_package.data:tones", checksum="0" * 64)  # type: ignore[call-arg]
