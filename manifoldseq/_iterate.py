@@ -17,12 +17,15 @@ import numpy as np
 from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status
 from ._stopping import RunSoFar, StoppingRule
-from .execution import blas_threads
+from .execution import blas_threads, one_blas_thread
 from .linalg._tree import dtype_of
 from .storage import Checkpoint
 from .storage._state import State, normalize
 
 Step = Callable[[State], tuple[State, Measures]]
+
+SEVERAL_THREADS = 500_000
+"""Entries of a point from which several BLAS threads may pay: `python -m benchmarks.engine threads`."""
 
 _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
 _ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_DECREASE)
@@ -81,7 +84,9 @@ def iterate(
     -----
     Exceptions of the step propagate after a checkpoint; their attribute ``run`` is the run until then. Ctrl-C ends the
     run with status INTERRUPTED and the last complete state, after a checkpoint. A step whose objective or gradient norm
-    is not finite is discarded: the run ends NON_FINITE with the state before it.
+    is not finite is discarded: the run ends NON_FINITE with the state before it. BLAS uses one thread, unless the point
+    (without one, the state) has 500,000 entries or more, or the number is set inside a block of
+    :func:`manifoldseq.execution.one_blas_thread`.
 
     Examples
     --------
@@ -122,13 +127,17 @@ def confirmed(
             raise TypeError(f"the observer {observer!r} is not callable: pass functions of an event")
     if store is not None:
         store.prepare()
-    loop = _Loop.resumed(store, observers) if resume and store is not None else None
-    if loop is None:
-        if callable(state):
-            state, measures = cast("tuple[State, Measures]", state())
-        loop = _Loop.started(normalize(state, copy=True), measures, store, observers)
-    loop.confirm = confirm
-    return loop.run(step, stop)
+    with contextlib.ExitStack() as limit:
+        limit.enter_context(one_blas_thread())
+        loop = _Loop.resumed(store, observers, limit) if resume and store is not None else None
+        if loop is None:
+            if callable(state):
+                state, measures = cast("tuple[State, Measures]", state())
+            loop = _Loop.started(normalize(state, copy=True), measures, store, observers)
+        if not is_small(loop.state):
+            limit.close()
+        loop.confirm = confirm
+        return loop.run(step, stop)
 
 
 class _Loop:
@@ -154,11 +163,13 @@ class _Loop:
         return loop
 
     @classmethod
-    def resumed(cls, store: Checkpoint, observers: Sequence[Observer]) -> _Loop | None:
+    def resumed(cls, store: Checkpoint, observers: Sequence[Observer], limit: contextlib.ExitStack) -> _Loop | None:
         loaded = store.load()
         if loaded is None:
             return None
         state, record, columns = loaded
+        if not is_small(state):
+            limit.close()
         threads = blas_threads()
         if record["blas_threads"] != threads:
             warnings.warn(
@@ -306,6 +317,19 @@ class _Loop:
             so_far.nit, self.state, record, {name: np.array(column) for name, column in self.columns.items()}
         )
         self.saved = time.perf_counter()
+
+
+def is_small(state: State) -> bool:
+    """Return whether the point of a state (of one without ``"x"``, all of it) is too small for several BLAS threads."""
+    point = _point(state)
+    return _entries(state if point is None else point) < SEVERAL_THREADS
+
+
+def _entries(tree: Any) -> int:
+    if isinstance(tree, np.ndarray):
+        return tree.size
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, tuple) else ()
+    return sum(map(_entries, parts))
 
 
 def _point(state: State) -> Any:

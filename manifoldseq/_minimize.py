@@ -6,19 +6,21 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._iterate import confirmed
+from ._iterate import confirmed, is_small
 from ._observers import Observer, map_observed
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import OFF_MANIFOLD, generator, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
 from .estimators import seed_fingerprint
+from .execution import one_blas_thread
 from .hooks import get_solver
 from .hooks import records as hook_records
 from .linalg._tree import dtype_of, freeze, tree_map
@@ -94,6 +96,12 @@ def minimize(
     Exception
         What the objective raises, after a checkpoint; its attribute ``result`` is the :class:`Result` until then.
 
+    Notes
+    -----
+    Runs from points of fewer than 500,000 entries use one BLAS thread, as several slow small matrices down, many times
+    where other processes use the cores. A cost with much data may use more, if the number is set inside a block:
+    ``with ms.execution.one_blas_thread(), threadpoolctl.threadpool_limits(4): ms.minimize(…)``.
+
     Examples
     --------
     The nearest matrix with orthonormal columns (orthogonal Procrustes):
@@ -163,7 +171,8 @@ class _Starts:
         if self.interrupted:
             return None
         point, component, solver, checkpoint = start
-        result = _single(self.problem, point, solver, self.stop, observers, checkpoint, self.resume, component)
+        with one_blas_thread() if is_small({"x": point}) else nullcontext():
+            result = _single(self.problem, point, solver, self.stop, observers, checkpoint, self.resume, component)
         self.interrupted = self.interrupted or result.status is Status.INTERRUPTED
         return result
 

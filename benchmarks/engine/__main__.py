@@ -16,7 +16,9 @@ from .._report import Report
 from . import _docs, _profile
 from ._session import Session
 
-SECTIONS = ("honesty", "race", "iteration", "batch", "global", "hessian", "bounds", "feasible", "executors")
+SECTIONS = (
+    *("honesty", "race", "iteration", "batch", "global", "hessian", "bounds", "feasible", "threads", "executors"),
+)
 PACKAGES = ("numpy", "scipy", "pymanopt", "geoopt", "torch")
 
 

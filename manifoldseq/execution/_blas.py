@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple
 
-from threadpoolctl import OpenBLASController, ThreadpoolController
+from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
 from ._forks import ForkSafeLock
 
-R = TypeVar("R")
+
+class _Pool(NamedTuple):
+    """The threads of one library: their number is read and set."""
+
+    read: Callable[[], int]
+    write: Callable[[int], object]
+
 
 _lock = ForkSafeLock()
 _depth = 0
 _of_thread = threading.local()  # its own part of the depth: a forked child has no other thread
-_limiter = None
+_limited: list[tuple[_Pool, int]] = []  # what the outermost block limited, and the numbers before
 
 
 @lru_cache(maxsize=1)
@@ -42,28 +48,70 @@ def blas_threads() -> int:
     return max((library["num_threads"] for library in _controller().info()), default=1)
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread inside the block, in the whole process.
+@lru_cache(maxsize=1)
+def _pools() -> tuple[_Pool, ...]:
+    return tuple(_pool(library) for library in _controller().lib_controllers)
 
-    Two BLAS threads on small matrices can be a hundred times slower than one. Nested and concurrent blocks are counted:
-    the first sets the limit, the last to end restores it, so nesting costs next to nothing.
+
+def _pool(library: LibController) -> _Pool:
+    """Return the threads of a library, those of OpenBLAS by its own functions.
+
+    threadpoolctl lets one thread own OpenBLAS and ignores what others set; here blocks of several threads overlap, and
+    the last to end need not be the first that began. Its methods would also make a `minimize` of no iterations take
+    1.1 times as long (`python -m benchmarks.engine threads`).
     """
-    global _depth, _limiter
-    with _lock:
-        if _depth == 0 and _limiter is None:
-            _limiter = _from_any_thread(lambda: _controller().limit(limits=1))
-        _depth += 1
-        _of_thread.depth = getattr(_of_thread, "depth", 0) + 1
-    try:
-        yield
-    finally:
+    if isinstance(library, OpenBLASController) and library.threading_layer != "openmp":
+        for symbol in library.check_symbols:
+            if hasattr(library.dynlib, symbol):
+                write = symbol.replace("get_num", "set_num")
+                return _Pool(getattr(library.dynlib, symbol), getattr(library.dynlib, write))
+    return _Pool(lambda: library.get_num_threads() or 1, library.set_num_threads)  # None: a library that does not tell
+
+
+class _OneThread(ContextDecorator):
+    """The block of :func:`one_blas_thread`, entered as often as one likes."""
+
+    def __enter__(self) -> None:
+        global _depth, _limited
+        with _lock:
+            if _depth == 0 and not _limited:
+                _limited = [(pool, number) for pool in _pools() if (number := pool.read()) > 1]
+                for pool, _ in _limited:
+                    pool.write(1)
+            _depth += 1
+            _of_thread.depth = getattr(_of_thread, "depth", 0) + 1
+
+    def __exit__(self, *exception: object) -> None:
+        global _depth, _limited
         with _lock:
             _depth -= 1
             _of_thread.depth -= 1
-            if _depth == 0 and _limiter is not None:
-                _from_any_thread(_limiter.restore_original_limits)
-                _limiter = None
+            if _depth == 0:
+                for pool, number in _limited:
+                    if pool.read() == 1:
+                        pool.write(number)
+                _limited = []
+
+
+def one_blas_thread() -> _OneThread:
+    """Limit BLAS to one thread inside the block, in the whole process.
+
+    Two BLAS threads on small matrices can be a hundred times slower than one. Nested and concurrent blocks are counted:
+    the first sets the limit, the last to end restores it, so nesting costs next to nothing. A number that
+    ``threadpoolctl.threadpool_limits`` sets inside the block holds, in nested blocks too; one that is still set when
+    the block ends stays.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> with ms.execution.one_blas_thread():
+    ...     ms.execution.blas_threads()
+    1
+    """
+    return _ONE
+
+
+_ONE = _OneThread()
 
 
 def _in_child() -> None:
@@ -74,15 +122,3 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
-
-
-def _from_any_thread(change: Callable[[], R]) -> R:
-    """Change limits whichever thread did so before: threadpoolctl lets one thread own OpenBLAS and ignores the others.
-
-    Blocks of several threads overlap here, and the last to end need not be the first that began.
-    """
-    OpenBLASController.clear_controlling_thread(force=True)
-    try:
-        return change()
-    finally:
-        OpenBLASController.clear_controlling_thread(force=True)

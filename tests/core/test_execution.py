@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
+import manifoldseq as ms
 from manifoldseq import execution
 from manifoldseq.execution import map_ordered, sum_ordered, using
 
@@ -143,6 +145,128 @@ def test_several_tasks_get_one_blas_thread_each_and_a_single_one_is_no_map() -> 
                 assert inside == [execution.current()]
     finally:
         threadpool_limits(before)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Two BLAS threads, however many there are outside."""
+    before = execution.blas_threads()
+    threadpool_limits(2, user_api="blas")
+    yield
+    threadpool_limits(before, user_api="blas")
+
+
+def watched(manifold: ms.manifolds.Manifold, seen: list[int]) -> ms.Problem:
+    """Return a distance that notes how many BLAS threads there are when it is evaluated."""
+
+    def fused(x: Any) -> tuple[float, Any]:
+        seen.extend(library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info())
+        return float(np.vdot(x - 1, x - 1)), 2 * (x - 1)
+
+    return ms.Problem(manifold, ms.objective(value_and_gradient=fused))
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg"])
+def test_a_run_uses_one_blas_thread(solver: str) -> None:
+    seen: list[int] = []
+    ms.minimize(watched(ms.manifolds.Stiefel(6, 2), seen), solver=solver, seed=0, observers=[lambda event: None])
+    assert set(seen) == {1} and len(seen) > 10
+    assert execution.blas_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_loop_and_a_batch_use_one_blas_thread() -> None:
+    seen: list[int] = []
+
+    def step(state: Any) -> tuple[Any, ms.Measures]:
+        seen.append(execution.blas_threads())
+        return {"mean": (state["mean"][0] + 1, 0.5)}, ms.Measures(0.0)
+
+    ms.iterate(step, {"mean": (np.zeros(3), 1.0)}, stop=ms.MaxIterations(3))
+    ms.minimize_batch(watched(ms.manifolds.Sphere(4), seen), n_problems=3, seed=0)
+    assert set(seen) == {1} and execution.blas_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_large_point_keeps_the_threads_that_there_are() -> None:
+    seen: list[int] = []
+    problem = watched(ms.manifolds.Euclidean(1_000_000), seen)
+    ms.minimize(problem, np.zeros(1_000_000), stop=ms.MaxIterations(2))
+    assert set(seen[-2:]) == {2}
+    with execution.one_blas_thread():
+        ms.minimize(problem, np.zeros(1_000_000), stop=ms.MaxIterations(2))
+    assert set(seen[-2:]) == {1} and execution.blas_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_runs_in_several_threads_share_the_limit() -> None:
+    seen: list[int] = []
+    problem = watched(ms.manifolds.Stiefel(5, 2), seen)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: ms.minimize(problem, seed=seed), range(12)))
+    assert set(seen) == {1} and execution.blas_threads() == 2
+    with using("threads", 2):
+        ms.minimize(problem, seed=0, n_starts=4)
+    assert set(seen) == {1} and execution.blas_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_limit_ends_with_the_run_however_it_ends() -> None:
+    def fails(x: Any) -> tuple[float, Any]:
+        raise ZeroDivisionError
+
+    problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(value_and_gradient=fails))
+    with pytest.raises(ZeroDivisionError):
+        ms.minimize(problem, np.zeros(2))
+    assert execution.blas_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_numbers_of_threads_that_the_user_sets_hold() -> None:
+    seen: list[int] = []
+    problem = watched(ms.manifolds.Sphere(3), seen)
+    with execution.one_blas_thread(), threadpool_limits(2, user_api="blas"):
+        ms.minimize(problem, seed=0)
+    assert set(seen) == {2}, "a number set inside a block of one thread is meant"
+    with threadpool_limits(1, user_api="blas"):
+        seen.clear()
+        ms.minimize(problem, seed=0)
+        assert set(seen) == {1} and execution.blas_threads() == 1, "never more than the user's limit"
+    assert execution.blas_threads() == 2
+    ms.minimize(problem, seed=0, observers=[lambda event: threadpool_limits(3, user_api="blas")])
+    assert execution.blas_threads() == 3, "what an observer sets stays"
+
+
+def test_one_and_several_blas_threads_agree_to_rounding() -> None:
+    A = np.random.default_rng(0).standard_normal((200, 200))
+    f = ms.objective(value_and_gradient=lambda X: (float(np.vdot(X, A @ X)), A @ X + A.T @ X))
+    problem = ms.Problem(ms.manifolds.Stiefel(200, 10), f)
+    one = ms.minimize(problem, seed=0, stop=ms.MaxIterations(10))
+    with execution.one_blas_thread(), threadpool_limits(2, user_api="blas"):
+        two = ms.minimize(problem, seed=0, stop=ms.MaxIterations(10))
+    np.testing.assert_allclose(one.x, two.x, atol=1e-10)
+    assert one.fun == pytest.approx(two.fun, rel=1e-12)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(("n", "threads"), [(4, 1), (600_000, 2)])
+def test_a_checkpoint_knows_the_threads_of_its_loop(tmp_path: Path, n: int, threads: int) -> None:
+    def step(state: Any) -> tuple[Any, ms.Measures]:
+        return {"x": state["x"] + 1}, ms.Measures(0.0)
+
+    def run(iterations: int, resume: bool = False) -> ms.Run:
+        stop = ms.MaxIterations(iterations)
+        return ms.iterate(step, {"x": np.zeros(n)}, stop=stop, checkpoint=tmp_path, resume=resume)
+
+    run(2)
+    assert run(4, resume=True).nit == 4, "the same number of threads: no warning"
+    threadpool_limits(3, user_api="blas")
+    if threads == 1:
+        assert run(6, resume=True).nit == 6, "the loop has one thread, whatever there are outside"
+    else:
+        with pytest.warns(UserWarning, match="resumed with 3 BLAS threads, written with 2"):
+            run(6, resume=True)
 
 
 def test_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
