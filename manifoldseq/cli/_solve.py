@@ -1,6 +1,7 @@
 """``manifoldseq solve``: a registered model, or a problem in a file, by one of the solvers."""
 
 import importlib.util
+import json
 import math
 import sys
 import time
@@ -76,10 +77,14 @@ def solve(
 ) -> int:
     """Solve the problem that a model makes of data.
 
-    Writes a run directory, as `manifoldseq fit` does. MODEL is a registered name (see `manifoldseq models`), or
-    FILE.py:NAME, which runs FILE.py: NAME is there a manifoldseq.Problem, or a function build(data, **params) that
-    returns one. It gets DATA as a list of (T, d) arrays; without DATA it is called as build(**params).
+    Writes a run directory, as `manifoldseq fit` does, whatever the run came to. MODEL is a registered name (see
+    `manifoldseq models`), or FILE.py:NAME, which runs FILE.py: NAME is there a manifoldseq.Problem, or a function
+    build(data, **params) that returns one. It gets DATA as a list of (T, d) arrays; without DATA it is called as
+    build(**params).
     --set solver.NAME=VALUE sets an option of the solver.
+
+    The exit status is 0 if the problem was solved, and 1 if the run ended otherwise: at --max-iter, say, or where the
+    constraints are not met.
 
     \b
     Examples:
@@ -110,7 +115,7 @@ def solve(
     mark = fingerprint(loaded, None, [_source(model), params, used_solver, options, init, seed])
     if resume and already_done(directory, mark):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
-        return 0
+        return int(not json.loads((directory / "metrics.json").read_bytes())["success"])
     pairs = [f"--set={key}={value}" for key, value in chosen.items()]
     pairs += [f"--read={key}={value}" for key, value in read_options.items()]
     flags = {"solver": used_solver, "init": init, "max-iter": max_iter, "tol": tol, "seed": seed}
@@ -164,12 +169,14 @@ def solve(
         with interruptible():
             _write(run, result)
     rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
-    rows += [("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}"), ("status", result.message)]
+    rows += [("feasibility", f"{result.feasibility:.3g}")]
+    rows += [("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
+    rows += [("status", f"{result.status.name}: {result.message}")]
     echo_table((name, ""), rows)
     for line in () if data is None or loaded is None else remarks(data, loaded):
         click.echo(line)
     click.echo(f"Report: {directory / 'report.html'}")
-    return int(result.status is Status.NON_FINITE)
+    return int(not result.success)
 
 
 def _write(run: RunDirectory, result: Result) -> None:

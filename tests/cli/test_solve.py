@@ -75,11 +75,41 @@ def test_problem_and_function_without_data(run: Run, mine: Path, tmp_path: Path)
 
 def test_start_solver_options_and_stopping(run: Run, mine: Path, tmp_path: Path) -> None:
     options = ("--init", "last", "--set", "solver.memory=3", "--max-iter", "0", "--tol", "1e-3", "--seed", "4")
-    assert run("solve", f"{mine}:build", "two-levels", *options, "-o", tmp_path / "run")[0] == 0
+    assert run("solve", f"{mine}:build", "two-levels", *options, "-o", tmp_path / "run")[0] == 1
     result = ms.load(tmp_path / "run")
     assert result.nit == 0 and result.x.ravel().tolist() == [0, 1] and result.status is ms.Status.MAX_ITERATIONS
     settings = tomllib.loads((tmp_path / "run" / "run.toml").read_text())
     assert settings["set"] == {"solver.memory": 3} and settings["init"] == "last" and settings["max_iter"] == 0
+
+
+def test_without_success_everything_is_written_and_the_status_is_1(run: Run, mine: Path, tmp_path: Path) -> None:
+    command = ("solve", f"{mine}:build", "two-levels", "--max-iter", "0", "-o", tmp_path / "run")
+    status, out, err = run(*command)
+    assert (status, err) == (1, "")
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert "MAX_ITERATIONS: The maximum number of iterations was reached." in lines["status"]
+    assert float(lines["feasibility"].split()[-1]) == ms.load(tmp_path / "run").feasibility == 0
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["success"] == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "done"
+    assert (tmp_path / "run" / "report.html").is_file()
+    status, out, _ = run(*command, "--resume")
+    assert status == 1 and "is finished: nothing to resume" in out, "a finished run keeps its exit status"
+    assert run(*command[:3], "-o", tmp_path / "solved")[0] == 0
+    assert run(*command[:3], "-o", tmp_path / "solved", "--resume")[0] == 0
+
+
+def test_constraints_that_cannot_be_met_are_no_success(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "impossible.py").write_text(
+        "import manifoldseq as ms\n"
+        "f = ms.objective(lambda x: float(x @ x), lambda x: 2 * x)\n"
+        "never = ms.objective(lambda x: float(x @ x) + 1, lambda x: 2 * x)\n"
+        "problem = ms.Problem(ms.manifolds.Euclidean(2), f, equalities=(never,))\n"
+    )
+    model = f"{tmp_path / 'impossible.py'}:problem"
+    status, out, _ = run("solve", model, "--solver", "augmented-lagrangian", "--max-iter", "40", "-o", tmp_path / "run")
+    assert status == 1
+    (line,) = [line for line in out.splitlines() if line.startswith("feasibility")]
+    assert float(line.split()[-1]) >= 1, "the least violation of x·x + 1 = 0 is 1"
 
 
 def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
