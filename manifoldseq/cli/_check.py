@@ -1,76 +1,112 @@
-"""``manifoldseq check``: the conformance of everything that a package registers."""
+"""``manifoldseq check``: the conformance of what a package registers, and what of it could only be imported."""
 
 import traceback
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
 from .. import hooks
 from ._shared import BadInput
 
+IN_PART = 3
+"""The exit status if nothing failed, and something that can be exercised was only imported."""
+
 
 @click.command()
 @click.argument("package")
-def check(package: str) -> int:
-    """Check everything that PACKAGE registers.
+@click.option(
+    "--import-only",
+    "import_only",
+    multiple=True,
+    metavar="NAME",
+    help="Only import this record, or all of a kind such as datasets, and count that as intended; repeatable.",
+)
+def check(package: str, import_only: tuple[str, ...]) -> int:
+    """Check what PACKAGE registers.
 
-    PACKAGE is the import package of a plugin. The exit status is 1 if something fails.
+    PACKAGE is the import package of a plugin. Every record is imported and exercised on small generated data: models,
+    kernels, manifolds, solvers and estimators by the checks of manifoldseq.testing, domains and readers on their
+    examples, plots on fits of the estimators that name them; data sets are loaded. The last line names what was only
+    imported, as it has no example, say, or its data are not here. Reproductions are never run, and commands are not
+    checked.
 
     \b
-    Example:
+    Exit status:
+      0  everything was exercised and passed, but for reproductions and what
+         --import-only names
+      1  something failed
+      2  bad input
+      3  nothing failed, and something that can be exercised was only imported
+
+    \b
+    Examples:
       manifoldseq check manifoldseq_lds
+      manifoldseq check manifoldseq_hope --import-only datasets
     """
     enabled = [plugin for plugin in hooks.plugins() if not plugin.disabled]
     plugins = [plugin for plugin in enabled if plugin.package == package.replace("-", "_")]
     if not plugins:
         known = ", ".join(sorted({plugin.package for plugin in enabled if plugin.package})) or "none"
         raise BadInput(f"no plugin is registered by package {package!r}: installed and enabled are {known}")
-    failures = 0
+    records = [record for plugin in plugins for record in plugin.records]
+    for name in import_only:
+        if name not in hooks.KINDS and name not in [record.name for record in records]:
+            raise BadInput(f"--import-only {name}: {package} registers no record of this name, and it is no kind")
+    faults = 0
     for plugin in plugins:
         for fault in [*([plugin.failure] if plugin.failure else []), *plugin.warnings]:
             click.echo(f"plugin {plugin.name}: FAILED: {fault.message}\n{fault.traceback}".rstrip())
-            failures += 1
+            faults += 1
         for clash in plugin.clashes:
             click.echo(f"plugin {plugin.name}: FAILED: {clash}")
-            failures += 1
-        for record in plugin.records:
-            ok, text = _outcome(record)
-            click.echo(text)
-            failures += not ok
-    count = sum(len(plugin.records) for plugin in plugins)
-    click.echo(f"{count} records checked: {f'{failures} failures' if failures else 'all passed'}.")
-    return int(failures > 0)
+            faults += 1
+    outcomes = []
+    for record in records:
+        outcomes.append(_outcome(record, records, bool({record.kind, record.name} & {*import_only})))
+        click.echo(outcomes[-1].text)
+    click.echo(_summary(outcomes, faults))
+    if faults or any(outcome.state == "failed" for outcome in outcomes):
+        return 1
+    return IN_PART if any(outcome.state == "imported" and not outcome.intended for outcome in outcomes) else 0
 
 
-def _outcome(record: hooks.Record) -> tuple[bool, str]:
+class _Outcome(NamedTuple):
+    """What became of a record: ``passed``, ``failed`` or ``imported``, which may be all that was intended."""
+
+    name: str
+    state: str
+    text: str
+    intended: bool = False
+
+
+def _outcome(record: hooks.Record, records: Sequence[hooks.Record], import_only: bool) -> _Outcome:
     """Run the checker of a record, any exception being a failure of the plugin."""
-    subject = f"{record.kind.removesuffix('s')} {record.name}"
+    from ..testing._registered import NotExercised, check_record
+
+    name = f"{record.kind.removesuffix('s')} {record.name}"
     try:
-        report = _report(record.resolved())
+        if import_only:
+            record.resolved()
+            raise NotExercised("as --import-only says")
+        report = check_record(record, records)
+    except NotExercised as reason:
+        text = f"{name}: only imported: {reason}"
+        return _Outcome(name, "imported", text, import_only or isinstance(record, hooks.Reproduction))
     except Exception:
-        return False, f"{subject}: FAILED\n{traceback.format_exc()}".rstrip()
-    return (True, f"{subject}: can be imported") if report is None else (report.ok, str(report))
+        return _Outcome(name, "failed", f"{name}: FAILED\n{traceback.format_exc()}".rstrip())
+    return _Outcome(name, "passed" if report.ok else "failed", str(report))
 
 
-def _report(record: Any) -> Any:
-    """Return the report of the checker for a resolved record, or None for a kind that has none."""
-    import numpy as np
+def _summary(outcomes: Sequence[_Outcome], faults: int) -> str:
+    def count(state: str) -> int:
+        return sum(outcome.state == state for outcome in outcomes)
 
-    from .. import testing
-
-    match record:
-        case hooks.Model():
-            return testing.check_model(record)
-        case hooks.Kernel():
-            return testing.check_kernel(record)
-        case hooks.Manifold():
-            return testing.check_manifold(record.example(np.random.default_rng(0)))
-        case hooks.Solver():
-            return testing.check_solver(record.factory())
-        case hooks.Estimator(input="sequences"):
-            return testing.check_sequence_estimator(record.factory())
-        case hooks.Estimator(input="views" | "bags"):  # a bag may be one row
-            return testing.check_multiview_estimator(record.factory())
-        case hooks.Estimator():
-            return testing.check_estimator(record.factory())
-    return None
+    parts = [f"{count('passed')} exercised and passed"]
+    if failed := count("failed"):
+        parts.append(f"{failed} FAILED")
+    if imported := count("imported"):
+        parts.append(f"{imported} only imported ({', '.join(one.name for one in outcomes if one.state == 'imported')})")
+    if faults:
+        parts.append(f"and the plugin itself has {faults} fault{'s' * (faults > 1)}")
+    return f"{len(outcomes)} record{'s' * (len(outcomes) != 1)} checked: {', '.join(parts)}."

@@ -33,7 +33,8 @@ Examples:
   manifoldseq COMMAND --help
 
 \b
-Exit status: 0 done; 1 failed; 2 bad input; 130 interrupted. A model that was finished by then is saved; this is said.
+Exit status: 0 done; 1 failed, or not solved; 2 bad input; 3 checked in part;
+130 interrupted. A model that was finished by then is saved; this is said.
 
 \b
 Completion in the shell, for bash (zsh and fish alike):
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, 1 for a failure, 2 for bad input, 130 for an interrupt.
+        The exit status: 0, 1 for a failure or no solution, 2 for bad input, 3 for a check in part, 130 interrupted.
     """
     try:
         status = cli.main(arguments, "manifoldseq", standalone_mode=False)

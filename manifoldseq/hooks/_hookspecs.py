@@ -200,7 +200,8 @@ def manifoldseq_readers() -> Iterable[records.Reader]:  # pyright: ignore[report
             yield ms.hooks.Reader(
                 name="edf",
                 patterns=("*.edf", "*.edf.gz"),
-                factory="my_package.edf:read",  # read(path) -> ms.storage.SequenceData
+                factory="my_package.edf:read",     # read(path) -> ms.storage.SequenceData
+                example="my_package.edf:example",  # example(folder) -> path of a small file
                 summary="European Data Format",
             )
     """

@@ -238,12 +238,16 @@ class Solver(Record):
 
 @dataclass(frozen=True)
 class Reader(Record):
-    """A reader of files whose name matches one of ``patterns``: ``factory(path) -> SequenceData``."""
+    """A reader of files whose name matches one of ``patterns``: ``factory(path) -> SequenceData``.
+
+    ``example(folder) -> path`` writes a small file to try it on.
+    """
 
     kind = "readers"
     patterns: tuple[str, ...]
     factory: Target
     _: KW_ONLY
+    example: Target | None = None
     summary: str = ""
 
 

@@ -70,8 +70,9 @@ def lowest_curvature(problem: Problem, at: Iterate, retraction: str | None) -> t
 def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Measures:
     """Return the measures of the current iterate with the curvature ahead, in two Lanczos steps from the gradient.
 
-    At a stationary point it is the lowest curvature of any direction. Steps that zigzag across a valley see none of its floor; the gradient that is left does. Curvature that cannot be
-    told from rounding beside the largest of the recent ones counts as zero.
+    At a stationary point it is the lowest curvature of any direction. Steps that zigzag across a valley see none of its
+    floor; the gradient that is left does. Curvature that cannot be told from rounding beside the largest of the recent
+    ones counts as zero.
     """
     now = recent[-1]
     if stationary(at):

@@ -34,10 +34,7 @@ class Case:
         """Return an unfitted copy with a fixed seed and, as scikit-learn's checks do it, few iterations."""
         from sklearn.base import clone
 
-        made = cast(Any, clone(self.estimator))
-        params = made.get_params(deep=False)
-        quick = {"random_state": self.seed, "n_init": 1, "max_iter": 5}
-        return made.set_params(**{name: value for name, value in quick.items() if name in params})
+        return quick(cast(Any, clone(self.estimator)), self.seed)
 
     @cached_property
     def once(self) -> Any:
@@ -68,6 +65,13 @@ class Case:
 
     def answers(self, fitted: Any) -> dict[str, Any]:
         return {name: self.ask(fitted, name) for name in self.methods()}
+
+
+def quick(estimator: Any, seed: int) -> Any:
+    """Return the estimator with a fixed seed and few iterations, where it has such parameters."""
+    values = {"random_state": seed, "n_init": 1, "max_iter": 5}
+    params = estimator.get_params(deep=False)
+    return estimator.set_params(**{name: value for name, value in values.items() if name in params})
 
 
 def instance(estimator: Any) -> Any:

@@ -97,7 +97,7 @@ def check_sequence_estimator(
     """
     made = instance(estimator)
     if X is None:
-        X, labels = _oscillations(seed)
+        X, labels = oscillations(seed)
         y = labels if y is None else y
     sequences = [np.asarray(sequence, dtype=float) for sequence in X]
     if len(sequences) < 4:
@@ -245,7 +245,8 @@ def _close(a: Any, b: Any) -> bool:
         return all(_close(p, q) for p, q in pairs) if not isinstance(a, str) else a == b
 
 
-def _oscillations(seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+def oscillations(seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return sixteen noisy oscillations of six channels, and which of two frequencies they have."""
     rng, sequences = np.random.default_rng(seed), []
     labels = np.arange(16) % 2
     for label in labels:

@@ -128,14 +128,18 @@ class _Case:
         return max(float(np.abs(self.diag()).max()), 1e-300)
 
     def manifold(self) -> Any:
-        """Return the manifold for the sizes of the first item: its tallest matrix is m×n, a vector one of m×1."""
-        matrices = [np.shape(part) for part in self.items[0] if np.ndim(part) == 2]
-        matrices = matrices or [(np.size(part), 1) for part in self.items[0]]
-        m, n = max(matrices, key=lambda shape: shape[0] / shape[1])
-        return self.kernel.manifold(m, n, 0.99)
+        """Return the manifold for the sizes of the first item."""
+        return self.kernel.manifold(*sizes(self.items[0]), 0.99)
 
     def item(self, x: Point) -> Item:
         return tuple(cast(Callable[[Any], Any], self.domain.to_item)(x))
+
+
+def sizes(item: Item) -> tuple[int, int]:
+    """Return m and n of an item: its tallest matrix is m×n, a vector one of m×1."""
+    matrices = [np.shape(part) for part in item if np.ndim(part) == 2]
+    m, n = max(matrices or [(np.size(part), 1) for part in item], key=lambda shape: shape[0] / shape[1])
+    return m, n
 
 
 def _claim(kernel: Any, name: str, given: bool | None, default: bool) -> bool:

@@ -85,6 +85,12 @@ def check_solver(
     return exam.report()
 
 
+def lacking(solver: Solver) -> list[str]:
+    """Return what a solver needs of an objective and the default problems have not."""
+    f = _examples(np.random.default_rng(0))[0][0].objective
+    return [need for need in solver.needs if not getattr(f, need, None)]
+
+
 @dataclass(frozen=True)
 class _Case:
     solver: Solver

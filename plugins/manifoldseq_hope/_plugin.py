@@ -129,6 +129,7 @@ def manifoldseq_readers() -> Iterator[hooks.Reader]:
         "speech",
         ("*.wav", "*.sph", "*.nist"),
         "manifoldseq_hope._sphere:read_recording",
+        example="manifoldseq_hope._sphere:example",
         summary="Recordings of 16-bit samples: RIFF and NIST SPHERE files, a sequence of samples by channels",
     )
 

@@ -121,6 +121,14 @@ def write_sphere(path: str | os.PathLike[str], samples: ArrayLike, rate: int) ->
     Path(path).write_bytes(head.encode().ljust(_HEADER) + samples.astype("<i2").tobytes())
 
 
+def example(folder: Path) -> Path:
+    """Write a tenth of a second of a tone, for the check of the reader."""
+    path = folder / "tone.sph"
+    tone = 8000 * np.sin(2 * np.pi * 440 * np.arange(800) / 8000)
+    write_sphere(path, tone.astype(np.int16), 8000)
+    return path
+
+
 def read_audio(path: str | os.PathLike[str]) -> tuple[Samples, int]:
     """Read a SPHERE or RIFF file of 16-bit samples, whichever it is; returns and errors as in `read_sphere`."""
     path = Path(path)

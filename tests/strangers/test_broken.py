@@ -150,4 +150,4 @@ def test_checking_a_model_with_a_wrong_gradient_fails(tmp_path: Path) -> None:
     done = command(tmp_path, "check", "stranger-wrong")
     assert done.returncode == 1
     assert "FAILED  objective: gradient" in done.stdout and "No module named 'no_such_module'" in done.stdout
-    assert "2 records checked: 2 failures." in done.stdout
+    assert "2 records checked: 0 exercised and passed, 2 FAILED." in done.stdout
