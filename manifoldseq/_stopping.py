@@ -175,7 +175,7 @@ class PredictedDecrease(StoppingRule):
     With the Riemannian gradient g and the smallest positive curvature κ of the last ten steps, ``‖g‖²/2κ`` predicts the
     decrease that is still ahead and ``‖g‖/κ`` the way to the minimizer. A run has converged when
 
-        ``‖g‖²/2κ ≤ tol·|f|``  or  ``‖g‖/κ ≤ step·X``
+        ``‖g‖²/2κ ≤ tol·|f|``  or  ``‖g‖/κ ≤ √tol/100·X``
 
     where X is the scale of the point: its norm, or 1 on manifolds that measure lengths in logarithms (of a product, the
     smallest among its factors). Nothing depends on the start, and nothing changes when the objective is multiplied by a
@@ -188,8 +188,8 @@ class PredictedDecrease(StoppingRule):
     ----------
     tol : float
         Of the decrease, relative to the objective; at least four units of rounding of the dtype.
-    step : float
-        Of the way to the minimizer, relative to the point.
+    step : float, optional
+        Of the way to the minimizer, relative to the point; a hundredth of √tol by default, 1e-7.
     feasibility : float
         Of a problem with constraints, the largest violation that still counts as solved.
 
@@ -211,12 +211,14 @@ class PredictedDecrease(StoppingRule):
     """
 
     tol: float = 1e-10
-    step: float = 1e-7
+    step: float | None = None
     feasibility: float = 1e-6
 
     def __post_init__(self) -> None:
-        for name in ("tol", "step", "feasibility"):
-            _not_negative(self, name, getattr(self, name))
+        _not_negative(self, "tol", self.tol)
+        if self.step is not None:
+            _not_negative(self, "step", self.step)
+        _not_negative(self, "feasibility", self.feasibility)
 
     @property
     def looks_ahead(self) -> bool:
@@ -248,7 +250,8 @@ class PredictedDecrease(StoppingRule):
         way = now.grad_norm / curvature
         decrease = 0.5 * now.grad_norm * way
         level = max(times * self.tol, 4 * eps) * abs(now.fun)
-        return decrease <= level or way <= times * self.step * (now.scale or 0.0)
+        step = 0.01 * self.tol**0.5 if self.step is None else self.step
+        return decrease <= level or way <= times * step * (now.scale or 0.0)
 
 
 def _flattest(recent: tuple[Measures, ...]) -> float:

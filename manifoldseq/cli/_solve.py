@@ -16,7 +16,7 @@ from .. import hooks
 from .._minimize import DEFAULT_STOP, minimize
 from .._problem import Problem
 from .._result import Result, Status
-from .._stopping import GradientNorm, MaxIterations
+from .._stopping import MaxIterations, PredictedDecrease
 from ..report import read_run, render_html
 from ..storage import CheckpointError, SequenceData, load, read_bytes
 from ._data import absolute, describe, fingerprint, load_data, remarks
@@ -55,7 +55,7 @@ _OPTIONS = "solver."
 @config_option
 @read_option
 @click.option("--max-iter", type=click.IntRange(0), metavar="N", help="Most iterations [1000].")
-@click.option("--tol", type=click.FloatRange(0), metavar="NUMBER", help="Gradient norm, relative to the first [1e-6].")
+@click.option("--tol", type=click.FloatRange(0), metavar="NUMBER", help="Decrease still ahead, over |f| [1e-10].")
 @seed_option
 @output_option
 @resume_option
@@ -138,8 +138,8 @@ def solve(
     if max_iter is not None or tol is not None:
         if tol is not None and not 0 <= tol < math.inf:
             raise BadInput(f"--tol {tol}: give a number of at least 0")
-        norm = GradientNorm(1e-6 if tol is None else tol, relative=True)
-        stop = norm | MaxIterations(1000 if max_iter is None else max_iter)
+        rule = PredictedDecrease() if tol is None else PredictedDecrease(tol)
+        stop = rule | MaxIterations(1000 if max_iter is None else max_iter)
     kept = resume and model_kept(directory, mark)
     run = RunDirectory(directory, about, repeat, kept=kept)
     with run.writing():

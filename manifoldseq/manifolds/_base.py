@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ..linalg._tree import leaves, tree_map
+from ..linalg._tree import leaves, norm, shapes, tree_map
 
 
 class Manifold(ABC):
@@ -111,7 +111,7 @@ class Manifold(ABC):
         """
         if self.metric != "embedded":
             return _filled(x, self.shape, 1.0)
-        return np.sqrt(Manifold.inner(self, x, x, x))
+        return norm(x) if shapes(x) == self.shape else np.sqrt(Manifold.inner(self, x, x, x))
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
         """Return how much the objective would fall, to first order, if a point next to the boundary moved inward.

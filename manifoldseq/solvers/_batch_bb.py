@@ -175,7 +175,8 @@ def _first_steps(manifold: Manifold, oracle: Oracle, rows: Rows) -> np.ndarray:
         u = _times(1 / rows["grad_norm"], rows["grad"])
         curvature = _dots(manifold, rows["x"], u, _product(manifold, oracle, rows)(u))
         step = np.minimum(np.where(curvature > 0, 1 / curvature, longest), 10 * longest)
-    return np.where(np.isfinite(step), step, 1.0)
+    mantissa, exponent = np.frexp(np.where(np.isfinite(step), step, 1.0))
+    return np.ldexp(np.round(64 * mantissa) / 64, exponent)
 
 
 def _product(manifold: Manifold, oracle: Oracle, rows: Rows) -> Callable[[Point], Point]:

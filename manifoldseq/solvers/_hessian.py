@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -48,8 +49,8 @@ def first_step(problem: Problem, at: Iterate, retraction: str | None) -> float:
     """Return the multiple of the gradient that a run tries first: to the minimizer of the model along it.
 
     The curvature along the gradient costs one product, so that the step has no unit and stays near a start that is
-    almost solved. Where it is not positive the step is as long as the point (of length one at the origin), and it is
-    never ten times as long.
+    almost solved; six bits of it are kept, so that the path does not hang on the rounding of a difference. Where it is
+    not positive the step is as long as the point (of length one at the origin), and it is never ten times as long.
     """
     if not at.grad_norm > 0:
         return 1.0
@@ -59,4 +60,6 @@ def first_step(problem: Problem, at: Iterate, retraction: str | None) -> float:
     with np.errstate(all="ignore"):
         curvature = inner(problem, at.x)(u, product(u))
     step = 1.0 / curvature if curvature > 0 else length / at.grad_norm
-    return min(step, 10 * length / at.grad_norm)
+    step = min(step, 10 * length / at.grad_norm)
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(round(64 * mantissa) / 64, exponent)

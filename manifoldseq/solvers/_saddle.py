@@ -85,7 +85,8 @@ def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Meas
     if w[0] < -10 * error * largest:
         curvature = float(w[0])
     else:
-        curvature = 1.0 / float(np.linalg.norm(V[0] / np.maximum(w, 1e-300 + error * largest)))
+        way = np.abs(V[0]) / np.maximum(w, 1e-300 + error * largest)
+        curvature = 1.0 / math.hypot(*way)  # squares may leave the range
         if curvature <= 10 * error * largest:
             curvature = 0.0
     return replace(now, curvature_ahead=curvature)

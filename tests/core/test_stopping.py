@@ -15,7 +15,7 @@ import manifoldseq as ms
 from manifoldseq import Evaluations, Measures, Status
 from manifoldseq._stopping import RunSoFar, StoppingRule
 
-START = RunSoFar(0, 0.0, Evaluations(), Measures(1.0), None, Measures(1.0), 1.0, float(np.finfo(float).eps))
+START = replace(RunSoFar.start(Measures(1.0), float(np.finfo(float).eps)), reference=1.0)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,16 @@ def test_a_number_is_no_rule(other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [ms.GradientNorm, ms.MaxIterations, ms.MaxEvaluations, ms.MaxTime, ms.CostChange, ms.StepSize]
+    "rule",
+    [
+        ms.GradientNorm,
+        ms.PredictedDecrease,
+        ms.MaxIterations,
+        ms.MaxEvaluations,
+        ms.MaxTime,
+        ms.CostChange,
+        ms.StepSize,
+    ],
 )
 @pytest.mark.parametrize("value", [-1, float("nan"), "3", True])
 def test_limits_are_numbers_that_are_not_negative(rule: Any, value: Any) -> None:
@@ -93,7 +102,64 @@ def at(grad_norm: float | None = None, **more: Any) -> RunSoFar:
     measures = Measures(
         more.pop("fun", 1.0), grad_norm, **{k: more.pop(k) for k in ("step_size", "egrad_norm") if k in more}
     )
-    return replace(START, current=measures, **more)
+    previous = (more.pop("previous"),) if "previous" in more else ()
+    return replace(START, recent=(*previous, measures), **more)
+
+
+def run_of(*curvatures: float | None, values: Any = 1.0, **last: Any) -> RunSoFar:
+    """Return a run whose steps saw these curvatures; the last iterate has more."""
+    fun = list(np.broadcast_to(values, len(curvatures)))
+    recent = [Measures(float(f), 1.0, scale=1.0, curvature=c) for f, c in zip(fun, curvatures, strict=True)]
+    return replace(START, nit=len(recent), recent=(*recent[:-1], replace(recent[-1], **last)))
+
+
+@pytest.mark.parametrize(
+    ("progress", "status"),
+    [
+        # ‖g‖²/2κ ≤ 1e-10 |f| for κ = 2: ‖g‖ ≤ 2e-5
+        (run_of(3.0, 2.0, grad_norm=1.99e-5), Status.CONVERGED),
+        (run_of(3.0, 2.0, grad_norm=2.01e-5), None),
+        (run_of(3.0, 2.0, grad_norm=1.99e-5 * 1e5, fun=1e10, scale=0.0), Status.CONVERGED),
+        # ‖g‖/κ ≤ 1e-7 X
+        (run_of(3.0, 2.0, grad_norm=1.99e-7, fun=0.0), Status.CONVERGED),
+        (run_of(3.0, 2.0, grad_norm=2.01e-7, fun=0.0), None),
+        (run_of(3.0, 2.0, grad_norm=1.99e-4, fun=0.0, scale=1e3), Status.CONVERGED),
+        # the flattest curvature of ten steps counts
+        (run_of(1e-3, *[2.0] * 9, grad_norm=1e-5), None),
+        (run_of(1e-3, *[2.0] * 10, grad_norm=1e-5), Status.CONVERGED),
+        (run_of(3.0, 2.0, grad_norm=1e-6, curvature_ahead=1e-9), None),
+        # steady: positive, within a factor of 100
+        (run_of(300.0, 2.0, grad_norm=1e-6), None),
+        (run_of(-1.0, 2.0, grad_norm=1e-6), None),
+        (run_of(None, 2.0, grad_norm=1e-6), None),
+        (run_of(2.0, -1.0, grad_norm=1e-6), None),
+        (run_of(3.0, 2.0, grad_norm=1e-6, curvature_ahead=-1.0), None),
+        # next to a boundary
+        (run_of(3.0, 2.0, grad_norm=1e-6, pushed_inward=2e-3), None),
+        (run_of(3.0, 2.0, grad_norm=1e-6, pushed_inward=9e-4), Status.CONVERGED),
+        # a gradient that is rounding, and what is known there
+        (run_of(None, grad_norm=1e-14, egrad_norm=1.0), Status.ROUNDING_LEVEL),
+        (run_of(None, grad_norm=1e-14, egrad_norm=1.0, curvature_ahead=-1.0), None),
+        # the value does not move for ten iterations
+        (run_of(*[2.0] * 10, grad_norm=1.0), None),
+        (run_of(*[2.0] * 11, grad_norm=1.0), Status.STALLED),
+        (run_of(*[2.0] * 11, values=[2.0] + [1.0] * 10, grad_norm=1.0), None),
+        (run_of(*[2.0] * 11, grad_norm=1e-4, scale=0.0), Status.STALLED),
+        (run_of(*[2.0] * 11, grad_norm=1e-4, scale=0.0, curvature_ahead=2.0), Status.ROUNDING_LEVEL),
+        (run_of(2.0, 2.0, grad_norm=1e-4, scale=0.0, status=Status.NO_DECREASE), None),
+        (run_of(2.0, grad_norm=1e-4, scale=0.0, status=Status.NO_DECREASE, curvature_ahead=2.0), Status.ROUNDING_LEVEL),
+        (run_of(3.0, 2.0, grad_norm=1e-6, feasibility=1e-3), None),
+    ],
+)
+def test_the_default_rule_in_numbers(progress: RunSoFar, status: Status | None) -> None:
+    assert ms.PredictedDecrease().check(progress) is status
+
+
+@given(st.floats(-40, 40), st.floats(-8, 0))
+def test_the_default_rule_has_no_unit(power: float, size: float) -> None:
+    a, small = 10.0**power, 10.0**size
+    one, other = (run_of(3 * k, 2 * k, values=k, grad_norm=small * k) for k in (1.0, a))
+    assert ms.PredictedDecrease().check(one) is ms.PredictedDecrease().check(other)
 
 
 @pytest.mark.parametrize(

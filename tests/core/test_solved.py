@@ -1,0 +1,321 @@
+"""Success means solved: from far starts, next to boundaries, at saddles, in any unit of the objective."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pymanopt
+import pytest
+from scipy.stats import ortho_group
+
+import manifoldseq as ms
+from manifoldseq import Status
+from manifoldseq.manifolds import (
+    BoundedDiagonal,
+    Euclidean,
+    Positive,
+    Product,
+    Simplex,
+    SpecialOrthogonal,
+    Sphere,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
+
+ROOT = Path(__file__).parents[2]
+SOLVERS = ("lbfgs", "bb", "cg", "tr")
+TEN = (
+    "Poisson regression",
+    "logistic regression",
+    "Rosenbrock",
+    "(x − b)² on Positive(5)",
+    "tr(SX) − log det X",
+    "Gaussian likelihood, SPD × R^d",
+    "Rayleigh quotient",
+    "Brockett",
+    "multinomial likelihood",
+    "box",
+)
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the problems with known minima of the benchmark, which is not installed."""
+    monkeypatch.syspath_prepend(ROOT)
+    module: ModuleType = importlib.import_module("benchmarks.engine._known")
+    return {case.name: case for case in module.known()}
+
+
+def poisson() -> ms.Problem:
+    A = 0.5 * np.random.default_rng(1).standard_normal((40, 3))
+    y = np.round(np.exp(A @ np.array([0.5, -0.3, 0.2])))
+
+    def fused(x: np.ndarray) -> tuple[float, np.ndarray]:
+        mean = np.exp(A @ x)
+        return float(np.mean(mean - y * (A @ x))), A.T @ (mean - y) / 40
+
+    return ms.Problem(Euclidean(3), ms.objective(value_and_gradient=fused))
+
+
+def rosenbrock(a: float = 1.0) -> ms.Problem:
+    def fused(x: np.ndarray) -> tuple[float, np.ndarray]:
+        up, left = x[1] - x[0] ** 2, 1 - x[0]
+        return a * (100 * up * up + left * left), a * np.array([-400 * x[0] * up - 2 * left, 200 * up])
+
+    return ms.Problem(Euclidean(2), ms.objective(value_and_gradient=fused))
+
+
+def square(manifold: ms.manifolds.Manifold, b: Any, a: float = 1.0) -> ms.Problem:
+    return ms.Problem(manifold, ms.objective(lambda x: a * float(np.sum((x - b) ** 2)), lambda x: 2 * a * (x - b)))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_starts_that_fooled_the_relative_gradient(solver: str) -> None:
+    with np.errstate(all="ignore"):
+        far = ms.minimize(poisson(), np.full(3, 10.0), solver=solver)
+        best = ms.minimize(poisson(), np.zeros(3), solver=solver, stop=ms.GradientNorm(1e-9) | ms.MaxIterations(500))
+        assert far.success and far.fun == pytest.approx(best.fun, abs=1e-6)
+        for seed in range(6):
+            start = 1000 * np.random.default_rng(seed).standard_normal(2)
+            result = ms.minimize(rosenbrock(), start, solver=solver)
+            assert not result.success or np.allclose(result.x, 1.0, atol=1e-2)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_point_caught_next_to_a_boundary_is_no_success(solver: str) -> None:
+    balls = ms.from_pymanopt(pymanopt.manifolds.PoincareBall(3))
+    inside, rng = np.array([0.5, -0.3, 0.2]), np.random.default_rng(0)
+    for _ in range(20):
+        x = np.exp(rng.uniform(-14, 14, 1))
+        result = ms.minimize(square(Positive(1), 1.0), x, solver=solver)
+        assert not result.success or abs(result.x[0] - 1) < 1e-3
+        u = rng.standard_normal(3)
+        edge = u / np.linalg.norm(u) * (1 - 10 ** rng.uniform(-9, -1))
+        result = ms.minimize(square(balls, inside), edge, solver=solver)
+        assert not result.success or np.linalg.norm(result.x - inside) < 1e-3
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd", "pgd"])
+@pytest.mark.parametrize("name", TEN)
+def test_no_success_is_wrong(name: str, solver: str, known: dict[str, Any]) -> None:
+    case = known[name]
+    for x in case.starts(7):
+        with np.errstate(all="ignore"):
+            result = ms.minimize(case.problem, x, solver=solver, project=True)
+        assert not case.wrong(result), result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", TEN)
+def test_what_is_reached_is_called_solved(name: str, solver: str, known: dict[str, Any]) -> None:
+    case, reached, called = known[name], 0, 0
+    for x in case.starts(20):
+        with np.errstate(all="ignore"):
+            result = ms.minimize(case.problem, x, solver=solver, project=True)
+        assert not case.wrong(result), result
+        reached += case.reached(result)
+        called += case.reached(result) and result.success
+    assert reached >= 12 and called >= (0.85 if solver == "cg" else 0.93) * reached
+
+
+def test_a_known_problem_has_its_minimum_there(known: dict[str, Any]) -> None:
+    """The value returned there is the lowest of a search with tight tolerance, and the gradients are right."""
+    for case in known.values():
+        start = next(iter(case.starts(1))) if "Sphere" in repr(case.problem.manifold) else list(case.starts(4))[3]
+        ms.testing.check_gradient(case.problem, start).raise_for_failure()
+        stop = ms.GradientNorm(1e-9, relative=True) | ms.MaxIterations(3000)
+        result = ms.minimize(case.problem, start, solver="tr", stop=stop)
+        assert result.fun >= case.fun - 1e-9 * max(1.0, abs(case.fun)), case.name
+        if case.group == "well":
+            assert case.reached(result), case.name
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd"])
+@pytest.mark.parametrize("power", [-500, -66, -1, 1, 66, 400])
+def test_the_path_does_not_depend_on_the_unit(solver: str, power: int) -> None:
+    """Powers of two: every product is the same but for its exponent."""
+    start, stop = np.array([-1.2, 1.0]), ms.PredictedDecrease() | ms.MaxIterations(60)
+    one = ms.minimize(rosenbrock(), start, solver=solver, stop=stop)
+    other = ms.minimize(rosenbrock(2.0**power), start, solver=solver, stop=stop)
+    assert (one.nit, one.nfev, one.status) == (other.nit, other.nfev, other.status)
+    np.testing.assert_allclose(other.x, one.x, rtol=1e-12)
+    assert other.fun == pytest.approx(one.fun * 2.0**power, rel=1e-9)
+    assert other.grad_norm == pytest.approx(one.grad_norm * 2.0**power, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e-12, 1e12, 1e150])
+@pytest.mark.parametrize("manifold", [Euclidean(3), Positive(3), Sphere(3)], ids=repr)
+def test_small_and_large_objectives_are_solved(manifold: Any, scale: float) -> None:
+    b, start = np.array([0.6, 0.64, 0.48]), manifold.nearest(np.array([3.0, 1.0, 0.2]))
+    one, other = (ms.minimize(square(manifold, b, a), start) for a in (1.0, scale))
+    assert other.success and abs(other.nit - one.nit) <= 2
+    np.testing.assert_allclose(other.x, one.x, atol=1e-6)
+
+
+def test_a_run_over_many_orders_of_magnitude_changes_its_unit() -> None:
+    """From 1e250 to 1: squares of the first gradients leave the range, those of the last would underflow."""
+    f = ms.objective(lambda x: float(np.exp(x[0]) - x[0]), lambda x: np.exp(x) - 1)
+    with np.errstate(over="ignore"):
+        result = ms.minimize(ms.Problem(Euclidean(1), f), np.array([575.0]))
+    assert result.success and abs(result.x[0]) < 1e-4 and result.history["fun"][0] == pytest.approx(np.exp(575.0))
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd"])
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError, FloatingPointError])
+def test_a_trial_that_cannot_be_computed_is_shortened(solver: str, error: type[Exception]) -> None:
+    def fused(x: np.ndarray) -> tuple[float, np.ndarray]:
+        if x[0] > 1.5:
+            raise error("beyond the border")
+        return float(np.sum(-np.log(1.5 - x) - 3 * x)), 1 / (1.5 - x) - 3
+
+    result = ms.minimize(ms.Problem(Euclidean(1), ms.objective(value_and_gradient=fused)), [-20.0], solver=solver)
+    assert result.success and result.x[0] == pytest.approx(1.5 - 1 / 3, abs=1e-4)
+
+
+@pytest.mark.parametrize("hessian", [True, False])
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd"])
+def test_a_stationary_start_that_is_no_minimum_is_left(solver: str, hessian: bool) -> None:
+    S = np.diag([5.0, 4.0, 3.0, 2.0, 1.0])
+    f = ms.objective(
+        lambda X: -float(np.sum(X * (S @ X))),
+        lambda X: -2 * S @ X,
+        hessian_product=(lambda X, U: -2 * S @ U) if hessian else None,
+    )
+    for columns in ([4, 3], [0, 4], [1, 2]):  # a maximum and two saddles
+        start = np.eye(5)[:, columns]
+        result = ms.minimize(ms.Problem(Stiefel(5, 2), f), start, solver=solver)
+        assert result.success and result.fun == pytest.approx(-9.0, abs=1e-6)
+    solved = ms.minimize(ms.Problem(Stiefel(5, 2), f), np.eye(5, 2), solver=solver)
+    assert solved.success and solved.nit == 0
+
+
+def test_a_batch_does_not_call_a_saddle_solved() -> None:
+    f = ms.objective(batched=lambda X, which: (X[:, 0] ** 2 - X[:, 1] ** 2, X * np.array([2.0, -2.0])))
+    result = ms.minimize_batch(ms.Problem(Euclidean(2), f), np.zeros((3, 2)), stop=ms.MaxIterations(5))
+    assert not result.success.any()
+
+
+def test_a_value_that_does_not_move_is_no_success() -> None:
+    """The gradient promises a decrease that the value does not show."""
+    f = ms.objective(lambda x: 1.0 + 1e-17 * float(np.sum(x)), lambda x: np.ones_like(x))
+    for solver in SOLVERS:
+        result = ms.minimize(ms.Problem(Euclidean(2), f), np.ones(2), solver=solver)
+        assert result.status in (Status.STALLED, Status.NO_DECREASE) and not result.success
+
+
+def contradiction(kind: str) -> tuple[ms.Problem, np.ndarray]:
+    E = Euclidean(1)
+    f = ms.objective(lambda x: float(x @ x), lambda x: 2 * x)
+    if kind == "equality":
+        h = ms.objective(lambda x: float(x @ x) + 1.0, lambda x: 2 * x)
+        return ms.Problem(E, f, equalities=(h,)), np.array([0.7])
+    above = ms.objective(lambda x: 1.0 - x[0], lambda x: -np.ones(1))
+    below = ms.objective(lambda x: x[0], lambda x: np.ones(1))
+    return ms.Problem(E, f, inequalities=(above, below)), np.array([3.0])
+
+
+@pytest.mark.parametrize("kind", ["equality", "inequalities"])
+def test_constraints_that_contradict_each_other(kind: str) -> None:
+    problem, start = contradiction(kind)
+    result = ms.minimize(problem, start, solver="augmented-lagrangian")
+    assert result.status is Status.INFEASIBLE and not result.success
+    assert "check_gradient" not in result.message and f"{result.feasibility:.3g}" in result.message
+    assert result.feasibility >= 0.5
+
+
+def test_seeds_of_starts_are_not_those_of_data() -> None:
+    """With data of default_rng(0) a start of seed=0 was the very rotation, or vector, that the data were made from."""
+    for seed in range(3):
+        target = np.random.default_rng(seed).standard_normal(4)
+        target /= np.linalg.norm(target)
+        result = ms.minimize(square(Sphere(4), target), seed=seed)
+        assert result.nit > 0 and result.success
+        start = ms.minimize(square(Sphere(4), target), seed=seed, stop=ms.MaxIterations(0)).x
+        assert not np.allclose(start, target)
+    again = [ms.minimize(square(Sphere(4), target), seed=3, stop=ms.MaxIterations(0)).x for _ in range(2)]
+    np.testing.assert_array_equal(*again)
+    given = [ms.minimize(square(Sphere(4), target), seed=np.random.default_rng(3), stop=ms.MaxIterations(0)).x]
+    np.testing.assert_array_equal(given[0], Sphere(4).random_point(np.random.default_rng(3)))
+    M = SpecialOrthogonal(3)
+    A = M.random_point(np.random.default_rng(0))
+    assert ms.minimize(square(M, A), seed=0).fun == pytest.approx(0.0, abs=1e-8)
+
+
+def test_steps_are_capped_in_the_metric() -> None:
+    """On open manifolds no trial multiplies an entry by more than exp(√dim)."""
+    seen: list[np.ndarray] = []
+
+    def fused(x: np.ndarray) -> tuple[float, np.ndarray]:
+        seen.append(x)
+        return float(np.sum((x - 1) ** 2)), 2 * (x - 1)
+
+    problem = ms.Problem(Positive(4), ms.objective(value_and_gradient=fused))
+    for solver in ("lbfgs", "bb", "cg", "gd"):
+        seen.clear()
+        ms.minimize(problem, np.full(4, 1e4), solver=solver, stop=ms.MaxIterations(1))
+        steps = [np.linalg.norm(np.log(x / 1e4)) for x in seen[1:]]
+        assert max(steps) <= 2.0 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("manifold", "x", "outward", "inward"),
+    [
+        (Positive(3), np.array([1e-9, 1.0, 2.0]), np.array([1.0, 0, 0]), np.array([-1.0, 0, 0])),
+        (Simplex(3), np.array([1e-9, 0.4, 0.6]), np.array([1.0, 0, 0]), np.array([-1.0, 0, 0])),
+        (SymmetricPositiveDefinite(2), np.diag([1e-9, 1.0]), np.diag([1.0, 0]), np.diag([-1.0, 0])),
+        (
+            BoundedDiagonal(2, 1.0, method="sigmoid"),
+            np.array([-1 + 1e-9, 0.0]),
+            np.array([1.0, 0]),
+            np.array([-1.0, 0]),
+        ),
+        (
+            ms.from_pymanopt(pymanopt.manifolds.PoincareBall(2)),
+            np.array([-1 + 1e-9, 0.0]),
+            np.array([1.0, 0.0]),
+            np.array([-1.0, 0.0]),
+        ),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, ms.manifolds.Manifold) else None,
+)
+def test_the_push_at_a_boundary_tells_in_from_out(manifold: Any, x: Any, outward: Any, inward: Any) -> None:
+    """The multiplier of a minimum at the boundary is positive there: no push; its negative is one."""
+    assert manifold.pushed_inward(x, outward) <= 1e-6 < 0.1 <= manifold.pushed_inward(x, inward)
+    assert manifold.scale(x) == 1.0 and np.isfinite(manifold.longest(x, manifold.gradient(x, inward)))
+    several = np.stack([x, x])
+    pushed = manifold.pushed_inward(several, np.stack([outward, inward]))
+    np.testing.assert_allclose(pushed, [manifold.pushed_inward(x, outward), manifold.pushed_inward(x, inward)])
+
+
+def test_the_scale_of_a_product_is_its_smallest() -> None:
+    M = Product(Euclidean(2), Positive(2), names=("m", "s"))
+    assert M.scale((np.array([3e8, 4e8]), np.ones(2))) == 1.0
+    assert M.scale((np.array([3e-8, 4e-8]), np.ones(2))) == pytest.approx(5e-8)
+    assert Stiefel(5, 2).scale(ortho_group.rvs(5, random_state=0)[:, :2]) == pytest.approx(np.sqrt(2))
+
+
+def test_a_solver_that_reports_no_curvature_converges_all_the_same() -> None:
+    class Plain(ms.solvers.Solver):
+        """Gradient descent that says nothing but value and gradient norm."""
+
+        def init(self, problem: Any, point: Any) -> Any:
+            return self.at(problem, point)
+
+        def step(self, problem: Any, state: Any) -> Any:
+            M, x = problem.manifold, state["x"]
+            return self.at(problem, M.retract(x, -0.2 * state["gradient"]))
+
+        def at(self, problem: Any, x: Any) -> Any:
+            fun, egrad = problem.objective.value_and_gradient(x)
+            gradient = problem.manifold.gradient(x, egrad)
+            return {"x": x, "gradient": gradient}, ms.Measures(fun, float(np.linalg.norm(gradient)))
+
+    b = np.array([2.0, -1.0, 0.5])
+    result = ms.minimize(square(Sphere(3), b), np.array([0.0, 0.0, 1.0]), solver=Plain())
+    assert result.success and 3 < result.nit < 200
+    np.testing.assert_allclose(result.x, b / np.linalg.norm(b), atol=1e-4)
