@@ -11,6 +11,7 @@ import numpy as np
 import manifoldseq as ms
 
 from ._known import known
+from ._problems import cases
 from ._session import Session
 
 SOLVERS = ("lbfgs", "bb", "cg", "tr", "gd", "pgd")
@@ -36,26 +37,46 @@ def judge(task: tuple[int, str, int]) -> Counter[str]:
 
 def run(session: Session) -> None:
     """Count the wrong successes of every solver, and the runs that reached the minimum without saying so."""
-    report, cases, n = session.report, known(), 7 if session.quick else STARTS
+    report, problems, n = session.report, known(), 7 if session.quick else STARTS
     report.title("honesty: called solved / reached the minimum / runs; WRONG: a success far from it")
-    tasks = [(k, solver, n) for k in range(len(cases)) for solver in SOLVERS]
+    tasks = [(k, solver, n) for k in range(len(problems)) for solver in SOLVERS]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(tasks, pool.map(judge, tasks), strict=True))
-    for k, case in enumerate(cases):
+    for k, case in enumerate(problems):
         row = [f"{solver} {_told(found[k, solver, n])}" for solver in SOLVERS]
         report.note(f"{case.name + (f' ({case.group})' if case.group != 'well' else ''):46s} {'  '.join(row)}")
     for solver in SOLVERS:
         by = {g: Counter[str]() for g in ("well", "ill", "zero")}
-        for k, case in enumerate(cases):
+        for k, case in enumerate(problems):
             by[case.group].update(found[k, solver, n])
-        wrong = sum(c["wrong"] for c in by.values())
         honest = solver in HONEST
-        report.row(f"{solver}: wrong successes", wrong, "d", most=0 if honest else None)
         least = {"cg": 0.85}.get(solver, 0.93) if honest else None
         for group, c in by.items():
+            judged = honest and group != "ill"
+            report.row(
+                f"{solver}, {group}: wrong successes in {c['runs']} runs", c["wrong"], "d", most=0 if judged else None
+            )
             share = c["called"] / max(c["reached"], 1)
-            what = f"{solver}, {group}: called solved of {c['reached']} that reached, {c['runs']} runs"
+            what = f"{solver}, {group}: called solved of {c['reached']} that reached the minimum"
             report.row(what, share, ".3f", least=least if group == "well" else None)
+    price(session)
+
+
+def price(session: Session) -> None:
+    """Compare evaluations and Hessian products to the default rule with those to a relative gradient norm of 1e-6."""
+    report, ratios = session.report, {}
+    relative = ms.GradientNorm(1e-6, relative=True) | ms.MaxIterations(1000)
+    report.title("evaluations to the default rule / to a relative gradient norm of 1e-6, eight problems, four solvers")
+    for case in cases(session.quick):
+        found = []
+        for solver in HONEST:
+            default, old = (ms.minimize(case.problem, case.start, solver=solver, stop=s) for s in (None, relative))
+            found.append((default.nfev + default.nhev) / (old.nfev + old.nhev))
+        ratios[case.name] = found
+        report.note(f"{case.name:44s} {'  '.join(f'{r:.2f}' for r in found)}")
+    report.row("median of all", float(np.median([r for found in ratios.values() for r in found])), ".2f", most=1.05)
+    worst = max(ratios, key=lambda name: np.median(ratios[name]))
+    report.row(f"worst problem by its median: {worst}", float(np.median(ratios[worst])), ".2f", most=1.25)
 
 
 def _told(c: Counter[str]) -> str:
