@@ -73,21 +73,19 @@ class _InRange(_Around):
 
     def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
-        unit, grad_norm = state["unit"], (measures.grad_norm or 0.0) * state["unit"]
         most = float(np.finfo(state["grad"].dtype).max) ** 0.2
-        if 1 / most <= grad_norm <= most or (grad_norm == 0 and measures.egrad_norm == 0):
+        if 1 / most <= (measures.grad_norm or 0.0) * state["unit"] <= most or measures.status is not None:
             return state, measures
         largest = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(state["egrad"]))
-        if not (0 < largest < math.inf and math.isfinite(state["fun"])) or measures.status is not None:
+        if not (0 < largest < math.inf and math.isfinite(state["fun"])):
             return state, measures
         change = 2.0 ** -round(math.log2(largest))
-        known = state["fun"] * change, tree_map(lambda leaf: leaf * leaf.dtype.type(change), state["egrad"])
-        if not 1 / most <= change <= most:
-            unit = unit * change
-        else:
+        if 1 / most <= change <= most:
             return state, measures
-        there = replace(problem, objective=Objective(lambda x: known[0], lambda x: known))
-        state, begun = self.solver.init(there, state["x"])
+        unit = state["unit"] * change
+        state, begun = self.solver.init(
+            _known(problem, state["fun"] * change, _times(change, state["egrad"])), state["x"]
+        )
         if not math.isfinite(measures.grad_norm or math.nan):  # the norm alone had left the range
             measures = _divided(begun, unit)
         return {**state, "unit": unit}, measures

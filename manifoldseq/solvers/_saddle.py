@@ -30,17 +30,16 @@ def settled(
     """Leave a stationary point along negative curvature, or end there.
 
     Returns the state that `begin` makes of a lower point, or the old state with status ROUNDING_LEVEL where no negative
-    curvature is found, NO_DECREASE where the point is only caught at the boundary of an open manifold.
+    curvature is found, else NO_DECREASE: also where the point is only caught at the boundary of an open manifold.
     """
     manifold = problem.manifold
     curvature, direction = lowest_curvature(problem, at, retraction)
-    if direction is not None:
-        lower = _descend(problem, at, direction, curvature, retraction)
-        if lower is not None:
-            new, t = lower
-            return begin(new), new.measures(manifold, step_size=t, curvature=curvature)
+    lower = None if direction is None else _descend(problem, at, direction, curvature, retraction)
+    if lower is not None:
+        new, t = lower
+        return begin(new), new.measures(manifold, step_size=t, curvature=curvature)
     measures = at.measures(manifold, curvature=curvature)
-    measures.status = Status.ROUNDING_LEVEL if inside(measures) else Status.NO_DECREASE
+    measures.status = Status.ROUNDING_LEVEL if direction is None and inside(measures) else Status.NO_DECREASE
     return state, measures
 
 

@@ -446,4 +446,4 @@ def test_script_of_the_how_to_page(tmp_path: Path) -> None:
         [sys.executable, "-W", "error", "components.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "" and done.stdout.startswith("The gradient norm is below the tolerance.")
+    assert done.stderr == "" and done.stdout.startswith("The point is stationary")
