@@ -335,13 +335,14 @@ def _rank(fun: float, _: float | None, feasibility: float | None) -> tuple[float
 def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int | None, stop: _Referred) -> Result:
     counts: Evaluations = run.measures.evaluations
     x, feasibility = _cleaned(problem.manifold, final["x"])
+    met = (final["feasibility"] or 0.0) <= 1e-6  # by the best point, if not by the last
     first = float(run.history["grad_norm"][0])
     multipliers = final["multipliers"]
     return Result(
         x=tree_map(np.array, x),
         fun=final["fun"],
         grad_norm=final["grad_norm"],
-        status=run.status,
+        status=Status.NO_DECREASE if met and run.status is Status.INFEASIBLE else run.status,
         nit=run.nit,
         nfev=counts.nfev,
         njev=counts.njev,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -179,7 +180,8 @@ class PredictedDecrease(StoppingRule):
 
     where X is the scale of the point: its norm, or 1 on manifolds that measure lengths in logarithms (of a product, the
     smallest among its factors). Nothing depends on the start, and nothing changes when the objective is multiplied by a
-    number. The curvatures of the last two steps must be positive and agree within a factor of 100; next to the boundary
+    number. The curvatures of the last two steps must be positive and agree within a factor of 100, and the last step
+    must have been short (X/100) or have changed the value little (|f|/1000); next to the boundary
     of an open manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so,
     the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg, is measured by two products with the Hessian or, where
     there are none, two more gradients; it counts as one more κ and must be positive.
@@ -231,14 +233,20 @@ class PredictedDecrease(StoppingRule):
             return None
         ahead = current.curvature_ahead
         if current.egrad_norm is not None and current.grad_norm <= 100 * eps * current.egrad_norm:
-            return Status.ROUNDING_LEVEL if ahead is None or ahead >= 0 else None
+            return Status.ROUNDING_LEVEL if (ahead is None or ahead >= 0) and current.egrad_norm < math.inf else None
         if self._small(current, current.curvature or 0.0, eps, 1):  # spares a look back in most iterations
             recent = so_far.recent
-            if _steady(recent) and self._small(current, _flattest(recent), eps, 1):
+            if _steady(recent) and _settled(recent) and self._small(current, _flattest(recent), eps, 1):
                 return Status.CONVERGED
         stalled = _stalled(so_far)
         if stalled or current.status is Status.NO_DECREASE:
-            if ahead is not None and ahead > 0 and self._small(current, _flattest(so_far.recent), eps, 100):
+            made = so_far.recent[:-1] if current.status is Status.NO_DECREASE else so_far.recent
+            if (
+                ahead is not None
+                and ahead > 0
+                and _settled(made)
+                and self._small(current, _flattest(so_far.recent), eps, 100)
+            ):
                 return Status.ROUNDING_LEVEL
             return Status.STALLED if stalled else None
         return None
@@ -251,7 +259,7 @@ class PredictedDecrease(StoppingRule):
         decrease = 0.5 * now.grad_norm * way
         level = max(times * self.tol, 4 * eps) * abs(now.fun)
         step = 0.01 * self.tol**0.5 if self.step is None else self.step
-        return decrease <= level or way <= times * step * (now.scale or 0.0)
+        return decrease <= level or way <= times * step * (now.scale or 0.0) < math.inf
 
 
 def _flattest(recent: tuple[Measures, ...]) -> float:
@@ -270,6 +278,15 @@ def _stalled(so_far: RunSoFar) -> bool:
     return len(values) > WINDOW and max(values) - min(values) <= none
 
 
+def _settled(recent: tuple[Measures, ...]) -> bool:
+    """Return whether the last step was short or changed the value little: one that falls for ever does neither."""
+    if len(recent) < 2:
+        return True
+    now = recent[-1]
+    short = now.step_size is not None and now.step_size <= 0.01 * (now.scale or 0.0)
+    return short or abs(now.fun - recent[-2].fun) <= 1e-3 * abs(now.fun)
+
+
 def _steady(recent: tuple[Measures, ...]) -> bool:
     """Return whether the curvatures of the last two steps agree within a factor of 100, and none ahead was negative."""
     if len(recent) < 2 or any(m.curvature_ahead is not None and m.curvature_ahead <= 0 for m in recent[-WINDOW:]):
@@ -285,7 +302,7 @@ def inside(measures: Measures) -> bool:
     gradient of a minimum pushes outward or not at all.
     """
     pushed = measures.pushed_inward or 0.0
-    return pushed <= 1e-3 * abs(measures.fun) or pushed <= 1e3 * (measures.grad_norm or 0.0)
+    return pushed <= 1e-6 * abs(measures.fun) or pushed <= 1e3 * (measures.grad_norm or 0.0)
 
 
 @dataclass(frozen=True)

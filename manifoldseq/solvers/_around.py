@@ -18,6 +18,8 @@ from ._saddle import confirm
 
 def in_range(solver: Solver) -> Solver:
     """Return the solver in a unit of the objective that it chooses, where its steps do not depend on the unit."""
+    if solver.constraints:
+        return _InUnit(solver)
     return _InRange(solver) if solver.scale_free else solver
 
 
@@ -83,6 +85,8 @@ class _InRange(_Around):
         if 1 / most <= change <= most:
             return state, measures
         unit = state["unit"] * change
+        if not 0 < unit < math.inf:
+            return state, measures
         state, begun = self.solver.init(
             _known(problem, state["fun"] * change, _times(change, state["egrad"])), state["x"]
         )
@@ -91,7 +95,39 @@ class _InRange(_Around):
         return {**state, "unit": unit}, measures
 
 
+@dataclass(frozen=True)
+class _InUnit(_Around):
+    """Multiplies the objective by a power of two where it is far from the constraints in size, for the whole run.
+
+    Penalties and tolerances of constraints refer to the objective; multipliers are given back in its own unit.
+    """
+
+    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+        f = problem.objective
+        fun, egrad = f.value_and_gradient(point)  # type: ignore[misc]
+        size = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(egrad)) or abs(fun)
+        unit = 2.0 ** -round(math.log2(size)) if 0 < size < math.inf else 1.0
+        unit = 1.0 if 2.0**-10 <= unit <= 2.0**10 else unit
+        known = replace(f, value_and_gradient=lambda x: (fun, egrad) if x is point else f.value_and_gradient(x))  # type: ignore[misc]
+        return self._given_back(unit, *self.solver.init(_multiplied(replace(problem, objective=known), unit), point))
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        unit: float = state["unit"]
+        return self._given_back(unit, *self.solver.step(_multiplied(problem, unit), state))
+
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+        unit: float = state["unit"]
+        scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
+        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+
+    def _given_back(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
+        multipliers = {name: values / unit for name, values in state["multipliers"].items()}
+        return {**state, "unit": unit, "multipliers": multipliers}, _divided(measures, unit)
+
+
 def _multiplied(problem: Problem, unit: float) -> Problem:
+    if unit == 1.0:
+        return problem
     f = problem.objective
 
     def value_and_gradient(x: Point) -> tuple[float, Point]:
@@ -181,4 +217,7 @@ class _Asked:
 
     def gradient(self, x: Point) -> Point | None:
         """Return the gradient at `x` if it was asked for."""
-        return next((egrad for y, egrad in self._pairs if y is x), None)
+        for y, egrad in reversed(self._pairs):
+            if y is x or all(map(np.array_equal, leaves(y), leaves(x))):
+                return egrad
+        return None

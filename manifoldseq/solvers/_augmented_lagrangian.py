@@ -155,8 +155,12 @@ class AugmentedLagrangian(Solver):
         run["first"] = run["first"] or state["recent"][-1]
         inner, measures = self._inner.step(penalized.problem, inner)
         state, measures = self._outcome(penalized, inner, measures, {**run, "count": run["count"] + 1})
-        if infeasible or (measures.status is Status.NO_DECREASE and (measures.feasibility or 0.0) > FEASIBLE):
+        if infeasible:
             measures.status = Status.INFEASIBLE
+        elif measures.status is not None and (measures.feasibility or 0.0) > FEASIBLE:
+            # the inner run is over, not this one: new multipliers go on, unless nothing can
+            lost = measures.status is Status.NO_DECREASE or penalized.caught(inner["x"])
+            measures.status = Status.INFEASIBLE if lost else None
         return state, measures
 
     @property

@@ -136,13 +136,32 @@ def evaluate(problem: Problem, x: Point) -> Iterate:
     manifold = problem.manifold
     if manifold.metric == "embedded":
         flat = flatten(manifold.gradient(x, egrad))
-        return Iterate(x, fun, egrad, flat, dot(flat, flat) ** 0.5, norm(egrad))
+        grad_norm = dot(flat, flat) ** 0.5
+        return Iterate(x, fun, egrad, flat, grad_norm, _rounded(flat, grad_norm, egrad))
     with np.errstate(all="ignore"):
         gradient = manifold.gradient(x, egrad)
         square = manifold.inner(x, gradient, gradient)
     flat = flatten(gradient)
     grad_norm, length = square**0.5 if square >= 0 else math.nan, dot(flat, flat) ** 0.5
-    return Iterate(x, fun, egrad, flat, grad_norm, (length / grad_norm if grad_norm > length else 1.0) * norm(egrad))
+    unit = length / grad_norm if grad_norm > length else 1.0
+    return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(flat, length, egrad))
+
+
+def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
+    """Return the norm of the Euclidean gradient whose rounding is in the Riemannian one.
+
+    Where the two differ much: of the entries that are not zero by themselves (of bounds, or of a frozen factor), in the
+    factor where the share that is left is largest; the others say nothing about its rounding.
+    """
+    whole = norm(egrad)
+    if not 0 < grad_norm <= 1e-4 * whole:
+        return whole
+    share = 0.0
+    for a, b in zip(leaves(unflattener(egrad)(grad)), leaves(egrad), strict=True):
+        moves = a != 0
+        if moves.any():
+            share = max(share, norm(a) / max(norm(b[moves]), 1e-300))
+    return grad_norm / share if share > 0 else whole
 
 
 def try_point(problem: Problem, at: Iterate, x: Point) -> Iterate:

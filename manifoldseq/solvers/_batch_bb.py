@@ -124,8 +124,8 @@ _AT = ("x", "fun", "egrad", "grad", "grad_norm")
 
 def _evaluate(manifold: Manifold, oracle: Oracle, points: Point, which: np.ndarray) -> Rows:
     fun, egrad = oracle(points, which)
-    grad = manifold.gradient(points, egrad)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
+        grad = manifold.gradient(points, egrad)
         grad_norm = np.sqrt(_dots(manifold, points, grad, grad))
     return {"x": points, "fun": fun, "egrad": egrad, "grad": grad, "grad_norm": grad_norm}
 

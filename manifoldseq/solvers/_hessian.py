@@ -10,7 +10,7 @@ import numpy as np
 from .._problem import Problem
 from ..linalg._tree import flatten, norm, unflattener
 from ..manifolds._from_pymanopt import has_hessian
-from ._base import Iterate, inner
+from ._base import Iterate, inner, retracted
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -33,13 +33,15 @@ def hessian_product(problem: Problem, at: Iterate, kind: str, retraction: str | 
 
     def difference(u: np.ndarray) -> np.ndarray:
         h = scale / dot(u, u) ** 0.5
-        y = manifold.retract(at.x, tree(u * u.dtype.type(h)), retraction)
+        with np.errstate(all="ignore"):
+            y = retracted(problem, at.x, tree(u * u.dtype.type(h)), retraction)
         try:
             _, egrad = problem.objective.value_and_gradient(y)  # type: ignore[misc]
         except (np.linalg.LinAlgError, FloatingPointError):
             return np.full_like(u, np.nan)
-        back = flatten(manifold.transport(y, at.x, across(y, egrad)))
-        hu = (back - at.grad) / u.dtype.type(h)
+        with np.errstate(all="ignore"):
+            back = flatten(manifold.transport(y, at.x, across(y, egrad)))
+            hu = (back - at.grad) / u.dtype.type(h)
         return hu if free is None else np.where(free, hu, hu.dtype.type(0))
 
     return difference, eps**0.5
@@ -61,5 +63,7 @@ def first_step(problem: Problem, at: Iterate, retraction: str | None) -> float:
         curvature = inner(problem, at.x)(u, product(u))
     step = 1.0 / curvature if curvature > 0 else length / at.grad_norm
     step = min(step, 10 * length / at.grad_norm)
+    if not 0 < step < math.inf:
+        return 1.0
     mantissa, exponent = math.frexp(step)
     return math.ldexp(round(64 * mantissa) / 64, exponent)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import WINDOW, RunSoFar, StoppingRule
-from ..linalg._tree import dtype_of, tree_map
+from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
 from ._batch_bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take
 
@@ -86,8 +86,8 @@ class RowRun:
         nfev = state["nfev"].copy()
         nfev[which] += rows["trials"]
         found = self.ask(state, nfev)
-        ahead = self.rule.looks_ahead
-        asserted = [k for k, status in enumerate(found) if status in _ASSERTED] if ahead else []
+        ahead, still = self.rule.looks_ahead, _stationary(rows)
+        asserted = [k for k, status in enumerate(found) if status in _ASSERTED and k not in still] if ahead else []
         if asserted:  # the curvature ahead decides
             some, recent = _some(rows, asserted), rows["recent"].copy()
             recent[asserted, -1, AHEAD] = curvatures_ahead(self.manifold, self.oracle, some, some["grad"])
@@ -96,7 +96,8 @@ class RowRun:
             state = {**state, "rows": rows}
             for k, status in zip(asserted, self.ask(state, nfev, asserted), strict=True):
                 found[k] = status
-        still = [k for k in _stationary(rows) if found[k] is None or not found[k].success]  # type: ignore[union-attr]
+        if not ahead:  # a rule of gradients decides by itself
+            still = [k for k in still if found[k] is None or not found[k].success]  # type: ignore[union-attr]
         if still:  # no step leads away: curvature in a random direction tells a minimum from a saddle
             some = _some(rows, still)
             tangent = self.manifold.random_tangent(some["x"], np.random.default_rng(0))
@@ -133,7 +134,7 @@ class RowRun:
         """Return for every active row, or for some of them, why it ends, or None."""
         rows = state["rows"]
         finite = np.isfinite(rows["fun"]) & np.isfinite(rows["grad_norm"])
-        egrad_norm = np.sqrt(flat_dots(rows["egrad"], rows["egrad"]))
+        egrad_norm = _rounded(rows)
         so_far = _RowSoFar(state, egrad_norm, nfev, self.clock.time)
         check, found = self.rule.check, []
         for k in range(finite.size) if some is None else some:
@@ -147,6 +148,17 @@ class RowRun:
 
 def _some(rows: dict[str, Any], chosen: list[int]) -> dict[str, Any]:
     return {key: take(rows[key], np.array(chosen)) for key in ("x", "grad", "egrad", "which", "recent")}
+
+
+def _rounded(rows: dict[str, Any]) -> np.ndarray:
+    """Return for every row the norm of the Euclidean gradient whose rounding is in the Riemannian one."""
+    share = np.zeros(rows["which"].size)
+    for a, b in zip(leaves(rows["grad"]), leaves(rows["egrad"]), strict=True):
+        left, whole = flat_dots(a, a), flat_dots(np.where(a != 0, b, 0), b)
+        share = np.fmax(share, np.sqrt(np.divide(left, whole, out=np.zeros_like(left), where=whole > 0)))
+    whole = np.sqrt(flat_dots(rows["egrad"], rows["egrad"]))
+    grad_norm = np.sqrt(flat_dots(rows["grad"], rows["grad"]))
+    return np.divide(grad_norm, share, out=whole, where=share > 0)
 
 
 def _stationary(rows: dict[str, Any]) -> list[int]:

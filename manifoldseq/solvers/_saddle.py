@@ -15,13 +15,13 @@ from ..linalg._tree import flatten, unflattener
 from ._base import Iterate, State, inner, retracted, try_point
 from ._hessian import hessian_product
 
-PRODUCTS = 20
-"""Hessian products that the search for negative curvature may cost."""
+PRODUCTS, PROBES = 20, 3
+"""Hessian products that the search for negative curvature may cost: at a stationary point, and before a success."""
 
 
 def stationary(at: Iterate) -> bool:
     """Return whether the Riemannian gradient is zero, or rounding of the Euclidean one."""
-    return at.grad_norm <= 100 * float(np.finfo(at.grad.dtype).eps) * at.egrad_norm
+    return at.grad_norm <= 100 * float(np.finfo(at.grad.dtype).eps) * at.egrad_norm < math.inf
 
 
 def settled(
@@ -43,7 +43,9 @@ def settled(
     return state, measures
 
 
-def lowest_curvature(problem: Problem, at: Iterate, retraction: str | None) -> tuple[float, np.ndarray | None]:
+def lowest_curvature(
+    problem: Problem, at: Iterate, retraction: str | None, steps: int = PRODUCTS
+) -> tuple[float, np.ndarray | None]:
     """Return the lowest curvature found by Lanczos steps, and its direction (length one) if that is negative.
 
     The Krylov space starts from a fixed random tangent vector, of which the direction keeps a tenth: where the
@@ -55,7 +57,7 @@ def lowest_curvature(problem: Problem, at: Iterate, retraction: str | None) -> t
     free = manifold.free(at.x, at.egrad) if manifold.bounded else None
     if free is not None:
         v = np.where(flatten(free), v, v.dtype.type(0))
-    basis, H, error = krylov(problem, at, v, PRODUCTS, retraction)
+    basis, H, error = krylov(problem, at, v, steps, retraction)
     if not basis:
         return 0.0, None
     w, V = np.linalg.eigh(H)
@@ -69,13 +71,16 @@ def lowest_curvature(problem: Problem, at: Iterate, retraction: str | None) -> t
 def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Measures:
     """Return the measures of the current iterate with the curvature ahead, in two Lanczos steps from the gradient.
 
-    At a stationary point it is the lowest curvature of any direction. Steps that zigzag across a valley see none of its
-    floor; the gradient that is left does. Curvature that cannot be told from rounding beside the largest of the recent
-    ones counts as zero.
+    At a stationary point it is the lowest curvature of any direction, and anywhere a negative one in the Krylov space
+    of a random tangent vector. Steps that zigzag across a valley see none of its floor; the gradient that is left does.
+    Curvature that cannot be told from rounding beside the largest of the recent ones counts as zero.
     """
     now = recent[-1]
     if stationary(at):
         return replace(now, curvature_ahead=lowest_curvature(problem, at, None)[0])
+    lowest, direction = lowest_curvature(problem, at, None, PROBES)
+    if direction is not None:  # a path of special symmetry may lead into a saddle
+        return replace(now, curvature_ahead=lowest)
     _, H, error = krylov(problem, at, at.grad, 2, None)
     if not H.size:
         return replace(now, curvature_ahead=0.0)
@@ -85,8 +90,9 @@ def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Meas
         curvature = float(w[0])
     else:
         way = np.abs(V[0]) / np.maximum(w, 1e-300 + error * largest)
-        curvature = 1.0 / math.hypot(*way)  # squares may leave the range
-        if curvature <= 10 * error * largest:
+        length = math.hypot(*way)  # squares may leave the range
+        curvature = 1.0 / length if length > 0 else math.inf
+        if not (largest > 0 and 10 * error * largest < curvature < math.inf):
             curvature = 0.0
     return replace(now, curvature_ahead=curvature)
 

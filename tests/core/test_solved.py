@@ -319,3 +319,98 @@ def test_a_solver_that_reports_no_curvature_converges_all_the_same() -> None:
     result = ms.minimize(square(Sphere(3), b), np.array([0.0, 0.0, 1.0]), solver=Plain())
     assert result.success and 3 < result.nit < 200
     np.testing.assert_allclose(result.x, b / np.linalg.norm(b), atol=1e-4)
+
+
+def penalized(f: Any, g: Any, start: Any, *, h: Any = None, below: Any = None, **options: Any) -> ms.Result:
+    problem = ms.Problem(
+        Euclidean(2),
+        ms.objective(f, g),
+        equalities=() if h is None else (ms.objective(*h),),
+        inequalities=() if below is None else (ms.objective(*below),),
+    )
+    return ms.minimize(problem, np.array(start), solver="augmented-lagrangian", options=options)
+
+
+CENTRE = np.array([2.0, 1.0])
+CIRCLE = (lambda x: float(x @ x) - 1.0, lambda x: 2 * x)
+
+
+def to_centre(x: np.ndarray) -> float:
+    return float(np.sum((x - CENTRE) ** 2)) + 1.0
+
+
+@pytest.mark.parametrize("inner", ["lbfgs", "tr", "pymanopt:conjugate-gradient"])
+def test_an_inner_run_that_is_solved_is_not_yet_feasible(inner: str) -> None:
+    result = penalized(to_centre, lambda x: 2 * (x - CENTRE), [0.1, 0.2], h=CIRCLE, inner_solver=inner)
+    assert not result.success or result.feasibility <= 1e-6
+    never = (lambda x: to_centre(x) - 0.5, lambda x: 2 * (x - CENTRE))  # at least .5 everywhere
+    result = penalized(to_centre, lambda x: 2 * (x - CENTRE), [2.0, 1.0], below=never, inner_solver=inner)
+    assert result.status is Status.INFEASIBLE and result.feasibility == pytest.approx(0.5)
+    constant = (lambda x: 1.0, lambda x: np.zeros(2))
+    result = penalized(to_centre, lambda x: 2 * (x - CENTRE), [0.3, 0.1], h=constant, inner_solver=inner)
+    assert not result.success
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-12, 1.0, 1e12, 1e150])
+def test_constraints_are_met_by_objectives_of_any_size(scale: float) -> None:
+    result = penalized(lambda x: scale * to_centre(x), lambda x: 2 * scale * (x - CENTRE), [0.1, 0.2], h=CIRCLE)
+    assert result.success and result.feasibility <= 1e-6
+    np.testing.assert_allclose(result.x, CENTRE / np.linalg.norm(CENTRE), atol=1e-4)
+    assert result.multipliers is not None
+    assert result.multipliers["equalities"][0] == pytest.approx(scale * (np.sqrt(5) - 1), rel=1e-3)
+
+
+def test_stationary_rows_of_a_batch_are_looked_at_in_all_directions() -> None:
+    d = np.array([1.0, 2.0, 3.0])
+    f = ms.objective(batched=lambda X, which: ((X * X * d).sum(axis=1), 2 * X * d))
+    result = ms.minimize_batch(ms.Problem(Sphere(3), f), np.eye(3))
+    assert result.success.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_what_cannot_move_says_nothing_about_rounding(solver: str) -> None:
+    """A bound that holds one entry with a large multiplier, or a frozen factor with a large gradient."""
+    f = ms.objective(
+        lambda x: 1e5 * (x[0] + 1) + (x[1] - 0.5) ** 2 + 1, lambda x: np.stack([0 * x[0] + 1e5, 2 * (x[1] - 0.5)])
+    )
+    start = np.array([-1.0, 0.9], np.float32)
+    result = ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), f), start, solver=solver)
+    assert result.success and abs(result.x[1] - 0.5) < 1e-2
+    M = Product(ms.manifolds.Frozen(Euclidean(1)), Euclidean(2), names=("a", "b"))
+    g = ms.objective(
+        lambda p: 1e17 * p[0][0] + float(np.sum((p[1] - 2) ** 2)) + 1, lambda p: (np.full(1, 1e17), 2 * (p[1] - 2))
+    )
+    result = ms.minimize(ms.Problem(M, g), (np.zeros(1), np.full(2, 7.0)), solver=solver)
+    assert result.success and np.allclose(result.x[1], 2.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_offset_does_not_excuse_the_boundary(solver: str) -> None:
+    b = np.array([1.0, 3.0])
+    f = ms.objective(lambda z: float(np.sum((z - b) ** 2)) + 1e4, lambda z: 2 * (z - b))
+    result = ms.minimize(ms.Problem(Positive(2), f), np.array([1e-15, 1.0]), solver=solver)
+    assert not result.success or np.allclose(result.x, b, atol=1e-2)
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd"])
+def test_a_path_of_special_symmetry_does_not_end_in_a_saddle(solver: str) -> None:
+    f = ms.objective(
+        lambda x: x[0] ** 2 + 10 * x[1] ** 2 - x[2] ** 2 + x[2] ** 4 / 4 + 5,
+        lambda x: np.array([2 * x[0], 20 * x[1], -2 * x[2] + x[2] ** 3]),
+    )
+    result = ms.minimize(ms.Problem(Euclidean(3), f), np.array([3.0, 2.0, 0.0]), solver=solver)
+    assert not result.success or result.fun == pytest.approx(4.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("cost", ["linear", "exponential", "logarithm"])
+def test_a_cost_without_a_minimum_is_not_solved(solver: str, cost: str) -> None:
+    made = {
+        "linear": (Euclidean(2), lambda x: float(np.sum(x)), np.ones_like, np.ones(2)),
+        "exponential": (Euclidean(1), lambda x: -float(np.exp(x[0])), lambda x: -np.exp(x), np.zeros(1)),
+        "logarithm": (Positive(1), lambda x: float(np.log(x[0])), lambda x: 1 / x, np.ones(1)),
+    }
+    manifold, f, g, start = made[cost]
+    with np.errstate(all="ignore"):
+        result = ms.minimize(ms.Problem(manifold, ms.objective(f, g)), start, solver=solver)
+    assert not result.success

@@ -119,11 +119,11 @@ def run_of(*curvatures: float | None, values: Any = 1.0, **last: Any) -> RunSoFa
         # ‖g‖²/2κ ≤ 1e-10 |f| for κ = 2: ‖g‖ ≤ 2e-5
         (run_of(3.0, 2.0, grad_norm=1.99e-5), Status.CONVERGED),
         (run_of(3.0, 2.0, grad_norm=2.01e-5), None),
-        (run_of(3.0, 2.0, grad_norm=1.99e-5 * 1e5, fun=1e10, scale=0.0), Status.CONVERGED),
+        (run_of(3.0, 2.0, values=1e10, grad_norm=1.99e-5 * 1e5, scale=0.0), Status.CONVERGED),
         # ‖g‖/κ ≤ 1e-7 X
-        (run_of(3.0, 2.0, grad_norm=1.99e-7, fun=0.0), Status.CONVERGED),
-        (run_of(3.0, 2.0, grad_norm=2.01e-7, fun=0.0), None),
-        (run_of(3.0, 2.0, grad_norm=1.99e-4, fun=0.0, scale=1e3), Status.CONVERGED),
+        (run_of(3.0, 2.0, values=0.0, grad_norm=1.99e-7), Status.CONVERGED),
+        (run_of(3.0, 2.0, values=0.0, grad_norm=2.01e-7), None),
+        (run_of(3.0, 2.0, values=0.0, grad_norm=1.99e-4, scale=1e3), Status.CONVERGED),
         # the flattest curvature of ten steps counts
         (run_of(1e-3, *[2.0] * 9, grad_norm=1e-5), None),
         (run_of(1e-3, *[2.0] * 10, grad_norm=1e-5), Status.CONVERGED),
@@ -134,6 +134,11 @@ def run_of(*curvatures: float | None, values: Any = 1.0, **last: Any) -> RunSoFa
         (run_of(None, 2.0, grad_norm=1e-6), None),
         (run_of(2.0, -1.0, grad_norm=1e-6), None),
         (run_of(3.0, 2.0, grad_norm=1e-6, curvature_ahead=-1.0), None),
+        # the last step was short, or changed little
+        (run_of(3.0, 2.0, values=[1.1, 1.0], grad_norm=1e-6), None),
+        (run_of(3.0, 2.0, values=[1.1, 1.0], grad_norm=1e-6, step_size=0.02), None),
+        (run_of(3.0, 2.0, values=[1.1, 1.0], grad_norm=1e-6, step_size=0.009), Status.CONVERGED),
+        (run_of(3.0, 2.0, values=[1.0009, 1.0], grad_norm=1e-6), Status.CONVERGED),
         # next to a boundary
         (run_of(3.0, 2.0, grad_norm=1e-6, pushed_inward=2e-3), None),
         (run_of(3.0, 2.0, grad_norm=1e-6, pushed_inward=9e-4), Status.CONVERGED),
