@@ -2,6 +2,17 @@
 
 from ._blas import blas_threads, one_blas_thread
 from ._executors import Executor, current, map_ordered, sum_ordered, using
+from ._lazy import cached_property
 from ._shards import Shards
 
-__all__ = ["Executor", "Shards", "blas_threads", "current", "map_ordered", "one_blas_thread", "sum_ordered", "using"]
+__all__ = [
+    "Executor",
+    "Shards",
+    "blas_threads",
+    "cached_property",
+    "current",
+    "map_ordered",
+    "one_blas_thread",
+    "sum_ordered",
+    "using",
+]

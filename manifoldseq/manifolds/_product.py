@@ -6,12 +6,13 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._result import Point
+from ..execution import cached_property
 from ..linalg._tree import shapes
 from ._base import Manifold, bound_of, known_component, size
 from ._bounded import BoundedDiagonal

@@ -1,5 +1,6 @@
 """The reader of folders: one sequence per file, one label per subfolder."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +80,9 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
         raise ReadError(f"{path} has {found}: keep one kind, {' or '.join(_KINDS)}, with one sequence per file")
     names, sequences = _read_all(path, [file for file, _ in files], _KINDS[kinds[0]])
     labels = [label for _, label in files if label is not None]
-    ids = [file.name if label is None else f"{label}/{file.name}" for file, label in files]
+    # a name that is not UTF-8 could not be written to a table
+    shown = [os.fsencode(file.name).decode("utf-8", "replace") for file, _ in files]
+    ids = [name if label is None else f"{label}/{name}" for name, (_, label) in zip(shown, files, strict=True)]
     found = np.array(labels) if labels else None
     data = record(path, sequences, found, name=Path(path).name, channel_names=names, ids=ids)
     if time is None or kinds[0] != ".csv":
@@ -153,6 +156,7 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
     """Read a table of numbers with, optionally, names in the first line."""
     names: list[str] | None = None
     rows: list[list[float]] = []
+    first: list[str] = []
     with parsed(file) as lines:
         for cells in filter(None, lines):
             try:
@@ -163,6 +167,9 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
                 names = [cell.strip() for cell in cells]
                 continue
             rows.append(row)
+            if len(rows) == 2 and names is None and _numbers_columns(first, cells):
+                names, rows = [cell.strip() for cell in first], [row]
+            first = cells
             if len(row) != (width := len(names or rows[0])):
                 where = f"{file}, line {lines.line_num}"
                 raise ReadError(f"{where} has {len(row)} cells, unlike the first with {width}: complete or remove it")
@@ -170,6 +177,16 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
     if not rows:
         raise ReadError(f"{file} has no row of numbers: write one row per time step")
     return names, np.array(rows, dtype=np.float64)
+
+
+def _numbers_columns(first: list[str], second: list[str]) -> bool:
+    """Return whether a first line is 0, 1, 2, … (after an empty cell, or none), and the second no line of integers.
+
+    pandas writes that for an array without names; a line of data would have its decimals too.
+    """
+    start = 1 if first[:1] == [""] else 0
+    counted = [cell.strip() for cell in first[start:]] == [str(k) for k in range(len(first) - start)]
+    return counted and len(first) - start > 1 and any(set(".eE") & set(cell) for cell in second[start:])
 
 
 _KINDS = {".npy": _read_array, ".csv": _read_table}

@@ -6,10 +6,11 @@ placed between points, and a segment can be several times as long as the toleran
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from manifoldseq.execution import cached_property
 
 from ._nodes import NodeSubspaces
 from ._quantize import Codes, Coordinates, Quantizer

@@ -1,14 +1,13 @@
 """k-means in the feature space of a kernel: starts, assignment and repair, as one pure step."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-from manifoldseq.execution import map_ordered
+from manifoldseq.execution import cached_property, map_ordered
 
 from ._canonical import canonical_form
 from ._centres import ExactMean

@@ -190,3 +190,28 @@ def test_threads_of_an_executor_are_not_waited_for_in_a_child() -> None:
 def test_a_child_minimizes() -> None:
     problem = ms.Problem(ms.manifolds.Sphere(3), ms.objective(lambda x: float(x[0]), lambda x: np.eye(3)[0]))
     assert child(lambda: ms.minimize(problem, seed=0).success) == 0
+
+
+def test_a_shape_that_another_thread_computes_is_not_waited_for() -> None:
+    """functools.cached_property has a lock of the class before Python 3.12, held by the thread that is not copied."""
+    inside, go = threading.Event(), threading.Event()
+
+    class Slow(ms.manifolds.Euclidean):
+        @property
+        def shape(self) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                inside.set()
+                go.wait(20)
+            return super().shape
+
+    def product() -> ms.manifolds.Product:
+        return ms.manifolds.Product(Slow(2), Slow(3))
+
+    thread = threading.Thread(target=lambda: product().shape)
+    thread.start()
+    try:
+        assert inside.wait(20)
+        assert child(lambda: product().shape == ((2,), (3,))) == 0
+    finally:
+        go.set()
+        thread.join()

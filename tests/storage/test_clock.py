@@ -1,6 +1,8 @@
 """Which columns of tables are clocks, and therefore no channels."""
 
 import io
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,3 +262,31 @@ def test_labels_that_are_targets(tmp_path):
 def test_numbers_as_the_field_writes_them(text, value):
     np.testing.assert_array_equal(ms.storage.decimals([text]), [value])
     np.testing.assert_array_equal(ms.storage.decimals([text, "nan", "3"]), [value, np.nan, 3])
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_numbers_as_names_are_no_row(tmp_path: Path, index: bool) -> None:
+    """pandas writes the header 0,1,2 of an array without names; a first row of integers among integers is data."""
+    x = np.random.default_rng(0).standard_normal((5, 3))
+    head = ",0,1,2" if index else "0,1,2"
+    rows = [",".join([*([str(i)] if index else []), *map(repr, row.tolist())]) for i, row in enumerate(x)]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]))
+    data = ms.storage.read_directory(tmp_path)
+    assert data.channel_names == ("0", "1", "2")
+    for sequence in data.sequences:
+        np.testing.assert_array_equal(sequence, x)
+    other = tmp_path / "integers"
+    other.mkdir()
+    for name in ("a", "b"):
+        (other / f"{name}.csv").write_text("0,1\n1,0\n0,1\n")
+    assert [len(s) for s in ms.storage.read_directory(other).sequences] == [3, 3]
+
+
+def test_a_name_that_is_not_utf8_becomes_an_id_that_can_be_written(tmp_path: Path) -> None:
+    for name in (b"a\xff.csv", b"b.csv"):
+        try:
+            Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x,y\n1,2\n3,5\n")
+        except OSError:  # a file system of UTF-8 names only has no such file
+            return
+    assert [id.encode() for id in ms.storage.read_directory(tmp_path).ids] == ["a\ufffd.csv".encode(), b"b.csv"]
