@@ -168,8 +168,8 @@ def test_a_name_to_import_only_exists(checked: Check) -> None:
 @pytest.mark.parametrize(
     "package",
     [
-        "manifoldseq_mpcca",
-        "manifoldseq_hierarchical",
+        pytest.param("manifoldseq_mpcca", marks=pytest.mark.slow),
+        pytest.param("manifoldseq_hierarchical", marks=pytest.mark.slow),
         pytest.param("manifoldseq_lds", marks=pytest.mark.slow),
         pytest.param("manifoldseq_hope", marks=pytest.mark.slow),
     ],

@@ -179,7 +179,7 @@ def test_solve_keeps_its_result(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     assert run(*solve, "--resume")[0] == 0 and (tmp_path / "run" / "report.html").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_process_that_ends_during_the_report_leaves_the_model(tmp_path: Path, number: signal.Signals) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 20, 2)).cumsum(axis=1))
     script = (

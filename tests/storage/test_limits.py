@@ -365,6 +365,7 @@ def test_control_groups_of_either_version_count(tmp_path: Path) -> None:
     assert list(_limits._of_group(tmp_path, "memory.max", "memory.current", "inactive_file")) == []
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_process_counts(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros(2**22))
     reads = {"x": ("ms.storage.load_array(path)", tmp_path / "x.npy")}
