@@ -182,8 +182,8 @@ class PredictedDecrease(StoppingRule):
     smallest among its factors). Nothing depends on the start, and nothing changes when the objective is multiplied by a
     number. The curvatures of the last two steps must be positive and agree within a factor of 100, and the last step
     must have been short (``X/100``) or have changed the value little (``|f|/1000``); next to the boundary of an open
-    manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so, five products with
-    the Hessian or, where there are none, five more gradients look for negative curvature in a random direction and
+    manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so, five products
+    with the Hessian or, where there are none, five more gradients look for negative curvature in a random direction and
     measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts as one more κ and must be positive.
 
     Parameters
