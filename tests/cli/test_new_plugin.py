@@ -32,6 +32,7 @@ def test_files_and_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert "{{" not in text and text.endswith("\n") and max(map(len, text.splitlines())) <= 120
 
 
+@pytest.mark.slow
 def test_generated_tests_pass(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "new"
     assert run("new-plugin", "my-model", "-o", folder)[0] == 0

@@ -84,6 +84,7 @@ def test_a_start_that_fails_is_not_the_best():
     assert model.status_.success and model.log_likelihood_ == pytest.approx(model.score(X))
 
 
+@pytest.mark.slow
 def test_directions_in_more_than_four_thousand_columns():
     """Two components far apart, the likelihood of each by hand: concentrations near the number of columns."""
     D = 4096
