@@ -23,6 +23,7 @@ from manifoldseq.manifolds._pymanopt import numpy_random
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),  # of jax, where another test has loaded it
 ]
 
 
