@@ -16,7 +16,7 @@ import numpy as np
 
 from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status
-from ._stopping import RunSoFar, StoppingRule
+from ._stopping import ASSERTED, RunSoFar, StoppingRule
 from .execution import blas_threads, one_blas_thread
 from .linalg._tree import dtype_of
 from .storage import Checkpoint
@@ -28,7 +28,6 @@ SEVERAL_THREADS = 500_000
 """Entries of a point from which several BLAS threads may pay: `python -m benchmarks.engine threads`."""
 
 _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
-_ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_DECREASE)
 _NUMBERS = (
     *("fun", "grad_norm", "feasibility", "step_size", "egrad_norm"),
     *("curvature", "curvature_ahead", "scale", "pushed_inward"),
@@ -256,7 +255,7 @@ class _Loop:
         if given is Status.NON_FINITE:
             return given
         status = stop.check(self.so_far) or given
-        asserted = status in _ASSERTED and (status is not given or not status.success)
+        asserted = status in ASSERTED and (status is not given or not status.success)
         if asserted and self.confirm is not None and self.so_far.current.curvature_ahead is None:
             self.at = (self.state, self.so_far.instead(self.confirm(self.state, self.so_far.recent)))
             self.columns["nfev"][-1] = self.so_far.evaluations.nfev

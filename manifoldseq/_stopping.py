@@ -12,6 +12,9 @@ from ._result import Evaluations, Measures, Status
 WINDOW = 10
 """Iterations that the curvature of a run and its stagnation are judged by."""
 
+ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_DECREASE)
+"""Ends that say something about the point, which the curvature ahead may contradict."""
+
 ROUNDING = 200
 """Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
 

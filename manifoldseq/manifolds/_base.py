@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ..linalg._tree import leaves, norm, shapes, tree_map
+from ..linalg._tree import leaves, norm, tree_map
 
 
 class Manifold(ABC):
@@ -111,7 +111,8 @@ class Manifold(ABC):
         """
         if self.metric != "embedded":
             return _filled(x, self.shape, 1.0)
-        return norm(x) if shapes(x) == self.shape else np.sqrt(Manifold.inner(self, x, x, x))
+        single = type(x) is np.ndarray and x.ndim == len(self.shape)
+        return norm(x) if single else np.sqrt(Manifold.inner(self, x, x, x))
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
         """Return how much the objective would fall, to first order, if a point next to the boundary moved inward.

@@ -87,8 +87,14 @@ class _Factored(Manifold):
 
     def scale(self, x: Point) -> Any:
         """Return the smallest scale among the factors that can move."""
-        parts = [f.scale(a) for f, a in zip(self.factors, x, strict=True) if f.dim > 0]
-        return functools.reduce(np.minimum, parts) if parts else 0.0
+        parts = [self.factors[k].scale(x[k]) for k in self._moving]
+        if not parts:
+            return 0.0
+        return min(parts) if isinstance(parts[0], float) else functools.reduce(np.minimum, parts)
+
+    @cached_property
+    def _moving(self) -> tuple[int, ...]:
+        return tuple(k for k, factor in enumerate(self.factors) if factor.dim > 0)
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
         parts = [f.pushed_inward(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)]

@@ -253,7 +253,13 @@ def _answering(problem: Problem, pair: Any) -> Problem:
     return Problem(problem.manifold, Objective(lambda x: pair[0], lambda x: pair))
 
 
-def _measures(problem: Problem, at: Iterate, **more: Any) -> Measures:
+def _measures(
+    problem: Problem,
+    at: Iterate,
+    step_size: float | None = None,
+    curvature: float | None = None,
+    status: Status | None = None,
+) -> Measures:
     if at.egrad is None:
-        return Measures(at.fun, step_size=more.get("step_size"), status=more.get("status"))
-    return at.measures(problem.manifold, **more)
+        return Measures(at.fun, step_size=step_size, status=status)
+    return at.measures(problem.manifold, step_size, curvature, status)

@@ -10,7 +10,7 @@ import numpy as np
 from .._problem import Problem
 from ..linalg._tree import flatten, norm, unflattener
 from ..manifolds._from_pymanopt import has_hessian
-from ._base import Iterate, inner, retracted
+from ._base import Iterate, inner
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -34,7 +34,7 @@ def hessian_product(problem: Problem, at: Iterate, kind: str, retraction: str | 
     def difference(u: np.ndarray) -> np.ndarray:
         h = scale / dot(u, u) ** 0.5
         with np.errstate(all="ignore"):
-            y = retracted(problem, at.x, tree(u * u.dtype.type(h)), retraction)
+            y = manifold.retract(at.x, tree(u * u.dtype.type(h)), retraction)
         try:
             _, egrad = problem.objective.value_and_gradient(y)  # type: ignore[misc]
         except (np.linalg.LinAlgError, FloatingPointError):

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
+from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, tree_map
 from ..manifolds._pymanopt import numpy_random, pymanopt
 from ._base import Iterate, Solver, State, evaluate, step_curvature
@@ -238,8 +238,7 @@ class _Watch:
         self.so_far.nit, self.so_far.time = self.nit, now
         self.so_far.evaluations = Evaluations(self.nfev + 1, self.njev + 1)
         status = self.solver.stop.check(self.so_far)
-        asserted = status in (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED)
-        if asserted and self.solver.stop.looks_ahead and self.at is not None and self.at.x is self.x:
+        if status in ASSERTED and self.solver.stop.looks_ahead and self.at is not None and self.at.x is self.x:
             self.measures = confirm(self.problem, self.at, self.so_far.recent)
             self.so_far = self.so_far.instead(self.measures)
             status = self.solver.stop.check(self.so_far)

@@ -9,12 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import WINDOW, RunSoFar, StoppingRule
+from .._stopping import ASSERTED, WINDOW, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
 from ._batch_bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take
-
-_ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_DECREASE)
 
 
 class Clock(StoppingRule):
@@ -87,11 +85,13 @@ class RowRun:
         nfev[which] += rows["trials"]
         found = self.ask(state, nfev)
         ahead, still = self.rule.looks_ahead, _stationary(rows)
-        asserted = [k for k, status in enumerate(found) if status in _ASSERTED and k not in still] if ahead else []
+        asserted = [k for k, status in enumerate(found) if status in ASSERTED and k not in still] if ahead else []
         if asserted:  # the curvature ahead decides
             some, recent = _some(rows, asserted), rows["recent"].copy()
-            recent[asserted, -1, AHEAD] = curvatures_ahead(self.manifold, self.oracle, some, some["grad"])
-            nfev[which[asserted]] += 2
+            along = curvatures_ahead(self.manifold, self.oracle, some, some["grad"])
+            bent = self.bent(some)
+            recent[asserted, -1, AHEAD] = np.where(bent < 0, bent, along)
+            nfev[which[asserted]] += 4
             rows = {**rows, "recent": recent}
             state = {**state, "rows": rows}
             for k, status in zip(asserted, self.ask(state, nfev, asserted), strict=True):
@@ -99,11 +99,8 @@ class RowRun:
         if not ahead:  # a rule of gradients decides by itself
             still = [k for k in still if found[k] is None or not found[k].success]  # type: ignore[union-attr]
         if still:  # no step leads away: curvature in a random direction tells a minimum from a saddle
-            some = _some(rows, still)
-            tangent = self.manifold.random_tangent(some["x"], np.random.default_rng(0))
-            bent = curvatures_ahead(self.manifold, self.oracle, some, tangent)
             nfev[which[still]] += 2
-            for k, curvature in zip(still, bent, strict=True):
+            for k, curvature in zip(still, self.bent(_some(rows, still)), strict=True):
                 found[k] = Status.STALLED if curvature < 0 else Status.ROUNDING_LEVEL
         if any(found):
             ended = np.array([status is not None for status in found])
@@ -120,7 +117,7 @@ class RowRun:
         state = {**state, "nfev": nfev}
         finite = np.isfinite(state["fun"]) & np.isfinite(state["grad_norm"])
         active = state["rows"]["which"].size
-        total = float(rows["trials"].sum()) + 2.0 * (len(asserted) + len(still))
+        total = float(rows["trials"].sum()) + 4.0 * len(asserted) + 2.0 * len(still)
         return state, Measures(
             float(state["fun"][finite].sum()),
             float(state["grad_norm"][finite].max(initial=0.0)),
@@ -129,6 +126,11 @@ class RowRun:
             status=None if active else Status[_overall(state["status"])],
             extra={"active": active},
         )
+
+    def bent(self, some: dict[str, Any]) -> np.ndarray:
+        """Return the curvature from a random tangent vector on, for two evaluations of every row."""
+        tangent = self.manifold.random_tangent(some["x"], np.random.default_rng(0))
+        return curvatures_ahead(self.manifold, self.oracle, some, tangent)
 
     def ask(self, state: dict[str, Any], nfev: np.ndarray, some: list[int] | None = None) -> list[Status | None]:
         """Return for every active row, or for some of them, why it ends, or None."""

@@ -367,6 +367,19 @@ def test_stationary_rows_of_a_batch_are_looked_at_in_all_directions() -> None:
     assert result.success.tolist() == [True, False, False]
 
 
+def test_a_batch_does_not_end_in_a_saddle_of_special_symmetry() -> None:
+    """The third coordinate stays zero exactly: the gradient never shows the way down."""
+
+    def batched(X: np.ndarray, which: np.ndarray) -> Any:
+        a, b, c = X.T
+        values = a * a + 10 * b * b - c * c + c**4 / 4 + 5
+        return values, np.stack([2 * a, 20 * b, -2 * c + c**3], axis=1)
+
+    starts = np.array([[3.0, 2.0, 0.0], [3.0, 2.0, 0.5]])
+    result = ms.minimize_batch(ms.Problem(Euclidean(3), ms.objective(batched=batched)), starts)
+    assert result.success.tolist() == [False, True] and result.fun[1] == pytest.approx(4.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_what_cannot_move_says_nothing_about_rounding(solver: str) -> None:
     """A bound that holds one entry with a large multiplier, or a frozen factor with a large gradient."""
