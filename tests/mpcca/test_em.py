@@ -14,7 +14,7 @@ import manifoldseq as ms
 from manifoldseq_mpcca import Mixture
 from manifoldseq_mpcca._em import EM
 from manifoldseq_mpcca._expectation import Expectation
-from manifoldseq_mpcca._gradient import Units, gradient
+from manifoldseq_mpcca._likelihood_gradient import Units, gradient
 from manifoldseq_mpcca._maximization import maximize, raised
 from manifoldseq_mpcca._starts import Start
 from manifoldseq_mpcca._views import Moments

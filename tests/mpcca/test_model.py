@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture, MixturePCCA
-from manifoldseq_mpcca._model import build
+from manifoldseq_mpcca._objective import build
 
 
 @pytest.mark.parametrize("params", [dict(), dict(covariance_type="full")], ids=str)

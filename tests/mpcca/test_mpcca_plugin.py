@@ -13,7 +13,7 @@ from manifoldseq_mpcca._plots import accepts, draw_shared, shared_variance
 
 def test_names_are_found():
     assert ms.get_estimator("mixture-pcca") is MixturePCCA
-    assert ms.get_model("mpcca").build.__module__ == "manifoldseq_mpcca._model"
+    assert ms.get_model("mpcca").build.__module__ == "manifoldseq_mpcca._objective"
 
 
 @pytest.mark.parametrize("full", [False, True])

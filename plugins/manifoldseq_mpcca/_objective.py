@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 
 from ._em import EM
-from ._gradient import gradient
+from ._likelihood_gradient import gradient
 from ._maximization import maximize
 from ._parameters import Array, Mixture
 from ._settings import check_fits, check_problem, check_whole
