@@ -7,21 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._encoder import HierarchicalSequenceEncoder
+    from ._encoder import HierarchicalSequenceEncoder, StorageReport
     from ._encoder_plots import plot_distances, plot_storage
     from ._kmeans import SubspaceKMeans
-    from ._plots import plot_coordinates, plot_gain
-    from ._storage import StorageReport
     from ._subspace import SubspaceEncoder
+    from ._subspace_plots import plot_coordinates, plot_gain
 
 _HOMES = {
     "HierarchicalSequenceEncoder": "_encoder",
-    "StorageReport": "_storage",
+    "StorageReport": "_encoder",
     "SubspaceEncoder": "_subspace",
     "SubspaceKMeans": "_kmeans",
-    "plot_coordinates": "_plots",
+    "plot_coordinates": "_subspace_plots",
     "plot_distances": "_encoder_plots",
-    "plot_gain": "_plots",
+    "plot_gain": "_subspace_plots",
     "plot_storage": "_encoder_plots",
 }
 

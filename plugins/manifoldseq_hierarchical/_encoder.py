@@ -1,5 +1,6 @@
 """A long sequence of frames kept in about a byte per frame, and places found in it."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,16 +10,65 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manifoldseq.estimators import check_real
 
+from ._classes import one_per_frame
 from ._closed_form import leading_directions, weighted_centroids
-from ._digits import Digits
+from ._digit_classes import Digits
 from ._filtering import along_lines, bayes, contrast
-from ._labels import one_per_frame
 from ._moments import Array, Moments, not_finite
-from ._nodes import NodeSubspaces
-from ._path import Path
+from ._path import NodeSubspaces, Path
 from ._quantize import BITS, ProductQuantizer, ScalarQuantizer
 from ._settings import check_choice, check_components, check_whole, not_negative, whole
-from ._storage import StorageReport
+
+# What an encoded sequence takes, to the byte.
+
+
+@dataclass(frozen=True)
+class StorageReport:
+    """Bytes of everything that must be kept to search an encoded sequence.
+
+    Attributes
+    ----------
+    parts : dict of str to int
+        Bytes by part: ``codes`` of the points, ``subspace`` (V and the origin), ``quantizer`` (scales or codebooks),
+        ``growth`` (the sum of an unfinished segment), ``numbers`` (lengths and places). Not ``singular_values_``, which
+        a model file keeps too and no search needs.
+    n_frames : int
+    resident : int
+        Bytes of the decoded points and nodes that a search makes from these and keeps in memory.
+
+    Examples
+    --------
+    >>> report = StorageReport({"codes": 600, "subspace": 400}, n_frames=500, resident=8000)
+    >>> report.total, report.per_frame
+    (1000, 2.0)
+    >>> print(report)
+    codes               600 bytes   60.0 %
+    subspace            400 bytes   40.0 %
+    total              1000 bytes    2.000 per frame, 500 frames
+    in memory          8000 bytes, made from them by the first search
+    """
+
+    parts: dict[str, int]
+    n_frames: int
+    resident: int
+
+    @property
+    def total(self) -> int:
+        """Bytes in all, without `resident`."""
+        return sum(self.parts.values())
+
+    @property
+    def per_frame(self) -> float:
+        """Bytes per frame."""
+        return self.total / self.n_frames
+
+    def __str__(self) -> str:
+        lines = [f"{name:<13}{size:>10} bytes  {size / self.total:6.1%}" for name, size in self.parts.items()]
+        lines = [line.replace("%", " %") for line in lines]
+        lines.append(f"{'total':<13}{self.total:>10} bytes   {self.per_frame:6.3f} per frame, {self.n_frames} frames")
+        lines.append(f"{'in memory':<13}{self.resident:>10} bytes, made from them by the first search")
+        return "\n".join(lines)
+
 
 LABELS = ("segments", "digits")
 SUBSPACES = ("shared", "per-node")

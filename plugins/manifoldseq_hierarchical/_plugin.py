@@ -1,4 +1,16 @@
-"""What this package registers; targets are strings, so that listing imports no model code."""
+"""What this package registers; targets are strings, so that listing imports no model code.
+
+What is where, from the top down; files import from their own line and from those below it:
+
+* figures: `_encoder_plots` of encoded sequences, `_subspace_plots` of subspaces and clusterings
+* estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans` and its step),
+  `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_places`, the Nordland railway
+* parts of the encoder: `_digit_classes` (codes of the digits of segment numbers), `_filtering` (consecutive queries),
+  `_path` (points of a path, subspaces of its nodes, search), `_quantize` (coordinates in a few bits)
+* parts of the others: `_coordinates` (what estimators with a subspace share), `_sigma` (Sigma as printed, d×d)
+* the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_settings` (checks of
+  settings), `_moments` (counts, sums and scatter of classes, block by block)
+"""
 
 from collections.abc import Iterator
 
@@ -13,8 +25,8 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
     """The subspace in which class means represent frames best."""
     yield hooks.Model(
         "hierarchical.subspace",
-        build="manifoldseq_hierarchical._model:build",
-        example="manifoldseq_hierarchical._model:example",
+        build="manifoldseq_hierarchical._objective:build",
+        example="manifoldseq_hierarchical._objective:example",
         summary="The subspace that tells classes of frames apart, with their centroids: F(V, m, mu) (1), (2)",
         reference=_PAPER,
     )
@@ -52,14 +64,14 @@ def manifoldseq_plots() -> Iterator[hooks.Plot]:
     """Figures of the reports of the estimators above."""
     yield hooks.Plot(
         "subspace-gain",
-        accepts="manifoldseq_hierarchical._plots:accepts",
-        draw="manifoldseq_hierarchical._plots:draw_gain",
+        accepts="manifoldseq_hierarchical._subspace_plots:accepts",
+        draw="manifoldseq_hierarchical._subspace_plots:draw_gain",
         summary="Energy that is left, F(m), against the number of coordinates m: flat beyond the rank of the centroids",
     )
     yield hooks.Plot(
         "subspace-coordinates",
-        accepts="manifoldseq_hierarchical._plots:accepts",
-        draw="manifoldseq_hierarchical._plots:draw_coordinates",
+        accepts="manifoldseq_hierarchical._subspace_plots:accepts",
+        draw="manifoldseq_hierarchical._subspace_plots:draw_coordinates",
         summary="Frames and class centroids in the two coordinates that tell the classes apart best",
     )
     yield hooks.Plot(

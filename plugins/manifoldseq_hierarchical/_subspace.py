@@ -6,12 +6,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ._classes import class_codes, equal_segments, one_per_frame, segment_codes
 from ._closed_form import leading_directions, weighted_centroids
-from ._codes import SubspaceCodes
-from ._labels import class_codes, equal_segments, one_per_frame, segment_codes
+from ._coordinates import SubspaceCodes
 from ._moments import Codes, Moments
-from ._printed import lowest_directions, printed_sigma
 from ._settings import check_choice, check_components, check_whole, resolved_origin
+from ._sigma import lowest_directions, printed_sigma
 
 METHODS = ("closed-form", "eigh")
 

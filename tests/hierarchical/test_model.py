@@ -10,7 +10,7 @@ from hierarchical.problems import frames, means, origins, printed_F, rotation, s
 
 import manifoldseq as ms
 from manifoldseq_hierarchical._closed_form import completed
-from manifoldseq_hierarchical._model import example
+from manifoldseq_hierarchical._objective import example
 
 build = ms.get_model("hierarchical.subspace").build
 TIGHT = ms.GradientNorm(1e-9, relative=True) | ms.MaxIterations(5000)

@@ -7,7 +7,7 @@ from hierarchical.problems import frames
 
 from manifoldseq.report import Fitted
 from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans, plot_coordinates, plot_gain
-from manifoldseq_hierarchical._plots import accepts
+from manifoldseq_hierarchical._subspace_plots import accepts
 
 
 @pytest.fixture

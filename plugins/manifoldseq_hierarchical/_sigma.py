@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ._classes import Members, member_rows
 from ._closed_form import signed
-from ._members import Members, member_rows
 from ._moments import Array, centred, row_blocks
 
 

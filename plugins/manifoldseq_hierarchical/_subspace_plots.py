@@ -7,7 +7,7 @@ import numpy as np
 from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 
 from ._closed_form import encode
-from ._codes import SubspaceCodes
+from ._coordinates import SubspaceCodes
 from ._kmeans import SubspaceKMeans
 from ._subspace import SubspaceEncoder
 
