@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -97,6 +98,41 @@ def test_every_private_module_is_forbidden_to_plugins() -> None:
     forbidden = contracts["Plugins use only public names: manifoldseq and its rooms"]["forbidden_modules"]
     private = {f"manifoldseq.{file.stem}" for file in (ROOT / "manifoldseq").glob("_[a-z]*.py")}
     assert private <= set(forbidden)
+
+
+PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("manifoldseq_*/_plugin.py"))
+
+
+def rows_of_map(plugin: str) -> list[str]:
+    """Return the rows of the map in the docstring of a plugin, each on one line."""
+    docstring = ast.get_docstring(ast.parse((ROOT / "plugins" / plugin / "_plugin.py").read_text(encoding="utf-8")))
+    _, *rows = re.split(r"^\* ", docstring or "", flags=re.MULTILINE)
+    return [" ".join(row.replace("``", "`").split()) for row in rows]
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_the_map_of_a_plugin_names_every_file_and_no_other(plugin: str) -> None:
+    folder = ROOT / "plugins" / plugin
+    files = {path.stem for path in folder.rglob("_*.py")} - {"__init__", "_plugin"}
+    rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
+    rows = rows_of_map(plugin)
+    assert set(re.findall(r"`(_\w+)`", " ".join(rows))) == files
+    assert rooms <= {row.split(":")[0].strip("`/") for row in rows}
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_the_architecture_shows_the_map_of_a_plugin(plugin: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    shown = page.partition(f"`plugins/{plugin}/`")[2].partition("\n#")[0]
+    assert [" ".join(row.split()) for row in re.split(r"^\* ", shown, flags=re.MULTILINE)[1:]] == rows_of_map(plugin)
+
+
+@pytest.mark.parametrize("folder", ["manifoldseq", *(f"plugins/{plugin}" for plugin in PLUGINS)])
+def test_no_folder_is_a_cellar(folder: str) -> None:
+    """At most twenty files in a folder; `manifolds` and `solvers`, one kind to a file, thirty."""
+    for room in {path.parent for path in (ROOT / folder).rglob("*.py")}:
+        most = 30 if room.name in ("manifolds", "solvers") else 20
+        assert len(list(room.glob("*.py"))) <= most, room
 
 
 @pytest.mark.parametrize("listed", [True, False])
