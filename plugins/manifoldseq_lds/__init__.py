@@ -7,62 +7,62 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._centres import AlignMean, GrassMean, MDSMean
-    from ._classifier import LDSClassifier
-    from ._coder import LDSSparseCoder
-    from ._common import solve_common_problem
-    from ._dictionary import LDSDictionaryLearning
-    from ._identification import LDSIdentifier
-    from ._kernel_matrix import LDSKernelMatrix
-    from ._kmeans import LDSKMeans
-    from ._lasso import sparse_codes
-    from ._lbp import LBPTOP
-    from ._learning import hierarchical_batch
-    from ._modes import Modes, modes
-    from ._neighbors import LDSNeighbors
     from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
-    from ._pooling import BagOfSystems, PyramidPooling
-    from ._selection import ClusteringChoice, choose_clustering, plot_choice
-    from ._span import SpanCompression
-    from ._spectral import LDSSpectralClustering
-    from ._systems import Systems
-    from ._texture_files import VideoFiles, read_textures
-    from ._textures import dynamic_textures
-    from ._video_blocks import Blocks, VideoBlocks
+    from .clustering._kernel_matrix import LDSKernelMatrix
+    from .clustering._kmeans import LDSKMeans
+    from .clustering._neighbors import LDSNeighbors
+    from .clustering._selection import ClusteringChoice, choose_clustering, plot_choice
+    from .clustering._spectral import LDSSpectralClustering
+    from .coding._classifier import LDSClassifier
+    from .coding._dictionary import LDSDictionaryLearning
+    from .coding._lasso import sparse_codes
+    from .coding._learning import hierarchical_batch
+    from .coding._sparse_coder import LDSSparseCoder
+    from .identification._identifier import LDSIdentifier
+    from .means._centre_rules import AlignMean, GrassMean, MDSMean
+    from .means._common_problem import solve_common_problem
+    from .means._span_compression import SpanCompression
+    from .systems._modes import Modes, modes
+    from .systems._record import Systems
+    from .videos._blocks import Blocks, VideoBlocks
+    from .videos._generated_textures import dynamic_textures
+    from .videos._lbp import LBPTOP
+    from .videos._pooling import BagOfSystems, PyramidPooling
+    from .videos._texture_files import VideoFiles, read_textures
 
 _HOMES = {
-    "AlignMean": "_centres",
-    "BagOfSystems": "_pooling",
-    "Blocks": "_video_blocks",
-    "ClusteringChoice": "_selection",
-    "GrassMean": "_centres",
-    "LBPTOP": "_lbp",
-    "LDSClassifier": "_classifier",
-    "LDSDictionaryLearning": "_dictionary",
-    "LDSIdentifier": "_identification",
-    "LDSKMeans": "_kmeans",
-    "LDSKernelMatrix": "_kernel_matrix",
-    "LDSNeighbors": "_neighbors",
-    "LDSSparseCoder": "_coder",
-    "LDSSpectralClustering": "_spectral",
-    "MDSMean": "_centres",
-    "Modes": "_modes",
-    "PyramidPooling": "_pooling",
-    "SpanCompression": "_span",
-    "Systems": "_systems",
-    "VideoBlocks": "_video_blocks",
-    "VideoFiles": "_texture_files",
-    "choose_clustering": "_selection",
-    "dynamic_textures": "_textures",
-    "hierarchical_batch": "_learning",
-    "modes": "_modes",
-    "plot_choice": "_selection",
+    "AlignMean": "means._centre_rules",
+    "BagOfSystems": "videos._pooling",
+    "Blocks": "videos._blocks",
+    "ClusteringChoice": "clustering._selection",
+    "GrassMean": "means._centre_rules",
+    "LBPTOP": "videos._lbp",
+    "LDSClassifier": "coding._classifier",
+    "LDSDictionaryLearning": "coding._dictionary",
+    "LDSIdentifier": "identification._identifier",
+    "LDSKMeans": "clustering._kmeans",
+    "LDSKernelMatrix": "clustering._kernel_matrix",
+    "LDSNeighbors": "clustering._neighbors",
+    "LDSSparseCoder": "coding._sparse_coder",
+    "LDSSpectralClustering": "clustering._spectral",
+    "MDSMean": "means._centre_rules",
+    "Modes": "systems._modes",
+    "PyramidPooling": "videos._pooling",
+    "SpanCompression": "means._span_compression",
+    "Systems": "systems._record",
+    "VideoBlocks": "videos._blocks",
+    "VideoFiles": "videos._texture_files",
+    "choose_clustering": "clustering._selection",
+    "dynamic_textures": "videos._generated_textures",
+    "hierarchical_batch": "coding._learning",
+    "modes": "systems._modes",
+    "plot_choice": "clustering._selection",
     "plot_kernel_matrix": "_plots",
     "plot_reconstruction": "_plots",
     "plot_spectra": "_plots",
-    "read_textures": "_texture_files",
-    "solve_common_problem": "_common",
-    "sparse_codes": "_lasso",
+    "read_textures": "videos._texture_files",
+    "solve_common_problem": "means._common_problem",
+    "sparse_codes": "coding._lasso",
 }
 
 __all__ = [

@@ -14,13 +14,13 @@ from tqdm import tqdm
 import manifoldseq as ms
 from manifoldseq.execution import one_blas_thread
 
-from ._centres import AlignMean
 from ._figure2 import texture_systems
-from ._identification import LDSIdentifier
-from ._kmeans import LDSKMeans
-from ._systems import Systems
-from ._texture_files import LAYOUTS, read_textures
-from ._textures import dynamic_textures
+from .clustering._kmeans import LDSKMeans
+from .identification._identifier import LDSIdentifier
+from .means._centre_rules import AlignMean
+from .systems._record import Systems
+from .videos._generated_textures import dynamic_textures
+from .videos._texture_files import LAYOUTS, read_textures
 
 Row = dict[str, Any]
 Measured = dict[str, list[float]]

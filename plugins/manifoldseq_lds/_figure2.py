@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from manifoldseq.execution import one_blas_thread
 
-from ._atoms import AtomFamily, AtomProblem
-from ._datasets import basic_motions, japanese_vowels
-from ._dictionary import LDSDictionaryLearning
 from ._finished_parts import finished, listed, row
-from ._identification import LDSIdentifier
-from ._lbp import LBPTOP
-from ._learning import coding
-from ._systems import Systems
-from ._texture_files import read_textures
-from ._textures import dynamic_textures
+from ._recordings import basic_motions, japanese_vowels
+from .coding._atom_families import AtomFamily, AtomProblem
+from .coding._dictionary import LDSDictionaryLearning
+from .coding._learning import coding
+from .identification._identifier import LDSIdentifier
+from .systems._record import Systems
+from .videos._generated_textures import dynamic_textures
+from .videos._lbp import LBPTOP
+from .videos._texture_files import read_textures
 
 Rows = list[dict[str, Any]]
 Array = NDArray[np.float64]

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 
-from ._identification import LDSIdentifier
-from ._kmeans import LDSKMeans
-from ._sequence_input import new_systems
-from ._settings import resolved_kernel
-from ._systems import Systems
+from .clustering._kmeans import LDSKMeans
+from .identification._identifier import LDSIdentifier
+from .identification._sequence_input import new_systems
+from .systems._record import Systems
+from .systems._settings import resolved_kernel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,25 @@
-"""What this package registers; targets are strings, so that listing imports no model code."""
+"""What this package registers; targets are strings, so that listing imports no model code.
+
+What is where, from the top down; rooms import from their own row and from those below it:
+
+* `_plots`: figures of fitted systems and clusterings; `_recordings`: sequences in the wheel of aeon
+* `videos/`: `_pooling` (bags of systems, pyramid pooling), `_lbp` (LBP-TOP), `_blocks` (blocks of videos, windows of
+  sequences), `_texture_files` (folders of videos), `_generated_textures`
+* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one step of learning),
+  `_initial_atoms`, `_atom_families` (what atoms may be), `_lasso` (the kernel lasso)
+* `clustering/`: `_kmeans` (`LDSKMeans`, its checks and checkpoints), `_epoch` (starts, assignment, repair, relocation,
+  mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_selection` (settings chosen without labels)
+* `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_span_compression`; the models `_mean`
+  (``lds.mean``), `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact mean, Algorithm
+  1, Align, MDS, Grass)
+* `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square);
+  `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays)
+* `identification/`: `_sequence_input` (how estimators take sequences), `_identifier` (`LDSIdentifier`), `_estimation`
+  (batches of one length), `_missing` (EM), `_order` (number of states), `_stored_sequences` (sequences on disk),
+  `_subspace_method` (SVD and least squares), `_stabilizers`
+* `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_kalman`, `_canonical_form` (Theorem 1), `_record`
+  (`Systems`), `_settings` (checks of settings)
+"""
 
 from collections.abc import Iterator
 
@@ -6,9 +27,9 @@ import manifoldseq as ms
 from manifoldseq import hooks
 
 _EQUIVALENT = {
-    "state basis (P-equivalence)": "manifoldseq_lds._systems:change_state_basis",
-    "signs of the states": "manifoldseq_lds._systems:flip_state_signs",
-    "order of the states": "manifoldseq_lds._systems:permute_states",
+    "state basis (P-equivalence)": "manifoldseq_lds.systems._record:change_state_basis",
+    "signs of the states": "manifoldseq_lds.systems._record:flip_state_signs",
+    "order of the states": "manifoldseq_lds.systems._record:permute_states",
 }
 _PAPER = "Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017"
 
@@ -19,15 +40,15 @@ def manifoldseq_domains() -> Iterator[hooks.Domain]:
     yield hooks.Domain(
         "lds",
         manifold="manifoldseq.manifolds:CanonicalLDS",
-        to_item="manifoldseq_lds._systems:to_item",
-        example="manifoldseq_lds._systems:example",
+        to_item="manifoldseq_lds.systems._record:to_item",
+        example="manifoldseq_lds.systems._record:example",
         summary="Linear dynamical systems (A, C) with stable A and orthonormal C",
     )
     yield hooks.Domain(
         "histograms",
-        manifold="manifoldseq_lds._histograms:manifold",
-        to_item="manifoldseq_lds._histograms:to_item",
-        example="manifoldseq_lds._histograms:example",
+        manifold="manifoldseq_lds.kernels._histograms:manifold",
+        to_item="manifoldseq_lds.kernels._histograms:to_item",
+        example="manifoldseq_lds.kernels._histograms:example",
         summary="Histograms: tuples of one array with entries of at least 0; points of the simplex have sum 1",
     )
 
@@ -38,28 +59,28 @@ def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
     for name, target, claims, summary in (
         (
             "projection",
-            "_projection:ProjectionKernel",
+            "kernels._projection:ProjectionKernel",
             {},
             "Sum of squared cosines of the angles between extended observability subspaces (5)",
         ),
-        ("martin", "_martin:MartinKernel", {}, "Product of these squared cosines (19)"),
+        ("martin", "kernels._martin:MartinKernel", {}, "Product of these squared cosines (19)"),
         (
             "martin-rbf",
-            "_martin:MartinRBFKernel",
+            "kernels._martin:MartinRBFKernel",
             {"positive_definite": False},
             "Gaussian exp(-d / scale) of Martin's distance d",
         ),
         (
             "binet-cauchy",
-            "_binet_cauchy:BinetCauchyKernel",
+            "kernels._binet_cauchy:BinetCauchyKernel",
             {"constant_diagonal": False},
             "Discounted outputs from the first states: determinant (20) or trace form",
         ),
-        ("grassmann", "_grassmann:GrassmannKernel", {}, "Projection kernel of a few steps of observation"),
+        ("grassmann", "kernels._grassmann:GrassmannKernel", {}, "Projection kernel of a few steps of observation"),
         (
             "symmetric-projection",
-            "_symmetric:SymmetricProjectionKernel",
-            {"example": "manifoldseq_lds._symmetric:bounded_example"},
+            "kernels._symmetric:SymmetricProjectionKernel",
+            {"example": "manifoldseq_lds.kernels._symmetric:bounded_example"},
             "Projection kernel of the symmetric or skew part of the transitions, in closed form",
         ),
     ):
@@ -73,7 +94,7 @@ def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
         )
     yield hooks.Kernel(
         "chi2",
-        factory="manifoldseq_lds._histograms:Chi2Kernel",
+        factory="manifoldseq_lds.kernels._histograms:Chi2Kernel",
         domain="histograms",
         summary="Gaussian of the chi-square distance of histograms, or the additive chi-square kernel",
     )
@@ -84,22 +105,22 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
     """The mean of systems under a kernel, and the common problem."""
     yield hooks.Model(
         "lds.mean",
-        build="manifoldseq_lds._mean:build",
-        example="manifoldseq_lds._systems:example",
+        build="manifoldseq_lds.means._mean:build",
+        example="manifoldseq_lds.systems._record:example",
         summary="The kernel mean of linear dynamical systems (7), (8), on the canonical manifold (12)",
         reference=_PAPER,
     )
     yield hooks.Model(
         "lds.atom",
-        build="manifoldseq_lds._atom:build",
-        example="manifoldseq_lds._systems:example",
+        build="manifoldseq_lds.means._atom_problem:build",
+        example="manifoldseq_lds.systems._record:example",
         summary="One atom of a dictionary of systems (10): the common problem (11), (12), weights of any sign",
         reference=_PAPER,
     )
     yield hooks.Model(
         "lds.mean-raw",
-        build="manifoldseq_lds._raw:build",
-        example="manifoldseq_lds._systems:example",
+        build="manifoldseq_lds.means._raw_mean:build",
+        example="manifoldseq_lds.systems._record:example",
         summary="The kernel mean (8) in raw coordinates (A, C), for comparison with lds.mean",
         reference=_PAPER,
     )
@@ -110,54 +131,54 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
     """Identification and clustering of sequences."""
     yield hooks.Estimator(
         "lds-identifier",
-        factory="manifoldseq_lds._identification:LDSIdentifier",
+        factory="manifoldseq_lds.identification._identifier:LDSIdentifier",
         plots=("lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="One linear dynamical system per sequence: SVD, least squares, stabilization",
     )
     yield hooks.Estimator(
         "lds-kmeans",
-        factory="manifoldseq_lds._kmeans:LDSKMeans",
+        factory="manifoldseq_lds.clustering._kmeans:LDSKMeans",
         plots=("lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
     )
     yield hooks.Estimator(
         "lds-kernel-matrix",
-        factory="manifoldseq_lds._kernel_matrix:LDSKernelMatrix",
+        factory="manifoldseq_lds.clustering._kernel_matrix:LDSKernelMatrix",
         summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
     )
     yield hooks.Estimator(
         "lds-spectral",
-        factory="manifoldseq_lds._spectral:LDSSpectralClustering",
+        factory="manifoldseq_lds.clustering._spectral:LDSSpectralClustering",
         summary="Spectral clustering of sequences on a kernel of their linear dynamical systems",
     )
     yield hooks.Estimator(
         "lds-neighbors",
-        factory="manifoldseq_lds._neighbors:LDSNeighbors",
+        factory="manifoldseq_lds.clustering._neighbors:LDSNeighbors",
         summary="The sequences whose linear dynamical systems are nearest, and scores of outliers",
     )
     yield hooks.Estimator(
         "lds-sparse-coder",
-        factory="manifoldseq_lds._coder:LDSSparseCoder",
+        factory="manifoldseq_lds.coding._sparse_coder:LDSSparseCoder",
         summary="Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning",
     )
     yield hooks.Estimator(
         "lds-dictionary",
-        factory="manifoldseq_lds._dictionary:LDSDictionaryLearning",
+        factory="manifoldseq_lds.coding._dictionary:LDSDictionaryLearning",
         summary="A dictionary of linear dynamical systems over which sequences have sparse codes",
     )
     yield hooks.Estimator(
         "lds-classifier",
-        factory="manifoldseq_lds._classifier:LDSClassifier",
+        factory="manifoldseq_lds.coding._classifier:LDSClassifier",
         summary="Classes of sequences by the kernels, or the sparse codes, of their linear dynamical systems",
     )
     yield hooks.Estimator(
         "bag-of-systems",
-        factory="manifoldseq_lds._pooling:BagOfSystems",
+        factory="manifoldseq_lds.videos._pooling:BagOfSystems",
         summary="Histograms of the codewords that the blocks of a sequence or video are nearest to",
     )
     yield hooks.Estimator(
         "pyramid-pooling",
-        factory="manifoldseq_lds._pooling:PyramidPooling",
+        factory="manifoldseq_lds.videos._pooling:PyramidPooling",
         summary="Largest sparse codes of the blocks of a sequence or video in the cells of a pyramid",
     )
 
@@ -196,19 +217,19 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
     """Recorded sequences from the wheel of aeon, and generated videos."""
     yield hooks.Dataset(
         "japanese-vowels",
-        loader="manifoldseq_lds._datasets:japanese_vowels",
+        loader="manifoldseq_lds._recordings:japanese_vowels",
         licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with aeon",
         summary="640 utterances of nine speakers, 12 channels, 7 to 29 time steps",
     )
     yield hooks.Dataset(
         "basic-motions",
-        loader="manifoldseq_lds._datasets:basic_motions",
+        loader="manifoldseq_lds._recordings:basic_motions",
         licence="as shipped with aeon (BSD-3-Clause)",
         summary="80 smart-watch recordings of four motions, 6 channels, 100 time steps",
     )
     yield hooks.Dataset(
         "dynamic-textures",
-        loader="manifoldseq_lds._textures:dataset",
+        loader="manifoldseq_lds.videos._generated_textures:dataset",
         licence="generated; nothing is read",
         summary="60 generated videos of six moving textures, 60 frames of 32 × 32 pixels",
     )

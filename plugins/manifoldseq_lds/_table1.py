@@ -15,12 +15,12 @@ from sklearn.svm import SVC
 
 from manifoldseq.execution import one_blas_thread
 
-from ._datasets import basic_motions, japanese_vowels
 from ._finished_parts import finished, listed, row
-from ._pooling import BagOfSystems, PyramidPooling
-from ._texture_files import LAYOUTS, read_textures
-from ._textures import dynamic_textures
-from ._video_blocks import Blocks, VideoBlocks
+from ._recordings import basic_motions, japanese_vowels
+from .videos._blocks import Blocks, VideoBlocks
+from .videos._generated_textures import dynamic_textures
+from .videos._pooling import BagOfSystems, PyramidPooling
+from .videos._texture_files import LAYOUTS, read_textures
 
 Rows = list[dict[str, Any]]
 Array = NDArray[np.float64]

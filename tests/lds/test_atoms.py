@@ -7,8 +7,8 @@ from scipy.linalg import subspace_angles
 
 import manifoldseq as ms
 from manifoldseq_lds import Systems
-from manifoldseq_lds._atoms import AtomProblem, GrassmannAtoms, SymmetricAtoms, SystemAtoms, weighted
-from manifoldseq_lds._lasso import objective
+from manifoldseq_lds.coding._atom_families import AtomProblem, GrassmannAtoms, SymmetricAtoms, SystemAtoms, weighted
+from manifoldseq_lds.coding._lasso import objective
 
 RATES = (0.1, 0.2, 0.7)
 

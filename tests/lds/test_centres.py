@@ -8,11 +8,15 @@ from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
 from manifoldseq_lds import AlignMean, GrassMean, LDSKMeans, MDSMean, Systems
-from manifoldseq_lds._alignment import ROTATIONS, aligning_rotations, alignment_cost
-from manifoldseq_lds._centres import nearest_to_the_mean
-from manifoldseq_lds._relocation import relocated
-from manifoldseq_lds._subspaces import subspace_mean
-from manifoldseq_lds._systems import change_state_basis
+from manifoldseq_lds.clustering._epoch import relocated
+from manifoldseq_lds.means._centre_rules import (
+    ROTATIONS,
+    aligning_rotations,
+    alignment_cost,
+    nearest_to_the_mean,
+    subspace_mean,
+)
+from manifoldseq_lds.systems._record import change_state_basis
 
 
 def truth(N=30):

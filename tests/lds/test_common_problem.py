@@ -7,8 +7,8 @@ import pytest
 
 import manifoldseq as ms
 from manifoldseq_lds import SpanCompression, Systems, solve_common_problem
-from manifoldseq_lds._atom import atom_weights
-from manifoldseq_lds._systems import to_item
+from manifoldseq_lds.means._atom_problem import atom_weights
+from manifoldseq_lds.systems._record import to_item
 
 NAMES = ["projection", "martin", "martin-rbf", "grassmann", "symmetric-projection", "binet-cauchy"]
 

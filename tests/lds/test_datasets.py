@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-import manifoldseq_lds._datasets as datasets
+import manifoldseq_lds._recordings as datasets
 
 needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon's data files are not installed")
 
@@ -33,7 +33,9 @@ def test_basic_motions():
 
 @needs_aeon
 def test_aeon_itself_is_not_imported():
-    code = "import sys; from manifoldseq_lds._datasets import basic_motions as b; b(); assert 'aeon' not in sys.modules"
+    code = (
+        "import sys; from manifoldseq_lds._recordings import basic_motions as b; b(); assert 'aeon' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

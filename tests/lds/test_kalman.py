@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from manifoldseq_lds import LDSIdentifier, Systems, _missing
-from manifoldseq_lds._em import sweep
-from manifoldseq_lds._kalman import compress, kalman_filter, smooth
+from manifoldseq_lds import LDSIdentifier, Systems
+from manifoldseq_lds.identification import _missing
+from manifoldseq_lds.identification._missing import sweep
+from manifoldseq_lds.systems._kalman import compress, kalman_filter, smooth
 
 N, M, STATES, T = 3, 5, 3, 9
 

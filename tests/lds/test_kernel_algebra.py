@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 import manifoldseq as ms
 from manifoldseq.objectives import NormalizedKernel, ProductKernel, RBFKernel, RowKernel, SumKernel
 from manifoldseq_lds import LDSKernelMatrix, LDSKMeans, Systems
-from manifoldseq_lds._systems import example
+from manifoldseq_lds.systems._record import example
 
 BINET = ms.get_kernel("binet-cauchy", form="trace")
 MADE = {

@@ -261,7 +261,7 @@ def test_duplicate_systems_are_no_trouble():
 
 
 def test_packing_in_portions_is_packing_at_once(monkeypatch):
-    from manifoldseq_lds import _output_normal
+    from manifoldseq_lds.kernels import _output_normal
 
     data = systems(9)
     kernel = ms.get_kernel("projection")

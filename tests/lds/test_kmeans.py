@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSKMeans, Systems
-from manifoldseq_lds._systems import change_state_basis
+from manifoldseq_lds.systems._record import change_state_basis
 
 
 @pytest.fixture(scope="module")

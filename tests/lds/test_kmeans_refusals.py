@@ -7,7 +7,7 @@ import pytest
 from lds.clusterings import generated
 
 from manifoldseq_lds import LDSKMeans
-from manifoldseq_lds._projection import ProjectionKernel
+from manifoldseq_lds.kernels._projection import ProjectionKernel
 
 X4 = np.random.default_rng(0).standard_normal((4, 20, 6))
 BAD = {

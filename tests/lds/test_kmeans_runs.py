@@ -6,7 +6,7 @@ from lds.clusterings import generated, linear_kernel
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSKMeans
-from manifoldseq_lds._clustering import Clustering
+from manifoldseq_lds.clustering._epoch import Clustering
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,6 @@ def test_an_interrupt_before_anything_is_known_is_raised(data, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("manifoldseq_lds._clustering.Clustering.start", interrupt)
+    monkeypatch.setattr("manifoldseq_lds.clustering._epoch.Clustering.start", interrupt)
     with pytest.raises(KeyboardInterrupt):
         LDSKMeans(3).fit(data)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Lasso
 
 from manifoldseq_lds import sparse_codes
-from manifoldseq_lds._lasso import objective, positive_semidefinite, violation
+from manifoldseq_lds.coding._lasso import objective, positive_semidefinite, violation
 
 
 def features(J, N, d=20, seed=0):

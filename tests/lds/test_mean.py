@@ -7,9 +7,9 @@ import pytest
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, Systems
-from manifoldseq_lds._mean import build, canonical_form
-from manifoldseq_lds._projection import ProjectionKernel
-from manifoldseq_lds._systems import change_state_basis, example, to_item
+from manifoldseq_lds.kernels._projection import ProjectionKernel
+from manifoldseq_lds.means._mean import build, canonical_form
+from manifoldseq_lds.systems._record import change_state_basis, example, to_item
 
 KERNEL = ProjectionKernel()
 

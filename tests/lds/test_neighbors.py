@@ -16,7 +16,7 @@ from manifoldseq_lds import (
     choose_clustering,
     plot_choice,
 )
-from manifoldseq_lds._held_out import one_step_error
+from manifoldseq_lds.clustering._selection import one_step_error
 
 
 @pytest.mark.parametrize("estimator", [LDSNeighbors(n_states=3), LDSSpectralClustering(3, n_states=3)])

@@ -8,8 +8,8 @@ import pytest
 
 import manifoldseq as ms
 from manifoldseq_lds import Systems
-from manifoldseq_lds._projection import ProjectionKernel
-from manifoldseq_lds._systems import example
+from manifoldseq_lds.kernels._projection import ProjectionKernel
+from manifoldseq_lds.systems._record import example
 
 
 @ms.kernel(constant_diagonal=True)

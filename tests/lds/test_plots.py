@@ -13,7 +13,7 @@ from report.samples import oscillations
 import manifoldseq as ms
 from manifoldseq.report import Fitted
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems, plot_kernel_matrix, plot_reconstruction, plot_spectra
-from manifoldseq_lds._sequence_input import new_systems
+from manifoldseq_lds.identification._sequence_input import new_systems
 
 matplotlib.use("Agg")
 

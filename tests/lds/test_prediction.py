@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import manifoldseq_lds._blocks as blocks
+import manifoldseq_lds.identification._stored_sequences as blocks
 from manifoldseq_lds import LDSIdentifier, Systems, modes
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import manifoldseq as ms
-from manifoldseq_lds import Systems, _output_normal
-from manifoldseq_lds._projection import ProjectionKernel
-from manifoldseq_lds._systems import change_state_basis, flip_state_signs, permute_states
+from manifoldseq_lds import Systems
+from manifoldseq_lds.kernels import _output_normal
+from manifoldseq_lds.kernels._projection import ProjectionKernel
+from manifoldseq_lds.systems._record import change_state_basis, flip_state_signs, permute_states
 
 KERNEL = ProjectionKernel()
 JORDAN = 0.6 * np.eye(3) + np.diag(np.ones(2), 1)

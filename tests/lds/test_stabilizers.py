@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from manifoldseq_lds import LDSIdentifier
-from manifoldseq_lds._semidefinite import minimize_quadratic
-from manifoldseq_lds._stabilizers import STABILIZERS, stabilize
+from manifoldseq_lds.identification._stabilizers import STABILIZERS, minimize_quadratic, stabilize
 
 NAMES = [name for name in STABILIZERS if name != "NONE"]
 ITERATED = ("WLS", "DWLS", "CG", "LB1", "LB2")

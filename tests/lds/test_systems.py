@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from manifoldseq_lds import Systems
-from manifoldseq_lds._systems import change_state_basis, example, flip_state_signs, permute_states, to_item
+from manifoldseq_lds.systems._record import change_state_basis, example, flip_state_signs, permute_states, to_item
 
 
 def make(N=4, m=5, n=3, seed=0, **extra):

@@ -30,7 +30,7 @@ from manifoldseq_hope import read_sphere
 from manifoldseq_hope._mnist import read_mnist
 from manifoldseq_hope._phones import read_phn
 from manifoldseq_hope._sphere import read_audio
-from manifoldseq_lds._texture_files import read_video
+from manifoldseq_lds.videos._texture_files import read_video
 from manifoldseq_mpcca import read_videos
 from manifoldseq_mpcca._videos import read_descriptors
 
@@ -39,7 +39,7 @@ READ = """
 import json, resource, sys
 import numpy, scipy.io, matplotlib.image, PIL.Image
 from pathlib import Path
-import manifoldseq as ms, manifoldseq_hope._mnist, manifoldseq_lds._texture_files, manifoldseq_mpcca._videos
+import manifoldseq as ms, manifoldseq_hope._mnist, manifoldseq_lds.videos._texture_files, manifoldseq_mpcca._videos
 import manifoldseq.storage._read_mat5, manifoldseq.storage._read_mat73
 try:
     import pyarrow.parquet, h5py
@@ -395,7 +395,7 @@ def test_what_is_taken_already_is_not_asked_for_twice(monkeypatch: pytest.Monkey
     ms.storage.require_memory("x", 600, taken=200)
 
 
-TEXTURES = "manifoldseq_lds._texture_files.read_textures(path)[0]"
+TEXTURES = "manifoldseq_lds.videos._texture_files.read_textures(path)[0]"
 DIGITS = "manifoldseq_hope._mnist.read_mnist(path, verify=False)"
 DESCRIPTORS = "manifoldseq_mpcca._videos.read_descriptors(path)"
 BOMBS: dict[str, tuple[str, Callable[[Path], Path], str]] = {

@@ -1,0 +1,409 @@
+"""k-means in the feature space of a kernel as one pure step: starts, assignment, repair, relocation; mini-batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import manifoldseq as ms
+from manifoldseq.execution import cached_property, map_ordered
+
+from ..means._centre_rules import ExactMean, descended
+from ..means._common_problem import BOUND_ADVICE, COSTLY, best_datum, beyond, own_weight, whole_point
+from ..means._mean import medoid_row
+from ..systems._canonical_form import canonical_form
+from ..systems._record import Systems, to_item
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Point = tuple[Array, ...]
+State = dict[str, Any]
+
+
+_SETTLED = 0.01
+"""The assignment settles when at most this fraction of the systems has moved; the inner iterations then double."""
+_MOST_INNER = 8
+_PATIENCE = 10
+_PROGRESS = 1e-4
+"""A descent that is behind the best member goes on so often, while it gains such a share of the objective each time."""
+MEDOIDS = 200
+"""Members of a large cluster that are compared as its medoid."""
+_EQUAL = 1e-12
+"""Squared distances that differ by less than this share of k(x, x) count as equal."""
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The data of one clustering problem, with the functions of it that k-means is made of.
+
+    Parameters
+    ----------
+    kernel : kernel object
+    manifold : Manifold
+        Where the centres live.
+    systems : Systems
+        With exactly the fields that the kernel's items have.
+    n_clusters : int
+    rule : callable
+        ``rule(task, centre, rows, inner) -> (centre, evaluations)``, see `means/_centre_rules`.
+    solver : str or solver
+        For the exact mean.
+    inner_iter : int
+        Its iterations per centre and epoch while the assignment moves.
+    packed, self_values
+        The systems as the kernel packs them, and k(x, x) of each.
+    relocate : bool
+        Whether centres may move to other clusters once the assignment has settled.
+    """
+
+    kernel: Any
+    manifold: Any
+    systems: Systems
+    n_clusters: int
+    rule: Any
+    solver: Any
+    inner_iter: int
+    packed: Any
+    self_values: Array
+    relocate: bool = False
+
+    def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
+        """Return the state that k-means begins with, and its measures."""
+        labels, rows = None, None
+        if isinstance(init, Systems):
+            centres = self.canonical(init)
+        else:
+            if isinstance(init, str) and init == "k-means++":
+                rows = self._spread_rows(rng)
+            else:
+                labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
+                rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
+            centres = self._points(rows)
+        state = {"start": number, "x": centres, "labels": labels, "inner": self.inner_iter, "tried": 0}
+        made = self._assigned(centres, state) if labels is None else (state, self._of_members(centres, labels))
+        return self._with_path(made[0], centres, self.feasible(centres)), made[1]
+
+    def step(self, state: State) -> tuple[State, ms.Measures]:
+        """Return the state after one epoch: every centre updated, every system assigned."""
+        members = [np.flatnonzero(state["labels"] == k) for k in range(self.n_clusters)]
+        old = state["x"]
+        path = state["path"] if "path" in state else self.feasible(old)
+
+        def update(k: int) -> tuple[Point, Point, float]:
+            centre, start = tuple(leaf[k] for leaf in old), tuple(leaf[k] for leaf in path)
+            if not len(members[k]):
+                return centre, start, 0.0
+            return self.improved(centre, start, members[k], state["inner"])
+
+        updated = map_ordered(update, range(self.n_clusters))
+        centres, path = (
+            tuple(np.stack([points[which][i] for points in updated]) for i in range(len(old))) for which in (0, 1)
+        )
+        spent = sum(calls * len(rows) for (*_, calls), rows in zip(updated, members, strict=True)) / len(self.systems)
+        new, measures = self._assigned(centres, state, spent)
+        return self._with_path(new, centres, path), measures
+
+    def improved(self, centre: Point, start: Point, rows: Labels, inner: int) -> tuple[Point, Point, float]:
+        """Return the new centre of the members `rows`, the point that the rule found from `start`, and its evaluations.
+
+        They differ where singular values of A are beyond the bound of (12), which the exact mean descends within: then
+        the centre stays what it was, or becomes the medoid of its members, if the rule finds nothing nearer to them.
+        """
+        found, spent = self.rule(self, start, rows, inner)
+        if not self.cut.any():
+            return found, found, spent
+        packed, beta, own = self.packed[rows], np.full(len(rows), -2 / len(rows)), own_weight(self.kernel, 1.0)
+        known = [centre]
+        if self.cut[rows].any():
+            known.append(self.point(int(rows[best_datum(self.kernel, packed, beta, own, MEDOIDS)[0]])))
+        values = point_values(self.kernel, [found, *known], packed, beta, own)
+        value, best = values[0], int(values[1:].argmin())
+        least = values[1 + best] + _EQUAL * np.abs(values).max()
+        for _ in range(_PATIENCE):  # an epoch that changes no centre ends the run: the descent must have settled first
+            if value <= least:
+                break
+            again, more = self.rule(self, found, rows, inner)
+            before, value = value, point_values(self.kernel, [again], packed, beta, own)[0]
+            found, spent = again, spent + more
+            if before - value <= _PROGRESS * abs(value):
+                break
+        return (found if value <= least else known[best]), found, spent
+
+    @cached_property
+    def cut(self) -> Any:
+        """Which systems have singular values beyond the bound that the exact mean descends within."""
+        if not isinstance(self.rule, ExactMean):
+            return np.zeros(len(self.systems), dtype=bool)
+        return beyond(self.manifold, canonical_form(self.systems.A, self.systems.C, self.systems.x1))
+
+    def feasible(self, centres: Point) -> Point:
+        """Return where descents from a centre, or from several, begin."""
+        return self.manifold.nearest(centres) if self.cut.any() else centres
+
+    def _with_path(self, state: State, centres: Point, path: Point) -> State:
+        """Return a state with the points that descents go on from: `path`, where it still holds one of `centres`."""
+        if not self.cut.any():
+            return state
+        pairs = zip(state["x"], centres, strict=True)
+        kept = np.all([(new == old).reshape(len(new), -1).all(axis=1) for new, old in pairs], axis=0)
+        return {**state, "path": chosen(kept, path, self.feasible(state["x"]))}
+
+    def cost_of_bound(self, state: State) -> str | None:
+        """Say what the bound of (12) would cost, if centres are beyond it and it is not next to nothing."""
+        if "path" not in state:
+            return None
+        replaced = beyond(self.manifold, state["x"])
+        if not replaced.any():
+            return None
+        labels, everyone = state["labels"], np.arange(len(self.systems))
+        within = chosen(replaced, state["path"], state["x"])
+        which = 0 if self.kernel.constant_diagonal else 1
+        name = ("kernel value", "squared distance")[which]
+        best, worse = (float(self.distances(x)[which][labels, everyone].mean()) for x in (state["x"], within))
+        if abs(worse - best) <= COSTLY * self.self_values.mean():
+            return None
+        bound = float(np.abs(self.manifold.nearest(state["x"])[0]).max())
+        return (
+            f"{int(replaced.sum())} of {self.n_clusters} centres are members whose A has singular values up to "
+            f"{float(np.abs(state['x'][0]).max()):.4g}: with the means that were found within bound={bound:.4g}, as "
+            f"(12) asks, the mean {name} would be {worse:.4g} instead of {best:.4g}; {BOUND_ADVICE}"
+        )
+
+    def _of_members(self, centres: Point, labels: Labels) -> ms.Measures:
+        """Return the measures of centres with given labels: no system is compared with other centres than its own."""
+        of_centres, values = self.kernel.pack(as_systems(centres)), np.empty(len(labels))
+        for k in range(self.n_clusters):
+            rows = np.flatnonzero(labels == k)
+            values[rows] = self.kernel.cross(of_centres[k : k + 1], self.packed[rows])[0]
+        squared = np.maximum(self.self_values + self.kernel.diag(of_centres)[labels] - 2 * values, 0.0)
+        return _measures(values, squared, len(labels))
+
+    def _assigned(self, centres: Point, state: State, spent: float = 0.0) -> tuple[State, ms.Measures]:
+        """Return the state with these centres and every system at the nearest, and its measures."""
+        values, squared = self.distances(centres)
+        everyone = np.arange(len(self.systems))
+        centres, labels, values, squared = self._repaired(centres, squared.argmin(axis=0), values, squared)
+        moved = len(everyone) if state["labels"] is None else int(np.count_nonzero(labels != state["labels"]))
+        tried = state["tried"]
+        if self.relocate and state["labels"] is not None and moved <= _SETTLED * len(everyone):
+            found = relocated(self, centres, labels, values, squared, tried)
+            centres, labels, values, squared = found or (centres, labels, values, squared)
+            tried = 0 if found else tried + 1
+        inner = state["inner"] * 2 if moved <= _SETTLED * len(everyone) else state["inner"]
+        inner = min(inner, max(_MOST_INNER, self.inner_iter))
+        state = {"start": state["start"], "x": centres, "labels": labels, "inner": inner, "tried": tried}
+        return state, _measures(values[labels, everyone], squared[labels, everyone], moved, spent)
+
+    def _repaired(
+        self, centres: Point, labels: Labels, values: Array, squared: Array
+    ) -> tuple[Point, Labels, Array, Array]:
+        """Move the centre of an empty cluster to the worst represented system that its own cluster can spare."""
+        for _ in range(self.n_clusters):
+            sizes = np.bincount(labels, minlength=self.n_clusters)
+            if sizes.all():
+                break
+            k = int(sizes.argmin())
+            own = squared[labels, np.arange(len(labels))]
+            i = int(np.where(sizes[labels] > 1, own, -1.0).argmax())
+            centre = self._points([i])
+            row_values, row = self.distances(centre)
+            centres = tuple(_with_row(leaf, k, new[0]) for leaf, new in zip(centres, centre, strict=True))
+            values, squared = _with_row(values, k, row_values[0]), _with_row(squared, k, row[0])
+            labels = np.where(row[0] < own - _EQUAL * self.self_values, k, labels)
+            labels[i] = k
+        return centres, labels, values, squared
+
+    def distances(self, centres: Point, rows: Labels | None = None) -> tuple[Array, Array]:
+        """Return kernel values and squared distances from stacked centres to all systems, or to some."""
+        packed, own = (self.packed, self.self_values) if rows is None else (self.packed[rows], self.self_values[rows])
+        return distances(self.kernel, as_systems(centres), packed, own)
+
+    def squared_to(self, rows: Any, others: Any = slice(None)) -> Array:
+        """Return the squared distances from some systems to all, or to others."""
+        rows = np.asarray(rows)
+        cross = self.kernel.cross(self.packed[rows], self.packed[others])
+        return np.maximum(self.self_values[others] + self.self_values[rows, None] - 2 * cross, 0.0)
+
+    def point(self, row: int) -> Point:
+        """Return one system as a point."""
+        return tuple(leaf[0] for leaf in self._points([row]))
+
+    def medoid(self, rows: Labels) -> int:
+        """Return the row of the member with the least sum of squared distances to the members."""
+        return int(rows[medoid_row(self.kernel, self.packed[rows])])
+
+    @cached_property
+    def martin(self) -> Any:
+        """The Martin kernel."""
+        return ms.get_kernel("martin")
+
+    @cached_property
+    def martin_packed(self) -> Any:
+        """The systems as the Martin kernel packs them."""
+        return self.martin.pack(Systems.trusted({"A": self.systems.A, "C": self.systems.C}))
+
+    def _points(self, rows: Any) -> Point:
+        return self.canonical(self.systems[np.asarray(rows)])
+
+    def canonical(self, systems: Systems) -> Point:
+        """Return systems as stacked points (lam, V, U) or (lam, V, U, x1)."""
+        form = canonical_form(systems.A, systems.C, systems.x1)
+        return self.manifold.nearest(form) if isinstance(self.rule, ExactMean) and not self.cut.any() else form
+
+    def _spread_rows(self, rng: np.random.Generator) -> Labels:
+        """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
+        trials = 2 + int(np.log(self.n_clusters))
+        rows = [int(rng.integers(len(self.systems)))]
+        closest = self.squared_to(rows)[0]
+        while len(rows) < self.n_clusters:
+            weights = closest.copy()
+            weights[rows] = 0.0
+            if weights.sum() <= 0:  # all others coincide with a chosen one
+                weights = np.isin(np.arange(len(weights)), rows, invert=True).astype(float)
+            candidates = rng.choice(len(weights), size=trials, p=weights / weights.sum())
+            nearer = np.minimum(closest, self.squared_to(candidates))
+            best = int(nearer.sum(axis=1).argmin())
+            rows.append(int(candidates[best]))
+            closest = nearer[best]
+        return np.array(rows)
+
+
+def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) -> tuple[Array, Array]:
+    """Return kernel values and squared distances k(x, x) + k(c, c) - 2 k(x, c) in feature space, both (K, N)."""
+    of_centres = kernel.pack(centres)
+    cross = kernel.cross(of_centres, packed)
+    return cross, np.maximum(self_values + kernel.diag(of_centres)[:, None] - 2 * cross, 0.0)
+
+
+def point_values(kernel: Any, points: list[Point], packed: Any, beta: Array, own: float) -> Array:
+    """Return ``sum_i beta_i k(S, S_i) + own k(S, S)`` of points S."""
+    of_points = kernel.pack(as_systems(tuple(np.stack(leaves) for leaves in zip(*points, strict=True))))
+    values = kernel.cross(of_points, packed) @ beta
+    return values + own * kernel.diag(of_points) if own else values
+
+
+def as_systems(point: Point) -> Systems:
+    """Return a stack of points of the canonical manifold as systems."""
+    return Systems.trusted(dict(zip(("A", "C", "x1"), to_item(point), strict=False)))
+
+
+def _measures(values: Array, squared: Array, moved: int, spent: float = 0.0) -> ms.Measures:
+    """Return the measures of kernel values and squared distances of the systems to their centres."""
+    return ms.Measures(
+        fun=float(squared.mean()),
+        evaluations=ms.Evaluations(spent, spent),
+        extra={"objective": float(values.mean()), "moved": float(moved)},
+    )
+
+
+def chosen(rows: Any, some: Point, others: Point) -> Point:
+    """Return stacked points: some where `rows`, else others."""
+    return tuple(
+        np.where(rows.reshape(-1, *[1] * (one.ndim - 1)), one, other) for one, other in zip(some, others, strict=True)
+    )
+
+
+def _with_row(array: Array, k: int, row: Array) -> Array:
+    array = array.copy()
+    array[k] = row
+    return array
+
+
+# Leaving a poor local optimum of k-means: one cluster is dissolved where another is better split in two.
+
+
+_CANDIDATES = 200
+"""Members that may become the second centre of a split cluster."""
+_INNER = 3
+"""Iterations for both centres of a split cluster."""
+
+
+def relocated(
+    task: Clustering, centres: Point, labels: Labels, values: Array, squared: Array, tried: int = 0
+) -> tuple[Point, Labels, Array, Array] | None:
+    """Return centres, labels, kernel values and squared distances after a relocation that lowers the objective.
+
+    The cluster that is missed least is dissolved: its members would go to their second nearest centres. Its centre
+    moves into the cluster with the largest sum of squared distances but `tried`, where both centres are fitted. None if
+    that is no gain.
+    """
+    K = task.n_clusters
+    if K < 2:
+        return None
+    everyone = np.arange(len(labels))
+    own = squared[labels, everyone]
+    second = np.partition(squared, 1, axis=0)[1]
+    loss = np.bincount(labels, second - own, minlength=K)
+    totals = np.bincount(labels, own, minlength=K)
+    k = int(loss.argmin())
+    others = [int(j) for j in np.argsort(-totals, kind="stable") if j != k]
+    j = others[tried % len(others)]
+    rows = np.flatnonzero(labels == j)
+    if len(rows) < 3 or totals[j] <= loss[k]:
+        return None
+    split, rest = _split(task, tuple(leaf[j] for leaf in centres), rows, own[rows])
+    if totals[j] - rest <= loss[k]:
+        return None
+    two_values, two = task.distances(split)
+    trial, trial_values = _with_rows(squared, [k, j], two), _with_rows(values, [k, j], two_values)
+    assigned = trial.argmin(axis=0)
+    if trial[assigned, everyone].sum() < own.sum() and np.bincount(assigned, minlength=K).all():
+        new = tuple(_with_rows(leaf, [k, j], part) for leaf, part in zip(centres, split, strict=True))
+        return new, assigned, trial_values, trial
+    return None
+
+
+def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[Point, float]:
+    """Return two stacked centres for the members `rows` of one, and the sum of squared distances to them."""
+    some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _CANDIDATES)).astype(int))]
+    gains = np.maximum(own - task.squared_to(some, rows), 0.0).sum(axis=1)
+    pair = (task.point(int(some[gains.argmax()])), centre)
+    side = task.distances(_stacked(pair), rows)[1].argmin(axis=0)
+    pair = tuple(
+        task.improved(point, task.feasible(point), rows[side == i], _INNER)[0] if (side == i).any() else point
+        for i, point in enumerate(pair)
+    )
+    fitted = _stacked(pair)
+    return fitted, float(task.distances(fitted, rows)[1].min(axis=0).sum())
+
+
+def _stacked(points: tuple[Point, ...]) -> Point:
+    return tuple(np.stack(leaves) for leaves in zip(*points, strict=True))
+
+
+def _with_rows(array: Array, rows: Any, new: Array) -> Array:
+    array = array.copy()
+    array[rows] = new
+    return array
+
+
+# Mini-batch k-means: every centre meets its new members with the weight of all that it has seen.
+
+
+def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tuple[Point, NDArray[np.int64]]:
+    """Return the centres and their counts after the systems of a clustering problem were met as a mini-batch."""
+    old = as_systems(centres)
+    squared = distances(task.kernel, old, task.packed, task.self_values)[1]
+    labels = squared.argmin(axis=0)
+    moved = [tuple(leaf[k] for leaf in centres) for k in range(task.n_clusters)]
+    for k in np.unique(labels):
+        rows = np.flatnonzero(labels == k)
+        members, weights = task.systems[rows], np.ones(len(rows))
+        if counts[k]:
+            members = Systems.concatenate([old[[k]], members])
+            weights = np.append(float(counts[k]), weights)
+        beta, own = -2 * weights / weights.sum(), own_weight(task.kernel, 1.0)
+        packed = task.kernel.pack(members)
+        cut = beyond(task.manifold, canonical_form(members.A, members.C, members.x1))
+        if not cut.any():
+            moved[k] = descended(task, moved[k], packed, beta, task.inner_iter)[0]
+            continue
+        found = descended(task, task.manifold.nearest(moved[k]), packed, beta, task.inner_iter)[0]
+        member = whole_point(members, best_datum(task.kernel, packed, beta, own, MEDOIDS)[0])
+        points = [found, moved[k], member]  # as in a fit: no centre is worse than its last place or the best member
+        moved[k] = points[int(point_values(task.kernel, points, packed, beta, own).argmin())]
+    stacked = tuple(np.stack([point[i] for point in moved]) for i in range(len(centres)))
+    return stacked, counts + np.bincount(labels, minlength=task.n_clusters)

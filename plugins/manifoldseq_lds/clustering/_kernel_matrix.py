@@ -1,0 +1,139 @@
+"""Kernel matrices of sequences as a transformer, for scikit-learn's estimators with a precomputed kernel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+import manifoldseq as ms
+from manifoldseq.execution import one_blas_thread
+
+from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..means._common_problem import items_on
+from ..systems._record import Systems
+from ..systems._settings import resolved_kernel
+
+Array = NDArray[np.float64]
+
+_NEGATIVE = 1e-8
+
+
+class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Turn sequences into the values of a kernel between them and the sequences of the fit.
+
+    Each sequence is identified as a linear dynamical system. With ``SVC(kernel="precomputed")``, spectral clustering or
+    kernel PCA behind it in a pipeline, kernels and their parameters can be searched over.
+
+    Parameters
+    ----------
+    kernel : str or kernel object
+        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    kernel_params : dict, optional
+        Parameters of a registered kernel, such as ``{"n_steps": 2}``.
+    n_states, center, scale, delay, stabilizer, bound
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+
+    Attributes
+    ----------
+    systems_ : Systems
+        Of the fit.
+    n_features_in_ : int
+        Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
+    scale_ : ndarray of shape (d,)
+        What each channel of sequences is divided by; absent after a fit to `Systems`.
+
+    Warns
+    -----
+    UserWarning
+        If the matrix of the fit has negative eigenvalues beyond rounding, as that of an indefinite kernel can.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import SVC
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> model = make_pipeline(LDSKernelMatrix(n_states=2), SVC(kernel="precomputed"))
+    >>> model.fit(X, [0] * 5 + [1] * 5).score(X, [0] * 5 + [1] * 5)
+    1.0
+    """
+
+    stored_types = (Systems,)
+
+    def __init__(
+        self,
+        kernel: Any = "projection",
+        kernel_params: dict[str, Any] | None = None,
+        *,
+        n_states: int | str = "auto",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+    ) -> None:
+        self.kernel = kernel
+        self.kernel_params = kernel_params
+        self.n_states = n_states
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Identify the sequences that others are compared with.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : ignored
+        """
+        self._fitted(X)
+        return self
+
+    def fit_transform(self, X: Any, y: object = None) -> Array:  # pyright: ignore
+        """Equivalent to ``fit(X).transform(X)``, with one identification; looks at the eigenvalues of the matrix."""
+        kernel = self._fitted(X)
+        with one_blas_thread():
+            packed = kernel.pack(self.systems_)
+            K = kernel.cross(packed, packed)
+            if not getattr(kernel, "positive_definite", True):
+                w = np.linalg.eigvalsh((K + K.T) / 2)
+                if w[0] < -_NEGATIVE * w[-1]:
+                    warnings.warn(
+                        f"the matrix of the kernel {self.kernel!r} is indefinite, with eigenvalues from {w[0]:.3g} to "
+                        f"{w[-1]:.3g}: methods for positive semidefinite kernels may not end in an optimum",
+                        stacklevel=2,
+                    )
+        return K
+
+    def transform(self, X: Any) -> Array:
+        """Return the kernel between sequences or systems and those of the fit.
+
+        Returns
+        -------
+        ndarray of shape (N, N_fit)
+        """
+        check_is_fitted(self, "systems_")
+        kernel = resolved_kernel(self.kernel, self.kernel_params)
+        systems = items_on(self._manifold(kernel, self.systems_), new_systems(self, X))
+        with one_blas_thread():
+            return kernel.cross(kernel.pack(systems), kernel.pack(self.systems_))
+
+    def _fitted(self, X: Any) -> Any:
+        kernel = resolved_kernel(self.kernel, self.kernel_params)
+        identifier_of(self).check_settings()
+        systems, identifier = learned_systems(self, X)
+        self.systems_ = items_on(self._manifold(kernel, systems), systems)
+        remember(self, systems, identifier)
+        return kernel
+
+    def _manifold(self, kernel: Any, systems: Systems) -> ms.manifolds.Manifold:
+        return kernel.manifold(systems.n_outputs, systems.n_states, self.bound)

@@ -1,0 +1,441 @@
+"""k-means of linear dynamical systems in the feature space of a kernel."""
+
+import dataclasses
+import re
+import warnings
+from collections.abc import Sequence
+from hashlib import sha256
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+
+import manifoldseq as ms
+from manifoldseq.estimators import random_generator, seed_fingerprint
+from manifoldseq.execution import one_blas_thread
+
+from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..means._centre_rules import AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid, resolved_rule
+from ..means._common_problem import beyond, items_on
+from ..systems._canonical_form import canonical_form
+from ..systems._record import Systems
+from ..systems._settings import check_solver, check_switches, check_whole, resolved_kernel
+from ._epoch import Clustering, absorbed, as_systems, distances
+
+Array = NDArray[np.float64]
+
+# Before a fit: its settings, its start, and the mark of its checkpoints.
+
+INITS = ("k-means++", "medoid")
+
+
+def check_parameters(estimator: "LDSKMeans") -> None:
+    """Refuse an invalid parameter."""
+    check_whole(estimator, "n_clusters", "n_init", "max_iter", "inner_iter")
+    identifier_of(estimator).check_settings()
+    resolved_kernel(estimator.kernel)
+    check_switches(estimator, "relocate")
+    if estimator.solver != "auto":
+        check_solver(estimator.solver)
+    resolved_rule(estimator.mean)
+    if isinstance(estimator.init, str) and estimator.init not in INITS:
+        raise ValueError(
+            f"init={estimator.init!r} is not known: choose {', '.join(map(repr, INITS))}, labels or Systems"
+        )
+    if not isinstance(estimator.tol, Real) or not estimator.tol >= 0:
+        raise ValueError(f"tol={estimator.tol!r} is not valid: pass a number of at least 0")
+
+
+def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
+    """Return the name, labels or systems to start from."""
+    N, K = len(systems), n_clusters
+    if N < K:
+        raise ValueError(f"X has {N} sequences for n_clusters={K}: pass more sequences or lower n_clusters")
+    if isinstance(init, str):
+        return init
+    if isinstance(init, Systems):
+        size = (K, systems.n_outputs, systems.n_states)
+        if init.C.shape != size:
+            raise ValueError(f"init has C of shape {init.C.shape}: pass {K} systems, C of shape {size}")
+        return init
+    labels = np.asarray(init)
+    if labels.shape != (N,) or labels.dtype.kind not in "iu":
+        raise ValueError(f"init must be {INITS[0]!r}, {INITS[1]!r}, {K} Systems, or one whole number per sequence")
+    if set(np.unique(labels)) != set(range(K)):
+        raise ValueError(f"init must assign a sequence to each of the clusters 0 to {K - 1}, and to no other")
+    return labels.astype(np.int64)
+
+
+def marked_store(
+    estimator: "LDSKMeans", checkpoint: Any, clustering: Clustering, init: Any
+) -> ms.storage.Checkpoint | None:
+    """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
+    if checkpoint is None:
+        return None
+    store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    if store.fingerprint is not None:
+        return store
+    digest = sha256()
+    for record in (clustering.systems, init) if isinstance(init, Systems) else (clustering.systems,):
+        for value in (record.A, record.C, record.x1):
+            digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())
+    # kernels are told apart by some of their values, objects without a repr of their own by their type
+    cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
+    values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
+    seed = seed_fingerprint(estimator.random_state)
+    start = init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()
+    settings = [
+        getattr(estimator, name) for name in ("n_clusters", "mean", "solver", "inner_iter", "relocate", "bound")
+    ]
+    digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr([*settings, seed, start, values])).encode())
+    return dataclasses.replace(store, fingerprint=digest.hexdigest())
+
+
+class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Cluster sequences by k-means of their linear dynamical systems.
+
+    Each sequence is identified as a system; k-means runs in the feature space of a kernel on systems, with the squared
+    distance ``k(x, x) + k(c, c) - 2 k(x, c)``. The centre of a cluster is the system that minimizes the mean squared
+    distance to its members: (7), (8) of Huang et al., solved on the canonical manifold.
+
+    Parameters
+    ----------
+    n_clusters : int
+    n_states, center, scale, delay, stabilizer, bound
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. The exact mean is sought among
+        systems with singular values of A up to `bound`, as (12) asks. Members may have larger ones; where one of them
+        is nearer to the others than what was found, it is the centre.
+    kernel : str or kernel object
+        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    mean : {"exact", "printed", "toolbox", "align", "mds", "grass", "medoid"}, AlignMean, MDSMean or GrassMean
+        ``"exact"``: descent by `solver`, continued from the last centre; never raises the objective, nor ends above
+        the medoid of members that the bound of (12) excludes (of more than 400, the best of 200). ``"printed"``:
+        five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on (8), Lambda clipped at .99.
+        ``"toolbox"``: the same as the authors' toolbox takes them, on -(1/N) sum k, all of Lambda rescaled to at most
+        .999. Both may raise the objective. ``"medoid"``: the member nearest to the others. The baselines of the paper,
+        which do not descend on the objective: ``"align"``, ``"mds"`` and ``"grass"``, see `AlignMean`, `MDSMean` and
+        `GrassMean`. ``"printed"``, ``"toolbox"``, ``"align"`` and ``"grass"`` ask for a kernel on (A, C).
+    solver : str or solver
+        Solver of the exact mean. ``"auto"``: for a kernel that is ``convex_in_output``, such as the projection kernel,
+        steps that minorize and maximize in the outputs and descend in (Lambda, V), one evaluation each; ``"lbfgs"``
+        for the others.
+    inner_iter : int
+        Its iterations per centre and epoch; they double each time the assignment has settled, to at most 8.
+    init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems
+        ``"k-means++"`` chooses spread systems greedily, ``"medoid"`` the medoids of a random assignment (the authors'
+        start). An assignment starts from its medoids, K systems from themselves; then `n_init` is one.
+    n_init : int
+        Number of starts; the best by the objective is kept.
+    max_iter : int
+        Epochs per start.
+    tol : float
+        A start ends when the mean squared distance changes by at most ``tol * max(1, itself)`` in an epoch.
+    relocate : bool
+        With ``mean="exact"``, once the assignment has settled: dissolve a cluster if its centre lowers the objective
+        more in the midst of another one.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (N,), int
+    systems_ : Systems
+        The K centres.
+    objective_ : float
+        Mean kernel value of the systems and their centres.
+    inertia_ : float
+        Sum of the squared distances of the systems to their centres.
+    n_iter_ : int
+        Epochs of the best start.
+    history_ : dict of str to ndarray
+        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (mean squared distance),
+        ``nfev``, ``objective`` (mean kernel value), ``moved`` (systems that changed cluster) and further ones.
+    status_ : manifoldseq.Status
+        Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
+    counts_ : ndarray of shape (K,), int
+        Systems that each centre stands for: the sizes of the clusters, or what `partial_fit` has seen.
+    n_features_in_ : int
+        Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
+    scale_ : ndarray of shape (d,)
+        What each channel of sequences is divided by; absent after a fit to `Systems`.
+
+    Notes
+    -----
+    Ctrl-C during `fit` ends it; the estimator is then fitted with the best state reached so far.
+
+    References
+    ----------
+    Huang, Harandi, Zhang, Fan, Sun, Huang: Efficient optimization for linear dynamical systems with applications to
+    clustering and sparse coding, NIPS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> labels = LDSKMeans(n_clusters=2, n_states=2, random_state=0).fit_predict(X)
+    >>> np.ptp(labels.reshape(2, 5), axis=1).tolist()
+    [0, 0]
+    """
+
+    stored_types = (Systems, AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid)
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_states: int | str = "auto",
+        kernel: Any = "projection",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        mean: str = "exact",
+        solver: Any = "auto",
+        inner_iter: int = 4,
+        init: Any = "k-means++",
+        n_init: int = 4,
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        relocate: bool = True,
+        random_state: Any = None,
+        bound: float = 0.99,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.mean = mean
+        self.solver = solver
+        self.inner_iter = inner_iter
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.relocate = relocate
+        self.random_state = random_state
+        self.bound = bound
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Cluster sequences or systems.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the centres as stacked points),
+            ``labels`` and ``start``, its number. Each start has its own folder in the checkpoint.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or input; one sentence says which, where, and what to do.
+
+        Warns
+        -----
+        UserWarning
+            Once, if centres are members beyond the bound; it says what the bound would cost.
+        """
+        clustering, state = self._fit_quietly(X, observers, checkpoint, resume)
+        cost = clustering.cost_of_bound(state)
+        if cost is not None:
+            warnings.warn(cost, stacklevel=2)
+        return self
+
+    def _fit_quietly(
+        self, X: Any, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
+    ) -> tuple[Clustering, dict[str, Any]]:
+        """Fit, and return the clustering problem with the best state."""
+        check_parameters(self)
+        systems, identifier = learned_systems(self, X)
+        init = checked_init(self.init, systems, self.n_clusters)
+        with one_blas_thread():
+            clustering = self._clustering(systems)
+            if isinstance(init, Systems):
+                init = items_on(clustering.manifold, init)
+            store = marked_store(self, checkpoint, clustering, init)  # before a Generator is drawn from
+            generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
+            runs: dict[int, ms.Run] = {}
+            interrupted = False
+
+            def run(number: int, observers: Sequence[Any]) -> ms.Run:
+                made = runs[number] = ms.iterate(
+                    clustering.step,
+                    lambda: clustering.start(init, generators[number], number),
+                    stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
+                    observers=observers,
+                    checkpoint=store and store.child(f"start-{number}"),
+                    resume=resume,
+                )
+                if made.status is ms.Status.INTERRUPTED:
+                    raise KeyboardInterrupt  # also ends the other starts
+                return made
+
+            try:
+                # a start elsewhere fills no dict here
+                runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
+            except KeyboardInterrupt:
+                if not runs:
+                    raise
+                interrupted = True
+        best = min(
+            (runs[number] for number in sorted(runs)),
+            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
+        )
+        self.labels_ = np.array(best.state["labels"])
+        self.counts_ = np.bincount(self.labels_, minlength=self.n_clusters)
+        self.systems_ = as_systems(best.state["x"])
+        self.objective_ = best.measures.extra["objective"]
+        self.inertia_ = best.measures.fun * len(systems)
+        self.n_iter_ = best.nit
+        self.history_ = best.history
+        self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
+        remember(self, systems, identifier)
+        return clustering, best.state
+
+    def partial_fit(self, X: Any, y: object = None) -> Self:
+        """Move the centres by a mini-batch of sequences or systems.
+
+        The batch is assigned to the nearest centres; each centre then descends, by `solver` and `inner_iter`, on the
+        weighted mean problem of its new members and of its own last place, which stands for all that it has seen. The
+        first batch chooses the centres, as `fit` does in one start, and the scale of the channels; it needs at least
+        `n_clusters` sequences. Asks for ``mean="exact"``.
+
+        Returns
+        -------
+        self
+            With `labels_`, `objective_` and `inertia_` of the batch after the update; `history_` and `status_` are
+            those of a fit before.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        check_parameters(self)
+        if not isinstance(resolved_rule(self.mean), ExactMean):
+            raise ValueError(f"partial_fit is defined for mean='exact' only, and mean={self.mean!r}")
+        begun = hasattr(self, "counts_")
+        if begun and len(self.counts_) != self.n_clusters:
+            raise ValueError(f"n_clusters={self.n_clusters} but there are {len(self.counts_)} centres: fit from new")
+        systems, identifier = (new_systems(self, X), None) if begun else learned_systems(self, X)
+        with one_blas_thread():
+            clustering = self._clustering(systems)
+            if begun:
+                known = items_on(clustering.manifold, self.systems_)
+                centres, counts = canonical_form(known.A, known.C, known.x1), self.counts_
+                if not beyond(clustering.manifold, centres).any():
+                    centres = clustering.manifold.nearest(centres)
+            else:
+                init = checked_init(self.init, systems, self.n_clusters)
+                centres = clustering.start(init, random_generator(self.random_state), 0)[0]["x"]
+                counts = np.zeros(self.n_clusters, dtype=np.int64)
+            centres, self.counts_ = absorbed(clustering, centres, counts)
+            values, squared = distances(
+                clustering.kernel, as_systems(centres), clustering.packed, clustering.self_values
+            )
+        self.systems_, everyone = as_systems(centres), np.arange(len(systems))
+        self.labels_ = squared.argmin(axis=0)
+        self.objective_ = float(values[self.labels_, everyone].mean())
+        self.inertia_ = float(squared[self.labels_, everyone].sum())
+        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
+        if not begun:
+            remember(self, systems, identifier)
+        return self
+
+    def fit_predict(self, X: Any, y: object = None, **options: Any) -> NDArray[np.int64]:  # pyright: ignore
+        """Equivalent to ``fit(X).labels_``."""
+        return self.fit(X, **options).labels_
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Assign sequences or systems to the nearest centre.
+
+        Returns
+        -------
+        ndarray of shape (N,), int
+        """
+        return self._squared_distances(X).argmin(axis=1)
+
+    def transform(self, X: Any) -> Array:
+        """Return the distances in feature space from sequences or systems to the centres.
+
+        Returns
+        -------
+        ndarray of shape (N, K)
+            ``sqrt(k(x, x) + k(c, c) - 2 k(x, c))``, at most ``sqrt(2 n_states)`` for the projection kernel.
+        """
+        return np.sqrt(self._squared_distances(X))
+
+    def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
+        """Equivalent to ``fit(X).transform(X)``, with one identification."""
+        self.fit(X, **options)
+        return self.transform(X)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return minus the sum of squared distances from sequences or systems to their nearest centres."""
+        return -float(self._squared_distances(X).min(axis=1).sum())
+
+    def score_samples(self, X: Any) -> Array:
+        """Return minus the distance from sequences or systems to their nearest centres; the lowest are outliers.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+        """
+        return -np.sqrt(self._squared_distances(X).min(axis=1))
+
+    def nearest(self, X: Any, n: int = 1) -> NDArray[np.int64]:
+        """Return the rows of the sequences or systems that are nearest to each centre: what a cluster is like.
+
+        Returns
+        -------
+        ndarray of shape (K, n), int
+            Rows of X, the nearest first.
+        """
+        squared = self._squared_distances(X).T
+        if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= squared.shape[1]:
+            raise ValueError(f"n={n!r} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences")
+        return np.argsort(squared, axis=1, kind="stable")[:, :n]
+
+    def _squared_distances(self, X: Any) -> Array:
+        systems = new_systems(self, X)
+        with one_blas_thread():
+            kernel = resolved_kernel(self.kernel)
+            manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
+            packed = kernel.pack(items_on(manifold, systems))
+            return distances(kernel, self.systems_, packed, kernel.diag(packed))[1].T
+
+    def _clustering(self, systems: Systems) -> Clustering:
+        kernel = resolved_kernel(self.kernel)
+        manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
+        used = items_on(manifold, systems)
+        rule = resolved_rule(self.mean)
+        if used.x1 is not None and rule.on_AC_only:
+            raise ValueError(f"mean={self.mean!r} is not defined for the kernel {self.kernel!r}: choose 'exact'")
+        packed = kernel.pack(used)
+        return Clustering(
+            kernel,
+            manifold,
+            used,
+            self.n_clusters,
+            rule,
+            self.solver,
+            self.inner_iter,
+            packed,
+            kernel.diag(packed),
+            self.relocate and isinstance(rule, ExactMean),
+        )

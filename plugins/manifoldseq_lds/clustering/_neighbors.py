@@ -1,0 +1,147 @@
+"""The sequences that are most alike, and how unlike all others a sequence is."""
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldseq.execution import one_blas_thread
+
+from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..means._common_problem import items_on
+from ..systems._record import Systems
+from ..systems._settings import check_whole, resolved_kernel
+
+Array = NDArray[np.float64]
+
+
+class LDSNeighbors(BaseEstimator):
+    """Find the sequences whose linear dynamical systems are nearest, and score outliers.
+
+    The distance is that of the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``.
+
+    Parameters
+    ----------
+    n_neighbors : int
+    n_states, center, scale, delay, stabilizer, bound
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    kernel : str or kernel object
+        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+
+    Attributes
+    ----------
+    systems_ : Systems
+        The systems of the sequences of `fit`.
+    n_features_in_ : int
+    scale_ : ndarray of shape (d,)
+        What each channel of sequences is divided by; absent after a fit to `Systems`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9]]
+    >>> neighbors = LDSNeighbors(2, n_states=2).fit(X)
+    >>> int(neighbors.score_samples().argmin())
+    5
+    """
+
+    stored_types = (Systems,)
+    systems_: Systems
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        n_states: int | str = "auto",
+        kernel: Any = "projection",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Identify and keep the systems of sequences.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : ignored
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or input; one sentence says which, where, and what to do.
+        """
+        check_whole(self, "n_neighbors")
+        identifier_of(self).check_settings()
+        resolved_kernel(self.kernel)
+        systems, identifier = learned_systems(self, X)
+        self.systems_ = systems
+        remember(self, systems, identifier)
+        return self
+
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
+        """Return the nearest sequences of `fit`.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems, optional
+            By default the sequences of `fit`; none is then its own neighbour.
+        n_neighbors : int, optional
+
+        Returns
+        -------
+        distances : ndarray of shape (N, n_neighbors)
+        rows : ndarray of shape (N, n_neighbors), int
+            Of the sequences of `fit`, the nearest first.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer sequences to choose from.
+        """
+        check_is_fitted(self, "systems_")
+        n = self.n_neighbors if n_neighbors is None else n_neighbors
+        most = len(self.systems_) - (X is None)
+        if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= most:
+            raise ValueError(f"n_neighbors={n!r} is not valid: pass a whole number from 1 to {most}, of the sequences")
+        systems = self.systems_ if X is None else new_systems(self, X)
+        kernel = resolved_kernel(self.kernel)
+        with one_blas_thread():
+            manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
+            known = kernel.pack(items_on(manifold, self.systems_))
+            packed = known if X is None else kernel.pack(items_on(manifold, systems))
+            squared = kernel.diag(packed)[:, None] + kernel.diag(known) - 2 * kernel.cross(packed, known)
+        distances = np.sqrt(np.maximum(squared, 0.0))
+        if X is None:
+            np.fill_diagonal(distances, np.inf)
+        rows = np.argsort(distances, axis=1, kind="stable")[:, :n]
+        return np.take_along_axis(distances, rows, axis=1), rows
+
+    def score_samples(self, X: Any = None) -> Array:
+        """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems, optional
+            By default the sequences of `fit`, each compared with the others.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+        """
+        return -self.kneighbors(X)[0].mean(axis=1)

@@ -1,0 +1,1 @@
+"""Sparse codes and dictionaries of systems (9), (10), and classifiers."""

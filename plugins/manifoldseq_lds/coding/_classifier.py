@@ -1,0 +1,215 @@
+"""Classification of sequences by the kernels of their linear dynamical systems."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.svm import SVC
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldseq.estimators import check_unmasked
+from manifoldseq.execution import one_blas_thread
+
+from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..systems._record import Systems
+from ..systems._settings import check_positive, resolved_kernel
+from ._atom_families import SystemAtoms
+from ._lasso import positive_semidefinite, sparse_codes, zero_codes
+
+Array = NDArray[np.float64]
+
+METHODS = ("svm", "nearest", "residual", "ridge")
+_RIDGE = 0.1
+
+
+class LDSClassifier(ClassifierMixin, BaseEstimator):
+    """Classify sequences by the linear dynamical systems that they are identified as.
+
+    Parameters
+    ----------
+    method : {"svm", "nearest", "residual", "ridge"}
+        ``"svm"``: support vector machines on the kernel, one against the rest. ``"nearest"``: the class of the nearest
+        training system in feature space. ``"residual"``: sparse coding over all training systems; the class whose
+        atoms alone, with their codes, reconstruct the system best. ``"ridge"``: ridge regression (.1) from these codes
+        to the classes.
+    n_states, center, scale, delay, stabilizer, bound
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    kernel : str or kernel object
+    C : float
+        Regularization of ``"svm"``, with the kernel divided by its mean k(x, x).
+    alpha : float
+        The sparsity factor of ``"residual"`` and ``"ridge"``, see `LDSSparseCoder`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    systems_ : Systems
+        The training systems.
+    targets_ : ndarray of shape (N,), int
+        Their classes, as places in `classes_`.
+    n_features_in_ : int
+    scale_ : ndarray of shape (d,)
+        What each channel of sequences is divided by; absent after a fit to `Systems`.
+
+    Raises
+    ------
+    ValueError
+        In `fit`: for an invalid parameter or input, labels of one class only, or codes that are all zero.
+
+    Notes
+    -----
+    The classifiers of the authors' toolbox. A kernel matrix that is not positive semidefinite is made so for
+    ``"svm"``, with a warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> y = ["slow"] * 5 + ["fast"] * 5
+    >>> LDSClassifier(n_states=2).fit(X[1:], y[1:]).predict(X[:1]).tolist()
+    ['slow']
+    """
+
+    stored_types = (Systems,)
+
+    def __init__(
+        self,
+        method: str = "svm",
+        *,
+        n_states: int | str = "auto",
+        kernel: Any = "projection",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+        C: float = 10.0,
+        alpha: float = 0.1,
+    ) -> None:
+        self.method = method
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+        self.C = C
+        self.alpha = alpha
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from sequences or systems and their classes.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : array-like of shape (N,)
+        """
+        self._check_parameters()
+        systems, identifier = learned_systems(self, X)
+        if y is None:
+            raise ValueError("LDSClassifier requires y to be passed, but the target y is None")
+        labels = np.asarray(check_unmasked(y))
+        if labels.shape != (len(systems),):
+            raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
+        try:
+            check_classification_targets(labels)
+            classes, codes = np.unique(labels, return_inverse=True)
+        except TypeError:
+            raise ValueError("y mixes classes that have no order, such as words and numbers: pass one kind") from None
+        if len(classes) < 2:
+            raise ValueError(f"y has the one class {classes.tolist()[0]!r}: a classifier needs at least two")
+        with one_blas_thread():
+            family = self._family(systems)
+            packed = family.pack(systems)
+            if self.method != "nearest":
+                gram = positive_semidefinite(_symmetric(family.cross(packed, packed)))
+                if not gram.any() or (self.method != "svm" and self.alpha >= 2 * np.abs(gram).max()):
+                    raise zero_codes(self.alpha, gram)
+            if self.method in ("svm", "ridge"):
+                learn = self._support_vectors if self.method == "svm" else self._ridge
+                dual, intercept = learn(gram, codes, len(classes))
+        self.classes_, self.systems_ = classes, systems
+        self.targets_ = codes
+        self.__dict__.pop("dual_coef_", None)
+        if self.method in ("svm", "ridge"):
+            self.dual_coef_, self.intercept_ = dual, intercept
+        remember(self, systems, identifier)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return how much sequences or systems speak for each class.
+
+        Returns
+        -------
+        ndarray of shape (N, n_classes), or (N,) for two classes
+            The larger the better; for two classes the second minus the first.
+        """
+        check_is_fitted(self, "dual_coef_" if self.method in ("svm", "ridge") else "systems_")
+        systems = new_systems(self, X)
+        with one_blas_thread():
+            family = self._family(systems)
+            train, packed = family.pack(self.systems_), family.pack(systems)
+            cross, own, trained = family.cross(train, packed), family.diag(packed), family.diag(train)
+            scores = getattr(self, f"_{self.method}_scores")(family, train, trained, cross, own).T
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each sequence or system."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def _svm_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
+        return self.dual_coef_ @ cross / trained.mean() + self.intercept_[:, None]
+
+    def _nearest_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
+        squared = trained[:, None] + own - 2 * cross
+        return np.stack([-squared[self.targets_ == c].min(axis=0) for c in range(len(self.classes_))])
+
+    def _residual_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
+        gram = positive_semidefinite(_symmetric(family.cross(train, train)))
+        Z = sparse_codes(gram, cross, self.alpha)
+        scores = []
+        for c in range(len(self.classes_)):
+            rows = np.flatnonzero(self.targets_ == c)
+            z = Z[rows]
+            scores.append(-np.einsum("jn,jn->n", z, gram[np.ix_(rows, rows)] @ z - 2 * cross[rows]))
+        return np.stack(scores)
+
+    def _ridge_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
+        gram = positive_semidefinite(_symmetric(family.cross(train, train)))
+        return self.dual_coef_ @ sparse_codes(gram, cross, self.alpha) + self.intercept_[:, None]
+
+    def _support_vectors(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> tuple[Array, Array]:
+        """Return the coefficients of the training systems (n_classes, N) and the intercepts, one against the rest."""
+        scaled = gram / gram.diagonal().mean()
+        dual, intercept = np.zeros((n_classes, len(gram))), np.zeros(n_classes)
+        for c in range(n_classes):
+            machine = SVC(kernel="precomputed", C=float(self.C)).fit(scaled, codes == c)
+            dual[c, machine.support_] = machine.dual_coef_[0]
+            intercept[c] = machine.intercept_[0]
+        return dual, intercept
+
+    def _ridge(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> tuple[Array, Array]:
+        """Return the weights ``W = L Z' (Z Z' + .1 I)^-1`` of the codes Z of the training systems."""
+        Z = sparse_codes(gram, gram, self.alpha)
+        targets = np.eye(n_classes)[:, codes]
+        weights = np.linalg.solve(Z @ Z.T + _RIDGE * np.eye(len(Z)), Z @ targets.T).T
+        return weights, np.zeros(n_classes)
+
+    def _family(self, systems: Systems) -> SystemAtoms:
+        kernel = resolved_kernel(self.kernel)
+        return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, self.bound), "pgd", (), 1)
+
+    def _check_parameters(self) -> None:
+        identifier_of(self).check_settings()
+        check_positive(self, "C", "alpha")
+        if not isinstance(self.method, str) or self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is not known: choose {', '.join(map(repr, METHODS))}")
+
+
+def _symmetric(gram: Array) -> Array:
+    return (gram + gram.T) / 2

@@ -1,0 +1,432 @@
+"""Dictionary learning on sequences: atoms that are linear dynamical systems (9), (10)."""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from copy import copy
+from hashlib import sha256
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+import manifoldseq as ms
+from manifoldseq.estimators import random_generator, seed_fingerprint
+from manifoldseq.execution import one_blas_thread
+
+from ..clustering._epoch import as_systems
+from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..means._common_problem import BOUND_ADVICE, COSTLY
+from ..systems._record import Systems
+from ..systems._settings import check_positive, check_whole, resolved_kernel
+from ._atom_families import AtomFamily, GrassmannAtoms, Leaves, SymmetricAtoms, SystemAtoms
+from ._initial_atoms import INITS, starting_systems
+from ._learning import Batches, Coding, Learning, coding
+
+Array = NDArray[np.float64]
+
+METHODS = ("lbfgs", "pgd", "grassmann", "symmetric")
+
+
+class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Learn a dictionary of linear dynamical systems over which sequences have sparse codes.
+
+    Each sequence is identified as a system. Minimizes (9) of Huang et al., the mean over the data of
+    ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1`` in the feature space of a kernel: the codes by the Lasso, then
+    every atom by (10) with the codes fixed, one after the other.
+
+    Parameters
+    ----------
+    n_atoms : int
+    n_states, center, scale, delay, stabilizer, bound
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. Atoms are sought among
+        systems with singular values of A up to `bound`, as (12) asks; with ``method="lbfgs"`` one that began as a datum
+        with larger ones stays that while nothing better is found.
+    kernel : str or kernel object
+        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    alpha : float
+        The sparsity factor lambda of (9), with kernel values as they are. (The authors' toolbox minimizes half the
+        squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
+    method : {"lbfgs", "pgd", "grassmann", "symmetric"}
+        ``"lbfgs"``: descent on (10) by L-BFGS; the objective never rises. ``"pgd"``: Algorithm 1 at fixed rates, with
+        all data or mini-batches. ``"grassmann"``: the baseline Grass-L, atoms are subspaces of `n_steps`-step
+        observability. ``"symmetric"``: the baseline LDSST, systems with symmetric transition matrices. The last two
+        have kernels of their own, and use all data.
+    step_size : (float, float, float)
+        Rates of ``"pgd"`` for Lambda, V and U.
+    halve_every : int or None
+        Epochs after which the rates are halved.
+    inner_iter : int
+        Iterations per atom and update.
+    batch_size : int, (int, int) or None
+        Data per update of ``"pgd"``; None takes all. A pair (20, 4) takes 20 random groups and 4 random data of each,
+        and asks for `groups` in `fit`.
+    n_steps : int
+        Steps of observability for ``"grassmann"``.
+    init : {"random", "medoid", "k-means"} or Systems
+        ``"random"``: data; ``"medoid"``: medoids of random groups of data; ``"k-means"``: centres of `LDSKMeans` after
+        five epochs; or the atoms themselves, then `n_init` is one.
+    n_init : int
+        Number of starts; the best by the objective is kept.
+    max_iter : int
+        Epochs per start.
+    tol : float
+        A start ends when the objective changes by at most ``tol * max(1, itself)`` in an epoch.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    systems_ : Systems
+        The atoms; absent for ``"grassmann"``.
+    subspaces_ : ndarray of shape (n_atoms, n_states, n_steps m)
+        The atoms of ``"grassmann"``: transposed orthonormal bases.
+    objective_ : float
+        The objective (9) of the data: of all in the end, or, with mini-batches, of each batch before its update.
+    n_iter_ : int
+        Epochs of the best start.
+    history_ : dict of str to ndarray
+        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (the objective), ``error``
+        (mean squared distance), ``cost`` (it without the constant k(x, x)), ``nonzero`` (share of codes), ``replaced``
+        (atoms that no datum used) and further ones.
+    status_ : manifoldseq.Status
+    n_features_in_ : int
+    scale_ : ndarray of shape (d,)
+        What each channel of sequences is divided by; absent after a fit to `Systems`.
+
+    Notes
+    -----
+    Atoms that no datum uses are replaced by the worst represented data. Ctrl-C during `fit` ends it; the estimator is
+    then fitted with the best state reached so far.
+
+    References
+    ----------
+    Huang, Harandi, Zhang, Fan, Sun, Huang: Efficient optimization for linear dynamical systems with applications to
+    clustering and sparse coding, NIPS 2017, equations (9)-(18), Algorithm 1. ``"grassmann"``: Harandi et al., IJCV
+    2015. ``"symmetric"``: Huang et al., CVPR 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> codes = LDSDictionaryLearning(n_atoms=2, n_states=2, init="k-means", random_state=0).fit_transform(X)
+    >>> codes.shape, len(np.unique(codes.argmax(axis=1)))
+    ((10, 2), 2)
+    """
+
+    stored_types = (Systems,)
+
+    def __init__(
+        self,
+        n_atoms: int = 16,
+        *,
+        n_states: int | str = "auto",
+        kernel: Any = "projection",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+        alpha: float = 0.1,
+        method: str = "lbfgs",
+        step_size: Sequence[float] = (0.1, 0.1, 1.0),
+        halve_every: int | None = 10,
+        inner_iter: int = 1,
+        batch_size: Any = None,
+        n_steps: int = 3,
+        init: Any = "random",
+        n_init: int = 1,
+        max_iter: int = 20,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+        self.alpha = alpha
+        self.method = method
+        self.step_size = step_size
+        self.halve_every = halve_every
+        self.inner_iter = inner_iter
+        self.batch_size = batch_size
+        self.n_steps = n_steps
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        groups: ArrayLike | None = None,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn a dictionary of sequences or systems.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : ignored
+        groups : array-like of shape (N,), optional
+            The group of each sequence, such as its video, for a `batch_size` of two numbers.
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the atoms as stacked arrays), ``codes``
+            and ``start``, its number.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or input, and if alpha leaves all codes at zero; one sentence says which, where,
+            and what to do.
+
+        Warns
+        -----
+        UserWarning
+            Once, if atoms are data beyond the bound; it says what the bound would cost.
+        """
+        self._check_parameters()
+        systems, identifier = learned_systems(self, X)
+        self._check_data(systems, groups)
+        with one_blas_thread():
+            learning = self._learning(systems, groups)
+            store = self._store(checkpoint, learning)  # before a Generator is drawn from
+            generators = random_generator(self.random_state).spawn(self.n_init if isinstance(self.init, str) else 1)
+            runs: dict[int, ms.Run] = {}
+            interrupted = False
+
+            def run(number: int, observers: Sequence[Any]) -> ms.Run:
+                rng = generators[number]
+                made = runs[number] = ms.iterate(
+                    learning.step,
+                    lambda: learning.start(self._first_atoms(learning, rng), rng, number),
+                    stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
+                    observers=observers,
+                    checkpoint=store and store.child(f"start-{number}"),
+                    resume=resume,
+                )
+                if made.status is ms.Status.INTERRUPTED:
+                    raise KeyboardInterrupt  # also ends the other starts
+                return made
+
+            try:
+                runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
+            except KeyboardInterrupt:
+                if not runs:
+                    raise
+                interrupted = True
+        best = min(
+            (runs[number] for number in sorted(runs)),
+            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
+        )
+        self._keep(best.state["x"])
+        self.objective_ = best.measures.fun
+        self.n_iter_ = best.nit
+        self.history_ = best.history
+        self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
+        remember(self, systems, identifier)
+        if "path" in best.state:
+            with one_blas_thread():
+                within = learning.coded(best.state["path"], None)
+            self._warn_of_bound(within.mean, float(learning.self_values.mean()))
+        return self
+
+    def partial_fit(self, X: Any, y: object = None) -> Self:
+        """Update the dictionary with one mini-batch of sequences or systems; the first one also starts it.
+
+        Codes the batch and updates every atom: of systems, by Algorithm 1 at the rates `step_size`, which stay as they
+        are (see `set_params`). Channels are scaled as in the first batch. After `fit`, continues its dictionary.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+            The first batch has at least `n_atoms`.
+        y : ignored
+        """
+        self._check_parameters()
+        begun = hasattr(self, "objective_")
+        if begun and (J := len(self.systems_ if hasattr(self, "systems_") else self.subspaces_)) != self.n_atoms:
+            raise ValueError(f"n_atoms={self.n_atoms} but the dictionary has {J} atoms: fit from new")
+        systems, identifier = (self._new_systems(X), None) if begun else learned_systems(self, X)
+        with one_blas_thread():
+            learning = self._learning(systems, solver="pgd")
+            if begun:
+                atoms = learning.family.chosen(self.systems_) if hasattr(self, "systems_") else (self.subspaces_,)
+            else:
+                self._check_data(systems, None)
+                atoms = self._first_atoms(learning, random_generator(self.random_state))
+            made = learning.coded(atoms, None) if begun else learning.first_coding(atoms)
+            atoms, *_ = learning.update(atoms, learning.packed, made.codes, 1.0)
+        self._keep(atoms)
+        self.objective_ = made.mean
+        if not begun:
+            remember(self, systems, identifier)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the sparse codes of sequences or systems.
+
+        Returns
+        -------
+        ndarray of shape (N, n_atoms)
+        """
+        return self._coding(X).codes.T.copy()
+
+    def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
+        """Equivalent to ``fit(X).transform(X)``."""
+        return self.fit(X, **options).transform(X)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return minus the objective (9) of sequences or systems."""
+        return -self._coding(X).mean
+
+    def _warn_of_bound(self, within: float, scale: float) -> None:
+        """Say what the bound of (12) would cost, if it is not next to nothing."""
+        if within - self.objective_ > COSTLY * scale:
+            largest = np.linalg.norm(self.systems_.A, 2, axis=(1, 2))
+            warnings.warn(
+                f"{int((largest > self.bound).sum())} of {self.n_atoms} atoms are systems whose A has singular values "
+                f"up to {largest.max():.4g}: with the atoms that were found within bound={self.bound:.4g}, as (12) "
+                f"asks, the objective would be {within:.4g} instead of {self.objective_:.4g}; {BOUND_ADVICE}",
+                stacklevel=3,
+            )
+
+    def _coding(self, X: Any) -> Coding:
+        check_is_fitted(self, "subspaces_" if self.method == "grassmann" else "systems_")
+        systems = self._new_systems(X)
+        with one_blas_thread():
+            family = self._family(systems.n_outputs, systems.n_states)
+            packed_atoms = self.subspaces_ if self.method == "grassmann" else family.pack(self.systems_)
+            packed = family.pack(systems)
+            return coding(family, packed_atoms, packed, family.diag(packed), self.alpha)
+
+    def _learning(self, systems: Systems, groups: ArrayLike | None = None, solver: str | None = None) -> Learning:
+        """Return the problem that `fit` solves, with its pure steps."""
+        family = self._family(systems.n_outputs, systems.n_states, solver)
+        packed = family.pack(systems)
+        size = self.batch_size if self.batch_size is None else _batch_size(self.batch_size)
+        rows = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+        batches = Batches(len(systems), size, rows)
+        return Learning(family, systems, packed, family.diag(packed), float(self.alpha), batches, self.halve_every)
+
+    def _family(self, n_outputs: int, n_states: int, solver: str | None = None) -> AtomFamily:
+        """Return the kind of atoms that `method` learns."""
+        if self.method == "grassmann":
+            return GrassmannAtoms(self.n_steps)
+        if self.method == "symmetric":
+            return SymmetricAtoms()
+        kernel = resolved_kernel(self.kernel)
+        manifold = kernel.manifold(n_outputs, n_states, self.bound)
+        rates = tuple(float(rate) for rate in self.step_size)
+        rates += rates[:1] * (len(manifold.shape) - len(rates))  # a first state moves at the rate of Lambda
+        return SystemAtoms(kernel, manifold, solver or self.method, rates, self.inner_iter)
+
+    def _first_atoms(self, learning: Learning, rng: np.random.Generator) -> Leaves:
+        """Return the atoms that a start begins with."""
+        if isinstance(self.init, Systems):
+            return learning.family.chosen(self.init)
+        settings = {"kernel": self.kernel, "bound": self.bound, "rng": rng}
+        family = learning.family
+        return family.chosen(
+            starting_systems(self.init, self.n_atoms, learning.systems, family, learning.packed, **settings)
+        )
+
+    def _keep(self, atoms: Leaves) -> None:
+        self.__dict__.pop("systems_", None)
+        self.__dict__.pop("subspaces_", None)
+        if self.method == "grassmann":
+            self.subspaces_ = atoms[0]
+        elif self.method == "symmetric":
+            a, Ct = atoms
+            self.systems_ = Systems(a[:, :, None] * np.eye(a.shape[1]), Ct.swapaxes(1, 2))
+        else:
+            self.systems_ = as_systems(atoms)
+
+    def _new_systems(self, X: Any) -> Systems:
+        if hasattr(self, "systems_"):
+            return new_systems(self, X)
+        J, n, size = self.subspaces_.shape
+        like = copy(self)  # systems of the size that the subspaces are of
+        like.systems_ = Systems.trusted({"A": np.zeros((J, n, n)), "C": np.zeros((J, size // self.n_steps, n))})
+        return new_systems(like, X)
+
+    def _store(self, checkpoint: Any, learning: Learning) -> ms.storage.Checkpoint | None:
+        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
+        if checkpoint is None:
+            return None
+        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+        if store.fingerprint is not None:
+            return store
+        digest = sha256()
+        for record in (learning.systems, self.init) if isinstance(self.init, Systems) else (learning.systems,):
+            for value in (record.A, record.C):
+                digest.update(np.ascontiguousarray(value).tobytes())
+        # kernels are told apart by some of their values, objects without a repr of their own by their type
+        cross = learning.family.cross(learning.packed[:1], learning.packed[:16])
+        plain = {name: value for name, value in self.get_params().items() if name not in _NOT_IN_STATE}
+        seed = seed_fingerprint(self.random_state)
+        start = self.init if isinstance(self.init, str) else None
+        digest.update(repr([plain, seed, start, [f"{value:.6g}" for value in cross[0]]]).encode())
+        if learning.batch.groups is not None:
+            digest.update(learning.batch.groups.tobytes())
+        return dataclasses.replace(store, fingerprint=digest.hexdigest())
+
+    def _check_parameters(self) -> None:
+        check_whole(self, "n_atoms", "n_init", "max_iter", "inner_iter", "n_steps")
+        identifier_of(self).check_settings()
+        resolved_kernel(self.kernel)
+        check_positive(self, "alpha")
+        if not isinstance(self.method, str) or self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is not known: choose {', '.join(map(repr, METHODS))}")
+        rates = np.atleast_1d(np.asarray(self.step_size, dtype=object))
+        if rates.shape not in ((3,), (4,)) or not all(isinstance(rate, Real) and rate > 0 for rate in rates):
+            raise ValueError(f"step_size={self.step_size!r} is not valid: pass three rates, of Lambda, V and U")
+        if self.halve_every is not None:
+            check_whole(self, "halve_every")
+        if self.batch_size is not None:
+            _batch_size(self.batch_size)
+            if self.method != "pgd":
+                raise ValueError(f"batch_size={self.batch_size!r} asks for method='pgd', not {self.method!r}")
+        if isinstance(self.init, str) and self.init not in INITS:
+            raise ValueError(f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))} or Systems")
+        if not isinstance(self.tol, Real) or not self.tol >= 0:
+            raise ValueError(f"tol={self.tol!r} is not valid: pass a number of at least 0")
+
+    def _check_data(self, systems: Systems, groups: ArrayLike | None) -> None:
+        N, J = len(systems), self.n_atoms
+        if isinstance(self.init, Systems):
+            size = (J, systems.n_outputs, systems.n_states)
+            if self.init.C.shape != size:
+                raise ValueError(f"init has C of shape {self.init.C.shape}: pass {J} systems, C of shape {size}")
+        elif not isinstance(self.init, str):
+            raise ValueError(f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))} or Systems")
+        elif N < J:
+            raise ValueError(f"X has {N} sequences for n_atoms={J}: pass more sequences or lower n_atoms")
+        if groups is not None and np.shape(groups) != (N,):
+            raise ValueError(f"groups have shape {np.shape(groups)} but there are {N} sequences: pass one group each")
+        if isinstance(self.batch_size, tuple | list) and groups is None:
+            raise ValueError(f"batch_size={self.batch_size!r} draws groups: pass fit(X, groups=...), one per sequence")
+
+
+_NOT_IN_STATE = ("kernel", "init", "n_init", "max_iter", "tol", "random_state")
+
+
+def _batch_size(size: Any) -> int | tuple[int, int]:
+    parts = tuple(size) if isinstance(size, tuple | list) else (size,)
+    good = all(isinstance(part, Integral) and not isinstance(part, bool) and part >= 1 for part in parts)
+    if not good or len(parts) not in (1, 2):
+        raise ValueError(f"batch_size={size!r} is not valid: pass None, a whole number, or a pair such as (20, 4)")
+    return int(parts[0]) if len(parts) == 1 else (int(parts[0]), int(parts[1]))

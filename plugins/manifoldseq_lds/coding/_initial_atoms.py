@@ -1,0 +1,40 @@
+"""Systems that a dictionary starts from: random data, medoids of random groups, or centres of k-means."""
+
+from typing import Any
+
+import numpy as np
+
+from ..clustering._kmeans import LDSKMeans
+from ..means._mean import medoid_row
+from ..systems._record import Systems
+
+INITS = ("random", "medoid", "k-means")
+
+
+def starting_systems(
+    init: str, n_atoms: int, systems: Systems, compared: Any, packed: Any, *, kernel: Any, bound: float, rng: Any
+) -> Systems:
+    """Return the systems that dictionary learning starts from.
+
+    Parameters
+    ----------
+    init : {"random", "medoid", "k-means"}
+    n_atoms : int
+    systems : Systems
+        The data.
+    compared, packed
+        What compares data, with the methods ``cross`` and ``diag``, and the data as it packs them.
+    kernel, bound
+        Of `LDSKMeans`, which runs five epochs for ``"k-means"``.
+    rng : numpy.random.Generator
+    """
+    if init == "random":
+        return systems[rng.choice(len(systems), size=n_atoms, replace=False)]
+    if init == "medoid":
+        labels = rng.permutation(len(systems)) % n_atoms
+        groups = [np.flatnonzero(labels == k) for k in range(n_atoms)]
+        return systems[[int(rows[medoid_row(compared, packed[rows])]) for rows in groups]]
+    seed = int(rng.integers(2**31))
+    clustering = LDSKMeans(n_atoms, kernel=kernel, n_init=1, max_iter=5, bound=bound, random_state=seed)
+    clustering._fit_quietly(systems)
+    return clustering.systems_

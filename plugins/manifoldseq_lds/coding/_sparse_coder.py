@@ -1,0 +1,171 @@
+"""Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldseq.estimators import random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..systems._record import Systems
+from ..systems._settings import check_positive, check_whole, resolved_kernel
+from ._atom_families import SystemAtoms
+from ._initial_atoms import INITS, starting_systems
+from ._learning import Coding, coding
+
+Array = NDArray[np.float64]
+
+
+class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Code sequences as sparse combinations of the systems of a dictionary.
+
+    For each sequence, identified as a system x, the code z minimizes ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1``
+    in the feature space of a kernel: the first phase of (9) of Huang et al., by batched coordinate descent.
+
+    Parameters
+    ----------
+    dictionary : Systems, {"random", "medoid", "k-means", "all"}
+        The atoms; or how `fit` chooses `n_atoms` from its data: at random, the medoids of random groups, the centres of
+        `LDSKMeans`; or all its data. `LDSDictionaryLearning` learns them.
+    n_atoms : int
+        Without effect on `Systems` and ``"all"``.
+    n_states, center, scale, delay, stabilizer, bound
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    kernel : str or kernel object
+    alpha : float
+        The sparsity factor lambda of (9), with kernel values as they are.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    systems_ : Systems
+        The atoms.
+    n_features_in_ : int
+    scale_ : ndarray of shape (d,)
+        What each channel of sequences is divided by; absent after a fit to `Systems`.
+
+    Warns
+    -----
+    UserWarning
+        In `transform`, `reconstruction_errors` and `score`: if every code is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> codes = LDSSparseCoder("all", n_states=2).fit_transform(X)
+    >>> codes.shape, bool((codes[:5, 5:].sum() < 0.1 * codes[:5, :5].sum()))
+    ((10, 10), True)
+    """
+
+    stored_types = (Systems,)
+
+    def __init__(
+        self,
+        dictionary: Any = "random",
+        *,
+        n_atoms: int = 16,
+        n_states: int | str = "auto",
+        kernel: Any = "projection",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+        alpha: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.dictionary = dictionary
+        self.n_atoms = n_atoms
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+        self.alpha = alpha
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Learn the scale of channels and, unless it is given, choose the dictionary.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : ignored
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter or input; one sentence says which, where, and what to do.
+        """
+        check_whole(self, "n_atoms")
+        check_positive(self, "alpha")
+        identifier_of(self).check_settings()
+        kernel = resolved_kernel(self.kernel)
+        given = isinstance(self.dictionary, Systems)
+        known = (*INITS, "all")
+        if not given and (not isinstance(self.dictionary, str) or self.dictionary not in known):
+            raise ValueError(
+                f"dictionary={self.dictionary!r} is not known: pass Systems or {', '.join(map(repr, known))}"
+            )
+        systems, identifier = learned_systems(self, X)
+        if given or self.dictionary == "all":
+            atoms = self.dictionary if given else systems
+            if (atoms.n_outputs, atoms.n_states) != (systems.n_outputs, systems.n_states):
+                raise ValueError(
+                    f"the dictionary has {atoms.n_outputs} outputs and {atoms.n_states} states, the data "
+                    f"{systems.n_outputs} and {systems.n_states}: identify both in the same way"
+                )
+        else:
+            if len(systems) < self.n_atoms:
+                raise ValueError(
+                    f"X has {len(systems)} sequences for n_atoms={self.n_atoms}: pass more sequences or lower n_atoms"
+                )
+            with one_blas_thread():
+                family = self._family(systems, kernel)
+                rng = random_generator(self.random_state)
+                settings = {"kernel": self.kernel, "bound": self.bound, "rng": rng}
+                packed = family.pack(systems)
+                atoms = starting_systems(self.dictionary, self.n_atoms, systems, family, packed, **settings)
+        self.systems_ = atoms
+        remember(self, systems, identifier)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the sparse codes of sequences or systems.
+
+        Returns
+        -------
+        ndarray of shape (N, J)
+        """
+        return self._coding(X).codes.T.copy()
+
+    def reconstruction_errors(self, X: Any) -> Array:
+        """Return ``|phi(x) - sum_j z_j phi(D_j)|^2`` of sequences or systems, of shape (N,)."""
+        return self._coding(X).squared
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return minus the objective (9) of sequences or systems."""
+        return -self._coding(X).mean
+
+    def _coding(self, X: Any) -> Coding:
+        check_is_fitted(self, "systems_")
+        systems = new_systems(self, X)
+        with one_blas_thread():
+            family = self._family(systems, resolved_kernel(self.kernel))
+            packed = family.pack(systems)
+            made = coding(family, family.pack(self.systems_), packed, family.diag(packed), self.alpha)
+        if not made.codes.any():
+            warnings.warn(f"alpha={self.alpha:g} leaves every code at zero: lower it", stacklevel=3)
+        return made
+
+    def _family(self, systems: Systems, kernel: Any) -> SystemAtoms:
+        return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, self.bound), "pgd", (), 1)

@@ -1,0 +1,1 @@
+"""From sequences to systems: subspace method, order, missing values, stabilizers."""

@@ -1,0 +1,109 @@
+"""How checked sequences become systems, in batches of one length that fit in memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manifoldseq.estimators import check_sequences
+
+from ..systems._record import Systems, check_stable
+from ._missing import check_holed, embed, fill
+from ._stabilizers import stabilize
+from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
+from ._subspace_method import Subspace, least_squares, noise_factor, subspace
+
+Array = NDArray[np.float64]
+
+_BATCH = 2**22
+"""Numbers of the sequences that are identified together: 32 MiB."""
+
+
+def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]:
+    """Return checked sequences: arrays in memory, or memory-mapped ones that were not read."""
+    if on_disk(X):
+        sequences = check_on_disk(X, n + delay, setting)
+    elif missing == "smooth":
+        sequences = check_holed(X, n + delay, setting)
+    else:
+        sequences = check_sequences(X, min_length=n + delay, needed_by=setting)
+    outputs = sequences[0].shape[1] * delay
+    if n > outputs:
+        raise ValueError(f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay")
+    return sequences
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """The settings of an identification, with the scale of each channel."""
+
+    scale: Array
+    n: int
+    center: bool
+    delay: int
+    stabilizer: str
+    bound: float
+
+    def batches(self, sequences: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Yield rows and their scaled sequences of one length, (rows, T, d)."""
+        lengths = np.array([len(x) for x in sequences])
+        small = np.array([not is_large(x) for x in sequences])
+        for length in np.unique(lengths[small]):
+            rows = np.flatnonzero(small & (lengths == length))
+            size = max(1, _BATCH // (int(length) * len(self.scale) * self.delay))
+            for start in range(0, len(rows), size):
+                some = rows[start : start + size]
+                Y = np.stack([loaded(sequences[i], i) for i in some]) / self.scale
+                for i in some[~(np.nanmax(np.abs(Y), axis=(1, 2)) < 1e150)]:
+                    raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
+                yield some, Y
+
+    def identify(self, sequences: Sequence[Any]) -> Systems:
+        """Return the systems of sequences; missing values are filled first."""
+        N, m, n = len(sequences), len(self.scale) * self.delay, self.n
+        shapes = {"A": (n, n), "C": (m, n), "x1": (n,), "B": (n, n), "mean": (m,), "Omega": (m,)}
+        made: dict[str, Any] = {name: np.empty((N, *shape)) for name, shape in shapes.items()}
+        if not self.center:
+            made["mean"] = None
+        for rows, part in self._parts(sequences):
+            for name, values in made.items():
+                if values is not None:
+                    values[rows] = getattr(part, name)
+        if self.stabilizer == "NONE":
+            check_stable(made["A"])
+        return Systems.trusted(made)
+
+    def filled(self, Y: Array, rows: NDArray[np.intp]) -> Array:
+        """Return scaled sequences (N, T, d) with values in place of NaN; `rows` are their numbers."""
+        holed = np.flatnonzero(np.isnan(Y).any(axis=(1, 2)))
+        if len(holed):
+            Y[holed] = fill(Y[holed], self.delay, self._unstabilized, rows[holed])
+        return Y
+
+    def stacked(self, Y: Array) -> Array:
+        """Return the outputs (N, m, T - delay + 1) of scaled sequences (N, T, d)."""
+        return embed(Y, self.delay).swapaxes(1, 2)
+
+    def _parts(self, sequences: Sequence[Any]) -> Iterator[tuple[Any, Systems]]:
+        for rows, Y in self.batches(sequences):
+            yield rows, self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
+        for i, x in enumerate(sequences):
+            if is_large(x):
+                found = gram_subspace(x, i, self.scale, self.n, self.delay, self.center)
+                yield [i], self._systems(found, self.stabilizer)
+
+    def _unstabilized(self, Y: Array) -> Systems:
+        return self._systems(self._decomposed(Y), "NONE")
+
+    def _decomposed(self, Y: Array) -> Subspace:
+        return subspace(self.stacked(Y), self.center, self.n)
+
+    def _systems(self, found: Subspace, stabilizer: str) -> Systems:
+        C, X = found.states(self.n)
+        A = stabilize(stabilizer, least_squares(X), X, self.bound)
+        Omega = np.repeat(found.noise(self.n)[:, None], C.shape[1], axis=1)
+        return Systems.trusted(
+            {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": found.mean, "Omega": Omega}
+        )

@@ -1,0 +1,382 @@
+"""Identification of linear dynamical systems from sequences (Doretto et al. 2003), with stabilization."""
+
+import dataclasses
+import warnings
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldseq.estimators import random_generator
+
+from ..systems._kalman import compress, kalman_filter
+from ..systems._prediction import check_steps, check_systems, expected, simulated
+from ..systems._record import Systems
+from ..systems._settings import check_bound, check_switches
+from ._estimation import Estimation, checked
+from ._missing import embed, interpolated, smoothed
+from ._order import check_delay, check_order, choose_order, default_sizes
+from ._stabilizers import STABILIZERS
+from ._stored_sequences import channel_scale, is_large
+
+Array = NDArray[np.float64]
+
+
+class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Identify one linear dynamical system per sequence, and predict with it.
+
+    For each sequence, with ``Y`` its (m, T) outputs: thin SVD ``Y = U S V'``, then ``C = U_n``, states
+    ``X = S_n V_n'``, ``A`` by least squares from one state to the next, and a stabilizer.
+
+    Parameters
+    ----------
+    n_states : int or str
+        State dimension n, at most channels × delay. ``"auto"``: 5, or as many as channels × delay and the shortest
+        sequence of `fit` allow. ``"energy:0.95"``: the fewest states that hold this share of the squares of all
+        sequences seen in `fit`. ``"held-out"``: the number whose systems, identified from the first four fifths of each
+        sequence, have the least squared error one step ahead in the last fifth (at most 50 are tried).
+    center : bool
+        Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
+        tells the sequences apart.
+    scale : bool
+        Divide each channel by its standard deviation over all time steps seen in `fit`, so that channels in different
+        units count alike; the systems then describe the scaled sequences.
+    delay : int or "auto"
+        Stack this many consecutive time steps into one output of channels × delay values. ``"auto"``: 1; but 2 for one
+        channel, unless `n_states` is a number, so that there can be two states.
+    stabilizer : str or None
+        What makes A stable. ``"SN"`` maps each singular value s to tanh(2.5 s / 2), at most 1 - 1e-9 (soft
+        normalization), ``"clip"`` to min(s, bound). ``"CG"`` is least squares under generated cuts, ``"WLS"`` and
+        ``"DWLS"`` the same with cuts in units of the singular values of Y, free and diagonal weights; ``"LB1"`` is
+        least squares with singular values of at most 1, ``"LB2"`` a semidefinite program with a Lyapunov matrix;
+        ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None or ``"NONE"`` keeps least squares, and an unstable
+        result is refused. ``"CG"`` touches only what is unstable, whereas ``"SN"`` damps every system, and ``"LB1"``
+        those with a singular value above 1, which stable ones can have. `forecast` takes ``"CG"`` in place of ``"SN"``.
+    bound : float
+        Bound of ``"clip"``.
+    missing : {"error", "smooth"}
+        Sequences with NaN are refused, or their missing values are filled first: the system of the sequence
+        interpolated on straight lines is improved by expectation maximization on the recorded values, until a sweep
+        raises their log-likelihood by less than 0.01 each, and the means of its Kalman smoother are filled in. Each
+        channel needs one value in each sequence. The fill has no noise: B and Omega come out smaller the more is
+        missing.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Channels seen in `fit`.
+    n_states_ : int
+        The number of states.
+    delay_ : int
+        The number of stacked steps.
+    scale_ : ndarray of shape (d,)
+        What each channel is divided by; ones if not `scale`, and for a channel that is constant up to rounding.
+
+    Raises
+    ------
+    ValueError
+        In `fit` and `transform`: for an invalid parameter, and for what `check_sequences` refuses; a sequence needs at
+        least ``n_states + delay`` time steps.
+
+    Warns
+    -----
+    UserWarning
+        In `fit`, if ``n_states="auto"`` takes fewer states for the sake of a short sequence than the longest allows.
+
+    Notes
+    -----
+    Signs are canonical: the entry of largest modulus in each column of C is positive. The noise factor B is symmetric,
+    ``B @ B.T`` is the covariance of what A leaves unexplained of the states. Omega is one variance for all outputs of a
+    system, that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
+    remaining states are zero.
+
+    Sequences may stay on disk: memory-mapped files, as ``numpy.load(path, mmap_mode="r")`` opens them, an (N, T, d)
+    array or a list of (T, d) ones. They are read when it is their turn; one of more than 2**22 numbers is read in
+    blocks of channels and identified from its T × T Gram matrix, in which directions below 1e-6 of the largest are
+    lost.
+
+    References
+    ----------
+    Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017, equations (1) and (2). Doretto,
+    Chiuso, Wu, Soatto: Dynamic textures, IJCV 2003. Stabilizers: SN, Huang et al. 2016 (LDSST); CG, Siddiqi, Boots and
+    Gordon 2007; LB1, LB2, Lacy and Bernstein 2002, 2003; WLS, DWLS, Huang et al. 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> t = np.arange(50)[:, None]
+    >>> X = [0.9**t * np.cos(t * w + [0, 1, 2]) for w in (0.3, 0.8)]
+    >>> identifier = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit(X)
+    >>> systems = identifier.transform(X)
+    >>> systems
+    Systems(N=2, m=3, n=2, x1, B, Omega)
+    >>> np.round(np.abs(np.linalg.eigvals(systems.A)), 6)
+    array([[0.9, 0.9],
+           [0.9, 0.9]])
+    >>> identifier.forecast([x[:40] for x in X], 10)[0].round(3)[-1], X[0].round(3)[-1]
+    (array([-0.003, -0.006, -0.003]), array([-0.003, -0.006, -0.003]))
+    """
+
+    n_features_in_: int
+    n_states_: int
+    delay_: int
+    scale_: Array
+
+    def __init__(
+        self,
+        n_states: int | str = "auto",
+        *,
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+        missing: str = "error",
+    ) -> None:
+        self.n_states = n_states
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+        self.missing = missing
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Check the sequences, learn the scale of each channel and, if it is a rule, apply that for the states.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        y : ignored
+        """
+        self._learn(self._check(X))
+        return self
+
+    def transform(self, X: Any) -> Systems:
+        """Identify the systems of sequences.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+
+        Returns
+        -------
+        Systems
+            With ``m = d * delay`` outputs, first states, noise factors, noise variances, and means if `center`.
+        """
+        sequences = self._check_fitted(X)
+        return self._estimation().identify(sequences)
+
+    def fit_transform(self, X: Any, y: object = None) -> Systems:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Equivalent to ``fit(X).transform(X)``."""
+        sequences = self._check(X)
+        before = dict(self.__dict__)
+        try:
+            return self._learn(sequences).identify(sequences)
+        except BaseException:
+            self.__dict__ = before  # what was fitted stays
+            raise
+
+    def simulate(
+        self, systems: Systems, n_steps: int, *, noise: bool = True, random_state: Any = None
+    ) -> NDArray[np.float64]:
+        """Generate sequences from systems, model (1) started at their first states.
+
+        Parameters
+        ----------
+        systems : Systems
+            With first states; B and Omega, where they are there, give the noise.
+        n_steps : int
+        noise : bool
+            Without noise the result is the expected sequence.
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+        Returns
+        -------
+        ndarray of shape (N, n_steps, d)
+            In the units of the sequences that were identified.
+        """
+        check_is_fitted(self, "scale_")
+        check_steps(n_steps)
+        check_systems(systems, None, len(self.scale_) * self._sizes()[1])
+        if systems.x1 is None:
+            raise ValueError("systems have no first states x1: pass those of sequences, or give x1")
+        Y = simulated(systems, n_steps, random_generator(random_state) if noise else None)
+        return Y[:, :, : len(self.scale_)] * self.scale_
+
+    def forecast(self, X: Any, n_steps: int, systems: Systems | None = None) -> NDArray[np.float64]:
+        """Predict the steps after the end of sequences.
+
+        The state at the end is that of the Kalman filter; A continues it. Equation (1). The soft normalization
+        ``"SN"`` damps every mode and would let each forecast fade: forecasts are then made with ``"CG"``, which keeps
+        least squares where it is stable and goes no further from it than stability asks elsewhere. With
+        ``center=True`` an oscillation that is cut off within a period is forecast around the mean of what was seen,
+        which is not its own; ``center=False``, with one state more for the mean, has no such offset.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+            NaN is allowed with ``missing="smooth"``.
+        n_steps : int
+        systems : Systems, optional
+            One per sequence, used as they are; by default those of the sequences, with ``"CG"`` in place of ``"SN"``.
+
+        Returns
+        -------
+        ndarray of shape (N, n_steps, d)
+        """
+        sequences = self._check_fitted(X)
+        check_steps(n_steps)
+        undamped = "CG" if self.stabilizer == "SN" else self.stabilizer
+        systems = self._systems_for(sequences, systems, undamped)
+        made = np.empty((len(sequences), n_steps, len(self.scale_)))
+        delay = self._sizes()[1]
+        for rows, Y in self._estimation().batches(sequences):
+            chosen = systems[rows]
+            filtered = kalman_filter(chosen, compress(chosen, embed(Y, delay)))
+            made[rows] = expected(chosen, filtered.x[:, -1], n_steps)[:, :, -len(self.scale_) :] * self.scale_
+        return made
+
+    def interpolate(self, X: Any, systems: Systems | None = None) -> list[NDArray[np.float64]]:
+        """Fill in missing values, marked by NaN, whatever `missing` says; recorded values stay.
+
+        With `systems`, the means of the Kalman smoother under their A, B, C, x1, mean and Omega. Without, the values
+        that ``missing="smooth"`` identifies from.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        systems : Systems, optional
+            One per sequence.
+
+        Returns
+        -------
+        list of ndarray of shape (T_i, d)
+        """
+        sequences = self._check_fitted(X, missing="smooth")
+        if systems is not None:
+            systems = self._systems_for(sequences, systems, self.stabilizer)
+        made: list[Any] = [None] * len(sequences)
+        estimation = self._estimation()
+        for rows, Y in estimation.batches(sequences):
+            filled = estimation.filled(Y, rows) if systems is None else smoothed(systems[rows], Y, estimation.delay)
+            for i, x in zip(rows, filled * self.scale_, strict=True):
+                made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
+        return made
+
+    def log_likelihood(self, X: Any, systems: Systems | None = None) -> NDArray[np.float64]:
+        """Return the log-likelihood of each sequence under its system, by the Kalman filter.
+
+        Outputs are in the units of `Systems`, ``x(1) ~ N(x1, B B')``, and NaN is left out. With a delay, the stacked
+        outputs count as if they were independent given the states.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        systems : Systems, optional
+            One per sequence; by default those of the sequences.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+        """
+        sequences = self._check_fitted(X)
+        systems = self._systems_for(sequences, systems, self.stabilizer)
+        made = np.empty(len(sequences))
+        delay = self._sizes()[1]
+        for rows, Y in self._estimation().batches(sequences):
+            chosen = systems[rows]
+            made[rows] = kalman_filter(chosen, compress(chosen, embed(Y, delay))).log_likelihood
+        return made
+
+    def check_settings(self) -> None:
+        """Refuse an invalid parameter."""
+        check_order(self.n_states)
+        check_delay(self.delay)
+        check_switches(self, "center", "scale")
+        if self.stabilizer is not None and self.stabilizer not in list(STABILIZERS):
+            known = ", ".join(map(repr, STABILIZERS))
+            raise ValueError(f"stabilizer={self.stabilizer!r} is not known: choose {known} or None")
+        check_bound(self.bound)
+        if self.missing not in ("error", "smooth"):
+            raise ValueError(f"missing={self.missing!r} is not known: choose 'error' or 'smooth'")
+
+    def _learn(self, sequences: list[Any]) -> Estimation:
+        """Set the fitted attributes."""
+        d = sequences[0].shape[1]
+        scale = channel_scale(sequences) if self.scale else np.ones(d)
+        for channel in np.flatnonzero(scale < np.finfo(float).tiny):
+            raise ValueError(f"channel {channel} has a standard deviation near {scale[channel]:.1g}: scale the data up")
+        lengths = [len(x) for x in sequences]
+        n, delay = default_sizes(self.n_states, self.delay, d, min(lengths))
+        if self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
+            warnings.warn(
+                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, and all systems have n_states={n} "
+                f"instead of {most} for its sake: leave short sequences out or set n_states",
+                stacklevel=3,
+            )
+        order = check_order(n)
+        if not isinstance(order, int):
+            order = self._chosen_order(order, sequences, scale, delay)
+        self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
+        return self._estimation()
+
+    def _chosen_order(self, rule: Any, sequences: list[Any], scale: Array, delay: int) -> int:
+        if any(map(is_large, sequences)):
+            raise ValueError(f"n_states={self.n_states!r} is no choice for sequences read in blocks: pass a number")
+        estimation = self._estimation(scale, (1, delay))
+        batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
+        return choose_order(rule, batches, self.center)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Return the number of states and the delay: the settings, or what `fit` chose."""
+        n = self.n_states if isinstance(self.n_states, Integral) else self.n_states_
+        delay = self.delay if isinstance(self.delay, Integral) else self.delay_
+        return int(n), int(delay)
+
+    def _estimation(self, scale: Array | None = None, sizes: tuple[int, int] | None = None) -> Estimation:
+        n, delay = self._sizes() if sizes is None else sizes
+        return Estimation(
+            self.scale_ if scale is None else scale,
+            n,
+            bool(self.center),
+            delay,
+            self.stabilizer or "NONE",
+            float(self.bound),
+        )
+
+    def _check(self, X: Any) -> list[Any]:
+        """Check sequences to be learned from; of what `fit` chooses, they need the least."""
+        self.check_settings()
+        order = check_order(self.n_states)
+        return self._checked(X, order if isinstance(order, int) else 1, 1 if self.delay == "auto" else self.delay)
+
+    def _checked(self, X: Any, n: int, delay: Any, missing: str | None = None) -> list[Any]:
+        setting = f"n_states={n if self.n_states == 'auto' else self.n_states}" + f" with delay={delay}" * (delay > 1)
+        return checked(X, n, delay, setting, missing or self.missing)
+
+    def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
+        chosen = {"n_states_": self.n_states, "delay_": self.delay}
+        check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if isinstance(value, str))])
+        self.check_settings()
+        sequences = self._checked(X, *self._sizes(), missing)
+        if sequences[0].shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {sequences[0].shape[1]} channels but this {type(self).__name__} was fitted on "
+                f"{self.n_features_in_}: pass the same channels as in fit"
+            )
+        return sequences
+
+    def _systems_for(self, sequences: list[Any], systems: Systems | None, stabilizer: str | None) -> Systems:
+        """Return the systems that predict sequences: those given, or the ones identified from them."""
+        if any(map(is_large, sequences)):
+            raise ValueError("sequences read in blocks are only identified: pass shorter ones, or fewer channels")
+        if systems is None:
+            return dataclasses.replace(self._estimation(), stabilizer=stabilizer or "NONE").identify(sequences)
+        check_systems(systems, len(sequences), len(self.scale_) * self._sizes()[1])
+        if systems.Omega is None or not systems.Omega.min() > 0:
+            raise ValueError("systems have no positive Omega, the variances of the output noise: give it to Systems")
+        return systems

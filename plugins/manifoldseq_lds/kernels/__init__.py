@@ -1,0 +1,1 @@
+"""Kernels on systems, and on histograms."""

@@ -1,0 +1,136 @@
+"""The chi-square kernels of histograms, and the domain of histograms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import manifoldseq as ms
+
+from ..systems._record import real_array
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Chi2Kernel:
+    """The chi-square kernels of histograms.
+
+    With ``d(a, b) = 1/2 sum (a - b)^2 / (a + b)`` over bins with ``a + b > 0``: ``exp(-d / scale)``, or without a scale
+    the additive kernel ``sum 2 a b / (a + b)``, which for histograms of sum 1 is ``1 - d``. Both are positive definite.
+    Equivalent to ``sklearn.metrics.pairwise.chi2_kernel`` with ``gamma = 1 / (2 scale)``, with gradients.
+
+    Parameters
+    ----------
+    scale : float or None
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> kernel = ms.get_kernel("chi2", scale=None)
+    >>> packed = kernel.pack(np.array([[0.5, 0.5], [1.0, 0.0]]))
+    >>> kernel.cross(packed, packed).round(6)
+    array([[1.      , 0.666667],
+           [0.666667, 1.      ]])
+    """
+
+    scale: float | None = 1.0
+    name: ClassVar[str] = "chi2"
+    domain: ClassVar[str] = "histograms"
+    positive_definite: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and (not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf):
+            raise ValueError(f"scale={self.scale!r} is not valid: pass a number above 0, or None")
+
+    @property
+    def constant_diagonal(self) -> bool:
+        """Whether k(h, h) is the same for all histograms: with a scale."""
+        return self.scale is not None
+
+    def pack(self, items: Any) -> Array:
+        """Return histograms as an array (N, d).
+
+        Parameters
+        ----------
+        items : array of shape (N, d), or sequence of tuples of one array of shape (d,)
+
+        Raises
+        ------
+        ValueError
+            If they have different numbers of bins, or an entry is negative or not finite; the sentence names it.
+        """
+        h = real_array("histograms", items if isinstance(items, np.ndarray) else list(items))
+        h = h[:, 0] if h.ndim == 3 and h.shape[1] == 1 else h
+        if h.ndim != 2 or 0 in h.shape:
+            raise ValueError(f"histograms have shape {h.shape}: pass (N, d) with at least one histogram and one bin")
+        bad = np.argwhere(~(np.isfinite(h) & (h >= 0)))
+        if len(bad):
+            i, k = bad[0]
+            raise ValueError(f"histogram {i} has {h[i, k]} in bin {k}: entries must be finite and not negative")
+        return h
+
+    def cross(self, P: Array, Q: Array) -> Array:
+        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q))."""
+        from sklearn.metrics.pairwise import additive_chi2_kernel
+
+        if P.shape[1] != Q.shape[1]:
+            raise ValueError(f"histograms have {P.shape[1]} bins on one side, {Q.shape[1]} on the other")
+        if not len(P) or not len(Q):
+            return np.zeros((len(P), len(Q)))
+        d = -additive_chi2_kernel(P, Q) / 2
+        if self.scale is not None:
+            return np.exp(-d / self.scale)
+        return (P.sum(axis=1)[:, None] + Q.sum(axis=1)) / 2 - d
+
+    def diag(self, P: Array) -> Array:
+        """Return k(P_i, P_i), of shape (len(P),)."""
+        return P.sum(axis=1) if self.scale is None else np.ones(len(P))
+
+    def weighted(self, point: Any, P: Array, beta: ArrayLike) -> tuple[float, Array]:
+        """Return the value and the Euclidean gradient of ``sum_i beta_i k(h, P_i)`` at a histogram h, (d,)."""
+        b, h = real_array("beta", beta), np.asarray(point).astype(float, copy=False)
+        if b.shape != (len(P),) or h.shape != P.shape[1:]:
+            raise ValueError(f"beta has shape {b.shape}, the point {h.shape}: pass {(len(P),)} and {P.shape[1:]}")
+        total = h + P
+        ratio = np.divide(h - P, total, out=np.ones_like(total), where=total > 0)  # 1 for empty bins: the right slope
+        d, slope = ((h - P) * ratio).sum(axis=1) / 2, ratio - ratio**2 / 2
+        if self.scale is not None:
+            b = b * np.exp(-d / self.scale)
+            value, gradient = b.sum(), -(b / self.scale) @ slope
+        else:
+            value, gradient = b @ ((h.sum() + P.sum(axis=1)) / 2 - d), b @ (0.5 - slope)
+        return float(value), gradient.astype(np.result_type(point, np.float32), copy=False)
+
+    def self_term(self, point: Any) -> tuple[float, Array]:
+        """Return the value and the Euclidean gradient of k(h, h)."""
+        h = np.asarray(point)
+        dtype = np.result_type(h, np.float32)
+        if self.scale is not None:
+            return 1.0, np.zeros(h.shape, dtype)
+        return float(h.sum(dtype=float)), np.ones(h.shape, dtype)
+
+    def manifold(self, m: int, n: int = 1, bound: float = 0.99) -> Any:
+        """Return the probability simplex of m bins."""
+        return ms.manifolds.Simplex(m)
+
+
+def manifold(m: int, n: int = 1, bound: float = 0.99) -> Any:
+    """Return the probability simplex of m bins, where means of histograms live."""
+    return ms.manifolds.Simplex(m)
+
+
+def to_item(point: Any) -> tuple[Any]:
+    """Return the item of a point, the tuple of one array."""
+    return (point,)
+
+
+def example(rng: np.random.Generator) -> list[tuple[Array]]:
+    """Return five random histograms of six bins, one of them empty in some."""
+    h = rng.dirichlet(np.ones(6), 5)
+    h[0, :2] = 0
+    return [(row / row.sum(),) for row in h]

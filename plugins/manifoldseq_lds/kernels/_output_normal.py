@@ -1,0 +1,339 @@
+"""Systems in output-normal form, all pairs of their product matrices (6), and gradients through them (Theorem 4)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import manifoldseq as ms
+from manifoldseq.execution import map_ordered, one_blas_thread
+
+from ._packed import (
+    arrays,
+    canonical_gradient,
+    check_dtype,
+    check_packed,
+    explanation,
+    kept,
+    transition,
+    weights_of,
+)
+
+Array = NDArray[np.floating]
+
+_TOLERANCE = 1e-15  # doubling stops when the norms of the powers bound what is left, relative to the sum
+_MAX_STEPS = 60
+_DIVERGED = 1e30
+_CHUNK_BYTES = 2**19  # one block of a doubling; three of them are touched per step, in the cache
+_TILE_ROWS = 32  # systems on the left side of a block
+_PANEL_CHUNKS = 16  # blocks of one task
+_PACK_BYTES = 2**22  # systems are packed in portions of this size, in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class PackedSystems:
+    """N systems in output-normal form ``A'A + C'C = I``, where every observability Gramian is the identity.
+
+    Indexed by rows (slice, integer array, mask) like an array. `Ct` (N, n, m) holds the transposed output matrices,
+    `powers` (K, N, n, n) the powers ``A**(2**k)`` and `norms` (K, N) their Frobenius norms.
+    """
+
+    Ct: Array
+    powers: Array
+    norms: Array
+
+    def __len__(self) -> int:
+        return len(self.Ct)
+
+    def __getitem__(self, rows: Any) -> PackedSystems:
+        if isinstance(rows, (int, np.integer)):
+            rows = [rows]
+        return PackedSystems(self.Ct[rows], self.powers[:, rows], self.norms[:, rows])
+
+
+@dataclass(frozen=True)
+class OutputNormalKernel(ABC):
+    """What the kernels have in common that are functions of the product matrix of two packed systems.
+
+    A subclass says which function, in `values`, and how its gradient begins, in `outer`.
+
+    Parameters
+    ----------
+    dtype : {"float64", "float32"}
+        Of the packed output matrices and the products of them. Powers, sums and gradients are float64 in any case.
+    """
+
+    dtype: str = "float64"
+    domain: ClassVar[str] = "lds"
+    constant_diagonal: ClassVar[bool] = True
+    products_only: ClassVar[bool] = True
+    self_value: ClassVar[float | None] = None
+
+    def __post_init__(self) -> None:
+        check_dtype(self.dtype)
+
+    @abstractmethod
+    def values(self, X: Array, J: int, c: int) -> Array:
+        """Return the kernel (J, c) of the product matrices X, (J n, c n)."""
+
+    @abstractmethod
+    def outer(self, G: Array, inverse: Array, beta: Array) -> tuple[float, Array, Array]:
+        """Return the weighted value, and its gradients: in `G`, transposed product matrices (c n, n), and in G0.
+
+        `inverse` is that of the point's own Gramian G0.
+        """
+
+    def pack(self, items: Any) -> PackedSystems:
+        """Bring systems into output-normal form; the packing of a `Systems` record is kept as long as the record.
+
+        Parameters
+        ----------
+        items : Systems or sequence of tuples ``(A, C)``
+            A of shape (n, n), C of shape (m, n). Any observable C is right, orthonormal or not.
+
+        Returns
+        -------
+        PackedSystems
+
+        Raises
+        ------
+        ValueError
+            If systems differ in size, or one is unstable, not finite or not observable; the sentence names it.
+        """
+        return kept(items, (PackedSystems, self.dtype), lambda: _packed(*arrays(items), np.dtype(self.dtype)))
+
+    def cross(self, P: PackedSystems, Q: PackedSystems) -> Array:
+        """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)).
+
+        Works in blocks of about half a MiB, whatever the numbers of systems; the executor of the context shares them.
+        """
+        check_packed(PackedSystems, P, Q)
+        return pairwise(P, Q, output_products, self._block)
+
+    def _block(self, P: PackedSystems, Q: PackedSystems, X: Array, W: Array) -> Array:
+        return self.values(X, len(P), len(Q))
+
+    def diag(self, P: PackedSystems) -> Array:
+        """Return k(P_i, P_i), of shape (len(P),)."""
+        return np.full(len(P), float(P.Ct.shape[1]) if self.self_value is None else self.self_value)
+
+    def weighted(self, point: Any, P: PackedSystems, beta: ArrayLike) -> tuple[float, tuple[Array, ...]]:
+        """Return the value and the Euclidean gradient of ``sum_i beta_i k(S, P_i)`` at ``S = (diag(lam) V, U)``.
+
+        Parameters
+        ----------
+        point : tuple ``(lam, V, U)``
+            On ``CanonicalLDS(m, n)``; ``U' U = I`` is used, not checked.
+        P : PackedSystems
+        beta : array of shape (len(P),)
+
+        Returns
+        -------
+        float, tuple of arrays like the point
+            Theorem 4 with (13)-(15). The Gramian of the point is taken as ``A' G A - G + I = 0``: on the Stiefel
+            manifold the gradient in U differs from that of the kernel by a normal vector.
+        """
+        weights = weights_of(beta, len(P), point[2], P.Ct.shape[:0:-1])
+        with one_blas_thread():
+            value, gA, gU = _weighted(transition(point), point[2], P, weights, self.outer)
+        return value, canonical_gradient(point, gA, gU)
+
+    def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
+        """Return ``CanonicalLDS(m, n, bound)``."""
+        return ms.manifolds.CanonicalLDS(m, n, bound)
+
+
+def _packed(A: Array, C: Array, dtype: np.dtype) -> PackedSystems:
+    """Return systems in output-normal form, a portion after the other."""
+    N, m, n = C.shape
+    step = max(1, _PACK_BYTES // (8 * n * (m + n)))
+    if N <= step:
+        return _pack_portion(A, C, dtype)
+    parts = []
+    Ct = np.empty((N, n, m), dtype)
+    for i in range(0, N, step):
+        try:
+            part = _pack_portion(A[i : i + step], C[i : i + step], dtype)
+        except ValueError:
+            raise explanation(A, C) from None
+        Ct[i : i + step] = part.Ct
+        parts.append((part.powers, part.norms))
+    K = max(len(norms) for _, norms in parts)
+    powers = np.concatenate([_padded(powers, K) for powers, _ in parts], axis=1)
+    return PackedSystems(Ct, powers, np.concatenate([_padded(norms, K) for _, norms in parts], axis=1))
+
+
+def _padded(values: Array, K: int) -> Array:
+    """Return K powers: those that are there, and zeros for those that were negligible."""
+    return np.concatenate([values, np.zeros((K - len(values), *values.shape[1:]))])
+
+
+def _pack_portion(A: Array, C: Array, dtype: np.dtype) -> PackedSystems:
+    with one_blas_thread():
+        try:
+            G = ms.linalg.gramians(A, C)
+            T = np.linalg.cholesky(G).swapaxes(-1, -2)  # G = T'T
+        except ValueError as error:
+            raise explanation(A, C) from error
+        inverse = np.linalg.inv(T)
+        Ct = inverse.swapaxes(-1, -2) @ C.swapaxes(-1, -2)
+        A, Ct = _normalized(T @ A @ inverse, Ct)
+        powers, norms = powers_of(A)
+    return PackedSystems(np.ascontiguousarray(Ct, dtype), powers, norms)
+
+
+def _normalized(A: Array, Ct: Array) -> tuple[Array, Array]:
+    """Return A and C' with ``A'A + C'C = I`` to the last digit: one Newton step towards the polar factor of [A; C].
+
+    Near the unit circle a remainder here is magnified by the condition of the Gramian.
+    """
+    remainder = A.swapaxes(-1, -2) @ A + Ct @ Ct.swapaxes(-1, -2) - np.eye(A.shape[-1])
+    return A - A @ remainder / 2, Ct - remainder @ Ct / 2
+
+
+def powers_of(A: Array) -> tuple[Array, Array]:
+    """Return ``A**(2**k)``, (K, N, n, n), and their norms, (K, N), until the square of the norm is negligible."""
+    powers, norms = [A], [np.sqrt(np.einsum("nij,nij->n", A, A))]
+    while norms[-1].max() ** 2 > _TOLERANCE and len(powers) < _MAX_STEPS:
+        powers.append(powers[-1] @ powers[-1])
+        norms.append(np.sqrt(np.einsum("nij,nij->n", powers[-1], powers[-1])))
+    return np.stack(powers), np.stack(norms)
+
+
+Fill = Callable[[Any, Any, Array], None]
+Solve = Callable[[Any, Any, Array, Array, Array], None]
+Values = Callable[[Any, Any, Array, Array], Array]
+
+
+def doubled(P: PackedSystems, Q: PackedSystems, X: Array, W: Array, Z: Array) -> None:
+    """Sum ``(A_i^t)' X_ij A_j^t`` over t by doubling, in X; W and Z are room of its shape, (J n, c n)."""
+    J, c, n = len(P), len(Q), P.Ct.shape[1]
+    tails = [a * b for a, b in zip(P.norms.max(axis=1), Q.norms.max(axis=1), strict=False)]
+    for tail, L, R in zip(tails, P.powers, Q.powers, strict=False):
+        if tail <= _TOLERANCE:
+            break
+        np.matmul(L.swapaxes(-1, -2), X.reshape(J, n, c * n), out=W.reshape(J, n, c * n))
+        np.matmul(columns(W, c, n), R, out=columns(Z, c, n))
+        X += Z
+
+
+def pairwise(P: Any, Q: Any, fill: Fill, values: Values, solve: Solve = doubled) -> Array:
+    """Return a function of the product matrices of all pairs, (len(P), len(Q)).
+
+    ``fill(P, Q, X)`` writes the right sides of (6) into X, (J n, c n); ``solve(P, Q, X, W, Z)`` puts the solutions in
+    their place; ``values(P, Q, X, W)`` returns (J, c). P and Q have `Ct` and are indexed by rows.
+    """
+    n = P.Ct.shape[1]
+    rows = max(1, min(_TILE_ROWS, len(P)))
+    panel = _PANEL_CHUNKS * max(1, _CHUNK_BYTES // (8 * rows * n * n))
+    tasks = [(slice(i, i + rows), slice(j, j + panel)) for i in range(0, len(P), rows) for j in range(0, len(Q), panel)]
+    K = np.empty((len(P), len(Q)))
+    with one_blas_thread():
+        # a task carries its own rows (views here), so that a worker elsewhere is sent no more than these
+        blocks = map_ordered(partial(_panel, fill, solve, values), [(P[rows], Q[columns]) for rows, columns in tasks])
+    for task, block in zip(tasks, blocks, strict=True):
+        K[task] = block
+    return K
+
+
+def output_products(P: PackedSystems, Q: PackedSystems, X: Array) -> None:
+    """Write ``C_i' C_j`` into X."""
+    left, right = P.Ct.reshape(X.shape[0], -1), Q.Ct.reshape(X.shape[1], -1)
+    if left.dtype == X.dtype == right.dtype:
+        np.matmul(left, right.T, out=X)
+    else:
+        X[...] = left @ right.T
+
+
+def _panel(fill: Fill, solve: Solve, values: Values, tile: tuple[Any, Any]) -> Array:
+    """Return the values of a few systems and many, one block of the latter after the other."""
+    P, Q = tile
+    J, n, N = len(P), P.Ct.shape[1], len(Q)
+    K = np.empty((J, N))
+    step = max(1, min(N, _CHUNK_BYTES // (8 * J * n * n)))
+    buffers = np.empty((3, J * n * step * n))
+    for first in range(0, N, step):
+        chunk = Q[first : first + step]
+        c = len(chunk)
+        X, W, Z = buffers[:, : J * n * c * n].reshape(3, J * n, c * n)
+        fill(P, chunk, X)
+        solve(P, chunk, X, W, Z)
+        K[:, first : first + c] = values(P, chunk, X, W)
+    return K
+
+
+def columns(X: Array, c: int, n: int) -> Array:
+    """View (J n, c n) as c matrices of shape (J n, n)."""
+    return X.reshape(len(X), c, n).transpose(1, 0, 2)
+
+
+def _weighted(A: Array, U: Array, P: PackedSystems, beta: Array, outer: Any) -> tuple[float, Array, Array]:
+    """Return the value and the gradients in A and U of ``sum_i beta_i k((A, U), P_i)``."""
+    n = len(A)
+    G0, powers, norms = _gramian(A)
+    inverse = np.linalg.inv(G0)
+    value, gA, gU, R0 = 0.0, np.zeros((n, n)), np.zeros(U.shape), np.zeros((n, n))
+    rows = max(16, 2 * _CHUNK_BYTES // (8 * n * (len(U) + 4 * n)))  # C is read twice: the second time from the cache
+    rows = max(1, -(-len(P) // max(1, len(P) // rows)))  # equal chunks
+    if P.Ct.dtype == np.float32:
+        U = U.astype(np.float32)
+    for start in range(0, len(P), rows):
+        part, b = (P, beta) if rows >= len(P) else (P[start : start + rows], beta[start : start + rows])
+        c = len(part)
+        steps = _steps(norms, part)
+        C = part.Ct.reshape(c * n, -1)
+        buffers = np.empty((2, c, n, n))
+        W, Z = buffers[0], buffers[1]
+        flat = W.reshape(c * n, n)
+        G = (C @ U).astype(float, copy=False)  # G_i' of (6), stacked: A_i' G_i' A - G_i' + C_i' U = 0
+        for k in range(steps):
+            np.matmul(G, powers[k], out=flat)
+            np.matmul(part.powers[k].swapaxes(-1, -2), W, out=Z)
+            G += Z.reshape(c * n, n)
+        more, R, H0 = outer(G, inverse, b)
+        value += more
+        R0 += H0
+        for k in range(steps):  # R_i', stacked: A_i R_i' A' - R_i' + H_i' = 0
+            np.matmul(R, powers[k].T, out=flat)
+            np.matmul(part.powers[k], W, out=Z)
+            R += Z.reshape(c * n, n)
+        np.matmul(part.powers[0], R.reshape(c, n, n), out=W)
+        gA += G.T @ flat
+        gU += C.T @ R.astype(C.dtype, copy=False)
+    for L in powers:
+        R0 += L.dot(R0).dot(L.T)
+    gA += 2 * G0.dot(A).dot(R0)
+    return value, gA, gU
+
+
+def _steps(norms: list[float], P: PackedSystems) -> int:
+    """Return how many doublings the pairs of one system, given by the norms of its powers, and P need."""
+    largest = P.norms.max(axis=1).tolist()
+    pairs = zip(norms, largest, strict=False)
+    return next((k for k, (a, b) in enumerate(pairs) if a * b <= _TOLERANCE), min(len(norms), len(largest)))
+
+
+def _gramian(A: Array) -> tuple[Array, list[Array], list[float]]:
+    """Return the Gramian ``A' G A - G + I = 0`` of one system, the powers ``A**(2**k)`` and their norms.
+
+    ``dot`` is the faster product of two small matrices.
+    """
+    G, L = np.eye(len(A)), A
+    powers, norms = [], []
+    for _ in range(_MAX_STEPS):
+        G += L.T.dot(G).dot(L)
+        powers.append(L)
+        norms.append(math.sqrt(np.vdot(L, L)))
+        if norms[-1] ** 2 <= _TOLERANCE:
+            return G, powers, norms
+        if norms[-1] > _DIVERGED:
+            break
+        L = L.dot(L)
+    raise ValueError(f"the point is unstable (norm of A: {norms[0]:.6g}): move it with manifold.nearest(point)")

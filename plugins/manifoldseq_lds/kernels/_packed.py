@@ -1,0 +1,103 @@
+"""What the kernels on systems share: their items as arrays, kept packings, and the way back to canonical points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import manifoldseq as ms
+
+from ..systems._record import Systems, item_rows, real_array
+
+Array = NDArray[np.float64]
+
+_packings: WeakKeyDictionary[Systems, dict[Hashable, Any]] = WeakKeyDictionary()
+
+
+def kept(items: Any, key: Hashable, pack: Callable[[], Any]) -> Any:
+    """Return ``pack()``, kept as long as a `Systems` record lives; records are read-only, so it stays right."""
+    if not isinstance(items, Systems):
+        return pack()
+    packings = _packings.setdefault(items, {})
+    if key not in packings:
+        packings[key] = pack()
+    return packings[key]
+
+
+def arrays(items: Any) -> tuple[Array, Array]:
+    """Return A (N, n, n) and C (N, m, n) of a `Systems` record or a sequence of items."""
+    if isinstance(items, Systems):
+        if not len(items):
+            raise ValueError("no systems: pass at least one")
+        return items.A, items.C
+    rows = [item[:2] for item in item_rows(items)]
+    shapes = [(np.shape(A), np.shape(C)) for A, C in rows]
+    n, m = (next(iter(shape), 0) for shape in shapes[0])
+    for i, shape in enumerate(shapes):
+        if shape != ((n, n), (m, n)):
+            raise ValueError(
+                f"system {i} has A of shape {shape[0]} and C of shape {shape[1]}, "
+                f"but system 0 has {n} states and {m} outputs: all systems of a set need the same sizes"
+            )
+    return real_array("A", [A for A, _ in rows]), real_array("C", [C for _, C in rows])
+
+
+def explanation(A: Array, C: Array) -> ValueError:
+    """Say which system cannot be packed, and why."""
+    finite = np.isfinite(A).all(axis=(1, 2)) & np.isfinite(C).all(axis=(1, 2))
+    if not finite.all():
+        return ValueError(f"system {int(np.argmin(finite))} has a value that is not finite: remove or repair it")
+    radius = np.abs(np.linalg.eigvals(A)).max(axis=-1)
+    i = int(np.argmax(radius))
+    if radius[i] >= 1 - 1e-15:
+        return ValueError(
+            f"system {i} is unstable: A has spectral radius {radius[i]:.6g}, and it must be below 1; "
+            f"stabilize it, e.g. LDSIdentifier(stabilizer='SN')"
+        )
+    smallest = np.linalg.eigvalsh(ms.linalg.gramians(A, C)).min(axis=-1)
+    return ValueError(f"system {int(np.argmin(smallest))} is not observable: its Gramian is singular")
+
+
+def check_dtype(dtype: object) -> None:
+    """Raise a sentence unless packed output matrices can have this dtype."""
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype={dtype!r} is not known: choose 'float64' or 'float32'")
+
+
+def check_packed(kind: type, P: Any, Q: Any) -> None:
+    """Refuse what is not packed, and systems of two sizes; `kind` has the field Ct, (N, n, m)."""
+    for one in (P, Q):
+        if not isinstance(one, kind):
+            raise ValueError(f"cross got {type(one).__name__}: pack systems first, kernel.pack(systems)")
+    if P.Ct.shape[1:] != Q.Ct.shape[1:]:
+        (n, m), (k, l) = P.Ct.shape[1:], Q.Ct.shape[1:]  # noqa: E741
+        raise ValueError(
+            f"the systems have {n} states and {m} outputs on one side, {k} and {l} on the other: make them equal"
+        )
+
+
+def weights_of(beta: ArrayLike, N: int, U: Array, outputs: tuple[int, int]) -> Array:
+    """Return weights as an array, if they are one for each of N systems and the point's U has the systems' size."""
+    weights = real_array("beta", beta)
+    if U.shape != outputs or weights.shape != (N,):
+        raise ValueError(
+            f"beta has shape {weights.shape} and U {U.shape}: {N} systems need shapes {(N,)} and {outputs}"
+        )
+    return weights
+
+
+def canonical_gradient(point: Any, gA: Array, *rest: Array) -> tuple[Array, ...]:
+    """Return the gradient in (lam, V, …) from that in ``A = diag(lam) V`` and others, in the dtypes of the point."""
+    lam, V = point[:2]
+    gradient = np.einsum("ij,ij->i", gA, V), lam[:, None] * gA, *rest
+    dtypes = (np.result_type(x, np.float32) for x in point)
+    return tuple(g.astype(dtype, copy=False) for g, dtype in zip(gradient, dtypes, strict=True))
+
+
+def transition(point: Any) -> Array:
+    """Return ``A = diag(lam) V`` in float64."""
+    return (point[0][:, None] * point[1]).astype(float, copy=False)

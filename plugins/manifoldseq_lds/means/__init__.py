@@ -1,0 +1,1 @@
+"""The common problem (11), (12), means, atoms, and the rules for centres."""

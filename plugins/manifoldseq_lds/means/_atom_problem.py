@@ -1,0 +1,138 @@
+"""One atom of a dictionary of systems: model ``lds.atom``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import manifoldseq as ms
+
+from ..systems._record import Systems, real_array
+from ..systems._settings import check_bound, resolved_kernel
+from ._common_problem import checked_weights, common_problem, items_on, own_weight, start_of
+from ._mean import identified
+
+Array = NDArray[np.float64]
+Point = tuple[Array, ...]
+
+
+def build(
+    data: Any,
+    *,
+    beta: ArrayLike | None = None,
+    codes: ArrayLike | None = None,
+    atoms: Systems | None = None,
+    atom: int = 0,
+    kernel: Any = "projection",
+    kernel_params: dict[str, Any] | None = None,
+    n_states: int | str = "auto",
+    center: bool = True,
+    scale: bool = True,
+    delay: int | str = "auto",
+    stabilizer: str | None = "SN",
+    bound: float = 0.99,
+) -> ms.Problem:
+    """Return the problem of one atom of a dictionary: the common problem (11), (12), weights of any sign.
+
+    Either weights are given, ``sum_i beta_i k(S, S_i)``; or codes and a dictionary, which make them as in (10):
+    ``-z_ir / N`` for datum i, ``sum_i z_ir z_ij / N`` for another atom j, summed over the data first; and
+    ``sum_i z_ir^2 / (2 N)`` for k(S, S), where the kernel does not have it constant, as (9) demands.
+
+    Parameters
+    ----------
+    data : Systems or list of array-like of shape (T_i, d)
+    beta : array-like of shape (N,), optional
+        By default ``-1 / N``.
+    codes : array-like of shape (N, J), optional
+    atoms : Systems, optional
+        The J atoms; with `codes`.
+    atom : int
+        The number r of the one to be updated.
+    kernel, kernel_params, n_states, center, scale, delay, stabilizer, bound
+        As in the model ``lds.mean``.
+
+    Returns
+    -------
+    manifoldseq.Problem
+        On ``kernel.manifold(m, n, bound)``. Initializers ``"current"`` (the atom itself, if there are atoms),
+        ``"medoid"`` (the datum or other atom where the objective is least) and ``"random"``; mini-batches; the update
+        ``"polar"`` of U if no weight is positive.
+
+    Raises
+    ------
+    ValueError
+        If codes, atoms and data do not fit.
+
+    References
+    ----------
+    Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017, equations (9)-(12).
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> from manifoldseq_lds import Systems
+    >>> data = Systems(A=[[[0.5]], [[0.7]]], C=[[[1.0], [0.0]], [[0.6], [0.8]]])
+    >>> problem = ms.get_model("lds.atom").build(data, codes=[[1.0, 0.5], [0.5, 1.0]], atoms=data, atom=1)
+    >>> result = ms.minimize(problem)
+    >>> result.fun < problem.objective.value(problem.initializers["current"](problem, None))
+    True
+    """
+    kernel = resolved_kernel(kernel, kernel_params)
+    check_bound(bound)
+    systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
+    if codes is None or atoms is None:
+        if codes is not None or atoms is not None:
+            raise ValueError("pass codes and atoms together, or weights: beta")
+        N = len(systems)
+        weights = np.full(N, -1 / max(N, 1)) if beta is None else checked_weights(beta, N)
+        return common_problem(kernel, systems, weights, 0.0, bound)
+    if beta is not None:
+        raise ValueError("codes and atoms make the weights: leave out beta")
+    Z = _checked_codes(codes, systems, atoms, atom)
+    manifold = kernel.manifold(systems.n_outputs, systems.n_states, bound)
+    dictionary = items_on(manifold, atoms)
+    others = np.arange(len(atoms)) != atom
+    weights, own = atom_weights(Z, atom)
+    if others.any():
+        systems = Systems.concatenate([items_on(manifold, systems), dictionary[others]])
+    problem = common_problem(kernel, systems, weights, own_weight(kernel, own), bound)
+    current = _Current(dictionary, int(atom))
+    return ms.Problem(problem.manifold, problem.objective, {"current": current, **problem.initializers})
+
+
+def atom_weights(Z: Array, atom: int) -> tuple[Array, float]:
+    """Return the weights of (10): of the N data and then of the J - 1 other atoms, and that of k(S, S)."""
+    N, J = Z.shape
+    z = Z[:, atom]
+    others = np.arange(J) != atom
+    return np.concatenate([-z / N, (z @ Z)[others] / N]), float(z @ z) / (2 * N)
+
+
+def _checked_codes(codes: ArrayLike, systems: Systems, atoms: Systems, atom: int) -> Array:
+    if not isinstance(atoms, Systems):
+        raise ValueError(f"atoms are of type {type(atoms).__name__}: pass Systems")
+    Z, size = real_array("codes", codes), (len(systems), len(atoms))
+    if Z.shape != size or not np.isfinite(Z).all():
+        raise ValueError(f"codes have shape {Z.shape}: pass finite numbers of shape (N, J) = {size}")
+    if not 0 <= atom < len(atoms):
+        raise ValueError(f"atom={atom} is not one of the {len(atoms)} atoms: pass a number from 0 to {len(atoms) - 1}")
+    if (systems.n_outputs, systems.n_states) != (atoms.n_outputs, atoms.n_states):
+        raise ValueError(
+            f"data have {systems.n_outputs} outputs and {systems.n_states} states, atoms {atoms.n_outputs} and "
+            f"{atoms.n_states}: pass systems of the same size"
+        )
+    return Z
+
+
+@dataclass(frozen=True)
+class _Current:
+    """The initializer that starts from the atom as it is."""
+
+    atoms: Systems
+    atom: int
+
+    def __call__(self, problem: ms.Problem, rng: Any) -> Point:
+        return start_of(problem, self.atoms, self.atom)

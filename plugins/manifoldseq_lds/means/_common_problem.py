@@ -1,0 +1,304 @@
+"""The common problem (11), (12): weighted kernels of one system with given ones, as an objective; and its solution."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import manifoldseq as ms
+
+from ..systems._canonical_form import canonical_form
+from ..systems._record import Systems, real_array
+from ..systems._settings import check_bound, resolved_kernel
+from ._span_compression import SpanCompression
+
+Array = NDArray[np.float64]
+Point = tuple[Array, ...]
+
+_ROWS = 256
+_EQUAL = 1e-12
+"""Objectives that differ by a smaller share count as equal."""
+_CUT = 1e-9
+"""Singular values that change by more on their way to the manifold are beyond its bound."""
+COSTLY = 1e-3
+"""The share of kernel values k(x, x), or of an objective, that the bound must cost for a warning."""
+BOUND_ADVICE = "a larger bound costs less, and stabilizer='SN' keeps most singular values below 1"
+
+
+def common_objective(kernel: Any, packed: Any, beta: Array, own: float = 0.0) -> ms.Objective:
+    """Return ``sum_i beta_i k(S, S_i) + own k(S, S)`` as an objective of points of the kernel's manifold.
+
+    It has mini-batches and, if no weight is positive, `own` is 0 and the kernel is convex in the output matrix, the
+    block update ``"polar"``: the sum is then concave and quadratic in U, and its minimum over the tangent plane of it
+    is a polar factor, which never raises the objective.
+    """
+    both = ms.objectives.last_point(partial(_both, kernel, packed, beta, own))
+    concave = bool(beta.min(initial=0.0) < 0 and beta.max(initial=0.0) <= 0) and own == 0
+    polar = ms.objectives.BlockUpdate("polar", ("U",), partial(_polar, both))
+    return ms.Objective(
+        partial(_value, both),
+        both,
+        terms=ms.objectives.FiniteTerms(len(packed), partial(_batch, kernel, packed, beta, own)),
+        updates=(polar,) if concave and getattr(kernel, "convex_in_output", False) else (),
+    )
+
+
+# Module-level functions under partial, so that the problem can be pickled.
+
+
+def _both(kernel: Any, packed: Any, beta: Array, own: float, point: Point) -> tuple[float, Point]:
+    value, gradient = kernel.weighted(point, packed, beta)
+    if own == 0:
+        return value, gradient
+    more, own_gradient = kernel.self_term(point)
+    return value + own * more, tuple(g + own * h for g, h in zip(gradient, own_gradient, strict=True))
+
+
+def _value(both: Any, point: Point) -> float:
+    return both(point)[0]
+
+
+def _polar(both: Any, point: Point) -> Point:
+    lam, V, _ = point
+    return lam, V, ms.linalg.polar(-both(point)[1][2])
+
+
+def _batch(kernel: Any, packed: Any, beta: Array, own: float, rows: np.ndarray) -> ms.Objective:
+    return common_objective(kernel, packed[rows], beta[rows] * (len(beta) / len(rows)), own)
+
+
+def items_on(manifold: Any, systems: Systems) -> Systems:
+    """Return systems with the fields that points of the manifold have: A, C, and the first state if it has one."""
+    with_state = len(manifold.shape) > 3
+    if with_state and systems.x1 is None:
+        raise ValueError("the kernel needs first states: pass Systems with x1, or sequences")
+    if systems.B is None and systems.mean is None and (with_state or systems.x1 is None):
+        return systems  # the record itself, so that its packing is kept with it
+    return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
+
+
+@dataclass(frozen=True)
+class BestDatum:
+    """The initializer that starts from the datum where the objective is least; for a mean, the medoid."""
+
+    kernel: Any
+    systems: Systems
+    packed: Any
+    beta: Array
+    own: float
+
+    def __call__(self, problem: ms.Problem, rng: np.random.Generator) -> Point:
+        return start_of(problem, self.systems, self.row()[0])
+
+    def row(self) -> tuple[int, float]:
+        """Return the row of the datum, and the objective there."""
+        return best_datum(self.kernel, self.packed, self.beta, self.own)
+
+
+def best_datum(kernel: Any, packed: Any, beta: Array, own: float, most: int | None = None) -> tuple[int, float]:
+    """Return the row i with the least ``sum_j beta_j k(S_i, S_j) + own k(S_i, S_i)``, and this value.
+
+    With `most`, of more than twice as many data only that many are compared on all: those that are best on as many
+    evenly spaced ones.
+    """
+    N = len(packed)
+    rows = np.arange(N)
+    if most is not None and N > 2 * most:
+        some = np.linspace(0, N - 1, most).astype(int)
+        guess = kernel.cross(packed, packed[some]) @ beta[some] * (beta.sum() / beta[some].sum())
+        rows = np.argsort(guess + own * kernel.diag(packed), kind="stable")[:most]
+    blocks = (rows[i : i + _ROWS] for i in range(0, len(rows), _ROWS))
+    values = np.concatenate([kernel.cross(packed[block], packed) @ beta for block in blocks])
+    if own:
+        values = values + own * kernel.diag(packed[rows])
+    best = int(np.argmin(values))
+    return int(rows[best]), float(values[best])
+
+
+def whole_point(systems: Systems, row: int) -> Point:
+    """Return one of the systems in canonical form, with its singular values as they are."""
+    one = systems[[row]]
+    return tuple(leaf[0] for leaf in canonical_form(one.A, one.C, one.x1))
+
+
+def beyond(manifold: Any, point: Point) -> Any:
+    """Return whether singular values of a canonical point, or of each of several, are beyond the manifold's bound."""
+    return (np.abs(manifold.nearest(point)[0] - point[0]) > _CUT).any(axis=-1)
+
+
+def start_of(problem: ms.Problem, systems: Systems, row: int) -> Point:
+    """Return the point of the canonical manifold nearest to one of the systems; warn of what the bound costs there."""
+    whole = whole_point(systems, row)
+    point = problem.manifold.nearest(whole)
+    if beyond(problem.manifold, whole):
+        before, after = problem.objective.value(whole), problem.objective.value(point)
+        if after - before > COSTLY * abs(before):
+            warnings.warn(
+                f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, and problem (12) "
+                f"has none above bound={point[0].max():.4g}: cutting them raises its objective from {before:.6g} to "
+                f"{after:.6g}; solve_common_problem returns the system itself where nothing better is found",
+                stacklevel=2,
+            )
+    return point
+
+
+def random_start(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Return a random point."""
+    return problem.manifold.random_point(rng)
+
+
+def common_problem(kernel: Any, systems: Systems, beta: Array, own: float, bound: float) -> ms.Problem:
+    """Return the problem (12) of these systems and weights, with the initializers "medoid" and "random"."""
+    manifold = kernel.manifold(systems.n_outputs, systems.n_states, bound)
+    items = items_on(manifold, systems)
+    packed = kernel.pack(items)
+    starts: dict[str, Callable[..., Point]] = {
+        "medoid": BestDatum(kernel, items, packed, beta, own),
+        "random": random_start,
+    }
+    return ms.Problem(manifold, common_objective(kernel, packed, beta, own), starts)
+
+
+def own_weight(kernel: Any, weight: float) -> float:
+    """Return the weight of k(S, S): 0 where it is constant."""
+    return 0.0 if kernel.constant_diagonal else weight
+
+
+def solve_common_problem(
+    systems: Systems,
+    beta: ArrayLike | None = None,
+    *,
+    own: float | None = None,
+    kernel: Any = "projection",
+    kernel_params: dict[str, Any] | None = None,
+    bound: float = 0.99,
+    start: str | Point = "medoid",
+    compress: bool | str = "auto",
+    solver: Any = "lbfgs",
+    **options: Any,
+) -> ms.Result:
+    """Minimize ``sum_i beta_i k(S, S_i) + own k(S, S)``: the common problem (11), (12), in the span of the outputs.
+
+    Every iterate of the output matrix stays in the span of its start and the data. For many outputs the problem is
+    therefore solved in coordinates of that span, exactly: the solution is the one without compression, up to rounding.
+
+    The bound of (12) excludes stable systems. Where the best datum is one of these and better than what was found
+    within the bound, it is the result.
+
+    Parameters
+    ----------
+    systems : Systems
+    beta : array-like of shape (N,), optional
+        Weights of any sign; by default those of the mean (8), ``-2 / N``.
+    own : float, optional
+        Weight of k(S, S) where it is not constant (Binet-Cauchy); by default 1 for the mean, 0 for given weights.
+    kernel : str or kernel object
+    kernel_params : dict, optional
+        For a registered name.
+    bound : float
+        Of the singular values of the solution's transition matrix, unless the solution is a datum.
+    start : {"medoid", "random"} or a point ``(lam, V, U)``
+        ``"medoid"`` is the datum where the objective is least.
+    compress : {"auto", True, False}
+        Whether to compute in the span; ``"auto"`` where the iterations are expected to save more time than it costs,
+        for kernels that say they depend on products ``C_i' C_j`` only (``products_only``), as all bundled ones do.
+    solver, **options
+        As in `manifoldseq.minimize`.
+
+    Returns
+    -------
+    manifoldseq.Result
+        With a point ``(lam, V, U)``, U of shape (m, n), orthonormal. If it is a datum beyond the bound, `feasibility`
+        says by how much, and `grad_norm` is None; status and history are those of the search within the bound.
+
+    Warns
+    -----
+    UserWarning
+        If the result is a datum beyond the bound; it says what the bound would cost.
+
+    Raises
+    ------
+    ValueError
+        For weights that are not one finite number per system, or a kernel that cannot be compressed.
+
+    References
+    ----------
+    Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017, equations (8), (10)-(12).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_lds import Systems, solve_common_problem
+    >>> rng = np.random.default_rng(0)
+    >>> data = Systems(A=np.full((2, 1, 1), 0.5), C=np.linalg.qr(rng.standard_normal((2, 500, 1)))[0])
+    >>> result = solve_common_problem(data, compress=True)
+    >>> result.x[2].shape, -2 < result.fun < -1
+    ((500, 1), True)
+    """
+    kernel = resolved_kernel(kernel, kernel_params)
+    check_bound(bound)
+    if not isinstance(systems, Systems) or not len(systems):
+        raise ValueError("systems are no Systems with at least one: identify sequences with LDSIdentifier")
+    weights = checked_weights(beta, len(systems))
+    own = own_weight(kernel, (1.0 if beta is None else 0.0) if own is None else float(own))
+    span = _chosen_span(kernel, systems, start, compress)
+    problem = common_problem(kernel, systems if span is None else span.systems, weights, own, bound)
+    if span is not None and not isinstance(start, str):
+        start = (*start[:2], span.coordinates(start[2]), *start[3:])
+    best = problem.initializers["medoid"]
+    assert isinstance(best, BestDatum)
+    cut = beyond(problem.manifold, canonical_form(best.systems.A, best.systems.C, best.systems.x1)).any()
+    datum = best.row() if cut or (isinstance(start, str) and start == "medoid") else None
+    if datum and isinstance(start, str) and start == "medoid":
+        start = problem.manifold.nearest(whole_point(best.systems, datum[0]))
+    result = ms.minimize(problem, start, solver=solver, **options)
+    if cut and datum and datum[1] < result.fun - _EQUAL * abs(result.fun):
+        result = _datum_instead(problem, best.systems, *datum, result)
+    if span is None:
+        return result
+    lam, V, U, *rest = result.x
+    return dataclasses.replace(result, x=(lam, V, span.expand(U), *rest))
+
+
+def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float, result: ms.Result) -> ms.Result:
+    """Return a result with a datum beyond the bound as its point, and warn of what the bound would cost."""
+    x = whole_point(systems, row)
+    feasibility = float(problem.manifold.feasibility(x))
+    warnings.warn(
+        f"the result is system {row}, whose A has singular values up to {x[0].max():.4g}: within "
+        f"bound={x[0].max() - feasibility:.4g}, as (12) asks, the objective found is {result.fun:.6g} instead of "
+        f"{value:.6g}; {BOUND_ADVICE}",
+        stacklevel=3,
+    )
+    return dataclasses.replace(result, x=x, fun=value, grad_norm=None, feasibility=feasibility)
+
+
+def checked_weights(beta: ArrayLike | None, N: int) -> Array:
+    """Return one finite weight per system, by default those of the mean (8)."""
+    if beta is None:
+        return np.full(N, -2 / N)
+    weights = real_array("beta", beta)
+    if weights.shape != (N,) or not np.isfinite(weights).all():
+        raise ValueError(f"beta has shape {weights.shape}: pass one finite weight for each of the {N} systems")
+    return weights
+
+
+def _chosen_span(kernel: Any, systems: Systems, start: Any, compress: bool | str) -> SpanCompression | None:
+    possible = getattr(kernel, "products_only", False)
+    if compress not in (True, False, "auto"):
+        raise ValueError(f"compress={compress!r} is not known: choose True, False or 'auto'")
+    if compress is True and not possible:
+        raise ValueError(f"compress=True: the kernel {kernel!r} does not say that it depends on C_i' C_j only")
+    if compress is False or not possible:
+        return None
+    extra = None if isinstance(start, str) else np.asarray(start[2])
+    if compress == "auto" and not SpanCompression.pays(len(systems), systems.n_outputs, systems.n_states):
+        return None
+    return SpanCompression.of(systems, extra)

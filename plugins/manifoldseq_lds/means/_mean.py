@@ -1,0 +1,111 @@
+"""The mean of linear dynamical systems under a kernel: model ``lds.mean``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import manifoldseq as ms
+
+from ..systems._canonical_form import canonical_form
+from ..systems._record import Systems
+from ..systems._settings import check_bound, resolved_kernel
+from ._common_problem import common_objective, common_problem, items_on, own_weight
+
+__all__ = ["build", "canonical_form", "identified", "items_on", "mean_objective", "medoid_row"]
+
+Array = NDArray[np.float64]
+Point = tuple[Array, ...]
+
+_MEDOID_ROWS = 256
+
+
+def build(
+    data: Any,
+    *,
+    kernel: Any = "projection",
+    kernel_params: dict[str, Any] | None = None,
+    n_states: int | str = "auto",
+    center: bool = True,
+    scale: bool = True,
+    delay: int | str = "auto",
+    stabilizer: str | None = "SN",
+    bound: float = 0.99,
+) -> ms.Problem:
+    """Return the problem of the kernel mean: the system S with the least mean squared distance to the data.
+
+    The objective is (8), ``-2/N sum_i k(S, S_i)``; a kernel whose ``k(S, S)`` is not constant adds it, as (7) demands.
+
+    Parameters
+    ----------
+    data : Systems or list of array-like of shape (T_i, d)
+    kernel : str or kernel object
+        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    kernel_params : dict, optional
+        Parameters of a registered kernel, such as ``{"n_steps": 2}``.
+    n_states, center, scale, delay, stabilizer
+        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    bound : float
+        Bound of the singular values of the mean's transition matrix; also of ``stabilizer="clip"``.
+
+    Returns
+    -------
+    manifoldseq.Problem
+        On ``kernel.manifold(m, n, bound)``, with points ``(lam, V, U)`` for ``A = diag(lam) V, C = U``. Initializers
+        ``"medoid"`` (the datum with the least mean squared distance to all) and ``"random"``; mini-batches; for a
+        kernel that is ``convex_in_output``, such as the projection kernel, the block update ``"polar"`` of U, which
+        never raises the objective.
+
+    Raises
+    ------
+    ValueError
+        If the data are refused by `LDSIdentifier` or the kernel.
+
+    References
+    ----------
+    Huang, Harandi, Zhang, Fan, Sun, Huang: Efficient optimization for linear dynamical systems with applications to
+    clustering and sparse coding, NIPS 2017, equations (7), (8), (11), (12).
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> from manifoldseq_lds import Systems
+    >>> data = Systems(A=[[[0.5]], [[0.7]]], C=[[[1.0], [0.0]], [[1.0], [0.0]]])
+    >>> result = ms.minimize(ms.get_model("lds.mean").build(data))
+    >>> -2 <= result.fun <= -1.9
+    True
+    """
+    kernel = resolved_kernel(kernel, kernel_params)
+    check_bound(bound)
+    systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
+    N = len(systems)
+    return common_problem(kernel, systems, np.full(N, -2 / max(N, 1)), own_weight(kernel, 1.0), bound)
+
+
+def identified(
+    data: Any, n_states: Any, center: bool, scale: bool, delay: Any, stabilizer: str | None, bound: float
+) -> Systems:
+    """Return the systems of sequences; systems as they are."""
+    if isinstance(data, Systems):
+        return data
+    from ..identification._identifier import LDSIdentifier
+
+    return LDSIdentifier(
+        n_states, center=center, scale=scale, delay=delay, stabilizer=stabilizer, bound=bound
+    ).fit_transform(data)
+
+
+def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
+    """Return the objective of the mean of packed systems: (8), and k(S, S) where it is not constant, as in (7)."""
+    N = len(packed)
+    return common_objective(kernel, packed, np.full(N, -2 / N), own_weight(kernel, 1.0))
+
+
+def medoid_row(kernel: Any, packed: Any) -> int:
+    """Return the row of the system with the least sum of squared distances to all."""
+    N = len(packed)
+    blocks = (packed[i : i + _MEDOID_ROWS] for i in range(0, N, _MEDOID_ROWS))
+    sums = np.concatenate([kernel.cross(block, packed).sum(axis=1) for block in blocks])
+    return int(np.argmin(N * kernel.diag(packed) - 2 * sums))

@@ -1,0 +1,1 @@
+"""Videos: files, generated textures, blocks, local binary patterns, pooling."""

@@ -1,0 +1,369 @@
+"""From the blocks of a video, or the windows of a sequence, to one vector: bags of systems and pyramid pooling."""
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldseq.estimators import check_sequences
+
+from ..clustering._kmeans import LDSKMeans
+from ..coding._dictionary import LDSDictionaryLearning
+from ..systems._record import Systems
+from ..systems._settings import check_whole
+from ._blocks import Blocks, cut_sequence
+
+Array = NDArray[np.float64]
+
+_LEAST_WINDOW = 2
+"""Time steps from which a system can be identified."""
+_IDENTIFICATION = ("n_states", "center", "scale", "delay", "stabilizer", "bound")
+
+
+class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Describe a video or sequence by the histogram of the codewords that its blocks are nearest to.
+
+    Blocks are identified as systems; the codewords are the centres of `LDSKMeans`. Ravichandran et al. (2013), as Huang
+    et al. compare it ("BoS"), with a support vector machine on chi-square distances of the histograms.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Codewords.
+    window, stride : int or None
+        How sequences are cut into blocks, in time steps; None is half the shortest sequence of `fit`, at least 2, and
+        half the window. Without effect on `Blocks`.
+    n_states, center, scale, delay, stabilizer, bound
+        How blocks are identified, see `LDSIdentifier`.
+    kernel, mean, n_init, max_iter, tol
+        See `LDSKMeans`.
+    max_blocks : int or None
+        Random blocks per video that the codewords are learned from; None takes all.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    systems_ : Systems
+        The codewords.
+    window_, stride_ : int
+    n_features_in_ : int
+        Channels of the sequences, or pixels of a block.
+    scale_ : ndarray of shape (d,)
+        What each of them is divided by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> bags = BagOfSystems(2, n_states=2, window=20, random_state=0).fit_transform(X)
+    >>> bags.shape, bags.sum(axis=1).tolist()[:2]
+    ((10, 2), [1.0, 1.0])
+    """
+
+    stored_types = (Systems,)
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+        n_states: int | str = "auto",
+        kernel: Any = "projection",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+        mean: Any = "exact",
+        n_init: int = 1,
+        max_iter: int = 20,
+        tol: float = 1e-4,
+        max_blocks: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.window = window
+        self.stride = stride
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+        self.mean = mean
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_blocks = max_blocks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Learn the codewords.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or list of Blocks
+        y : ignored
+        """
+        codebook = self._codebook()
+        window, stride, bags = _bags(self, X)
+        sequences, groups = _flat(bags)
+        codebook.fit([sequences[i] for i in _sample(self, groups)])
+        self.window_, self.stride_ = window, stride
+        _hand_over(codebook, self)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the histograms of videos or sequences.
+
+        Returns
+        -------
+        ndarray of shape (N, n_clusters)
+            Shares of the blocks, which sum to one.
+        """
+        check_is_fitted(self, "window_")
+        bags = _new_bags(self, X)
+        codebook = _hand_over(self, self._codebook())
+        sequences, groups = _flat(bags)
+        counts = np.zeros((len(bags), self.n_clusters))
+        np.add.at(counts, (groups, codebook.predict(sequences)), 1.0)
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    def _codebook(self) -> LDSKMeans:
+        names = (*_IDENTIFICATION, "kernel", "mean", "n_init", "max_iter", "tol", "random_state")
+        return LDSKMeans(self.n_clusters, **{name: getattr(self, name) for name in names})
+
+
+class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Describe a video or sequence by the largest sparse codes of its blocks in the cells of a pyramid.
+
+    Blocks are identified as systems and coded over a dictionary that `LDSDictionaryLearning` learns. Level l of the
+    pyramid divides a video into l parts along time, rows and columns (a sequence along time); of each cell the largest
+    modulus of every code is kept, zero where it has no block, and the whole is scaled to norm one. Spatio-temporal
+    pyramid matching ("STPM") of Huang et al., after Yang et al. (2009), with a linear support vector machine.
+
+    Parameters
+    ----------
+    n_atoms : int
+    levels : sequence of int
+        Divisions of each level.
+    window, stride, max_blocks
+        As in `BagOfSystems`.
+    n_states, center, scale, delay, stabilizer, bound
+        How blocks are identified, see `LDSIdentifier`.
+    kernel, alpha, method, step_size, halve_every, inner_iter, batch_size, init, max_iter, tol
+        See `LDSDictionaryLearning`. The groups of a `batch_size` such as (20, 4) are the videos.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    systems_ : Systems
+        The atoms; or ``subspaces_``, for ``method="grassmann"``.
+    objective_ : float
+        The objective (9) of the blocks that were learned from.
+    window_, stride_ : int
+    n_features_in_ : int
+        Channels of the sequences, or pixels of a block.
+    scale_ : ndarray of shape (d,)
+        What each of them is divided by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9] * 5]
+    >>> PyramidPooling(4, n_states=2, window=20, max_iter=3, random_state=0).fit_transform(X).shape
+    (10, 12)
+    """
+
+    stored_types = (Systems,)
+
+    def __init__(
+        self,
+        n_atoms: int = 16,
+        *,
+        levels: Sequence[int] = (1, 2),
+        window: int | None = None,
+        stride: int | None = None,
+        n_states: int | str = "auto",
+        kernel: Any = "projection",
+        center: bool = True,
+        scale: bool = True,
+        delay: int | str = "auto",
+        stabilizer: str | None = "SN",
+        bound: float = 0.99,
+        alpha: float = 0.1,
+        method: str = "lbfgs",
+        step_size: Sequence[float] = (0.1, 0.1, 1.0),
+        halve_every: int | None = 10,
+        inner_iter: int = 1,
+        batch_size: Any = None,
+        init: Any = "random",
+        max_iter: int = 20,
+        tol: float = 1e-4,
+        max_blocks: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.levels = levels
+        self.window = window
+        self.stride = stride
+        self.n_states = n_states
+        self.kernel = kernel
+        self.center = center
+        self.scale = scale
+        self.delay = delay
+        self.stabilizer = stabilizer
+        self.bound = bound
+        self.alpha = alpha
+        self.method = method
+        self.step_size = step_size
+        self.halve_every = halve_every
+        self.inner_iter = inner_iter
+        self.batch_size = batch_size
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_blocks = max_blocks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Learn the dictionary.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or list of Blocks
+        y : ignored
+        """
+        _levels(self.levels)
+        dictionary = self._dictionary()
+        window, stride, bags = _bags(self, X)
+        sequences, groups = _flat(bags)
+        rows = _sample(self, groups)
+        dictionary.fit([sequences[i] for i in rows], groups=groups[rows])
+        self.window_, self.stride_ = window, stride
+        _hand_over(dictionary, self)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the pooled codes of videos or sequences.
+
+        Returns
+        -------
+        ndarray of shape (N, n_atoms * cells)
+            Level by level, cell by cell along time, rows and columns; norm one, or zero where all codes are.
+        """
+        check_is_fitted(self, "window_")
+        bags = _new_bags(self, X)
+        sequences, groups = _flat(bags)
+        codes = np.abs(_hand_over(self, self._dictionary()).transform(sequences))
+        positions = np.concatenate([bag.positions for bag in bags])
+        parts = []
+        for level in _levels(self.levels):
+            places = np.minimum((positions * level).astype(int), level - 1)
+            cells = np.ravel_multi_index(tuple(places.T), (level,) * places.shape[1])
+            pooled = np.zeros((len(bags), level ** places.shape[1], self.n_atoms))
+            np.maximum.at(pooled, (groups, cells), codes)
+            parts.append(pooled.reshape(len(bags), -1))
+        features = np.concatenate(parts, axis=1)
+        norms = np.linalg.norm(features, axis=1, keepdims=True)
+        return features / np.where(norms > 0, norms, 1.0)
+
+    def _dictionary(self) -> LDSDictionaryLearning:
+        own = {"levels", "window", "stride", "max_blocks"}
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
+        return LDSDictionaryLearning(**settings)
+
+
+def _hand_over(giver: Any, taker: Any) -> Any:
+    """Give one estimator what another has learned from blocks, and return it."""
+    for name in ("systems_", "subspaces_", "objective_", "scale_", "n_features_in_"):
+        taker.__dict__.pop(name, None)
+        if hasattr(giver, name):
+            setattr(taker, name, getattr(giver, name))
+    return taker
+
+
+def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks]]:
+    """Return what sequences are cut by, and the blocks of each."""
+    for name in ("window", "stride", "max_blocks"):
+        if getattr(estimator, name) is not None:
+            check_whole(estimator, name)
+    if (bags := _given(X)) is not None:
+        return 0, 0, bags
+    sequences = check_sequences(X, min_length=_LEAST_WINDOW, needed_by="a block")
+    shortest = min(map(len, sequences))
+    window = estimator.window or max(shortest // 2, _LEAST_WINDOW)
+    stride = estimator.stride or max(window // 2, 1)
+    return window, stride, _cut_all(sequences, window, stride)
+
+
+def _new_bags(estimator: Any, X: Any) -> list[Blocks]:
+    name = type(estimator).__name__
+    if (bags := _given(X)) is None:
+        if not estimator.window_:
+            raise ValueError(f"this {name} was fitted on Blocks: pass Blocks, or fit it on sequences")
+        bags = _cut_all(check_sequences(X), estimator.window_, estimator.stride_)
+    elif estimator.window_:
+        raise ValueError(f"this {name} was fitted on sequences: pass sequences, or fit it on Blocks")
+    channels = bags[0].sequences.shape[2]
+    if channels != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {channels} channels but this {name} was fitted on {estimator.n_features_in_}: "
+            f"pass the same channels as in fit"
+        )
+    return bags
+
+
+def _given(X: Any) -> list[Blocks] | None:
+    """Return X if it is a list of blocks; None if it holds sequences."""
+    if not isinstance(X, Sequence) or isinstance(X, str) or not any(isinstance(bag, Blocks) for bag in X):
+        return None
+    sizes = [bag.sequences.shape[2] if isinstance(bag, Blocks) and len(bag) else None for bag in X]
+    for i, size in enumerate(sizes):
+        if size is None:
+            raise ValueError(f"item {i} has no blocks: cut all videos into blocks, or none")
+        if size != sizes[0]:
+            raise ValueError(f"the blocks of item {i} have {size} pixels but those of item 0 {sizes[0]}: cut all alike")
+    return list(X)
+
+
+def _cut_all(sequences: list[Array], window: int, stride: int) -> list[Blocks]:
+    for i, sequence in enumerate(sequences):
+        if len(sequence) < window:
+            raise ValueError(f"sequence {i} has {len(sequence)} time steps but a block has window={window}: lower it")
+    return [cut_sequence(sequence, window, stride) for sequence in sequences]
+
+
+def _flat(bags: list[Blocks]) -> tuple[list[Array], NDArray[np.intp]]:
+    """Return all blocks, and the number of the video of each."""
+    sequences = [sequence for bag in bags for sequence in bag.sequences]
+    return sequences, np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
+
+
+def _sample(estimator: Any, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows of the blocks to learn from: at most `max_blocks` of each video."""
+    if estimator.max_blocks is None:
+        return np.arange(len(groups))
+    seed = estimator.random_state if isinstance(estimator.random_state, Integral) else 0
+    rng = np.random.default_rng([int(seed), 1])
+    order = rng.permutation(len(groups))
+    rank = np.empty(len(groups), dtype=np.intp)
+    for group in np.unique(groups):
+        members = order[groups[order] == group]
+        rank[members] = np.arange(len(members))
+    return np.flatnonzero(rank < estimator.max_blocks)
+
+
+def _levels(levels: Any) -> tuple[int, ...]:
+    parts = tuple(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else ()
+    if not parts or not all(isinstance(n, Integral) and not isinstance(n, bool) and n >= 1 for n in parts):
+        raise ValueError(f"levels={levels!r} is not valid: pass whole numbers of divisions, such as (1, 2)")
+    return tuple(int(n) for n in parts)
