@@ -3,8 +3,8 @@
 import numpy as np
 
 from manifoldseq_hope import HOPE, bessel_ratio, gaussian, log_bessel, von_mises_fisher
-from manifoldseq_hope._expectation import Expectation
-from manifoldseq_hope._mixture import Model
+from manifoldseq_hope.mixtures._expectation import Expectation
+from manifoldseq_hope.mixtures._parameters import Model
 
 from .._report import Report
 

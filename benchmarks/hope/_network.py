@@ -20,7 +20,7 @@ def run(report: Report) -> None:
     from torch.nn.utils.parametrizations import orthogonal
 
     from manifoldseq_hope import StiefelSGD
-    from manifoldseq_hope._penalty import gram_schmidt
+    from manifoldseq_hope.mixtures._penalty import gram_schmidt
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

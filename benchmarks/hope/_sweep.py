@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import ive, logsumexp
 
 from manifoldseq_hope import von_mises_fisher
-from manifoldseq_hope._em import Data, maximized
-from manifoldseq_hope._expectation import _BLOCK, Expectation, second_moment
-from manifoldseq_hope._mixture import Model
-from manifoldseq_hope._starts import projection, seeded
+from manifoldseq_hope.mixtures._em import Data, maximized
+from manifoldseq_hope.mixtures._expectation import _BLOCK, Expectation, second_moment
+from manifoldseq_hope.mixtures._parameters import Model
+from manifoldseq_hope.mixtures._seeding import projection, seeded
 
 from .._report import Report, interleaved
 from ._data import patches

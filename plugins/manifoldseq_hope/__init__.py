@@ -7,70 +7,70 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
-    from ._check import check_family
-    from ._convolution import ConvolutionalFeatures
     from ._decoder import PhoneDecoder
-    from ._dense import Dense
-    from ._family import Family
     from ._filterbank import deltas, filter_bank
-    from ._gaussian import gaussian
-    from ._hope import HOPE
-    from ._layer import HOPELayer
-    from ._mixtures import PCAMovMF, VonMisesFisherMixture
-    from ._network import HOPENetworkClassifier
-    from ._noise import residual_energy
-    from ._penalty import correlations, penalty, penalty_gradient
-    from ._penalty_sgd import PenaltySGD
     from ._phone_corpus import generate_phone_corpus
     from ._plots import plot_filters
-    from ._schedule import Exponential, Halving, Ramp
     from ._sphere import read_sphere, write_sphere
-    from ._spherical_kmeans import SphericalKMeans
-    from ._stack import HOPEStack
-    from ._start import uniform
-    from ._stiefel_sgd import StiefelSGD
     from ._timit import read_timit
-    from ._vmf import von_mises_fisher
-    from ._windows import Windows
+    from .families._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
+    from .families._family import Family
+    from .families._gaussian import gaussian
+    from .families._laws import check_family
+    from .families._von_mises_fisher import von_mises_fisher
+    from .features._convolution import ConvolutionalFeatures
+    from .mixtures._dense import Dense
+    from .mixtures._hope import HOPE
+    from .mixtures._noise import residual_energy
+    from .mixtures._penalty import correlations, penalty, penalty_gradient
+    from .mixtures._penalty_sgd import PenaltySGD
+    from .mixtures._spherical_kmeans import SphericalKMeans
+    from .mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
+    from .networks._initial_weights import uniform
+    from .networks._layer import HOPELayer
+    from .networks._network import HOPENetworkClassifier
+    from .networks._schedule import Exponential, Halving, Ramp
+    from .networks._stack import HOPEStack
+    from .networks._stiefel_sgd import StiefelSGD
+    from .networks._windows import Windows
 
 _HOMES = {
-    "ConvolutionalFeatures": "_convolution",
-    "Dense": "_dense",
-    "Exponential": "_schedule",
-    "Family": "_family",
-    "HOPE": "_hope",
-    "HOPELayer": "_layer",
-    "HOPENetworkClassifier": "_network",
-    "HOPEStack": "_stack",
-    "Halving": "_schedule",
-    "PCAMovMF": "_mixtures",
-    "PenaltySGD": "_penalty_sgd",
+    "ConvolutionalFeatures": "features._convolution",
+    "Dense": "mixtures._dense",
+    "Exponential": "networks._schedule",
+    "Family": "families._family",
+    "HOPE": "mixtures._hope",
+    "HOPELayer": "networks._layer",
+    "HOPENetworkClassifier": "networks._network",
+    "HOPEStack": "networks._stack",
+    "Halving": "networks._schedule",
+    "PCAMovMF": "mixtures._without_hope",
+    "PenaltySGD": "mixtures._penalty_sgd",
     "PhoneDecoder": "_decoder",
-    "Ramp": "_schedule",
-    "SphericalKMeans": "_spherical_kmeans",
-    "StiefelSGD": "_stiefel_sgd",
-    "VonMisesFisherMixture": "_mixtures",
-    "Windows": "_windows",
-    "bessel_ratio": "_bessel",
-    "check_family": "_check",
-    "concentration": "_bessel",
-    "correlations": "_penalty",
+    "Ramp": "networks._schedule",
+    "SphericalKMeans": "mixtures._spherical_kmeans",
+    "StiefelSGD": "networks._stiefel_sgd",
+    "VonMisesFisherMixture": "mixtures._without_hope",
+    "Windows": "networks._windows",
+    "bessel_ratio": "families._bessel",
+    "check_family": "families._laws",
+    "concentration": "families._bessel",
+    "correlations": "mixtures._penalty",
     "deltas": "_filterbank",
     "filter_bank": "_filterbank",
-    "gaussian": "_gaussian",
+    "gaussian": "families._gaussian",
     "generate_phone_corpus": "_phone_corpus",
-    "log_bessel": "_bessel",
-    "log_normalizer": "_bessel",
-    "penalty": "_penalty",
-    "penalty_gradient": "_penalty",
+    "log_bessel": "families._bessel",
+    "log_normalizer": "families._bessel",
+    "penalty": "mixtures._penalty",
+    "penalty_gradient": "mixtures._penalty",
     "plot_filters": "_plots",
     "read_sphere": "_sphere",
     "read_timit": "_timit",
-    "residual_energy": "_noise",
-    "uniform": "_start",
-    "uniform_expansion": "_bessel",
-    "von_mises_fisher": "_vmf",
+    "residual_energy": "mixtures._noise",
+    "uniform": "networks._initial_weights",
+    "uniform_expansion": "families._bessel",
+    "von_mises_fisher": "families._von_mises_fisher",
     "write_sphere": "_sphere",
 }
 

@@ -13,15 +13,15 @@ from tqdm import tqdm
 
 import manifoldseq as ms
 
-from ._convolution import ConvolutionalFeatures
-from ._family import Array
-from ._hope import HOPE
-from ._mixtures import PCAMovMF, VonMisesFisherMixture
-from ._mnist import SIDE, Digits, read_mnist
-from ._settings import check_choice, check_whole
-from ._spherical_kmeans import SphericalKMeans
 from ._svm import Machines, machines
 from ._table import Rows, named, place_of, row, several
+from .families._family import Array
+from .families._settings import check_choice, check_whole
+from .features._convolution import ConvolutionalFeatures
+from .features._mnist import SIDE, Digits, read_mnist
+from .mixtures._hope import HOPE
+from .mixtures._spherical_kmeans import SphericalKMeans
+from .mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
 
 MODELS = ("kmeans", "spkmeans", "movmf", "pca-movmf", "hope")
 

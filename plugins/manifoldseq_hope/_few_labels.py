@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
-from ._convolution import ConvolutionalFeatures
-from ._family import Array
-from ._hope import HOPE
-from ._mnist import Digits, read_mnist
 from ._network_tables import DROPOUT, Choice, Job, fitted
-from ._settings import check_choice, check_whole
 from ._svm import machines
 from ._table import Rows, named, place_of, row, several
+from .families._family import Array
+from .families._settings import check_choice, check_whole
+from .features._convolution import ConvolutionalFeatures
+from .features._mnist import Digits, read_mnist
+from .mixtures._hope import HOPE
 
 LABELS = (1000, 2000, 5000, 10_000, 20_000, 60_000)
 

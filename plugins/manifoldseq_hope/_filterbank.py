@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import rfft
 
-from ._settings import check_whole
+from .families._settings import check_whole
 
 Float = NDArray[np.float64]
 

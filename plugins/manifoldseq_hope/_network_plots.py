@@ -7,7 +7,7 @@ import numpy as np
 
 from manifoldseq.report import line_style, prepared_axes
 
-from ._family import Array
+from .families._family import Array
 
 
 def draw_correlations(curves: Mapping[str, Array], images: Mapping[str, Array], file: Path | str) -> None:

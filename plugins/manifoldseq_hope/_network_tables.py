@@ -13,14 +13,14 @@ from tqdm import tqdm
 
 import manifoldseq as ms
 
-from ._family import Array
-from ._mnist import SIDE, Digits, read_mnist
-from ._network import HOPENetworkClassifier
-from ._penalty import correlations
-from ._schedule import OF_HOPE
-from ._settings import check_choice, check_whole
-from ._start import checked_sizes
 from ._table import Rows, drawn_to, named, place_of, row, several
+from .families._family import Array
+from .families._settings import check_choice, check_whole
+from .features._mnist import SIDE, Digits, read_mnist
+from .mixtures._penalty import correlations
+from .networks._initial_weights import checked_sizes
+from .networks._network import HOPENetworkClassifier
+from .networks._schedule import OF_HOPE
 
 KINDS = ("baseline", "hope", "linear")
 CORRELATED = ("hope", "penalty", "linear")

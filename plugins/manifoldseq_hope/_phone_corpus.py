@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 from scipy.signal import lfilter
 
-from ._settings import check_whole
 from ._sphere import write_sphere
 from ._timit import CORE_TEST, DEVELOPMENT
+from .families._settings import check_whole
 
 Float = NDArray[np.float64]
 

@@ -8,11 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.report import line_style, prepared_axes
 
-from ._family import Array
-from ._network import HOPENetworkClassifier
-from ._projected import ProjectedMixture
-from ._spherical_kmeans import SphericalKMeans
-from ._stack import HOPEStack
+from .families._family import Array
+from .mixtures._projected import ProjectedMixture
+from .mixtures._spherical_kmeans import SphericalKMeans
+from .networks._network import HOPENetworkClassifier
+from .networks._stack import HOPEStack
 
 _TILES = 64
 

@@ -1,4 +1,21 @@
-"""What this package registers; targets are strings, so that listing imports no model code."""
+"""What this package registers; targets are strings, so that listing imports no model code.
+
+What is where, from the top down; rooms import from their own row and from those below it:
+
+* `_plots`: filters, concentrations, correlations
+* `networks/`: `_network` (the classifier), `_stack` (layers learnt one on another), `_training` (an epoch), `_layer`
+  (of torch), `_stiefel_sgd`, `_retractions`, `_schedule` (rates, momentum), `_initial_weights` (41), `_windows` (rows
+  from consecutive frames), `_labels` (checks), `_torch` (loads it)
+* `features/`: `_convolution` (`ConvolutionalFeatures`), `_responses` (units to patches), `_patches` (windows of
+  images), `_mnist` (the digits)
+* `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`), `_spherical_kmeans`,
+  what they share in `_projected`, `_learn` (several starts), `_checkpoint`; the models `_likelihood` and their
+  `_projection_factors` (appendix A); EM in `_em`, `_online` (mini-batches), `_expectation` (one sweep), `_noise`
+  (L2), `_threshold` (39), `_seeding`; Algorithm 1 in `_penalty_sgd`, `_penalty`; `_parameters` (of a model), `_dense`
+  (a layer as arrays)
+* `families/`: `_von_mises_fisher`, `_gaussian`, `_bessel`, `_laws` (`check_family`), `_family` (the record `Family`),
+  `_settings` (checks of settings and data)
+"""
 
 from collections.abc import Iterator
 
@@ -13,15 +30,15 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
     """The likeliest projection and mixture."""
     yield hooks.Model(
         "hope.movmf",
-        build="manifoldseq_hope._model:build_movmf",
-        example="manifoldseq_hope._model:example",
+        build="manifoldseq_hope.mixtures._likelihood:build_movmf",
+        example="manifoldseq_hope.mixtures._likelihood:example",
         summary="Orthonormal projection and von Mises-Fisher mixture: minus the log-likelihood (11), (29)",
         reference=_PAPER,
     )
     yield hooks.Model(
         "hope.gmm",
-        build="manifoldseq_hope._model:build_gmm",
-        example="manifoldseq_hope._model:example",
+        build="manifoldseq_hope.mixtures._likelihood:build_gmm",
+        example="manifoldseq_hope.mixtures._likelihood:example",
         summary="Orthonormal projection and Gaussian mixture: minus the log-likelihood (11), (24)",
         reference=_PAPER,
     )
@@ -32,48 +49,48 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
     """Projections with mixtures, and their baselines."""
     yield hooks.Estimator(
         "hope",
-        factory="manifoldseq_hope._hope:HOPE",
+        factory="manifoldseq_hope.mixtures._hope:HOPE",
         input="samples",
         plots=("hope-filters", "hope-concentrations"),
         summary="Orthonormal projection and mixture learnt together, by maximum likelihood: features without labels",
     )
     yield hooks.Estimator(
         "vmf-mixture",
-        factory="manifoldseq_hope._mixtures:VonMisesFisherMixture",
+        factory="manifoldseq_hope.mixtures._without_hope:VonMisesFisherMixture",
         input="samples",
         plots=("hope-filters", "hope-concentrations"),
         summary="Mixture of von Mises-Fisher distributions of the directions of rows, by EM",
     )
     yield hooks.Estimator(
         "spherical-kmeans",
-        factory="manifoldseq_hope._spherical_kmeans:SphericalKMeans",
+        factory="manifoldseq_hope.mixtures._spherical_kmeans:SphericalKMeans",
         input="samples",
         plots=("hope-filters",),
         summary="k-means of directions by the cosine",
     )
     yield hooks.Estimator(
         "pca-movmf",
-        factory="manifoldseq_hope._mixtures:PCAMovMF",
+        factory="manifoldseq_hope.mixtures._without_hope:PCAMovMF",
         input="samples",
         plots=("hope-filters", "hope-concentrations"),
         summary="Principal axes, then a mixture of von Mises-Fisher distributions",
     )
     yield hooks.Estimator(
         "convolutional-features",
-        factory="manifoldseq_hope._convolution:ConvolutionalFeatures",
+        factory="manifoldseq_hope.features._convolution:ConvolutionalFeatures",
         input="samples",
         summary="Images, as rows of pixels, to pooled responses of units that are learnt from their patches",
     )
     yield hooks.Estimator(
         "hope-stack",
-        factory="manifoldseq_hope._stack:HOPEStack",
+        factory="manifoldseq_hope.networks._stack:HOPEStack",
         input="samples",
         plots=("hope-filters",),
         summary="Layers of HOPE learnt one on another without labels, with a softmax or support vector head on top",
     )
     yield hooks.Estimator(
         "hope-network",
-        factory="manifoldseq_hope._network:HOPENetworkClassifier",
+        factory="manifoldseq_hope.networks._network:HOPENetworkClassifier",
         input="samples",
         plots=("hope-filters", "hope-correlations"),
         summary="Network of rectified layers behind orthonormal projections, trained with labels (needs torch)",
@@ -85,7 +102,7 @@ def manifoldseq_solvers() -> Iterator[hooks.Solver]:
     """Algorithm 1."""
     yield hooks.Solver(
         "penalty-sgd",
-        factory="manifoldseq_hope._penalty_sgd:PenaltySGD",
+        factory="manifoldseq_hope.mixtures._penalty_sgd:PenaltySGD",
         needs=("value_and_gradient", "terms"),
         summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
     )
@@ -116,7 +133,7 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
     for name, loader, what in (("mnist", "mnist", "60000 training"), ("mnist-test", "mnist_test", "10000 test")):
         yield hooks.Dataset(
             name,
-            loader=f"manifoldseq_hope._mnist:{loader}",
+            loader=f"manifoldseq_hope.features._mnist:{loader}",
             licence="CC BY-SA 3.0 (LeCun, Cortes, Burges)",
             summary=f"The {what} images of MNIST, 28 × 28 pixels from 0 to 1, and their digits",
         )

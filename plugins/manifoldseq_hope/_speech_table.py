@@ -17,15 +17,15 @@ import manifoldseq as ms
 
 from ._decoder import STATES, PhoneDecoder, forced_alignment, uniform_states
 from ._filterbank import frame_centres, speech_features
-from ._network import HOPENetworkClassifier
 from ._phone_corpus import generate_phone_corpus
 from ._phones import PHONES, phone_error, read_phn
-from ._schedule import OF_HOPE, Halving
-from ._settings import check_choice, check_number, check_whole
 from ._sphere import read_audio
 from ._table import Rows, named, place_of, row
 from ._timit import Utterance, read_timit
-from ._windows import Windows
+from .families._settings import check_choice, check_number, check_whole
+from .networks._network import HOPENetworkClassifier
+from .networks._schedule import OF_HOPE, Halving
+from .networks._windows import Windows
 
 Float = NDArray[Any]
 Codes = NDArray[np.int64]

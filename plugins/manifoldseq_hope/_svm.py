@@ -9,7 +9,7 @@ from scipy.linalg.blas import dsyrk, ssyrk
 
 from manifoldseq.execution import one_blas_thread
 
-from ._family import Array
+from .families._family import Array
 
 _STEPS = 50
 """Newton steps at most; about ten are enough."""

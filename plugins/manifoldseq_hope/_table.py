@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._settings import check_choice, check_whole
+from .families._settings import check_choice, check_whole
 
 Row = dict[str, Any]
 Rows = list[Row]

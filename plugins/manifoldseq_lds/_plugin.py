@@ -5,13 +5,14 @@ What is where, from the top down; rooms import from their own row and from those
 * `_plots`: figures of fitted systems and clusterings; `_recordings`: sequences in the wheel of aeon
 * `videos/`: `_pooling` (bags of systems, pyramid pooling), `_lbp` (LBP-TOP), `_blocks` (blocks of videos, windows of
   sequences), `_texture_files` (folders of videos), `_generated_textures`
-* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one step of learning),
+* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one step of it),
   `_initial_atoms`, `_atom_families` (what atoms may be), `_lasso` (the kernel lasso)
-* `clustering/`: `_kmeans` (`LDSKMeans`, its checks and checkpoints), `_epoch` (starts, assignment, repair, relocation,
-  mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_selection` (settings chosen without labels)
+* `clustering/`: `_kmeans` (`LDSKMeans`, its checks and checkpoints), `_epoch` (starts, assignment, repair,
+  relocation, mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_selection` (settings chosen without
+  labels)
 * `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_span_compression`; the models `_mean`
-  (``lds.mean``), `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact mean, Algorithm
-  1, Align, MDS, Grass)
+  (``lds.mean``), `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact mean,
+  Algorithm 1, Align, MDS, Grass)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square);
   `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays)
 * `identification/`: `_sequence_input` (how estimators take sequences), `_identifier` (`LDSIdentifier`), `_estimation`

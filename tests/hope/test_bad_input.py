@@ -13,7 +13,7 @@ from manifoldseq_hope import (
     concentration,
     gaussian,
 )
-from manifoldseq_hope._settings import unit_rows
+from manifoldseq_hope.families._settings import unit_rows
 
 X, y = (part[:150] for part in load_digits(return_X_y=True))
 

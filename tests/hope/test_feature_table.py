@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 import manifoldseq as ms
 from manifoldseq_hope import ConvolutionalFeatures, PCAMovMF
 from manifoldseq_hope import _feature_table as table
-from manifoldseq_hope._mnist import Digits
+from manifoldseq_hope.features._mnist import Digits
 
 
 @pytest.fixture(autouse=True)

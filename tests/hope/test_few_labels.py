@@ -22,7 +22,7 @@ import manifoldseq as ms
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, HOPENetworkClassifier
 from manifoldseq_hope import _few_labels as table
 from manifoldseq_hope import _network_tables as tables
-from manifoldseq_hope._mnist import Digits
+from manifoldseq_hope.features._mnist import Digits
 
 SMALL: dict[str, Any] = {"labels": 200, "subsets": 2, "K": 20, "M": 8, "n_patches": 3000, "epochs": 2}
 

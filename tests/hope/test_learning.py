@@ -20,11 +20,11 @@ from manifoldseq_hope import (
     penalty,
     von_mises_fisher,
 )
-from manifoldseq_hope._em import EM, Data
-from manifoldseq_hope._expectation import second_moment
-from manifoldseq_hope._mixture import Model
-from manifoldseq_hope._noise import Noise
-from manifoldseq_hope._starts import projection, seeded
+from manifoldseq_hope.mixtures._em import EM, Data
+from manifoldseq_hope.mixtures._expectation import second_moment
+from manifoldseq_hope.mixtures._noise import Noise
+from manifoldseq_hope.mixtures._parameters import Model
+from manifoldseq_hope.mixtures._seeding import projection, seeded
 
 
 def data_of(X):

@@ -8,11 +8,11 @@ from scipy.stats import multivariate_normal, vonmises_fisher
 
 import manifoldseq as ms
 from manifoldseq_hope import correlations, gaussian, penalty, penalty_gradient, residual_energy, von_mises_fisher
-from manifoldseq_hope._em import Data
-from manifoldseq_hope._expectation import Expectation, second_moment
-from manifoldseq_hope._mixture import Model
-from manifoldseq_hope._noise import Noise
-from manifoldseq_hope._rows import Rows
+from manifoldseq_hope.mixtures._em import Data
+from manifoldseq_hope.mixtures._expectation import Expectation, second_moment
+from manifoldseq_hope.mixtures._noise import Noise
+from manifoldseq_hope.mixtures._parameters import Model
+from manifoldseq_hope.mixtures._projection_factors import Rows
 
 RNG = np.random.default_rng(5)
 M, D, K = 3, 6, 4
@@ -37,7 +37,7 @@ def gmm(full=False):
 @pytest.mark.parametrize("normalize", [True, False])
 def test_movmf_against_autograd(normalize, times, sparse, monkeypatch):
     """L1 (29) and its derivatives (32)-(34), (55)-(63); concentrated too, by products of both kinds."""
-    monkeypatch.setattr("manifoldseq_hope._expectation._SPARSE", sparse)
+    monkeypatch.setattr("manifoldseq_hope.mixtures._expectation._SPARSE", sparse)
     mus = MU * times
     model = movmf(normalize, mu=mus)
     found = Expectation(model, X.dtype).statistics(X)
@@ -232,9 +232,9 @@ def test_invariance(make):
 def test_blocks_weights_and_single_precision(make, monkeypatch):
     model = make()
     whole = Expectation(model, X.dtype).statistics(X)
-    monkeypatch.setattr("manifoldseq_hope._expectation._SPARSE", 0.6)  # of some blocks
-    monkeypatch.setattr("manifoldseq_hope._expectation._PATIENCE", 1)
-    monkeypatch.setattr("manifoldseq_hope._expectation._BLOCK", 4)
+    monkeypatch.setattr("manifoldseq_hope.mixtures._expectation._SPARSE", 0.6)  # of some blocks
+    monkeypatch.setattr("manifoldseq_hope.mixtures._expectation._PATIENCE", 1)
+    monkeypatch.setattr("manifoldseq_hope.mixtures._expectation._BLOCK", 4)
     e = Expectation(model, X.dtype)
     e._rows = 7
     parts = e.statistics(X)
@@ -256,7 +256,7 @@ def test_blocks_weights_and_single_precision(make, monkeypatch):
 def test_either_exponential_gives_the_same(make, monkeypatch):
     found = []
     for power in ((np.exp, 1.0), (np.exp2, float(np.log(2)))):
-        monkeypatch.setattr("manifoldseq_hope._expectation._power", lambda dtype, power=power: power)
+        monkeypatch.setattr("manifoldseq_hope.mixtures._expectation._power", lambda dtype, power=power: power)
         e = Expectation(make(), X.dtype)
         e._rows = 7
         found.append(e.statistics(X))
@@ -285,7 +285,7 @@ def test_rows_far_from_the_others_are_exact(dtype):
 @pytest.mark.parametrize("sparse", [0, 1])
 def test_row_as_far_as_rounding_is_wide_keeps_its_nearest_component(sparse, monkeypatch):
     """Its log-densities are 1e8 times the largest difference that matters, and have fewer digits than that."""
-    monkeypatch.setattr("manifoldseq_hope._expectation._SPARSE", sparse)
+    monkeypatch.setattr("manifoldseq_hope.mixtures._expectation._SPARSE", sparse)
     rows = np.vstack([MU, 1e5 * MU[:1]]).astype(np.float32)
     model = Model(np.eye(M), W, (MU, np.full((K, M), 0.1)), gaussian("diag"), False)
     found = Expectation(model, rows.dtype).statistics(rows)

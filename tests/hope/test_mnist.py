@@ -16,8 +16,8 @@ import pytest
 
 import manifoldseq as ms
 from manifoldseq.cli import main
-from manifoldseq_hope import _mnist
-from manifoldseq_hope._mnist import FILES, fetched, read_mnist
+from manifoldseq_hope.features import _mnist
+from manifoldseq_hope.features._mnist import FILES, fetched, read_mnist
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(256, size=(5, 28, 28)).astype(np.uint8)

@@ -19,9 +19,9 @@ import torch
 
 import manifoldseq as ms
 from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, penalty_gradient
-from manifoldseq_hope._network import settings_of
-from manifoldseq_hope._start import begin, checked_sizes
-from manifoldseq_hope._training import Trainer
+from manifoldseq_hope.networks._initial_weights import begin, checked_sizes
+from manifoldseq_hope.networks._network import settings_of
+from manifoldseq_hope.networks._training import Trainer
 
 RNG = np.random.default_rng(0)
 

@@ -17,7 +17,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from manifoldseq_hope import Dense, HOPELayer, StiefelSGD, penalty_gradient
-from manifoldseq_hope._retractions import RETRACTIONS
+from manifoldseq_hope.networks._retractions import RETRACTIONS
 
 MODES = tuple(RETRACTIONS)
 
@@ -239,9 +239,9 @@ def test_the_classifier_is_imported_without_torch() -> None:
 def test_every_retraction_is_an_orthogonality_and_none_needs_torch_to_be_named() -> None:
     code = """
 import sys
-from manifoldseq_hope import _retractions
+from manifoldseq_hope.networks import _retractions
 _retractions.RETRACTIONS["new"] = _retractions.qr_rows
-from manifoldseq_hope import _schedule
+from manifoldseq_hope.networks import _schedule
 rate = _schedule.Exponential(0.1)
 print(_schedule.ORTHOGONALITIES, _schedule.Training(rate, rate, orthogonality="new").on_stiefel, "torch" in sys.modules)
 """

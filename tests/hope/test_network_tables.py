@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import manifoldseq as ms
 from manifoldseq_hope import _network_tables as tables
-from manifoldseq_hope._mnist import Digits, read_mnist
+from manifoldseq_hope.features._mnist import Digits, read_mnist
 
 
 @pytest.fixture(autouse=True)

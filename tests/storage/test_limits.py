@@ -27,9 +27,9 @@ import manifoldseq as ms
 from manifoldseq.report import read_run
 from manifoldseq.storage import ReadError, _limits
 from manifoldseq_hope import read_sphere
-from manifoldseq_hope._mnist import read_mnist
 from manifoldseq_hope._phones import read_phn
 from manifoldseq_hope._sphere import read_audio
+from manifoldseq_hope.features._mnist import read_mnist
 from manifoldseq_lds.videos._texture_files import read_video
 from manifoldseq_mpcca import read_videos
 from manifoldseq_mpcca._videos import read_descriptors
@@ -39,7 +39,8 @@ READ = """
 import json, resource, sys
 import numpy, scipy.io, matplotlib.image, PIL.Image
 from pathlib import Path
-import manifoldseq as ms, manifoldseq_hope._mnist, manifoldseq_lds.videos._texture_files, manifoldseq_mpcca._videos
+import manifoldseq as ms, manifoldseq_hope.features._mnist, manifoldseq_mpcca._videos
+import manifoldseq_lds.videos._texture_files
 import manifoldseq.storage._read_mat5, manifoldseq.storage._read_mat73
 try:
     import pyarrow.parquet, h5py
@@ -396,7 +397,7 @@ def test_what_is_taken_already_is_not_asked_for_twice(monkeypatch: pytest.Monkey
 
 
 TEXTURES = "manifoldseq_lds.videos._texture_files.read_textures(path)[0]"
-DIGITS = "manifoldseq_hope._mnist.read_mnist(path, verify=False)"
+DIGITS = "manifoldseq_hope.features._mnist.read_mnist(path, verify=False)"
 DESCRIPTORS = "manifoldseq_mpcca._videos.read_descriptors(path)"
 BOMBS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "npz": ("ms.storage.read(path)", npz, "would take"),
@@ -405,7 +406,7 @@ BOMBS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "frames": (TEXTURES, frames, "would take"),
     "model": ("ms.storage.load_model(path)", model, "would take"),
     "checkpoint": ("ms.storage.Checkpoint(path).load()", checkpoint, "would take"),
-    "mnist": ("manifoldseq_hope._mnist.read_mnist(path)", digits, "SHA-256 differs"),
+    "mnist": ("manifoldseq_hope.features._mnist.read_mnist(path)", digits, "SHA-256 differs"),
     "any digits": (DIGITS, digits, "would take"),
     "more digits": (DIGITS, more_digits, "holds more bytes"),
     "descriptors": (DESCRIPTORS, descriptors, "would take"),

@@ -1,0 +1,1 @@
+"""Features of images from the units of a model, and the MNIST digits."""

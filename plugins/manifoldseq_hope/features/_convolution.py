@@ -1,0 +1,405 @@
+"""Features of images: responses of a model to all patches, pruned and summed over the cells of a grid (6.1.1)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from math import isqrt
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_info
+
+import manifoldseq as ms
+from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ..families._family import Array
+from ..families._settings import check_choice, check_number, check_whole
+from ..mixtures._hope import HOPE
+from ..mixtures._spherical_kmeans import SphericalKMeans
+from ..mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
+from ._patches import Patches, read
+from ._responses import KMEANS, OWN, Responses, check_model, empty_units, responses_of
+
+_ENTRIES = 175_000
+"""Responses of a block: they stay in the cache while they are rectified and summed."""
+_SMALL, _FEW = 1_000_000, 32
+"""Multiplications of a product that BLAS may do without copying its factors; with fewer rows that does not pay."""
+_PATCH, _GRID = 6, 2
+_ROWS = 10_000
+"""Training patches that a quantile is taken over."""
+
+
+class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Learn units from patches of images without labels; an image becomes sums of their responses in a few cells.
+
+    Every patch is normalized to mean zero and standard deviation one, and answered by every unit of the model with
+    ``eta = max(0, response - threshold)`` (39). The features of an image are the sums of eta over the patches of each
+    cell of a grid, raised to a power. A constant patch has no direction: all its features are zero.
+
+    Parameters
+    ----------
+    model : estimator, optional
+        `HOPE`, `PCAMovMF`, `VonMisesFisherMixture` (response: phi (37)), `SphericalKMeans` (the cosine), or
+        scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(M, 400, kappa=40.0)``, M half of the
+        pixels of a patch, with fewer units if there are fewer than ten patches for each.
+    patch_size : int or (int, int), optional
+        Down and right; by default 6, or what the images have if that is less.
+    stride : int or (int, int)
+    image_shape : (int, int), optional
+        Height and width where images are rows of pixels; by default square, or one line if that is impossible.
+    n_patches : int
+        Patches that the model is fitted to, drawn at random; constant ones are drawn again.
+    pooling : int or (int, int), optional
+        Cells down and right; by default 2, the quadrants of the paper, or 1 where there is only one patch. The first
+        cells have one patch more where there is a rest: 23 are 12 and 11.
+    threshold : float, optional
+        epsilon of (39); by default the `quantile` of the responses to patches that the model is fitted to.
+    quantile : float
+    power : float
+        Of the sums: 0.5 takes square roots, 1 leaves them.
+    keep_weights : bool
+        Whether responses of mixtures contain ln pi_k, as (37) does.
+    kmeans : {"triangle", "distance"}
+        Response of k-means: how much nearer the centre is than the mean centre, or the distance, as the paper prints
+        it, which grows for centres that are far.
+    drop_empty : bool
+        Leave out units that hold no patches (footnote 7): clusters that no drawn patch is nearest to, and components
+        with less than a thousandth of an equal weight.
+    prefit : bool
+        The model is fitted already; `fit` only finds the threshold.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Of the patches, and of a model without a random state of its own.
+
+    Attributes
+    ----------
+    model_ : estimator
+        The fitted model.
+    threshold_ : float
+    units_ : ndarray of int
+        Which units of the model give features: K of them.
+    image_shape_ : (int, int)
+    n_features_in_ : int
+        Pixels of an image.
+
+    Notes
+    -----
+    Images may be integers, float32 or, in twice the time, float64. They are read some at a time: arrays mapped to files
+    (``numpy.load(mmap_mode="r")``) are never in memory as a whole. With 6 x 6 patches, 28 x 28 images, M = 20 and
+    K = 400 the responses are matrix products of the projections, (patches x 21) (21 x 400).
+
+    References
+    ----------
+    Zhang, Jiang, sections 5.2 and 6.1.1; Coates, Lee, Ng, AISTATS 2011 (patches, quadrants, ``"triangle"``).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.svm import LinearSVC
+    >>> from manifoldseq_hope import HOPE, ConvolutionalFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> features = ConvolutionalFeatures(HOPE(8, 50, kappa=40.0), patch_size=4, random_state=0).fit(X[:1000])
+    >>> eta = features.transform(X)
+    >>> eta.shape, LinearSVC(C=0.01).fit(eta[:1000], y[:1000]).score(eta[1000:], y[1000:]) > 0.93
+    ((1797, 200), True)
+    """
+
+    stored_types = (HOPE, PCAMovMF, VonMisesFisherMixture, SphericalKMeans, KMeans, MiniBatchKMeans)
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        patch_size: Any = None,
+        stride: Any = 1,
+        image_shape: Any = None,
+        n_patches: int = 400_000,
+        pooling: Any = None,
+        threshold: float | None = None,
+        quantile: float = 0.85,
+        power: float = 0.5,
+        keep_weights: bool = False,
+        kmeans: str = "triangle",
+        drop_empty: bool = False,
+        prefit: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.patch_size = patch_size
+        self.stride = stride
+        self.image_shape = image_shape
+        self.n_patches = n_patches
+        self.pooling = pooling
+        self.threshold = threshold
+        self.quantile = quantile
+        self.power = power
+        self.keep_weights = keep_weights
+        self.kmeans = kmeans
+        self.drop_empty = drop_empty
+        self.prefit = prefit
+        self.random_state = random_state
+
+    @one_blas_thread()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit the model to patches of images, and find the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, H, W) or (N, H W)
+        y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for the model; those of scikit-learn have none.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter, images smaller than a patch, NaN, constant images, or fewer patches than units.
+        """
+        self._check()
+        images = self._images(X, reset=True)
+        rng, dtype = random_generator(self.random_state), _dtype(images)
+        rows = self._patches.drawn(images, self.n_patches, dtype, rng)
+        if not len(rows):
+            raise ValueError(
+                f"every patch of X is constant (n_features={images.shape[1]}): pass images that are not blank"
+            )
+        self.model_ = self._fitted(rows, rng, {"observers": observers, "checkpoint": checkpoint, "resume": resume})
+        responses = self._responses(dtype)
+        self.threshold_ = self._threshold(responses, rows)
+        self.units_ = np.arange(len(responses.W))
+        if self.drop_empty:
+            self.units_ = np.flatnonzero(~empty_units(self.model_, self.model_.predict(rows)))
+        return self
+
+    @one_blas_thread()
+    def transform(self, X: Any, out: Array | None = None) -> Array:
+        """Return the features of images.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, H, W) or (N, H W)
+        out : ndarray of shape (N, cells * K), optional
+            Where to put them, such as a `numpy.memmap`.
+
+        Returns
+        -------
+        ndarray of shape (N, cells * K)
+            Cell by cell; float64 for float64 images, else float32.
+        """
+        check_is_fitted(self, "threshold_")
+        images = self._images(X, reset=False)
+        dtype, shape = _dtype(images), (len(images), self._n_features_out)
+        if out is None:
+            out = np.empty(shape, dtype)
+        elif getattr(out, "shape", None) != shape or out.dtype.kind != "f":
+            array = hasattr(out, "dtype")
+            found = f"shape {out.shape} and dtype {out.dtype}" if array else f"type {type(out).__name__}"
+            raise ValueError(f"out has {found}: pass an array of floats of shape {shape}")
+        for some, pooled in self._sums(images, dtype):
+            if self.power == 0.5:
+                np.sqrt(pooled, out=pooled)
+            elif self.power != 1:
+                np.power(pooled, self.power, out=pooled)
+            out[some] = pooled
+        return out
+
+    def _sums(self, images: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
+        """Go through the images, some at a time, with the sums of eta over the patches of each cell, (n, cells K)."""
+        patches, responses, threshold = self._patches, self._responses(dtype), dtype(self.threshold_)
+        factor = responses.factor(self.threshold_)
+        if responses.finish is None:  # else it has to see all units
+            factor = np.ascontiguousarray(factor[:, self.units_])
+        C, K, size, most = self._cells, len(self.units_), images[0].size, _block(factor)
+        responded, zeros = np.empty((most, factor.shape[1]), dtype), np.zeros((most, K), dtype)
+
+        def rectified(t: Array) -> Array:
+            eta = np.matmul(t, factor, out=responded[: len(t)])
+            if responses.finish is not None:
+                responses.finish(eta)
+                eta = np.subtract(eta[:, self.units_], threshold, order="C")
+            return np.maximum(eta, zeros[: len(eta)], out=eta)  # with a number or a row it takes twice the time
+
+        several, parts = patches.groups()
+        places = [(np.arange(several)[:, None] * size + patches.corners[part]).ravel() for part in parts]
+        n = max(map(len, places))
+        x, inputs = np.empty((len(patches.offsets), n), dtype), np.empty((len(factor), n), dtype)
+        for begin in range(0, len(images), several):
+            some = slice(begin, min(begin + several, len(images)))
+            pixels = read(images, some, dtype)
+            varied, number = patches.varied(pixels), np.arange(some.stop - begin)
+            pooled = np.zeros((len(number) * C, K), dtype)
+            for part, place in zip(parts, places, strict=True):
+                each = part.stop - part.start
+                at = place[: len(number) * each]
+                used = np.flatnonzero(varied.take(at))
+                n = len(used)
+                t = responses.inputs(patches.cut(pixels, at.take(used), x[:, :n]), inputs[:, :n])
+                begins = number[:, None] * each + patches.cells[part].searchsorted(np.arange(C))
+                ends = used.searchsorted(np.append(begins, len(at)))
+                pooled += _pooled(rectified, t.T, ends, most, K)
+            yield some, pooled.reshape(len(number), C * K)
+
+    @property
+    def _cells(self) -> int:
+        grid = self._sizes[2]
+        return grid[0] * grid[1]
+
+    @property
+    def _patches(self) -> Patches:
+        return Patches.of(self.image_shape_, *self._sizes)
+
+    @property
+    def _sizes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """Patch, stride and grid, down and right."""
+        (H, W), stride = self.image_shape_, _pair("stride", self.stride)
+        patch = (min(H, _PATCH), min(W, _PATCH)) if self.patch_size is None else _pair("patch_size", self.patch_size)
+        if self.pooling is not None:
+            return patch, stride, _pair("pooling", self.pooling)
+        down, right = ((n - size) // step + 1 for n, size, step in zip((H, W), patch, stride, strict=True))
+        return patch, stride, (max(1, min(down, _GRID)), max(1, min(right, _GRID)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._cells * len(self.units_)
+
+    def _check(self) -> None:
+        check_whole("n_patches", self.n_patches)
+        check_number("quantile", self.quantile, 0.0, 1.0)
+        check_number("power", self.power, open_=True)
+        check_choice("kmeans", self.kmeans, KMEANS)
+        if self.model is not None:
+            check_model(self.model)
+        if self.threshold is not None:
+            check_number("threshold", self.threshold, -np.inf)
+
+    def _images(self, X: Any, reset: bool) -> Array:
+        """Return images as rows of pixels, not copied if they are an array."""
+        X, shape = check_real(X), None
+        if isinstance(X, list | tuple):
+            sizes = {np.shape(image) for image in X if isinstance(image, np.ndarray)}
+            if len(sizes) > 1:
+                raise ValueError(f"X has images of shapes {', '.join(map(str, sorted(sizes)))}: bring all to one")
+            X = np.asarray(X)
+        if isinstance(X, np.ndarray) and X.ndim > 3:
+            raise ValueError(f"X has shape {X.shape}: pass gray images, (N, H, W) or (N, H W)")
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            shape, X = X.shape[1:], X.reshape(len(X), X.shape[1] * X.shape[2])
+        X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        if reset:
+            self.image_shape_ = self._shape(X.shape[1], shape)
+            self._check_room()
+        elif shape is not None and shape != self.image_shape_:
+            raise ValueError(f"X has images of shape {shape}: pass images of shape {self.image_shape_}, as fit got")
+        return X
+
+    def _shape(self, size: int, found: tuple[int, ...] | None) -> tuple[int, int]:
+        side = isqrt(size)
+        H, W = found or ((side, side) if side * side == size else (1, size))
+        if self.image_shape is not None:
+            H, W = _pair("image_shape", self.image_shape)
+            if H * W != size or (found is not None and found != (H, W)):
+                raise ValueError(f"image_shape={self.image_shape!r} does not fit X: images have {found or size} pixels")
+        return H, W
+
+    def _check_room(self) -> None:
+        (H, W), sizes = self.image_shape_, self._sizes
+        h, w = ((n - 1) * step + size for size, step, n in zip(*sizes, strict=True))
+        if sizes[0] == (1, 1) != (H, W):
+            raise ValueError(f"patch_size={self.patch_size!r}: a patch of one pixel is always constant, raise it")
+        if h > H or w > W:
+            raise ValueError(
+                f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that patch_size="
+                f"{self.patch_size!r}, stride={self.stride!r} and pooling={self.pooling!r} need: lower these, or set "
+                "image_shape"
+            )
+
+    def _fitted(self, rows: Array, rng: np.random.Generator, loop: dict[str, Any]) -> Any:
+        if self.prefit:
+            if self.model is None:
+                raise ValueError("prefit=True needs a fitted model: pass model=...")
+            check_is_fitted(self.model)
+            if self.model.n_features_in_ != rows.shape[1]:
+                raise ValueError(
+                    f"the model was fitted to rows of {self.model.n_features_in_} columns, patches have "
+                    f"{rows.shape[1]} pixels: pass another patch_size"
+                )
+            return self.model
+        N, D = rows.shape
+        model = self.model
+        model = HOPE(max(1, D // 2), min(400, -(-N // 10)), kappa=40.0) if model is None else clone(model)
+        if model.random_state is None:
+            model.set_params(random_state=int(rng.integers(2**31)))
+        return model.fit(rows, **loop) if isinstance(model, OWN) else model.fit(rows)
+
+    def _responses(self, dtype: Any) -> Responses:
+        D = self._patches.offsets.size
+        return responses_of(self.model_, D, self.keep_weights, self.kmeans).astype(dtype)
+
+    def _threshold(self, responses: Responses, rows: Array) -> float:
+        if self.threshold is not None:
+            return float(self.threshold)
+        some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(np.intp))]
+        found = responses.inputs(np.ascontiguousarray(some.T)).T @ responses.factor()
+        if responses.finish is not None:
+            responses.finish(found)
+        return float(np.quantile(found, self.quantile))
+
+
+def _block(factor: Array) -> int:
+    """Return how many patches are answered together."""
+    most = max(1, _ENTRIES // factor.shape[1])
+    small = _SMALL // factor.size
+    return min(most, small) if small >= _FEW and _small_are_fast() else most
+
+
+@cache
+def _small_are_fast() -> bool:
+    """Return whether numpy's BLAS multiplies small matrices without copying them: OpenBLAS does so with AVX-512."""
+    with_avx512 = ("SkylakeX", "Cooperlake", "SapphireRapids")
+    return any(library.get("architecture") in with_avx512 for library in threadpool_info())
+
+
+def _pooled(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp], most: int, K: int) -> Array:
+    """Return the sums of the K answers to patches, (n, F + 1), over each cell; those of cell c begin at ends[c]."""
+    pooled, ones, begins = np.empty((len(ends) - 1, K), t.dtype), np.ones(most, t.dtype), ends.tolist()
+    together = max(1, most // max(1, int(np.diff(ends).max())))
+    for first in range(0, len(pooled), together):
+        last = min(first + together, len(pooled))
+        start = begins[first]
+        eta = rectified(t[start : min(start + most, begins[last])])
+        for cell in range(first, last):
+            of_cell = eta[begins[cell] - start : begins[cell + 1] - start]
+            ones[: len(of_cell)].dot(of_cell, out=pooled[cell])
+        for more in range(start + most, begins[last], most):  # of a cell with more patches than a block
+            eta = rectified(t[more : min(more + most, begins[last])])
+            pooled[first] += ones[: len(eta)].dot(eta)
+    return pooled
+
+
+def _dtype(images: Array) -> Any:
+    return np.float64 if images.dtype == np.float64 else np.float32
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    """Return two whole numbers above zero, or refuse the value."""
+    pair = (value, value) if isinstance(value, Integral) else value
+    if (
+        not isinstance(pair, Sequence)
+        or len(pair) != 2
+        or not all(isinstance(n, Integral) and not isinstance(n, bool) and n > 0 for n in pair)
+    ):
+        raise ValueError(f"{name}={value!r} is not valid: pass a whole number above zero, or two")
+    return int(pair[0]), int(pair[1])

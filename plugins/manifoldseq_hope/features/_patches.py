@@ -1,0 +1,160 @@
+"""Windows of images: where they are, which cell of a grid they are pooled in, and their normalized pixels."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..families._family import Array
+
+_PIXELS = 1 << 19
+"""Pixels of the patches that are cut out together."""
+_CONSTANT = 1e-5
+"""A patch is constant if its pixels differ by at most this share of the largest: about what rounding leaves."""
+_ROOM = 1e3
+"""By this factor, squares of pixels stay below the largest number, so that they can be summed over a patch."""
+_IMAGES, _ROUNDS, _MORE = 1024, 20, 1.5
+"""Images read at a time to draw from; rounds of draws, and draws for each patch wanted, as some are constant."""
+
+
+@dataclass(frozen=True)
+class Patches:
+    """The P patches of an image of one size, in the order of the cells that they are pooled in.
+
+    Attributes
+    ----------
+    image_shape, patch_shape : (int, int)
+    corners : ndarray of int of shape (P,)
+        First pixel of every patch, in an image read row by row.
+    cells : ndarray of int of shape (P,)
+        Not decreasing.
+    offsets : ndarray of int of shape (D,)
+        From the first pixel of a patch to each of its D pixels.
+    """
+
+    image_shape: tuple[int, int]
+    patch_shape: tuple[int, int]
+    corners: NDArray[np.intp]
+    cells: NDArray[np.intp]
+    offsets: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls, image_shape: tuple[int, int], patch_shape: tuple[int, int], stride: tuple[int, int], grid: tuple[int, int]
+    ) -> "Patches":
+        """Divide the positions of patches into cells; where that leaves a rest, the first cells have one more."""
+        (H, W), (h, w) = image_shape, patch_shape
+        places = np.arange(0, H - h + 1, stride[0]), np.arange(0, W - w + 1, stride[1])
+        down, right = (
+            np.repeat(np.arange(n), [len(part) for part in np.array_split(place, n)])
+            for n, place in zip(grid, places, strict=True)
+        )
+        cells = (down[:, None] * grid[1] + right).ravel()
+        order = np.argsort(cells, kind="stable")
+        corners = (places[0][:, None] * W + places[1]).ravel()
+        offsets = (np.arange(h)[:, None] * W + np.arange(w)).ravel()
+        return cls(image_shape, patch_shape, corners[order], cells[order], offsets)
+
+    def varied(self, pixels: Array) -> NDArray[np.bool_]:
+        """Return, for every pixel of images one after the other, whether a patch that begins there is not constant.
+
+        What it says of pixels that no patch begins at means nothing.
+        """
+        high, low = (
+            _sliding(_sliding(pixels, self.patch_shape[1], 1, of), self.patch_shape[0], self.image_shape[1], of)
+            for of in (np.maximum, np.minimum)
+        )
+        largest = np.maximum(np.abs(high), np.abs(low))
+        largest *= pixels.dtype.type(_CONSTANT)
+        limits = np.finfo(pixels.dtype)
+        np.maximum(largest, np.sqrt(limits.tiny / limits.eps), out=largest)  # else the squares underflow
+        high -= low
+        return high > largest
+
+    def cut(self, pixels: Array, at: NDArray[np.intp], out: Array | None = None) -> Array:
+        """Return patches, (D, n), of images one after the other; `at` are their first pixels."""
+        x = np.empty((len(self.offsets), len(at)), pixels.dtype) if out is None else out
+        for row, offset in zip(x, self.offsets, strict=True):
+            pixels[offset:].take(at, out=row, mode="wrap")  # clip takes longer, raise copies
+        return x
+
+    def groups(self) -> tuple[int, list[slice]]:
+        """Return how many images, and which parts of their patches, are worked on together."""
+        P, most = len(self.corners), max(64, _PIXELS // len(self.offsets))
+        if most >= P:
+            return most // P, [slice(0, P)]
+        return 1, [slice(start, min(start + most, P)) for start in range(0, P, most)]
+
+    def drawn(self, images: Any, n: int, dtype: Any, rng: np.random.Generator) -> Array:
+        """Return n normalized patches at random places, (n, D), none of them constant; all of them if there are fewer.
+
+        Images are read in their order, some at a time.
+        """
+        total = len(images) * len(self.corners)
+        if total <= n:
+            return self._normalized(images, np.arange(total), dtype)
+        found: list[Array] = []
+        missing = n
+        for _ in range(_ROUNDS):
+            which = np.sort(rng.integers(total, size=int(_MORE * missing) + 10))
+            found.append(self._normalized(images, which, dtype))
+            missing -= len(found[-1])
+            if missing <= 0:
+                break
+        rows = np.concatenate(found)
+        return rows[rng.permutation(len(rows))[:n]]
+
+    def _normalized(self, images: Any, which: NDArray[np.intp], dtype: Any) -> Array:
+        """Return the patches of these numbers, image by image, without constant ones."""
+        P, size = len(self.corners), self.image_shape[0] * self.image_shape[1]
+        found = [np.empty((0, len(self.offsets)), dtype)]
+        for first in range(0, len(images), _IMAGES):
+            part = which[np.searchsorted(which, first * P) : np.searchsorted(which, (first + _IMAGES) * P)] - first * P
+            if len(part):
+                pixels = read(images, slice(first, first + _IMAGES), dtype)
+                at = part // P * size + self.corners[part % P]
+                x = self.cut(pixels, at[self.varied(pixels)[at]])
+                x /= centred(x)
+                found.append(x.T)
+        return np.concatenate(found)
+
+
+def centred(x: Array) -> Array:
+    """Subtract from patches, (D, n), their means, and return their standard deviations, (n,)."""
+    mean = np.add.reduce(x, axis=0)
+    mean /= len(x)
+    x -= mean
+    variance = np.einsum("dn,dn->n", x, x)
+    variance /= len(x)
+    return np.sqrt(variance)
+
+
+def _sliding(pixels: Array, width: int, step: int, of: np.ufunc) -> Array:
+    """Return the largest (least) of every `width` pixels that are `step` apart, by doubling."""
+    done = 1
+    while done < width:
+        more = min(done, width - done)
+        pixels, done = of(pixels[: len(pixels) - more * step], pixels[more * step :]), done + more
+    return pixels
+
+
+def read(images: Any, some: slice, dtype: Any) -> Array:
+    """Return the pixels of some images, one image after the other; refuse NaN, infinity and what overflows."""
+    part = np.asarray(images[some])
+    pixels = np.ascontiguousarray(part, dtype=dtype).reshape(-1)
+    if part.dtype.kind == "f" and not np.abs(pixels).max() <= _largest(dtype):  # also if it is NaN
+        rows = np.abs(pixels.reshape(len(part), -1))
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            raise ValueError(f"image {some.start + bad[0]} of X has NaN or infinity: fill or remove it")
+        first = np.flatnonzero((rows > _largest(dtype)).any(axis=1))[0]
+        raise ValueError(
+            f"image {some.start + first} of X has pixels as large as {rows[first].max():.0e}, too large to be squared "
+            f"in {np.dtype(dtype)}: divide X by its largest"
+        )
+    return pixels
+
+
+def _largest(dtype: Any) -> float:
+    return float(np.sqrt(np.finfo(dtype).max)) / _ROOM

@@ -1,0 +1,148 @@
+"""What the units of a fitted model say to a patch, as matrix products; the features are what is above a threshold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans, MiniBatchKMeans
+
+from ..families._family import Array
+from ..mixtures._projected import ProjectedMixture
+from ..mixtures._spherical_kmeans import SphericalKMeans
+from ._patches import centred
+
+KMEANS = ("triangle", "distance")
+OWN, OTHERS = (ProjectedMixture, SphericalKMeans), (KMeans, MiniBatchKMeans)
+"""Models whose responses are known."""
+
+Statistics = Callable[[Array], Array]
+Finish = Callable[[Array], None]
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Responses ``t(z) W' + b`` of K units to patches x, with ``z = (U x - c) / length``.
+
+    Attributes
+    ----------
+    U : ndarray of shape (M, D) or None
+        None takes x as it is.
+    c : ndarray of shape (M, 1) or None
+    unit : {"x", "z", None}
+        What is brought to unit length.
+    statistics : callable
+        t(z), (n, M) -> (n, F).
+    W : ndarray of shape (K, F)
+    b : ndarray of shape (K,)
+    finish : callable, optional
+        Makes responses, (n, K), of the products, in place.
+    """
+
+    U: Array | None
+    c: Array | None
+    unit: str | None
+    statistics: Statistics
+    W: Array
+    b: Array
+    finish: Finish | None = None
+
+    def inputs(self, x: Array, out: Array | None = None) -> Array:
+        """Return t(z) and a one under it, (F + 1, n), of patches, (D, n), none of them constant; x is overwritten.
+
+        Patches are brought to mean zero and standard deviation one, x to unit length where that is asked for. What
+        cancels is left out, and what can be done to z is not done to x, which has more rows.
+        """
+        if self.unit == "z" and self.c is None and self.U is not None:
+            z = (self.U - self.U.mean(axis=1, keepdims=True)) @ x
+        else:
+            deviation = centred(x)
+            deviation *= np.sqrt(len(x)) if self.unit == "x" else 1.0  # |x|
+            z = x if self.U is None else self.U @ x
+            z *= 1 / deviation
+        if self.c is not None:
+            z -= self.c
+        if self.unit == "z":
+            z *= 1 / np.maximum(np.sqrt(np.einsum("mn,mn->n", z, z)), np.finfo(z.dtype).tiny)
+        t = self.statistics(z.T).T
+        found = np.empty((len(t) + 1, t.shape[1]), t.dtype) if out is None else out
+        found[:-1], found[-1] = t, 1
+        return found
+
+    def astype(self, dtype: Any) -> "Responses":
+        """Return the same in another dtype."""
+        parts = {name: getattr(self, name) for name in ("U", "c", "W", "b")}
+        return replace(self, **{name: None if part is None else part.astype(dtype) for name, part in parts.items()})
+
+    def factor(self, threshold: float = 0.0) -> Array:
+        """Return what inputs are multiplied with, (F + 1, K); it subtracts the threshold if products are responses."""
+        b = self.b if self.finish is not None else self.b - self.b.dtype.type(threshold)
+        return np.ascontiguousarray(np.concatenate([self.W, b[:, None]], axis=1).T)
+
+
+def responses_of(model: Any, D: int, weights: bool, kmeans: str) -> Responses:
+    """Return the responses of a fitted model to patches of D pixels.
+
+    `weights` keeps ln pi_k in phi (37); `kmeans` says which feature k-means has.
+    """
+    if isinstance(model, ProjectedMixture):
+        return _of_mixture(model, D, weights)
+    if isinstance(model, SphericalKMeans):
+        centres = model.cluster_centers_
+        return Responses(None, None, "x", _same, centres, np.zeros(len(centres)))
+    centres = np.asarray(model.cluster_centers_, dtype=np.float64)
+    W = np.concatenate([-2 * centres, np.ones((len(centres), 1))], axis=1)  # |x|^2 - 2 x c + |c|^2
+    finish = _nearness if kmeans == "triangle" else _distance
+    return Responses(None, None, None, _with_square, W, np.einsum("kd,kd->k", centres, centres), finish)
+
+
+def check_model(model: Any) -> None:
+    """Refuse what has no responses."""
+    if not isinstance(model, OWN + OTHERS):
+        raise ValueError(
+            f"model={model!r} gives no features of patches: pass HOPE, PCAMovMF, VonMisesFisherMixture, "
+            "SphericalKMeans, or KMeans or MiniBatchKMeans of scikit-learn"
+        )
+
+
+def _of_mixture(estimator: ProjectedMixture, D: int, weights: bool) -> Responses:
+    model = estimator._model()
+    M = len(model.U)
+    W, b = model.family.natural(model.parameters, M)
+    if weights:
+        with np.errstate(divide="ignore"):
+            b = np.maximum(b + np.log(model.weights), -1e30)
+    U, c = model.U, None if estimator.mean_ is None else (model.U @ estimator.mean_)[:, None]
+    unit = "z" if model.normalize_z else "x" if estimator._unit else None
+    projection = None if M == D and np.array_equal(U, np.eye(D)) else U
+    linear = model.family.name == "movmf" and unit != "z" and c is None
+    if linear and len(W) * D <= M * (D + len(W)):  # cheaper merged, section 5.1
+        return Responses(None, None, unit, _same, W @ U, b)
+    return Responses(projection, c, unit, model.family.statistics, W, b)
+
+
+def empty_units(model: Any, labels: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return which units hold nothing: mixture weights below a thousandth of an equal share, clusters without a row."""
+    if isinstance(model, ProjectedMixture):
+        return model.weights_ < 1e-3 / len(model.weights_)
+    return np.bincount(labels, minlength=len(model.cluster_centers_)) == 0
+
+
+def _same(Z: Array) -> Array:
+    return Z
+
+
+def _with_square(Z: Array) -> Array:
+    return np.concatenate([Z, np.einsum("nd,nd->n", Z, Z)[:, None]], axis=1)
+
+
+def _distance(found: Array) -> None:
+    np.maximum(found, 0, out=found)
+    np.sqrt(found, out=found)
+
+
+def _nearness(found: Array) -> None:
+    """Turn squared distances to how much nearer a unit is than the mean of all units."""
+    _distance(found)
+    np.subtract(found.mean(axis=1, keepdims=True), found, out=found)

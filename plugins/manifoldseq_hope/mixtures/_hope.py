@@ -1,0 +1,312 @@
+"""The HOPE estimator: an orthonormal projection and a mixture behind it, learnt together without labels."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from manifoldseq.estimators import random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ..families._family import Array, Family
+from ..families._gaussian import gaussian
+from ..families._settings import check_choice, check_number, check_sizes, check_whole, with_direction
+from ..families._von_mises_fisher import LARGEST, von_mises_fisher
+from ._em import Data
+from ._expectation import Expectation, second_moment
+from ._learn import LEARNERS, Learner
+from ._noise import Noise
+from ._online import Running
+from ._projected import ProjectedMixture
+from ._seeding import PROJECTIONS
+from ._threshold import threshold_of
+
+FAMILIES = ("movmf", "gmm", "gmm-full")
+PREPARATIONS = ("auto", "unit", "center", None)
+
+
+class HOPE(ProjectedMixture):
+    """Hybrid orthogonal projection and estimation: a projection and a mixture of what it keeps, by maximum likelihood.
+
+    ``x = U' z + n`` with orthonormal rows of U, z from a mixture (7), n isotropic noise in the other dimensions. The
+    fitted model is a layer of a network: `transform` gives its features (39).
+
+    Parameters
+    ----------
+    n_components : int, optional
+        M, the rows of U; half of the columns by default.
+    n_mixtures : int
+        K.
+    family : {"movmf", "gmm", "gmm-full"} or Family
+        Von Mises-Fisher components (9), Gaussians with diagonal or full covariances (8), or a family of your own.
+    prepare : {"auto", "unit", "center", None}
+        What is done to rows first: brought to unit length, as the paper does for movMF, or centred (footnote 1);
+        ``"auto"`` is the first for directional families and the second for others.
+    normalize_z : bool, optional
+        Whether z is brought to unit length (30); by default for directional families. Footnote 4 skips it.
+    kappa : None, "shared" or float
+        Concentrations: one each, one for all, or this one, fixed. A fixed one below that of all rows together makes the
+        components coincide: centre rows that all point the same way, such as pixels.
+    largest_kappa : float
+        Concentrations are capped here.
+    bessel : {"exact", "paper"}
+        The Bessel function, or the leading term (68).
+    variance_floor : float
+        Variances of Gaussians are at least this share of the mean variance of a column.
+    noise_variance : float, "closed" or "bounded"
+        sigma^2: fixed (the paper's experiments set .1), the closed form (23), or (23) up to the least variance of z.
+        With (23) alone the likeliest projection may be a minor subspace.
+    noise_floor : float
+        sigma^2 is at least this share of the mean variance of a column.
+    threshold : float, optional
+        epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
+    quantile : float
+    init : {"pca", "random"} or array-like of shape (M, D)
+        U at the start. Components start at (spherical) k-means++ seeds.
+    solver : str
+        ``"online-em"``: mini-batch EM with running statistics. ``"em"``: full-batch EM, which never lowers the
+        likelihood. Or the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``, ``"adam"``, ``"lbfgs"`` or
+        ``"penalty-sgd"``, Algorithm 1.
+    solver_options : dict, optional
+        Of a named solver.
+    batch_size : int
+        Rows of a mini-batch.
+    n_init : int
+        Number of starts; the best by the likelihood is kept.
+    max_iter : int
+        Passes over the rows.
+    tol : float
+        A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (M, D)
+        U.
+    weights_ : ndarray of shape (K,)
+    parameters_ : tuple of ndarray
+        Of the family, called `names_`; as `concentrations_` and `directions_`, or `means_` and `covariances_`.
+    noise_variance_ : float
+    threshold_ : float
+    mean_ : ndarray of shape (D,) or None
+    residual_share_ : float
+        Share of the energy of the training rows that the projection leaves out.
+    n_capped_, n_empty_ : int
+        Components at a bound of their family, and without rows.
+    log_likelihood_ : float
+        Mean of ln p over the training rows, with all constants.
+    n_iter_ : int
+    history_ : dict of str to ndarray
+        Equally long columns ``nit``, ``time``, ``fun`` (minus the mean log-likelihood; of ``"online-em"`` as seen
+        during the pass) and further ones.
+    status_ : manifoldseq.Status
+    n_features_in_ : int
+
+    Notes
+    -----
+    Rows in float32 are multiplied in float32, sums are in float64. Ctrl-C during `fit` ends it with the best so far.
+
+    References
+    ----------
+    Zhang, Jiang, "Hybrid orthogonal projection and estimation (HOPE)", 2015; Cappé, Moulines, JRSS B 71 (2009).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import HOPE
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.repeat(np.eye(10)[:4], 100, axis=0) + 0.1 * rng.standard_normal((400, 10))
+    >>> model = HOPE(n_components=4, n_mixtures=4, random_state=0).fit(X)
+    >>> model.components_.shape, model.transform(X).shape
+    ((4, 10), (400, 4))
+    >>> np.bincount(model.predict(X)).tolist()
+    [100, 100, 100, 100]
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_mixtures: int = 8,
+        *,
+        family: Any = "movmf",
+        prepare: str | None = "auto",
+        normalize_z: bool | None = None,
+        kappa: Any = None,
+        largest_kappa: float = LARGEST,
+        bessel: str = "exact",
+        variance_floor: float = 1e-3,
+        noise_variance: Any = "bounded",
+        noise_floor: float = 1e-6,
+        threshold: float | None = None,
+        quantile: float = 0.95,
+        init: Any = "pca",
+        solver: str = "online-em",
+        solver_options: dict[str, Any] | None = None,
+        batch_size: int = 4096,
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_mixtures = n_mixtures
+        self.family = family
+        self.prepare = prepare
+        self.normalize_z = normalize_z
+        self.kappa = kappa
+        self.largest_kappa = largest_kappa
+        self.bessel = bessel
+        self.variance_floor = variance_floor
+        self.noise_variance = noise_variance
+        self.noise_floor = noise_floor
+        self.threshold = threshold
+        self.quantile = quantile
+        self.init = init
+        self.solver = solver
+        self.solver_options = solver_options
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @one_blas_thread()
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take one step of online EM with a batch of rows.
+
+        The first batch chooses the start, the mean and the floors; it needs at least K rows, and should be typical.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, D)
+        y : ignored
+        sample_weight : array-like of shape (b,), optional
+
+        Raises
+        ------
+        ValueError
+            As `fit` does, and where sizes, family, `prepare` or `normalize_z` are not those of the first batch.
+        """
+        first = "batches_" not in self.__dict__
+        rows, weight = self._checked_fit(X, sample_weight, reset=first)
+        if first:
+            data, learner = self._prepared(rows, weight)
+            self.scale_ = float(np.trace(data.S)) / (data.n * data.X.shape[1])
+            running = Running.begun(learner.begin(data, random_generator(self.random_state)))
+            self.structure_ = self._structure(learner)
+            self.n_seen_, self.second_moment_ = 0.0, np.zeros_like(data.S)
+        else:
+            learner = self._learner(self.n_mixtures, rows.shape[1], self.scale_, self._family(self.scale_))
+            self._check_structure(learner)
+            if self._unit:
+                rows, weight = with_direction(rows, weight)
+            rows = self._scaled(rows)
+            n = float(len(rows)) if weight is None else float(weight.sum())
+            data = Data(rows, weight, second_moment(rows, weight), n)
+            running = Running(self._model(), self.running_counts_, self.running_sums_, self.batches_)
+        self.n_seen_ += data.n
+        self.second_moment_ = self.second_moment_ + data.S
+        seen = Data(data.X, data.weight, self.second_moment_, self.n_seen_)
+        assert learner.noise is not None
+        U = running.model.U
+        variance = learner.noise.variance(U, seen.S, seen.n)
+        batch = Expectation(running.model, data.X.dtype).statistics(data.X, data.weight)
+        running = running.after(batch, 0.0, U @ seen.S / (seen.n * variance))
+        self._remember(running.model, seen)
+        self.running_counts_, self.running_sums_, self.batches_ = running.counts, running.sums, running.batches
+        self.noise_variance_ = learner.noise.variance(self.components_, seen.S, seen.n)
+        share = running.batches**-0.6
+        now = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
+        self.threshold_ = now if first else self.threshold_ + share * (now - self.threshold_)
+        return self
+
+    def _structure(self, learner: Learner) -> dict[str, Any]:
+        """Return the settings that the arrays of a model are of, as they are meant."""
+        return {
+            "n_components": int(learner.n_components),
+            "n_mixtures": int(learner.n_mixtures),
+            "family": "-".join(self.family.names) if isinstance(self.family, Family) else self.family,
+            "prepare": "center" if self._centred else "unit" if self._unit else None,
+            "normalize_z": self._normalize_z,
+        }
+
+    def _check_structure(self, learner: Learner) -> None:
+        """Refuse settings that are not those of the model which batches were learnt by."""
+        for name, value in self._structure(learner).items():
+            if value != self.structure_[name]:
+                raise ValueError(
+                    f"{name}={value!r} differs from {self.structure_[name]!r}, that of the first call of partial_fit: "
+                    "fit again, or set it back"
+                )
+
+    @property
+    def _directional(self) -> bool:
+        return self.family.directional if isinstance(self.family, Family) else self.family == "movmf"
+
+    @property
+    def _centred(self) -> bool:
+        return self.prepare == "center" or (self.prepare == "auto" and not self._directional)
+
+    @property
+    def _unit(self) -> bool:
+        return self.prepare == "unit" or (self.prepare == "auto" and self._directional)
+
+    @property
+    def _normalize_z(self) -> bool:
+        return self._directional if self.normalize_z is None else bool(self.normalize_z)
+
+    def _family(self, scale: float) -> Family:
+        if isinstance(self.family, Family):
+            return self.family
+        check_choice("family", self.family, FAMILIES)
+        if self.family == "movmf":
+            return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
+        check_number("variance_floor", self.variance_floor, open_=True)
+        return gaussian("diag" if self.family == "gmm" else "full", float(self.variance_floor) * scale)
+
+    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
+        M = max(1, D // 2) if self.n_components is None else self.n_components
+        check_sizes(N, D, M, self.n_mixtures)
+        check_choice("prepare", self.prepare, PREPARATIONS)
+        if not isinstance(self.normalize_z, bool | np.bool_ | None):
+            raise ValueError(f"normalize_z={self.normalize_z!r} is not known: choose True, False, None")
+        check_whole("batch_size", self.batch_size)
+        check_whole("n_init", self.n_init)
+        check_whole("max_iter", self.max_iter)
+        check_number("tol", self.tol)
+        check_number("noise_floor", self.noise_floor)
+        check_number("quantile", self.quantile, 0.0, 1.0)
+        if self.threshold is not None:
+            check_number("threshold", self.threshold, -np.inf)
+        noise = Noise(self.noise_variance, self.noise_floor * scale)
+        init = self.init
+        if isinstance(init, str):
+            check_choice("init", init, PROJECTIONS)
+        else:
+            init = _orthonormal(init, M, D)
+        options = {} if self.solver_options is None else self.solver_options
+        if not isinstance(options, dict):
+            raise ValueError(f"solver_options={options!r} is not valid: pass a dict of options of the solver")
+        if options and self.solver in LEARNERS:
+            raise ValueError(f"solver_options={options!r} are of a named solver: solver={self.solver!r} has none")
+        return Learner(
+            family=family,
+            normalize_z=self._normalize_z,
+            n_components=M,
+            n_mixtures=self.n_mixtures,
+            init=init,
+            noise=noise,
+            learn_projection=True,
+            solver=self.solver,
+            options=dict(options),
+            batch_size=self.batch_size,
+            max_iter=self.max_iter,
+            n_init=self.n_init,
+            tol=self.tol,
+        )
+
+
+def _orthonormal(U: Any, M: int, D: int) -> Array:
+    U = np.array(U, dtype=np.float64)
+    if U.shape != (M, D) or not np.allclose(U @ U.T, np.eye(M), atol=1e-6):
+        raise ValueError(f"init has shape {U.shape}: pass 'pca', 'random' or a ({M}, {D}) array with orthonormal rows")
+    return U

@@ -1,0 +1,111 @@
+"""The residual part L2 of the likelihood (19)-(23): isotropic Gaussian noise outside the projection."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ..families._family import Array
+
+KINDS = ("closed", "bounded")
+GRADIENTS = ("full", "simplified")
+
+
+def residual_energy(U: Array, S: Array) -> float:
+    """Return the sum of ``n' n`` (20) over rows whose second moment is ``S = X' X``, also where U U' is not I.
+
+    Parameters
+    ----------
+    U : ndarray of shape (M, D)
+    S : ndarray of shape (D, D)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import residual_energy
+    >>> residual_energy(np.eye(3)[:2], np.diag([5.0, 3.0, 2.0]))
+    2.0
+    """
+    signal = U @ S @ U.T
+    return float(np.trace(S) - 2 * np.trace(signal) + np.sum(signal * (U @ U.T)))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How the variance of the residual is found, and L2 with it.
+
+    Attributes
+    ----------
+    kind : float, "closed" or "bounded"
+        A fixed variance, the closed form (23), or (23) up to the least variance of z. With (23) alone the likeliest
+        projection may be a minor subspace; the bound excludes that, as the model of probabilistic PCA does.
+    floor : float
+        The variance is at least this.
+    gradient : {"full", "simplified"}
+        ``"full"`` is (21), (22); ``"simplified"`` uses U U' = I in both (footnote 3): the same on the constraint only.
+    """
+
+    kind: Any = "closed"
+    floor: float = 0.0
+    gradient: str = "full"
+
+    def __post_init__(self) -> None:
+        fixed = isinstance(self.kind, Real) and not isinstance(self.kind, bool) and 0 < float(self.kind) < np.inf
+        if not fixed and not (isinstance(self.kind, str) and self.kind in KINDS):
+            raise ValueError(
+                f"noise_variance={self.kind!r} is not valid: pass 'closed', 'bounded' or a number above zero"
+            )
+        if self.gradient not in GRADIENTS:
+            raise ValueError(f"noise_gradient={self.gradient!r} is not known: choose 'full' or 'simplified'")
+
+    def variance(self, U: Array, S: Array, n: float) -> float:
+        """Return sigma^2 of n rows with second moment S."""
+        return self._variance(U, S, n)[0]
+
+    def log_likelihood(self, U: Array, S: Array, n: float) -> float:
+        """Return L2 with all its constants."""
+        return self.value_and_gradient(U, S, n)[0]
+
+    def value_and_gradient(
+        self, U: Array, S: Array, n: float, whole: tuple[Array, float] | None = None
+    ) -> tuple[float, Array]:
+        """Return L2 (21) and its derivative by U (22), (M, D), the variance following U.
+
+        Of a batch, `whole` is the second moment and the number of all rows, from which the variance is.
+        """
+        M, D = U.shape
+        if M == D:
+            return 0.0, np.zeros_like(U)
+        S_whole, n_whole = whole or (S, n)
+        variance, bound = self._variance(U, S_whole, n_whole)
+        energy, US = self._energy(U, S), U @ S
+        value = -0.5 * n * (D - M) * np.log(2 * np.pi * variance) - 0.5 * energy / variance
+        if self.gradient == "simplified":
+            slope = US / variance
+        else:
+            slope = (2 * US - (U @ U.T) @ US - (US @ U.T) @ U) / variance
+        if bound is not None:  # elsewhere (23) makes the derivative by the variance zero
+            by_variance = 0.5 * (energy / variance - n * (D - M)) / variance
+            slope = slope + by_variance * 2 / n_whole * np.outer(bound, bound @ U @ S_whole)
+        return float(value), slope
+
+    def _energy(self, U: Array, S: Array) -> float:
+        if self.gradient == "simplified":
+            return float(np.trace(S) - np.sum((U @ S) * U))
+        return residual_energy(U, S)
+
+    def _variance(self, U: Array, S: Array, n: float) -> tuple[float, Array | None]:
+        """Return sigma^2, and the eigenvector of the least variance of z if that is what bounds it."""
+        M, D = U.shape
+        if not isinstance(self.kind, str):
+            return float(self.kind), None
+        if M == D:
+            return max(self.floor, np.finfo(float).tiny), None
+        variance, bound = self._energy(U, S) / (n * (D - M)), None
+        if self.kind == "bounded":
+            values, vectors = np.linalg.eigh(U @ S @ U.T / n)
+            if values[0] < variance:
+                variance, bound = float(values[0]), vectors[:, 0]
+        least = max(self.floor, np.finfo(float).tiny)
+        return (least, None) if variance < least else (variance, bound)

@@ -1,0 +1,70 @@
+"""The parameters of a HOPE model: a projection and a mixture of one family behind it."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from ..families._family import Array, Family, Parameters
+
+
+@dataclass(frozen=True)
+class Model:
+    """A projection U with orthonormal rows, a mixture (7) of z = U x, and the variance of the residual.
+
+    Attributes
+    ----------
+    U : ndarray of shape (M, D)
+    weights : ndarray of shape (K,)
+    parameters : tuple
+        Of the family, with a leading axis of length K.
+    family : Family
+    normalize_z : bool
+        Whether z is brought to unit length (30).
+    """
+
+    U: Array
+    weights: Array
+    parameters: Parameters
+    family: Family
+    normalize_z: bool
+
+    @property
+    def n_mixtures(self) -> int:
+        """K."""
+        return len(self.weights)
+
+    @property
+    def point(self) -> tuple[Any, ...]:
+        """The parameters as a point: U', the weights and the parameters of the family."""
+        return (self.U.T, self.weights, *self.parameters)
+
+    def at(self, point: tuple[Any, ...]) -> Self:
+        """Return the model of the same kind at a point."""
+        V, weights, *parameters = point
+        return replace(self, U=np.asarray(V).T, weights=np.asarray(weights), parameters=tuple(parameters))
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a sweep over rows sums up; sums are in float64.
+
+    Attributes
+    ----------
+    n : float
+        Rows, or the sum of their weights.
+    counts : ndarray of shape (K,)
+        N_k, the sums of the responsibilities (31).
+    sums : ndarray of shape (K, F)
+        Sums of the responsibilities times t(z).
+    slope : ndarray of shape (M, D) or None
+        The derivative (28), (34) of L1 by U.
+    log_likelihood : float
+        L1 (24), (29).
+    """
+
+    n: float
+    counts: Array
+    sums: Array
+    slope: Array | None
+    log_likelihood: float

@@ -1,0 +1,103 @@
+"""The penalty on correlated rows (15)-(18), and ways to make rows orthonormal."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import manifoldseq as ms
+
+from ..families._family import Array
+
+
+def correlations(U: Array) -> Array:
+    """Return the absolute cosines of the angles between the rows, g_ij (17): (M, D) -> (M, M).
+
+    Rows of zeros, which have no direction, raise `ValueError`.
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import correlations
+    >>> correlations([[1.0, 0.0], [3.0, 4.0]]).round(3).tolist()
+    [[1.0, 0.6], [0.6, 1.0]]
+    """
+    unit = unit_rows(_directed(U))
+    return np.abs(unit @ unit.T)
+
+
+def penalty(U: Array) -> float:
+    """Return D(U) (15): the sum of the absolute correlations of pairs of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import penalty
+    >>> penalty(np.eye(3)), round(penalty([[1.0, 0.0], [3.0, 4.0]]), 3)
+    (0.0, 0.6)
+    """
+    g = correlations(U)
+    return float(np.sum(np.triu(g, 1)))
+
+
+def penalty_gradient(U: Array) -> Array:
+    """Return the derivative (D - B) U (18) of the penalty, (M, D); at orthogonal rows, where it has none, sign(0) = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import penalty_gradient
+    >>> penalty_gradient([[1.0, 0.0], [3.0, 4.0]])[0].round(3).tolist()
+    [0.0, 0.8]
+    """
+    U = _directed(U)
+    C = U @ U.T
+    norm = np.sqrt(np.diagonal(C))
+    D = np.sign(C) / np.outer(norm, norm)
+    np.fill_diagonal(D, 0.0)  # the terms j = i of D and B cancel
+    b = np.sum(D * C, axis=1) / norm**2
+    return D @ U - b[:, None] * U
+
+
+def _directed(U: Any) -> Array:
+    """Return a matrix in double precision, or refuse one with a row of zeros."""
+    U = np.asarray(U, dtype=np.float64)
+    if U.ndim != 2:
+        raise ValueError(f"U has shape {U.shape}: pass an (M, D) array")
+    zero = np.flatnonzero(~U.any(axis=1))
+    if len(zero):
+        raise ValueError(f"row {zero[0]} of U is all zeros: it has no direction, and no correlation with the others")
+    return U
+
+
+def gram_schmidt(U: Array) -> Array:
+    """Return the rows made orthonormal one after the other, twice (Kahan: twice is enough)."""
+    found = np.array(U, dtype=np.float64)
+    for i in range(len(found)):
+        for _ in range(2):
+            found[i] -= found[:i].T @ (found[:i] @ found[i])
+        found[i] /= np.linalg.norm(found[i])
+    return found
+
+
+def qr(U: Array) -> Array:
+    """Return the orthonormal factor of U' = QR with positive diagonal of R, as rows."""
+    Q, R = np.linalg.qr(U.T)
+    return (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)).T
+
+
+def polar(U: Array) -> Array:
+    """Return the nearest matrix with orthonormal rows."""
+    return ms.linalg.polar(U.T).T
+
+
+def unit_rows(U: Array) -> Array:
+    """Return the rows divided by their lengths (36): not orthogonal, what the penalty is there for."""
+    return U / np.linalg.norm(U, axis=1, keepdims=True)
+
+
+ORTHOGONALITY: dict[str, Callable[[Array], Array]] = {
+    "penalty": unit_rows,
+    "gram-schmidt": gram_schmidt,
+    "qr": qr,
+    "polar": polar,
+}

@@ -1,0 +1,390 @@
+"""What estimators of a projection and a mixture behind it share once they are fitted."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+import manifoldseq as ms
+from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ..families._family import Array, Family
+from ..families._settings import check_directions, check_whole, unit_rows, with_direction
+from ._checkpoint import checkpoint_of
+from ._dense import Dense
+from ._em import Data
+from ._expectation import Expectation, second_moment
+from ._learn import Learner, Learnt
+from ._noise import Noise, residual_energy
+from ._parameters import Model
+from ._threshold import located, threshold_of
+
+
+class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+    """A mixture (7) of the projections of rows; subclasses are the estimators."""
+
+    n_mixtures: int
+    threshold: float | None
+    quantile: float
+    random_state: Any
+
+    @abstractmethod
+    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
+        """Return the settings of learning for N rows of D columns and this mean square, after all checks."""
+
+    @abstractmethod
+    def _family(self, scale: float) -> Family:
+        """Return the family of the components for data of this mean square."""
+
+    @property
+    def _centred(self) -> bool:
+        return False
+
+    @property
+    def _unit(self) -> bool:
+        return True
+
+    @property
+    def _normalize_z(self) -> bool:
+        return True
+
+    @one_blas_thread()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit to rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            float32 is multiplied in float32; sums are in float64 always.
+        y : ignored
+        sample_weight : array-like of shape (N,), optional
+            A row of weight two counts as two rows.
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for every start; each has its own folder in the checkpoint.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter, NaN, a row of zeros where directions are asked for, or fewer rows than components.
+
+        Warns
+        -----
+        UserWarning
+            If the likelihood did not stay finite; `status_` is then NON_FINITE.
+        """
+        rows, weight = self._checked_fit(X, sample_weight)
+        data, learner = self._prepared(rows, weight)
+        rng = random_generator(self.random_state)
+        learnt = learner.learn(data, rng, observers, checkpoint_of(self, checkpoint, data.X, data.weight), resume)
+        self.scale_ = _mean_square(data)
+        self._remember(learnt.model, data)
+        self._judge(learnt, data)
+        if learnt.status is ms.Status.NON_FINITE:
+            warnings.warn(
+                f"the likelihood is not finite after {learnt.n_iter} iterations, the fit ended there and has not "
+                "converged: look for extreme values in X, or lower n_mixtures",
+                stacklevel=3,  # the decorator is in between
+            )
+        self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
+        for name in ("running_counts_", "running_sums_", "n_seen_", "batches_", "structure_"):  # of partial_fit before
+            self.__dict__.pop(name, None)
+        return self
+
+    def project(self, X: Any) -> Array:
+        """Return the projections z = U x (3) of rows, (N, M), not brought to unit length."""
+        return self._checked(X) @ self.components_.T.astype(self._dtype(X), copy=False)
+
+    def residual_energy(self, X: Any) -> Array:
+        """Return the energy of what the projection leaves of each row, |x|^2 - |U x|^2 (20), (N,), in float64."""
+        rows = self._checked(X).astype(np.float64)
+        rest = rows - rows @ self.components_.T @ self.components_  # (5)
+        return np.einsum("nd,nd->n", rest, rest)
+
+    @one_blas_thread()
+    def log_contributions(self, X: Any) -> Array:
+        """Return phi (37), the logarithm of weight times density of every component for each row, (N, K)."""
+        rows = self._directed(X)
+        return self._expectation(rows).phi(rows)
+
+    @one_blas_thread()
+    def transform(self, X: Any) -> Array:
+        """Return the pruned features eta = max(0, phi - threshold) (39) of each row, (N, K).
+
+        A row of zeros, which has no direction and no likelihood, has those of z = 0; so it is for `predict`.
+        """
+        rows = self._checked(X)
+        found = self._expectation(rows).phi(rows)
+        found -= found.dtype.type(self.threshold_)
+        return np.maximum(found, 0, out=found)
+
+    @one_blas_thread()
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the likeliest component of each row, (N,)."""
+        rows = self._checked(X)
+        return self._expectation(rows).labels(rows)
+
+    @one_blas_thread()
+    def predict_proba(self, X: Any) -> Array:
+        """Return the responsibilities (31) of the components for each row, (N, K)."""
+        rows = self._checked(X)
+        return self._expectation(rows).responsibilities(rows)
+
+    @one_blas_thread()
+    def score_samples(self, X: Any) -> Array:
+        """Return ln p(x) = ln p(z) + ln p(n) (6) of each row, (N,), in float64.
+
+        Where z is brought to unit length p(z) is a density on the sphere: likelihoods of different M do not compare.
+        Rows of zeros are refused where directions are modelled.
+        """
+        rows = self._directed(X)
+        found = self._expectation(rows).log_density(rows)
+        M, D = self.components_.shape
+        if M < D and self.noise_variance_ is not None:
+            found -= 0.5 * (D - M) * np.log(2 * np.pi * self.noise_variance_)
+            found -= 0.5 * self.residual_energy(X) / self.noise_variance_
+        return found
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of ln p(x) over the rows."""
+        return float(self.score_samples(X).mean())
+
+    @one_blas_thread()
+    def locate(self, eta: Any) -> Array:
+        """Return the projections whose features are nearest to given ones: trilateration (Figure 2).
+
+        Parameters
+        ----------
+        eta : array-like of shape (N, K)
+            Features (39); what is zero says only that a component is far, and is left out.
+
+        Returns
+        -------
+        ndarray of shape (N, M)
+            Least squares by Gauss and Newton; of least norm where fewer components are near than z has dimensions.
+        """
+        check_is_fitted(self, "components_")
+        eta = np.asarray(check_real(eta, "eta"), dtype=np.float64)
+        if eta.ndim != 2 or eta.shape[1] != len(self.weights_) or not np.isfinite(eta).all():
+            raise ValueError(f"eta has shape {eta.shape}: pass finite features (N, {len(self.weights_)}) of transform")
+        return located(self._model(), eta, float(self.threshold_))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Return the signal part U' z (4) of the rows with features X, (N, D): `locate`, then back."""
+        found = self.locate(X) @ self.components_
+        return found if self.mean_ is None else found + self.mean_
+
+    @one_blas_thread()
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, NDArray[np.intp]]:
+        """Draw rows from the fitted model.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, D), ndarray of int of shape (n_samples,)
+            Rows, and the components that they are from. With directional components z is on the unit sphere.
+        """
+        check_is_fitted(self, "components_")
+        check_whole("n_samples", n_samples)
+        rng, U, model = random_generator(random_state), self.components_, self._model()
+        labels = rng.choice(len(self.weights_), n_samples, p=self.weights_ / self.weights_.sum())
+        z = model.family.sample(model.parameters, labels, len(U), rng)
+        rows = z @ U
+        if self.noise_variance_ is not None:
+            noise = np.sqrt(self.noise_variance_) * rng.standard_normal(rows.shape)
+            rows += noise - noise @ U.T @ U
+        return (rows if self.mean_ is None else rows + self.mean_), labels
+
+    def to_relu_layer(self) -> Dense:
+        """Return the rectified layer that the model is (5.1): ``w_k = U' mu_k``, ``b_k = ln pi_k + ln C_M - epsilon``.
+
+        Returns
+        -------
+        Dense
+            Of the two matrices U and mu; ``merged()`` has one. What is above zero of it is `transform`, for rows as the
+            model sees them: of unit length with ``prepare="unit"``.
+
+        Raises
+        ------
+        ValueError
+            If components are no von Mises-Fisher distributions, z is brought to unit length, or rows are centred.
+
+        References
+        ----------
+        Zhang, Jiang, section 5.1, footnote 4.
+        """
+        self._one_of("mu", "to_relu_layer")
+        if self.mean_ is not None:
+            raise ValueError("a rectified layer does not centre rows: fit with prepare='unit' or None")
+        mu, offset = self._model().family.natural(self.parameters_, len(self.components_))
+        return Dense(self.components_.copy(), mu.copy(), offset + self._above())
+
+    def to_rbf_layer(self) -> tuple[Array, Array, Array]:
+        """Return the radial-basis-function layer that a model of diagonal Gaussians is (footnote 5).
+
+        Returns
+        -------
+        centres : ndarray of shape (K, M)
+            Of z = U (x - mean).
+        scales : ndarray of shape (K, M)
+            Variances.
+        heights : ndarray of shape (K,)
+            ``transform`` is ``max(0, height - sum((z - centre)^2 / (2 scale)))``.
+
+        Raises
+        ------
+        ValueError
+            If components are not diagonal Gaussians.
+        """
+        self._one_of("means", "to_rbf_layer")
+        means, variances = self.parameters_
+        if variances.ndim != 2:
+            raise ValueError("a radial layer has diagonal covariances: fit with family='gmm'")
+        return means.copy(), variances.copy(), self._above() - 0.5 * np.sum(np.log(2 * np.pi * variances), axis=1)
+
+    def _above(self) -> Array:
+        """Return ln pi_k - epsilon; a component without weight is never active."""
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(self.weights_), -1e30) - self.threshold_
+
+    def _one_of(self, name: str, layer: str) -> None:
+        check_is_fitted(self, "components_")
+        if self.names_[0] != name:
+            kind = "von Mises-Fisher distributions" if name == "mu" else "Gaussians"
+            raise ValueError(f"{layer} is for components that are {kind}: fit another family")
+        if self._normalize_z:
+            raise ValueError(f"{layer} cannot bring z to unit length (footnote 4): fit with normalize_z=False")
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.weights_)
+
+    @property
+    def concentrations_(self) -> Array:
+        """|mu_k| of von Mises-Fisher components, (K,)."""
+        return np.linalg.norm(self._only(self.names_[0] == "mu", "concentrations_"), axis=1)
+
+    @property
+    def directions_(self) -> Array:
+        """Mean directions of von Mises-Fisher components, (K, M)."""
+        self._only(self.names_[0] == "mu", "directions_")
+        return self._model().family.centres(self.parameters_)
+
+    @property
+    def means_(self) -> Array:
+        """Means of Gaussian components, (K, M)."""
+        return self._only(self.names_[0] == "means", "means_")
+
+    @property
+    def covariances_(self) -> Array:
+        """Variances (K, M) or covariances (K, M, M) of Gaussian components."""
+        self._only(self.names_[0] == "means", "covariances_")
+        return self.parameters_[1]
+
+    @property
+    def n_capped_(self) -> int:
+        """How many components are at a bound of their family: the largest concentration, the least variance."""
+        capped = self._model().family.capped
+        return 0 if capped is None else int(np.sum(capped(self.parameters_)))
+
+    @property
+    def n_empty_(self) -> int:
+        """How many components hold less than a thousandth of an equal share of the rows."""
+        return int(np.sum(self.weights_ < 1e-3 / len(self.weights_)))
+
+    def _only(self, known: bool, name: str) -> Array:
+        if "parameters_" not in self.__dict__ or not known:
+            raise AttributeError(f"{type(self).__name__} has no {name}: it is not fitted, or of another family")
+        return self.parameters_[0]
+
+    def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Array, Array | None]:
+        rows = validate_data(self, check_real(X), reset=reset, dtype=[np.float64, np.float32])
+        if sample_weight is None:
+            return rows, None
+        weight = _check_sample_weight(
+            check_real(sample_weight, "sample_weight"), rows, dtype=np.float64, ensure_non_negative=True
+        )
+        if not weight.any():
+            raise ValueError("sample_weight is zero for every row: pass some weight above zero")
+        return rows, weight
+
+    def _prepared(self, rows: Array, weight: Array | None) -> tuple[Data, Learner]:
+        """Return the rows as the model sees them, and the settings of learning, after all checks."""
+        if weight is not None and not weight.all():
+            rows, weight = rows[weight > 0], weight[weight > 0]
+        if self._unit:
+            rows, weight = with_direction(rows, weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.mean_ = np.average(rows, axis=0, weights=weight).astype(np.float64) if self._centred else None
+            rows = self._scaled(rows)
+            n = float(len(rows)) if weight is None else float(weight.sum())
+            data = Data(rows, weight, second_moment(rows, weight), n)
+        energy = np.trace(data.S)
+        if not np.isfinite(energy):
+            raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
+        if energy == 0:
+            raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
+        scale = max(_mean_square(data), np.finfo(float).tiny)
+        return data, self._learner(*rows.shape, scale, self._family(scale))
+
+    def _scaled(self, rows: Array) -> Array:
+        if self.mean_ is not None:
+            rows = rows - self.mean_.astype(rows.dtype)
+        return unit_rows(rows) if self._unit else rows
+
+    def _checked(self, X: Any) -> Array:
+        check_is_fitted(self, "components_")
+        return self._scaled(validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32]))
+
+    def _directed(self, X: Any) -> Array:
+        """Return rows that have likelihoods: those of zeros have none where directions are modelled."""
+        rows = self._checked(X)
+        if self._unit:
+            check_directions(rows)
+        return rows
+
+    @staticmethod
+    def _dtype(X: Any) -> np.dtype:
+        return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+
+    def _model(self) -> Model:
+        parameters = tuple(self.parameters_)
+        return Model(self.components_, self.weights_, parameters, self._family(self.scale_), self._normalize_z)
+
+    def _expectation(self, rows: Array) -> Expectation:
+        return Expectation(self._model(), rows.dtype)
+
+    def _remember(self, model: Model, data: Data) -> None:
+        self.components_ = np.ascontiguousarray(model.U)
+        self.weights_ = np.asarray(model.weights, dtype=np.float64)
+        self.parameters_ = tuple(np.asarray(part, dtype=np.float64) for part in model.parameters)
+        self.names_ = tuple(model.family.names)
+        total = float(np.trace(data.S))
+        whole = len(self.components_) == len(data.S)  # a rotation leaves nothing, and D^3 is long for many columns
+        self.residual_share_ = residual_energy(self.components_, data.S) / total if total > 0 and not whole else 0.0
+
+    def _judge(self, learnt: Learnt, data: Data) -> None:
+        noise: Noise | None = self._learner(*data.X.shape, self.scale_, self._family(self.scale_)).noise
+        self.noise_variance_ = None if noise is None else noise.variance(self.components_, data.S, data.n)
+        self.log_likelihood_ = float(learnt.log_likelihood)
+        self.n_iter_ = int(learnt.n_iter)
+        self.history_ = learnt.history
+        self.status_ = learnt.status
+
+
+def _mean_square(data: Data) -> float:
+    return float(np.trace(data.S)) / (data.n * data.X.shape[1])

@@ -1,0 +1,97 @@
+"""How the projection of a problem is written as factors of a point: orthonormal, scaled (appendix A) or free rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import manifoldseq as ms
+
+from ..families._family import Array
+from ._em import Data
+from ._noise import Noise, residual_energy
+from ._penalty import penalty, penalty_gradient
+
+KINDS = ("orthonormal", "scaled", "free")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The part of the likelihood that is about U alone, and the way from the head of a point to U and back.
+
+    Attributes
+    ----------
+    kind : {"orthonormal", "scaled", "free"}
+        ``"orthonormal"``: U' on the Stiefel manifold. ``"scaled"``: ``U = diag(1 / r) Q`` with Q' on the Stiefel
+        manifold and r in [-1, 1], so that rows are orthogonal and at least of length one (53), (54). ``"free"``: any
+        U, with the residual energy (47), and the penalty (15) times `beta`, as printed in appendix A.
+    noise : Noise
+    beta : float
+    sign : {1, -1}
+        Of the Jacobian term N/2 ln det U U': 1 is the change of variables from x to z = U x; -1 as printed (44), (51).
+    """
+
+    kind: str
+    noise: Noise
+    beta: float = 0.0
+    sign: int = 1
+
+    @property
+    def size(self) -> int:
+        """How many factors the head of a point has."""
+        return 2 if self.kind == "scaled" else 1
+
+    def factors(self, M: int, D: int) -> dict[str, ms.manifolds.Manifold]:
+        """Return the manifolds of the head by name."""
+        if self.kind == "free":
+            return {"projection": ms.manifolds.Euclidean(D, M)}
+        factors: dict[str, ms.manifolds.Manifold] = {"projection": ms.manifolds.Stiefel(D, M)}
+        if self.kind == "scaled":
+            factors["shrinkage"] = ms.manifolds.BoundedDiagonal(M, 1.0)
+        return factors
+
+    def head(self, U: Array) -> tuple[Array, ...]:
+        """Return the head of the point of orthonormal rows U."""
+        V = np.ascontiguousarray(U.T)
+        return (V, np.ones(len(U))) if self.kind == "scaled" else (V,)
+
+    def projection(self, head: tuple[Any, ...]) -> Array:
+        """Return U, (M, D)."""
+        U = np.asarray(head[0]).T
+        return U / head[1][:, None] if self.kind == "scaled" else U
+
+    def value_and_gradient(self, head: tuple[Any, ...], slope: Array, data: Data) -> tuple[float, tuple]:
+        """Return the value of J + L2 (less the penalty), and the derivative of L1 + J + L2 by the factors of the head.
+
+        `slope` is the derivative of L1 by U.
+        """
+        S, n = data.S, data.n
+        Q = np.asarray(head[0], dtype=np.float64).T
+        if self.kind == "orthonormal":
+            value, by_Q = self.noise.value_and_gradient(Q, S, n, data.whole)
+            return value, ((slope + by_Q).T,)
+        if self.kind == "scaled":
+            r = np.asarray(head[1], dtype=np.float64)
+            value, by_Q = self.noise.value_and_gradient(Q, S, n, data.whole)
+            with np.errstate(divide="ignore"):
+                value -= self.sign * n * float(np.log(np.abs(r)).sum())  # (50): these rows are orthogonal
+            by_r = -self.sign * n / r - np.einsum("md,md->m", slope, Q) / r**2
+            return value, ((slope / r[:, None] + by_Q).T, by_r)
+        return self._free(Q, slope, data)
+
+    def _free(self, U: Array, slope: Array, data: Data) -> tuple[float, tuple]:
+        S, n = data.S, data.n
+        C = U @ U.T
+        inverse = np.linalg.inv(C)
+        J = 0.5 * self.sign * n * float(np.linalg.slogdet(C)[1])
+        T = inverse @ U
+        Q = ms.linalg.polar(U.T).T
+        M, D = U.shape
+        value = J - n * self.beta * penalty(U)
+        found = slope + self.sign * n * T - n * self.beta * penalty_gradient(U)  # (51)
+        if M < D:
+            variance = self.noise.variance(Q, *(data.whole or (S, n)))
+            energy = residual_energy(Q, S)  # (47): that of the row space
+            value += -0.5 * n * (D - M) * np.log(2 * np.pi * variance) - 0.5 * energy / variance
+            found = found + (T @ S - (T @ S @ U.T) @ T) / variance  # (49)
+        return float(value), (found.T,)

@@ -1,0 +1,72 @@
+"""Where learning starts: PCA or random projections, and components seeded by (spherical) k-means++."""
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+
+from ..families._family import Array, Family
+from ._parameters import Model
+
+PROJECTIONS = ("pca", "random")
+_SEEN = 20
+"""Rows per component that the start of a mixture looks at."""
+_LEAST = 2000
+_TRIES, _MANY = 10, 50
+"""Seedings of which the best is taken, where there are at most so many components."""
+
+
+def principal(S: Array, M: int) -> Array:
+    """Return the M leading eigenvectors of a second moment as rows, the largest entry of each positive."""
+    U = np.linalg.eigh(S)[1][:, : -M - 1 : -1].T
+    top = np.abs(U).argmax(axis=1)
+    return np.ascontiguousarray(U * np.sign(U[np.arange(M), top])[:, None])
+
+
+def projection(kind: str, S: Array, M: int, rng: np.random.Generator) -> Array:
+    """Return a projection with orthonormal rows, (M, D): principal axes, or uniformly random."""
+    if kind == "pca":
+        return principal(S, M)
+    Q, R = np.linalg.qr(rng.standard_normal((len(S), M)))
+    return np.ascontiguousarray((Q * np.sign(np.diagonal(R))).T)
+
+
+def seeded(
+    U: Array,
+    X: Array,
+    K: int,
+    family: Family,
+    normalize_z: bool,
+    rng: np.random.Generator,
+    weight: Array | None = None,
+) -> Model:
+    """Return a model whose components come from k-means++ on the projections of some rows (cosines on the sphere).
+
+    The order of the rows does not matter, and a row of weight two is two rows, unless there are many.
+    """
+    M, most = len(U), max(_SEEN * K, _LEAST)
+    rows, w = X, np.ones(len(X)) if weight is None else weight
+    if len(X) > most:
+        chosen = np.sort(rng.choice(len(X), most, replace=False, p=w / w.sum()))
+        rows, w = X[chosen], np.ones(most)
+    rows, where = np.unique(rows[w > 0], axis=0, return_inverse=True)
+    w = np.bincount(where.ravel(), weights=w[w > 0])
+    Z = np.asarray(rows, dtype=np.float64) @ U.T
+    if normalize_z:
+        length = np.sqrt(np.einsum("nm,nm->n", Z, Z))
+        Z = Z / np.where(length > 0, length, 1.0)[:, None]
+    if len(Z) < K:
+        centres = Z[np.arange(K) % len(Z)]
+    else:
+        seeds = [int(seed) for seed in rng.integers(2**31, size=1 if K > _MANY else _TRIES)]
+        tried = [kmeans_plusplus(Z, K, sample_weight=w, random_state=seed)[0] for seed in seeds]
+        centres = max(tried, key=lambda c: float(w @ _nearness(Z, c).max(axis=1)))
+    near = _nearness(Z, centres).argmax(axis=1)
+    counts = np.bincount(near, weights=w, minlength=K)
+    t = family.statistics(Z)
+    S = np.zeros((K, t.shape[1]))
+    np.add.at(S, near, t * w[:, None])
+    return Model(U, np.full(K, 1 / K), family.start(S, counts, M), family, normalize_z)
+
+
+def _nearness(Z: Array, centres: Array) -> Array:
+    """Return half of |z|^2 - |z - c|^2, (N, K)."""
+    return Z @ centres.T - 0.5 * np.einsum("km,km->k", centres, centres)

@@ -1,0 +1,208 @@
+"""Spherical k-means: clusters of directions by the cosine."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.cluster import kmeans_plusplus
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import manifoldseq as ms
+from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.execution import one_blas_thread
+
+from ..families._family import Array
+from ..families._settings import check_number, check_whole, unit_rows, with_direction
+from ._checkpoint import checkpoint_of
+
+_BLOCK = 1 << 18
+_SEEN, _LEAST = 20, 2000
+"""Rows per cluster, and at least, that a start looks at."""
+
+
+class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
+    """Cluster rows by their cosines to unit centres.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K.
+    threshold : float
+        epsilon of the features ``max(0, cosine - epsilon)``.
+    n_init : int
+        Number of starts at spherical k-means++ seeds; the best is kept.
+    max_iter : int
+    tol : float
+        A start ends when the mean cosine changes by at most this.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (K, D)
+        Of unit length.
+    labels_ : ndarray of shape (N,)
+    inertia_ : float
+        Sum over the rows of one less the cosine to their centre.
+    n_iter_ : int
+    history_ : dict of str to ndarray
+        ``fun`` is the mean of one less the cosine.
+    status_ : manifoldseq.Status
+    n_features_in_ : int
+
+    Notes
+    -----
+    A cluster that loses all its rows moves to the row that is farthest from its centre.
+
+    References
+    ----------
+    Dhillon, Modha, Machine Learning 42 (2001).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import SphericalKMeans
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.repeat(np.eye(6)[:3], 50, axis=0) + 0.1 * rng.standard_normal((150, 6))
+    >>> np.bincount(SphericalKMeans(3, random_state=0).fit(X).labels_).tolist()
+    [50, 50, 50]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        threshold: float = 0.0,
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.threshold = threshold
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @one_blas_thread()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit to rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+        y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`, for every start; each has its own folder in the checkpoint.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter, NaN, or fewer rows than clusters.
+        """
+        for name in ("n_clusters", "n_init", "max_iter"):
+            check_whole(name, getattr(self, name))
+        check_number("tol", self.tol)
+        check_number("threshold", self.threshold, -1.0, 1.0)
+        every = validate_data(self, check_real(X), dtype=[np.float64, np.float32])
+        rows = unit_rows(with_direction(every, None)[0])
+        if self.n_clusters > len(rows):
+            raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={len(rows)}: lower n_clusters")
+        store = checkpoint_of(self, checkpoint, rows)
+        best: ms.Run | None = None
+        for number, rng in enumerate(random_generator(self.random_state).spawn(self.n_init)):
+            run = ms.iterate(
+                lambda state: _step(rows, state),
+                lambda rng=rng: _start(rows, self.n_clusters, rng),
+                stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
+                observers=observers,
+                checkpoint=store and store.child(f"start-{number}"),
+                resume=resume,
+            )
+            if best is None or run.measures.fun < best.measures.fun:
+                best = run
+            if run.status is ms.Status.INTERRUPTED:
+                break
+        assert best is not None
+        self.cluster_centers_ = np.asarray(best.state["x"])
+        self.inertia_ = best.measures.fun * len(rows)
+        self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
+        self.labels_ = _nearest(unit_rows(every), self.cluster_centers_)[0]
+        return self
+
+    @one_blas_thread()
+    def transform(self, X: Any) -> Array:
+        """Return the features ``max(0, cosine - threshold)`` of each row, (N, K)."""
+        rows = self._checked(X)
+        found = rows @ self.cluster_centers_.T.astype(rows.dtype, copy=False)
+        found -= found.dtype.type(self.threshold)
+        return np.maximum(found, 0, out=found)
+
+    @one_blas_thread()
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the nearest centre of each row, (N,)."""
+        return _nearest(self._checked(X), self.cluster_centers_)[0]
+
+    @one_blas_thread()
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean cosine of the rows to their nearest centres."""
+        return float(_nearest(self._checked(X), self.cluster_centers_)[1].mean(dtype=np.float64))
+
+    def _checked(self, X: Any) -> Array:
+        check_is_fitted(self, "cluster_centers_")
+        return unit_rows(validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32]))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+
+def _nearest(rows: Array, centres: Array) -> tuple[NDArray[np.intp], Array]:
+    """Return the nearest centre of each row and the cosine to it."""
+    labels, cosine = np.empty(len(rows), np.intp), np.empty(len(rows), rows.dtype)
+    across, size = centres.T.astype(rows.dtype), max(1, _BLOCK // len(centres))
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        near = rows[part] @ across
+        labels[part] = near.argmax(axis=1)
+        cosine[part] = near[np.arange(len(near)), labels[part]]
+    return labels, cosine
+
+
+def _start(rows: Array, K: int, rng: np.random.Generator) -> tuple[dict[str, Any], ms.Measures]:
+    seen = rows
+    if len(rows) > max(_SEEN * K, _LEAST):
+        seen = rows[np.sort(rng.choice(len(rows), max(_SEEN * K, _LEAST), replace=False))]
+    centres = kmeans_plusplus(seen.astype(np.float64), K, random_state=int(rng.integers(2**31)))[0]
+    return _assigned(rows, centres)
+
+
+def _assigned(rows: Array, centres: Array) -> tuple[dict[str, Any], ms.Measures]:
+    labels, cosine = _nearest(rows, centres)
+    fun = float(np.mean(1 - cosine.astype(np.float64)))
+    return {"x": centres, "labels": labels, "cosine": cosine}, ms.Measures(fun, evaluations=ms.Evaluations(nfev=1))
+
+
+def _step(rows: Array, state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
+    """Move every centre to the mean direction of its rows, then assign rows."""
+    K, labels = len(state["x"]), state["labels"]
+    one = csr_array((np.ones(len(rows), rows.dtype), labels, np.arange(len(rows) + 1)), shape=(len(rows), K))
+    centres = np.asarray(one.T @ rows, dtype=np.float64)
+    length = np.linalg.norm(centres, axis=1)
+    lost = np.flatnonzero(length == 0)
+    if len(lost):
+        far = np.argsort(state["cosine"], kind="stable")[: len(lost)]
+        centres[lost], length[lost] = rows[far], 1.0
+    return _assigned(rows, centres / length[:, None])

@@ -1,0 +1,79 @@
+"""Features of a HOPE layer: the threshold of (39), and the way back from features to projections."""
+
+import numpy as np
+
+from ..families._family import Array
+from ._em import Data
+from ._expectation import Expectation
+from ._parameters import Model
+
+_ROWS = 10_000
+"""Rows that a quantile is taken over, evenly spaced."""
+_ENTRIES = 1 << 22
+_ITERATIONS = 50
+
+
+def threshold_of(expectation: Expectation, data: Data, given: float | None, quantile: float) -> float:
+    """Return epsilon (39): the number given, or the quantile of phi (37) over the rows and components."""
+    if given is not None:
+        return float(given)
+    keep = np.unique(np.linspace(0, len(data.X) - 1, min(len(data.X), _ROWS)).astype(np.intp))
+    phi = expectation.phi(data.X[keep]).astype(np.float64)
+    if data.weight is None:
+        return float(np.quantile(phi, quantile, method="inverted_cdf"))
+    weight = np.broadcast_to(data.weight[keep, None], phi.shape)
+    return float(np.quantile(phi.ravel(), quantile, weights=weight.ravel(), method="inverted_cdf"))
+
+
+def located(model: Model, eta: Array, threshold: float) -> Array:
+    """Return the z whose log-likelihood contributions are nearest to ``eta + threshold`` where eta is above zero."""
+    K, M = model.n_mixtures, len(model.U)
+    found = np.empty((len(eta), M))
+    most = max(1, _ENTRIES // (K * M))
+    for start in range(0, len(eta), most):
+        rows = slice(start, start + most)
+        found[rows] = _located(model, eta[rows], threshold)
+    return found
+
+
+def _located(model: Model, eta: Array, threshold: float) -> Array:
+    M = len(model.U)
+    natural, offset = model.family.natural(model.parameters, M)
+    with np.errstate(divide="ignore"):
+        offset = offset + np.log(model.weights)
+    active = eta > 0
+    target = np.where(active, eta + threshold - offset, 0.0)
+    total = eta.sum(axis=1, keepdims=True)
+    z = eta @ model.family.centres(model.parameters) / np.where(total > 0, total, 1.0)
+    error, cost = _error(model, natural, target, active, z)
+    damping = np.zeros(len(z))
+    for _ in range(_ITERATIONS):
+        J = _jacobian(model, natural, z) * active[:, :, None]
+        H = J.mT @ J
+        trace = np.trace(H, axis1=1, axis2=2)
+        H = H + (damping * trace)[:, None, None] * np.eye(M)
+        step = (np.linalg.pinv(H, rcond=1e-12, hermitian=True) @ (J.mT @ error[:, :, None]))[:, :, 0]
+        new = z + step
+        new_error, new_cost = _error(model, natural, target, active, new)
+        better = new_cost < cost
+        z, error = np.where(better[:, None], new, z), np.where(better[:, None], new_error, error)
+        gained = np.where(better, cost - new_cost, 0.0)
+        cost = np.where(better, new_cost, cost)
+        damping = np.where(better, damping / 10, np.maximum(10 * damping, 1e-6))
+        if np.all((gained <= 1e-14 * (1 + cost)) & (better | (damping > 1e6) | (cost < 1e-20))) or not np.any(active):
+            break
+    if model.normalize_z:
+        length = np.linalg.norm(z, axis=1, keepdims=True)
+        z = z / np.where(length > 0, length, 1.0)
+    return z
+
+
+def _error(model: Model, natural: Array, target: Array, active: Array, z: Array) -> tuple[Array, Array]:
+    error = np.where(active, target - model.family.statistics(z) @ natural.T, 0.0)
+    return error, np.einsum("nk,nk->n", error, error)
+
+
+def _jacobian(model: Model, natural: Array, z: Array) -> Array:
+    """Return the derivatives of phi by z, (N, K, M)."""
+    (N, M), K = z.shape, len(natural)
+    return model.family.pullback(np.repeat(z, K, axis=0), np.tile(natural, (N, 1))).reshape(N, K, M)

@@ -1,0 +1,201 @@
+"""Mixtures without a learnt projection: von Mises-Fisher mixtures by EM, of all columns or of principal axes."""
+
+from typing import Any
+
+import numpy as np
+
+from ..families._family import Family
+from ..families._settings import check_number, check_sizes, check_whole
+from ..families._von_mises_fisher import LARGEST, von_mises_fisher
+from ._learn import Learner
+from ._noise import Noise
+from ._projected import ProjectedMixture
+
+
+class VonMisesFisherMixture(ProjectedMixture):
+    """A mixture of von Mises-Fisher distributions (9) of the directions of rows, by expectation maximization.
+
+    Parameters
+    ----------
+    n_mixtures : int
+        K.
+    kappa : None, "shared" or float
+        Concentrations: one each, one for all, or this one, fixed; one below that of all rows together makes the
+        components coincide.
+    largest_kappa : float
+        Concentrations are capped here.
+    bessel : {"exact", "paper"}
+        The Bessel function, or the leading term (68).
+    threshold : float, optional
+        epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
+    quantile : float
+    solver : {"em", "online-em"}
+        Full-batch EM, which never lowers the likelihood, or mini-batch EM with running statistics.
+    batch_size : int
+        Rows of a mini-batch.
+    n_init : int
+        Number of starts, each at spherical k-means++ seeds; the best by the likelihood is kept.
+    max_iter : int
+        Passes over the rows.
+    tol : float
+        A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (D, D)
+        The identity: nothing is projected.
+    weights_, parameters_, concentrations_, directions_, threshold_, log_likelihood_, n_iter_, history_, status_
+        As of `HOPE`.
+
+    References
+    ----------
+    Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import VonMisesFisherMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.repeat(np.eye(6)[:3], 50, axis=0) + 0.1 * rng.standard_normal((150, 6))
+    >>> model = VonMisesFisherMixture(3, random_state=0).fit(X)
+    >>> np.bincount(model.predict(X)).tolist(), model.directions_.shape
+    ([50, 50, 50], (3, 6))
+    """
+
+    def __init__(
+        self,
+        n_mixtures: int = 8,
+        *,
+        kappa: Any = None,
+        largest_kappa: float = LARGEST,
+        bessel: str = "exact",
+        threshold: float | None = None,
+        quantile: float = 0.95,
+        solver: str = "em",
+        batch_size: int = 4096,
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_mixtures = n_mixtures
+        self.kappa = kappa
+        self.largest_kappa = largest_kappa
+        self.bessel = bessel
+        self.threshold = threshold
+        self.quantile = quantile
+        self.solver = solver
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _family(self, scale: float) -> Family:
+        return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
+
+    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
+        return fixed_projection(self, N, D, D, np.eye(D), None, family)
+
+
+class PCAMovMF(ProjectedMixture):
+    """Principal axes first, then a mixture of von Mises-Fisher distributions of the projections: no joint learning.
+
+    The baseline PCA-movMF of the paper. The axes are those of the second moment of unit rows, which is not centred.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        M; half of the columns by default.
+    noise_variance : float, "closed" or "bounded"
+        sigma^2 of the residual, as in `HOPE`: it changes nothing but the likelihood.
+    n_mixtures, kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
+        As in `VonMisesFisherMixture`.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (M, D)
+        The principal axes.
+    weights_, parameters_, concentrations_, directions_, threshold_, log_likelihood_, n_iter_, history_, status_
+        As of `HOPE`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import PCAMovMF
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.repeat(np.eye(6)[:3], 50, axis=0) + 0.1 * rng.standard_normal((150, 6))
+    >>> PCAMovMF(3, 3, random_state=0).fit(X).components_.shape
+    (3, 6)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_mixtures: int = 8,
+        *,
+        kappa: Any = None,
+        largest_kappa: float = LARGEST,
+        bessel: str = "exact",
+        noise_variance: Any = "bounded",
+        threshold: float | None = None,
+        quantile: float = 0.95,
+        solver: str = "em",
+        batch_size: int = 4096,
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_mixtures = n_mixtures
+        self.kappa = kappa
+        self.largest_kappa = largest_kappa
+        self.bessel = bessel
+        self.noise_variance = noise_variance
+        self.threshold = threshold
+        self.quantile = quantile
+        self.solver = solver
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _family(self, scale: float) -> Family:
+        return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
+
+    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
+        M = max(1, D // 2) if self.n_components is None else self.n_components
+        return fixed_projection(self, N, D, M, "pca", Noise(self.noise_variance, 1e-6 * scale), family)
+
+
+def fixed_projection(estimator: Any, N: int, D: int, M: int, init: Any, noise: Noise | None, family: Family) -> Learner:
+    """Return the settings of learning behind a projection that stays, after all checks."""
+    check_sizes(N, D, M, estimator.n_mixtures)
+    if estimator.solver not in ("em", "online-em"):
+        raise ValueError(f"solver={estimator.solver!r} is not known: choose 'em' or 'online-em'")
+    check_whole("batch_size", estimator.batch_size)
+    check_whole("n_init", estimator.n_init)
+    check_whole("max_iter", estimator.max_iter)
+    check_number("tol", estimator.tol)
+    check_number("quantile", estimator.quantile, 0.0, 1.0)
+    if estimator.threshold is not None:
+        check_number("threshold", estimator.threshold, -np.inf)
+    return Learner(
+        family=family,
+        normalize_z=True,
+        n_components=M,
+        n_mixtures=estimator.n_mixtures,
+        init=init,
+        noise=noise,
+        learn_projection=False,
+        solver=estimator.solver,
+        options={},
+        batch_size=estimator.batch_size,
+        max_iter=estimator.max_iter,
+        n_init=estimator.n_init,
+        tol=estimator.tol,
+    )

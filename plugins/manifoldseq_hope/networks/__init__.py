@@ -1,0 +1,1 @@
+"""Networks of layers behind orthonormal projections, in torch, and layers learnt without labels."""

@@ -1,0 +1,175 @@
+"""A HOPE layer of a network in torch: a projection with orthonormal rows and rectified units behind it."""
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+
+from ..families._settings import check_number, check_whole
+from ..mixtures._dense import Dense, decomposed
+from ._retractions import qr_rows
+from ._torch import load_torch, module_base
+
+
+class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
+    """A layer ``eta = max(0, (x U') mu' + b)`` of two matrices, the first a projection (Figure 1 (a)).
+
+    Learnt in two parts, used as one: `merged` gives the ordinary layer with weights ``w_k = U' mu_k`` (Figure 1 (b)).
+    z is not brought to unit length (footnote 4). Train U by `StiefelSGD` or with `penalty` added to the loss.
+
+    Parameters
+    ----------
+    n_features : int
+        D.
+    n_components : int
+        M, at most D: the rows of U.
+    n_mixtures : int
+        K, the units.
+    gamma : float
+        Scale of the initial weights (41). U is the orthonormal factor of a matrix drawn so; the bias is zero.
+    orthonormal : bool
+        False leaves U as drawn by (41).
+
+    Attributes
+    ----------
+    U : torch.nn.Parameter of shape (M, D)
+    mu : torch.nn.Parameter of shape (K, M)
+    bias : torch.nn.Parameter of shape (K,)
+
+    Raises
+    ------
+    ValueError
+        For an invalid size.
+    ImportError
+        If torch is not installed.
+
+    References
+    ----------
+    Zhang, Jiang, equations (37)-(39), (41), section 5.1, Figure 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from manifoldseq_hope import HOPELayer
+    >>> layer, x = HOPELayer(30, 5, 100), torch.ones(2, 30)
+    >>> layer(x).shape, layer.n_parameters(), layer.n_parameters(merged=True)
+    (torch.Size([2, 100]), 750, 3100)
+    >>> bool(torch.allclose(layer(x), torch.relu(layer.merged()(x)), atol=1e-5))
+    True
+    """
+
+    def __init__(
+        self, n_features: int, n_components: int, n_mixtures: int, *, gamma: float = 0.5, orthonormal: bool = True
+    ) -> None:
+        torch = load_torch()
+        super().__init__()
+        for name, value in (
+            ("n_features", n_features),
+            ("n_components", n_components),
+            ("n_mixtures", n_mixtures),
+        ):
+            check_whole(name, value)
+        check_number("gamma", gamma)
+        if n_components > n_features:
+            raise ValueError(f"n_components={n_components} exceeds n_features={n_features}: lower n_components")
+        U = _uniform(torch, n_components, n_features, gamma or 1.0 if orthonormal else gamma)
+        self.U = torch.nn.Parameter(qr_rows(U) if orthonormal else U)
+        self.mu = torch.nn.Parameter(_uniform(torch, n_mixtures, n_components, gamma))
+        self.bias = torch.nn.Parameter(torch.zeros(n_mixtures))
+
+    @classmethod
+    def from_linear(cls, W: Any, b: Any = None, n_components: int | None = None) -> Self:
+        """Decompose the weights of an ordinary layer by its leading singular vectors.
+
+        Parameters
+        ----------
+        W : torch.nn.Linear, or array-like of shape (K, D)
+        b : array-like of shape (K,), optional
+            The bias; that of the layer, or zero, by default.
+        n_components : int, optional
+            M; by default the rank of W. With M of at least the rank the layer is the same, else the nearest of rank M.
+
+        Returns
+        -------
+        HOPELayer
+
+        Examples
+        --------
+        >>> import torch
+        >>> from manifoldseq_hope import HOPELayer
+        >>> linear, x = torch.nn.Linear(8, 20), torch.ones(1, 8)
+        >>> layer = HOPELayer.from_linear(linear)
+        >>> bool(torch.allclose(layer(x), torch.relu(linear(x)), atol=1e-5))
+        True
+        """
+        torch = load_torch()
+        if isinstance(b, Integral):
+            raise ValueError(f"b={b!r} is no bias: pass the number of projections by name, n_components={b!r}")
+        if isinstance(W, torch.nn.Linear):
+            b = W.bias if b is None else b
+            W = W.weight
+        return cls.from_dense(decomposed(_array(W), None if b is None else _array(b), n_components))
+
+    @classmethod
+    def from_dense(cls, dense: Dense) -> Self:
+        """Return the layer of the arrays in a `Dense` with a projection, in their dtype."""
+        torch = load_torch()
+        if dense.U is None:
+            raise ValueError("the layer has no projection: use from_linear")
+        layer = cls.__new__(cls)  # nothing is drawn
+        torch.nn.Module.__init__(layer)
+        for name, array in (("U", dense.U), ("mu", dense.weight), ("bias", dense.bias)):
+            setattr(layer, name, torch.nn.Parameter(torch.tensor(array)))
+        return layer
+
+    def to_dense(self) -> Dense:
+        """Return the parameters as arrays."""
+        return Dense(_array(self.U), _array(self.mu), _array(self.bias))
+
+    def forward(self, x: Any) -> Any:
+        """Return eta (39) of rows x, (N, D) -> (N, K)."""
+        torch = load_torch()
+        linear = torch.nn.functional.linear
+        return torch.relu(linear(linear(x, self.U), self.mu, self.bias))
+
+    def merged(self) -> Any:
+        """Return the ordinary layer with weights ``w_k = U' mu_k``, a `torch.nn.Linear` (before its ReLU)."""
+        torch = load_torch()
+        with torch.no_grad():
+            sizes = self.U.shape[1], len(self.mu)
+            made = torch.nn.utils.skip_init(torch.nn.Linear, *sizes, dtype=self.U.dtype, device=self.U.device)
+            made.weight.copy_(self.mu @ self.U)
+            made.bias.copy_(self.bias)
+        return made
+
+    def penalty(self) -> Any:
+        """Return D(U) (15) as a tensor; its derivative by autograd is (18)."""
+        torch = load_torch()
+        unit = self.U / self.U.norm(dim=1, keepdim=True)
+        return torch.triu(unit @ unit.T, 1).abs().sum()
+
+    def orthonormality(self) -> float:
+        """Return the largest entry of ``|U U' - I|``, summed in float64."""
+        return self.to_dense().orthonormality()
+
+    def n_parameters(self, merged: bool = False) -> int:
+        """Return the number of parameters of the two parts, M (D + K) + K, or of the merged layer, K (D + 1)."""
+        return self.to_dense().n_parameters(merged)
+
+    def extra_repr(self) -> str:
+        """Describe the sizes, as torch prints them."""
+        return f"n_features={self.U.shape[1]}, n_components={len(self.U)}, n_mixtures={len(self.mu)}"
+
+
+def _uniform(torch: Any, n_out: int, n_in: int, gamma: float) -> Any:
+    """Return weights drawn by (41)."""
+    most = gamma * (6 / (n_in + n_out)) ** 0.5
+    return (2 * torch.rand(n_out, n_in) - 1) * most
+
+
+def _array(values: Any) -> np.ndarray:
+    """Return a copy in host memory of a tensor or an array-like."""
+    torch = load_torch()
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    return np.array(values)

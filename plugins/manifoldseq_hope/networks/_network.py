@@ -1,0 +1,449 @@
+"""A network of rectified layers, each behind an orthonormal projection, as a classifier."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import manifoldseq as ms
+from manifoldseq.estimators import check_real, random_generator
+
+from ..families._family import Array
+from ..families._settings import check_choice, check_number, check_whole
+from ..mixtures._checkpoint import checkpoint_of
+from ..mixtures._dense import Dense
+from ._initial_weights import STARTS, Sizes, begin, checked_sizes
+from ._labels import kind_of_labels
+from ._schedule import Exponential, Halving, Ramp, Training
+from ._windows import Windows
+
+_ROWS = 4096
+_LARGEST = 1e15
+"""Sums of squares of larger inputs overflow in float32."""
+
+
+class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+    """Classify rows by a network of rectified layers that are each learnt as a projection and units behind it.
+
+    A layer is ``eta = max(0, (x U') mu' + b)`` with orthonormal rows of U; on top is a softmax layer. All is trained at
+    once by back-propagation and momentum; afterwards every layer can be merged to an ordinary one.
+
+    Parameters
+    ----------
+    layers : sequence of (M, K) or K
+        ``(M, K)`` is a HOPE layer of M projections and K units, K alone an ordinary layer; ``(None, K)`` takes the
+        smaller of inputs and units for M. ``[(400, 1200), (400, 1200)]`` stacks two (Figure 3 (b)), ``[(400, 1200),
+        1200]`` puts a network on one (Figure 3 (a)), ``[1000]`` is the plain baseline.
+    orthogonality : {"polar", "qr", "penalty", None}
+        ``"polar"``, ``"qr"``: every step moves on the manifold of orthonormal rows, see `StiefelSGD`. ``"penalty"``:
+        the gradient (18) of the paper's penalty, times `beta`, is added, rows are orthonormal only about. None: a
+        linear bottleneck.
+    beta : float
+        Weight of the penalty.
+    criterion : {"softmax", "eta"} or callable
+        Cross-entropy of a softmax layer on the features; ``"eta"`` is (40) as printed, cross-entropy of the features of
+        the last layer themselves, which must have as many units as there are classes. A callable takes the scores
+        (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
+    start : {"uniform", "pca"}
+        Of the projections: (41), made orthonormal if `orthogonality` is ``"polar"`` or ``"qr"``, or leading principal
+        directions of the inputs of the layer.
+    gamma : float
+        Scale of the initial weights (41).
+    learning_rate : float, Schedule or Halving
+        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `Halving` follows the error on
+        the validation rows that `fit` then needs.
+    decay : float
+    momentum : (float, float) or float
+        First and last (43).
+    momentum_epochs : int, optional
+        T of (43); by default `max_iter`.
+    batch_size : int
+    max_iter : int
+        Epochs.
+    weight_decay : float
+        Of all weights but orthonormal or penalized projections and biases.
+    dropout : (float, float)
+        Share of inputs, and of units of every hidden layer, that is left out of each step.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Attributes
+    ----------
+    layers_ : tuple of Dense
+    head_ : Dense or None
+        None for ``criterion="eta"``.
+    classes_ : ndarray
+    n_parameters_, n_merged_parameters_ : int
+        Of the network as it was learnt, and after merging.
+    n_iter_ : int
+    history_ : dict of str to ndarray
+        Equally long columns ``nit``, ``time``, ``fun`` (loss), ``error`` (%), both as seen during the epoch,
+        ``validation_error`` (%) after it, ``feasibility`` (largest entry of ``|U U' - I|``) and ``correlations_i``, the
+        sum of the correlations of the rows of the i-th projection (Figure 4); the first entry is the start.
+    status_ : manifoldseq.Status
+    n_features_in_ : int
+
+    Notes
+    -----
+    Trained in float32 by torch, with as many threads as torch has; stored as arrays, and applied without torch. Inputs
+    are taken as they are: scale them first. Where rows are asked for, `Windows` over sequences will do. Ctrl-C ends
+    `fit` with the last complete epoch.
+
+    References
+    ----------
+    Zhang, Jiang, sections 5.3 and 5.4, equations (40)-(43).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from manifoldseq_hope import HOPENetworkClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = HOPENetworkClassifier([(20, 100)], max_iter=20, random_state=0).fit(X[:1000] / 16, y[:1000])
+    >>> model.score(X[1000:] / 16, y[1000:]) > 0.9
+    True
+    >>> model.n_parameters_, model.n_merged_parameters_
+    (4390, 7510)
+    """
+
+    stored_types = (Dense, Exponential, Halving, Ramp)
+
+    def __init__(
+        self,
+        layers: Any = ((None, 100),),
+        *,
+        orthogonality: str | None = "polar",
+        beta: float = 0.01,
+        criterion: str | Callable[[Any, Any], Any] = "softmax",
+        start: str = "pca",
+        gamma: float = 0.5,
+        learning_rate: Any = 0.05,
+        decay: float = 0.998,
+        momentum: Any = (0.5, 0.9),
+        momentum_epochs: int | None = None,
+        batch_size: int = 100,
+        max_iter: int = 50,
+        weight_decay: float = 1e-5,
+        dropout: tuple[float, float] = (0.0, 0.0),
+        random_state: Any = None,
+    ) -> None:
+        self.layers = layers
+        self.orthogonality = orthogonality
+        self.beta = beta
+        self.criterion = criterion
+        self.start = start
+        self.gamma = gamma
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.momentum = momentum
+        self.momentum_epochs = momentum_epochs
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.weight_decay = weight_decay
+        self.dropout = dropout
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D), or Windows
+        y : array-like of shape (N,)
+            Labels, of at least two classes.
+        validation : tuple of X and y, optional
+            Rows that are not learnt from; the error on them is measured after every epoch. Classes that are not in `y`
+            are errors.
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`; an iteration is an epoch, the state holds the parameters as ``x``.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter, NaN, labels that are missing, of one class or of another type than those of
+            validation rows, `Halving` without validation rows.
+        ImportError
+            If torch is not installed.
+
+        Warns
+        -----
+        UserWarning
+            If the loss is not finite any more: training ends with the epoch before.
+        """
+        return self._train(X, y, None, validation, observers, checkpoint, resume)
+
+    def fine_tune(
+        self,
+        X: Any,
+        y: Any,
+        layers: Sequence[Dense],
+        *,
+        validation: tuple[Any, Any] | None = None,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train as `fit` does, from given first layers: those that `HOPEStack` has learnt without labels.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        layers : sequence of Dense
+            They replace as many of the network's layers, and must have their sizes.
+        validation, observers, checkpoint, resume
+            As in `fit`.
+        """
+        return self._train(X, y, tuple(layers), validation, observers, checkpoint, resume)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of the classes, (N, classes); for two classes the second less the first, (N,)."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of the classes by the softmax of the scores, (N, classes)."""
+        scores = self._scores(X)
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        return scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the likeliest class of each row, (N,)."""
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def transform(self, X: Any) -> Array:
+        """Return the features eta (39) of the last layer, (N, K)."""
+        X = self._checked(X)
+        return np.concatenate([self._features(X[i : i + _ROWS]) for i in range(0, len(X), _ROWS)])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.layers_[-1].bias)
+
+    def merged(self) -> tuple[Dense, ...]:
+        """Return all layers, the head last, without projections: the same function, an ordinary ReLU network."""
+        check_is_fitted(self, "layers_")
+        return tuple(layer.merged() for layer in (*self.layers_, *(() if self.head_ is None else (self.head_,))))
+
+    def module(self) -> Any:
+        """Return the network as a `torch.nn.Sequential` of `HOPELayer` and linear layers, in float32."""
+        from ._training import module
+
+        check_is_fitted(self, "layers_")
+        return module(self.layers_, self.head_)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Parameters of the network as it was learnt."""
+        return self._count(False)
+
+    @property
+    def n_merged_parameters_(self) -> int:
+        """Parameters of the network after merging."""
+        return self._count(True)
+
+    def _count(self, merged: bool) -> int:
+        if "layers_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} is not fitted: call fit first")
+        head = 0 if self.head_ is None else self.head_.n_parameters()
+        return sum(layer.n_parameters(merged) for layer in self.layers_) + head
+
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        given: tuple[Dense, ...] | None,
+        validation: tuple[Any, Any] | None,
+        observers: Sequence[Any],
+        checkpoint: ms.storage.Checkpoint | str | Path | None,
+        resume: bool,
+    ) -> Self:
+        X, codes = self._checked_fit(X, y)
+        held = None if validation is None else self._checked_validation(validation, y)
+        sizes, training = settings_of(self, X.shape[1], len(self.classes_))
+        if isinstance(training.rate, Halving) and held is None:
+            raise ValueError(
+                "learning_rate=Halving(...) follows the error on validation rows: pass validation=(X, y) to fit"
+            )
+        from ._training import Trainer
+
+        rng = random_generator(self.random_state)
+        n_classes = None if isinstance(self.criterion, str) and self.criterion == "eta" else len(self.classes_)
+        layers, head = begin(X, sizes, n_classes, self.start, training.on_stiefel, self.gamma, rng)
+        if given is not None:
+            layers = _replaced(layers, given)
+        trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)), held)
+        run = ms.iterate(
+            trainer.step,
+            trainer.start,
+            stop=ms.MaxIterations(self.max_iter),
+            observers=observers,
+            checkpoint=self._store(checkpoint, X, codes, given or (), held or ()),
+            resume=resume,
+        )
+        if run.status is ms.Status.NON_FINITE:
+            warnings.warn(
+                f"the loss of epoch {run.nit + 1} is not finite, training ended before it: lower learning_rate",
+                stacklevel=3,
+            )
+        self.layers_, self.head_ = trainer.dense(run.state["x"])
+        self.n_iter_, self.history_, self.status_ = run.nit, run.history, run.status
+        return self
+
+    def _checked_fit(self, X: Any, y: Any) -> tuple[Array | Windows, Array]:
+        if y is not None:
+            kind_of_labels("y", y)
+        if isinstance(X, Windows):
+            y = _labels(X, y)
+            self.n_features_in_ = X.shape[1]
+            vars(self).pop("feature_names_in_", None)
+        else:
+            X, y = validate_data(self, check_real(X), y, dtype=[np.float32, np.float64])
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: pass rows of at least two classes")
+        largest = np.abs(X.frames if isinstance(X, Windows) else X).max()
+        if largest > _LARGEST:
+            raise ValueError(f"X has entries as large as {largest:.0e}: scale it, so that they are about 1")
+        if not isinstance(X, Windows):
+            X = np.ascontiguousarray(X, np.float32)
+        return X, codes.astype(np.int64)
+
+    def _checked_validation(self, validation: Any, learnt: Any) -> tuple[Array | Windows, Array]:
+        """Return validation rows and the numbers of their classes, -1 for one that is not learnt."""
+        if not isinstance(validation, list | tuple) or len(validation) != 2:
+            parts = f" of {len(validation)} parts" if isinstance(validation, list | tuple) else ""
+            raise ValueError(f"validation is of type {type(validation).__name__}{parts}: pass a tuple (X, y)")
+        X, y = validation
+        X = self._rows(X)
+        found, expected = kind_of_labels("validation's y", y), kind_of_labels("y", learnt)
+        y = _labels(X, y)
+        if found != expected:
+            raise ValueError(f"validation's y has {found}, y has {expected}: pass labels of one type")
+        found = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        return X, np.where(self.classes_[found] == y, found, -1)
+
+    def _checked(self, X: Any) -> Array | Windows:
+        check_is_fitted(self, "layers_")
+        return self._rows(X)
+
+    def _rows(self, X: Any) -> Array | Windows:
+        if not isinstance(X, Windows):
+            return validate_data(self, check_real(X), reset=False, dtype=[np.float32, np.float64])
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has windows of {X.shape[1]} values, the network {self.n_features_in_} inputs")
+        return X
+
+    def _scores(self, X: Any) -> Array:
+        X = self._checked(X)
+        found = []
+        for first in range(0, len(X), _ROWS):
+            eta = self._features(X[first : first + _ROWS])
+            found.append(eta if self.head_ is None else self.head_(eta))
+        return np.concatenate(found)
+
+    def _features(self, rows: Array) -> Array:
+        for layer in self.layers_:
+            rows = layer(rows)
+            np.maximum(rows, 0, out=rows)
+        return rows
+
+    def _store(
+        self,
+        checkpoint: Any,
+        X: Array | Windows,
+        codes: Array,
+        given: tuple[Dense, ...],
+        held: tuple[Array | Windows, ...],
+    ) -> ms.storage.Checkpoint | None:
+        """Return the checkpoint, marked with what a state depends on: data and settings, not the number of epochs."""
+        rows = [
+            part
+            for one in (X, codes, *held)
+            for part in ((one.frames, one.starts) if isinstance(one, Windows) else [one])
+        ]
+        name = getattr(self.criterion, "__qualname__", self.criterion)  # the same in every process
+        epochs = self.max_iter if self.momentum_epochs is None else self.momentum_epochs
+        marked = clone(self).set_params(criterion=name, momentum_epochs=epochs)
+        return checkpoint_of(marked, checkpoint, *rows, *(part for layer in given for part in layer.parts))
+
+
+def settings_of(
+    network: HOPENetworkClassifier, n_features: int, n_classes: int | None = None
+) -> tuple[Sizes, Training]:
+    """Return the sizes of the layers and how they are trained, after all checks; units are counted if classes are."""
+    sizes = checked_sizes(network.layers, n_features)
+    check_choice("start", network.start, STARTS)
+    check_number("gamma", network.gamma, open_=True)
+    check_whole("max_iter", network.max_iter)
+    rate = network.learning_rate
+    if not isinstance(rate, ms.solvers.Schedule | Halving):
+        check_number("learning_rate", rate, open_=True)
+        check_number("decay", network.decay, 0.0, 1.0, open_=True)
+        rate = Exponential(float(rate), float(network.decay))
+    first, last = (
+        network.momentum
+        if isinstance(network.momentum, tuple | list) and len(network.momentum) == 2
+        else (
+            network.momentum,
+            network.momentum,
+        )
+    )
+    for value in (first, last):
+        check_number("momentum", value, 0.0, 1.0)
+    epochs = network.max_iter if network.momentum_epochs is None else network.momentum_epochs
+    check_whole("momentum_epochs", epochs)
+    training = Training(
+        rate,
+        Ramp(float(first), float(last), int(epochs)),
+        network.batch_size,
+        network.orthogonality,
+        network.beta,
+        network.weight_decay,
+        network.dropout,
+        network.criterion,
+    )
+    eta = isinstance(network.criterion, str) and network.criterion == "eta"
+    if eta and n_classes is not None and sizes[-1][1] != n_classes:
+        raise ValueError(
+            f"criterion='eta' scores {n_classes} classes by the units of the last layer, which has {sizes[-1][1]}: "
+            f"end layers with one of {n_classes} units"
+        )
+    return sizes, training
+
+
+def _labels(X: Array | Windows, y: Any) -> Array:
+    """Return labels, one per row."""
+    y = np.asarray(y)
+    if y.shape != (len(X),):
+        raise ValueError(f"y has shape {y.shape} for {len(X)} rows: pass one label each")
+    return y
+
+
+def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dense, ...]:
+    """Return the layers with the first ones replaced by given ones of the same sizes."""
+    for place, new in enumerate(given):
+        old = layers[place] if place < len(layers) else None
+        if old is None or [part.shape for part in old.parts] != [part.shape for part in new.parts]:
+            shapes = [part.shape for part in new.parts]
+            raise ValueError(
+                f"the given layer {place} has parts of shapes {shapes}: pass layers of the network's sizes"
+            )
+    given = tuple(Dense(*(None if a is None else a.astype(np.float32) for a in (d.U, d.weight, d.bias))) for d in given)
+    return (*given, *layers[len(given) :])
