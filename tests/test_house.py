@@ -10,6 +10,7 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -88,9 +89,19 @@ def test_built_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     listed = json.loads(run(tmp_path / "venv" / "bin" / "manifoldseq", "plugins", "--json"))
     assert "lds" in json.dumps(listed)
     assert all(name in json.dumps(listed) for name in ("hierarchical", "mpcca", "hope"))
-    packages = (tmp_path / "venv").glob("lib/python3*/site-packages/manifoldseq*/py.typed")
+    packages = list((tmp_path / "venv").glob("lib/python3*/site-packages/manifoldseq*/py.typed"))
     bundled = {f"manifoldseq_{name}" for name in ("lds", "hierarchical", "mpcca", "hope")}
     assert {path.parent.name for path in packages} == {"manifoldseq", *bundled}
+    assert "pip install plugins/manifoldseq_papers" in run(tmp_path / "venv" / "bin" / "manifoldseq", "reproduce")
+    # the papers beside it, from their own folder
+    papers = ROOT / "plugins" / "manifoldseq_papers"
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path / "papers", papers)
+    (wheel,) = (tmp_path / "papers").glob("*.whl")
+    names = {name.partition("/")[0] for name in ZipFile(wheel).namelist()}
+    assert names == {"manifoldseq_papers", f"manifoldseq_papers-{PROJECT['version']}.dist-info"}
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel)
+    rows = json.loads(run(tmp_path / "venv" / "bin" / "manifoldseq", "reproduce", "--json"))
+    assert {row["name"] for row in rows} >= {"lds-fig1", "hope-table2", "mpcca-fusion", "hierarchical-storage"}
 
 
 def test_every_private_module_is_forbidden_to_plugins() -> None:

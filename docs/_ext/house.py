@@ -22,6 +22,7 @@ SAYS = {
     "_observers": "watch",
     "report": "show",
     "estimators": "validate",
+    "reproduction": "rows, parts",
     "objectives": "what",
     "manifolds": "where",
     "_stopping": "until when",

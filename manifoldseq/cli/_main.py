@@ -17,7 +17,7 @@ _COMMANDS = {
     "apply": "_apply:apply",
     "solve": "_solve:solve",
     "report": "_report:report",
-    "plugins": "_plugins:plugins",
+    "plugins": "_listings:plugins",
     **{name: f"_listings:{name}" for name in hooks.KINDS if name != "domains"},
     "check": "_check:check",
     "new-plugin": "_new_plugin:new_plugin",

@@ -11,6 +11,10 @@ from ._run import command_line
 from ._settings import check_names, parse_pairs
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, set_option
 
+_PAPERS = (
+    "the tables and figures of the papers are in the distribution manifoldseq-papers: run "
+    "`pip install plugins/manifoldseq_papers` in a checkout of this repository"
+)
 _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 
 
@@ -36,7 +40,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     try:
         record = hooks.get_reproduction(name)
     except ValueError as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(str(error) if _has_papers() else f"{error}; {_PAPERS}") from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
     chosen = parse_pairs(settings)
@@ -69,12 +73,16 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     )  # fmt: skip
 
 
+def _has_papers() -> bool:
+    return any(plugin.distribution == "manifoldseq-papers" for plugin in hooks.plugins())
+
+
 def _list(as_json: bool) -> None:
     entries = hooks.records("reproductions")
     if as_json:
         echo_json([{"plugin": plugin.name, **record.as_dict()} for plugin, record in entries])
     elif not entries:
-        click.echo("No reproductions are registered.")
+        click.echo(f"No reproductions are registered: {_PAPERS}.")
     else:
         rows = [(record.name, *(record.as_dict()[key] for key in ("paper", "summary"))) for _, record in entries]
         echo_table(("name", "paper", "summary"), rows)

@@ -5,6 +5,7 @@ import io
 import json
 import shlex
 import shutil
+import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,10 +21,67 @@ from ..storage import Checkpoint, ReadError, read_bytes, save_model
 from ..storage._checkpoint import interrupts_held_back
 from ..storage._files import write_durably
 from ..storage._model import package_versions
-from ._lock import LOCK, locked
 from ._settings import to_config
 from ._shared import BadInput
-from ._toml import toml
+
+# Settings written as TOML, which Python can only read.
+
+
+def toml(settings: Mapping[str, Any]) -> str:
+    """Write settings as TOML: scalars, lists, and tables; None and empty tables are left out."""
+    flat = [
+        f"{_key(name)} = {_toml(value)}" for name, value in settings.items() if not isinstance(value, Mapping | None)
+    ]
+    for table, values in settings.items():
+        if isinstance(values, Mapping) and values:
+            flat += ["", f"[{_key(table)}]"]
+            flat += [f"{_key(name)} = {_toml(value)}" for name, value in values.items() if value is not None]
+    return "\n".join(flat) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(name)} = {_toml(item)}' for name, item in value.items())}}}"
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else _toml(name)
+
+
+# One process at a time in a run directory: a lock of the operating system, which ends with its process.
+
+LOCK = ".lock"
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory inside the block; a directory that another process holds is refused."""
+    with (directory / LOCK).open("a+b") as file:
+        try:
+            _lock(file.fileno())
+        except OSError as error:
+            raise BadInput(
+                f"another process is writing the run in {directory}: wait for it, or choose another with -o"
+            ) from error
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
 
 _MODEL = ("model.json", "model.npz")
 _REPORTS = ("report.html", "metrics.json", "assignments.csv", "history.csv")

@@ -4,7 +4,7 @@ What is where, from the top down; files import from their own line and from thos
 
 * figures: `_encoder_plots` of encoded sequences, `_subspace_plots` of subspaces and clusterings
 * estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans` and its step),
-  `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_places`, the Nordland railway
+  `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_nordland`, frames of a railway
 * parts of the encoder: `_digit_classes` (codes of the digits of segment numbers), `_filtering` (consecutive queries),
   `_path` (points of a path, subspaces of its nodes, search), `_quantize` (coordinates in a few bits)
 * parts of the others: `_coordinates` (what estimators with a subspace share), `_sigma` (Sigma as printed, d×d)
@@ -93,17 +93,7 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
     """Frames along one way, twice."""
     yield hooks.Dataset(
         "nordland",
-        loader="manifoldseq_hierarchical._places:nordland_dataset",
+        loader="manifoldseq_hierarchical._nordland:nordland_dataset",
         licence="as in tmadl/pySeqSLAM (GPL-3); frames of the film by NRK, CC BY-NC-SA 3.0",
         summary="The Nordland railway in spring and winter: 2 × 357 frames of 2048 pixels, aligned",
-    )
-
-
-@ms.hookimpl
-def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
-    """Storage, recall and time of the sequence encoder."""
-    yield hooks.Reproduction(
-        "hierarchical-storage",
-        run="manifoldseq_hierarchical._reproduction:hierarchical_storage",
-        summary="Bytes per frame, recall and query time of the sequence encoder beside faiss; with --data, real runs",
     )

@@ -5,14 +5,10 @@ Names load when they are first used, so that importing the package imports no mo
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
-    from ._decoder import PhoneDecoder
-    from ._filterbank import deltas, filter_bank
-    from ._phone_corpus import generate_phone_corpus
     from ._plots import plot_filters
-    from ._sphere import read_sphere, write_sphere
-    from ._timit import read_timit
     from .families._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
     from .families._family import Family
     from .families._gaussian import gaussian
@@ -46,7 +42,6 @@ _HOMES = {
     "Halving": "networks._schedule",
     "PCAMovMF": "mixtures._without_hope",
     "PenaltySGD": "mixtures._penalty_sgd",
-    "PhoneDecoder": "_decoder",
     "Ramp": "networks._schedule",
     "SphericalKMeans": "mixtures._spherical_kmeans",
     "StiefelSGD": "networks._stiefel_sgd",
@@ -56,22 +51,16 @@ _HOMES = {
     "check_family": "families._laws",
     "concentration": "families._bessel",
     "correlations": "mixtures._penalty",
-    "deltas": "_filterbank",
-    "filter_bank": "_filterbank",
     "gaussian": "families._gaussian",
-    "generate_phone_corpus": "_phone_corpus",
     "log_bessel": "families._bessel",
     "log_normalizer": "families._bessel",
     "penalty": "mixtures._penalty",
     "penalty_gradient": "mixtures._penalty",
     "plot_filters": "_plots",
-    "read_sphere": "_sphere",
-    "read_timit": "_timit",
     "residual_energy": "mixtures._noise",
     "uniform": "networks._initial_weights",
     "uniform_expansion": "families._bessel",
     "von_mises_fisher": "families._von_mises_fisher",
-    "write_sphere": "_sphere",
 }
 
 __all__ = [
@@ -86,7 +75,6 @@ __all__ = [
     "Halving",
     "PCAMovMF",
     "PenaltySGD",
-    "PhoneDecoder",
     "Ramp",
     "SphericalKMeans",
     "StiefelSGD",
@@ -96,26 +84,33 @@ __all__ = [
     "check_family",
     "concentration",
     "correlations",
-    "deltas",
-    "filter_bank",
     "gaussian",
-    "generate_phone_corpus",
     "log_bessel",
     "log_normalizer",
     "penalty",
     "penalty_gradient",
     "plot_filters",
-    "read_sphere",
-    "read_timit",
     "residual_energy",
     "uniform",
     "uniform_expansion",
     "von_mises_fisher",
-    "write_sphere",
 ]
 
 
+_MOVED = ("PhoneDecoder", "deltas", "filter_bank", "generate_phone_corpus", "read_sphere", "read_timit", "write_sphere")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MOVED:  # for one release
+        try:
+            found = getattr(import_module("manifoldseq_papers"), name)
+        except ModuleNotFoundError:
+            raise ImportError(
+                f"{name} has moved to the distribution manifoldseq-papers: "
+                "run `pip install plugins/manifoldseq_papers` in a checkout of manifoldseq"
+            ) from None
+        warn(f"manifoldseq_hope.{name} is manifoldseq_papers.{name} now", DeprecationWarning, stacklevel=2)
+        return found
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

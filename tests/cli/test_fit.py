@@ -13,9 +13,8 @@ from sklearn.neighbors import NearestCentroid
 
 import manifoldseq as ms
 from manifoldseq import hooks
-from manifoldseq.cli._run import to_config
+from manifoldseq.cli._run import to_config, toml
 from manifoldseq.cli._settings import read_config
-from manifoldseq.cli._toml import toml
 from manifoldseq.report import clustering_measures
 from manifoldseq.storage import SequenceData
 

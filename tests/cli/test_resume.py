@@ -13,7 +13,7 @@ import pytest
 from cli.examples import Walker
 
 import manifoldseq as ms
-from manifoldseq.cli._lock import locked
+from manifoldseq.cli._run import locked
 
 Run = Callable[..., tuple[int, str, str]]
 FIT = ("fit", "walker", "two-levels", "--checkpoint-every", "0")

@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 
 import manifoldseq as ms
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder
-from manifoldseq_hierarchical._generated import dense_path, long_path, queries
 from manifoldseq_hierarchical._path import Path
+from manifoldseq_papers.hierarchical._generated_paths import dense_path, long_path, queries
 
 
 @pytest.fixture(scope="module")

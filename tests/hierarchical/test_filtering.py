@@ -5,7 +5,7 @@ import pytest
 
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder
 from manifoldseq_hierarchical._filtering import _EVIDENCE, _JUMP, along_lines, bayes
-from manifoldseq_hierarchical._generated import long_path
+from manifoldseq_papers.hierarchical._generated_paths import long_path
 
 
 @pytest.fixture

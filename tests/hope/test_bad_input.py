@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manifoldseq_hope import (
-    HOPE,
-    HOPEStack,
-    PCAMovMF,
-    SphericalKMeans,
-    VonMisesFisherMixture,
-    concentration,
-    gaussian,
-)
+from manifoldseq_hope import HOPE, HOPEStack, PCAMovMF, SphericalKMeans, VonMisesFisherMixture, concentration, gaussian
 from manifoldseq_hope.families._settings import unit_rows
 
 X, y = (part[:150] for part in load_digits(return_X_y=True))

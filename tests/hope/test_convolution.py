@@ -8,10 +8,10 @@ from sklearn.datasets import load_digits
 
 import manifoldseq as ms
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
-from manifoldseq_hope._svm import Machines, machines
 from manifoldseq_hope.features import _convolution as convolution
 from manifoldseq_hope.features import _patches as patches
 from manifoldseq_hope.features._responses import Responses
+from manifoldseq_papers.hope._linear_svm import Machines, machines
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 IMAGES = DIGITS.reshape(-1, 8, 8)[:24]

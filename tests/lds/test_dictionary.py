@@ -8,8 +8,8 @@ from sklearn.exceptions import NotFittedError
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSDictionaryLearning, LDSSparseCoder, Systems, hierarchical_batch
-from manifoldseq_lds._figure2 import normalized_error
 from manifoldseq_lds.coding._lasso import violation
+from manifoldseq_papers.lds._figure2 import normalized_error
 
 METHODS = ("lbfgs", "pgd", "grassmann", "symmetric")
 

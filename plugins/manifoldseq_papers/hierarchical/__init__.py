@@ -1,0 +1,1 @@
+"""Le et al., Hierarchical encoding of sequential data: storage, recall and time, our own."""

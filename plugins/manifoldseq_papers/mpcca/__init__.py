@@ -1,0 +1,1 @@
+"""Multi-view super vectors, supplementary material: comparisons of fusions, our own."""

@@ -1,0 +1,124 @@
+"""Table 1 on a few images: its rows, its search, its resuming and bad settings."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.svm import LinearSVC
+
+import manifoldseq as ms
+from manifoldseq_hope import ConvolutionalFeatures, PCAMovMF
+from manifoldseq_hope.features._mnist import Digits
+from manifoldseq_papers.hope import _table1 as table
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
+    """Put scikit-learn's digits, enlarged to 28 x 28, in the place of MNIST, and learn from a few patches."""
+    X, y = load_digits(return_X_y=True)
+    wide = np.kron(X.reshape(-1, 8, 8), np.ones((3, 3)))
+    images = (np.pad(wide, ((0, 0), (2, 2), (2, 2))) * 15.9).astype(np.uint8).reshape(len(X), -1)
+    digits = Digits(images[:400], y[:400].astype(np.int64), images[400:600], y[400:600].astype(np.int64))
+    monkeypatch.setattr(table, "read_mnist", lambda data: digits)
+    monkeypatch.setattr(table, "PATCHES", 3000)
+    monkeypatch.setattr(table, "PASSES", 3)
+    monkeypatch.setattr(table, "_VALIDATION", 100)
+    monkeypatch.setattr(table, "_SEARCH_ROWS", 200)
+    return digits
+
+
+def test_a_row_is_what_its_steps_give(small: Digits, tmp_path: Path) -> None:
+    rows = table.table1("there", K=9, seeds=2, models=["pca-movmf"], folder=tmp_path)
+    assert [row["metric"] for row in rows] == ["test error", "duality gap", "CPU seconds"]
+    choice, errors = table.CHOSEN["pca-movmf"], []
+    for seed in range(2):
+        model = PCAMovMF(20, 9, kappa=choice.kappa, noise_variance=0.1, solver="online-em", max_iter=3, tol=0.0)
+        features = ConvolutionalFeatures(
+            model, n_patches=3000, quantile=choice.quantile, power=choice.power, random_state=seed
+        ).fit(small.train)
+        X, T = features.transform(small.train).astype(float), features.transform(small.test).astype(float)
+        mean, scale = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1)
+        machine = LinearSVC(C=choice.C, dual=False, tol=1e-6).fit((X - mean) / scale, small.train_labels)
+        errors.append(100 * np.mean(machine.predict((T - mean) / scale) != small.test_labels))
+    assert rows[0]["ours"] == pytest.approx(np.mean(errors), abs=0.6)
+    assert rows[0]["ours_se"] == pytest.approx(abs(errors[0] - errors[1]) / 2, abs=0.6)
+    assert rows[0]["paper"] is None and 0 < rows[1]["ours"] <= table._GAP and rows[2]["ours"] > 0
+
+
+def test_every_model_has_a_row_with_the_paper_s_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done = [{"error": 1.0, "duality gap": 1e-5, "CPU seconds": 1.0}]
+    monkeypatch.setattr(table._Bench, "measured", lambda *args: done)
+    rows = [row for row in table.table1("there", K=[400, 1600], seeds=1) if row["metric"] == "test error"]
+    assert [row["paper"] for row in rows] == [1.41, 1.09, 0.89, 0.87, 0.76, 1.13, 0.81, 0.84, 0.74, 0.67]
+    assert {row["ours_se"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize("model", ["kmeans", "spkmeans", "movmf", "hope"])
+def test_models_are_measured_and_results_are_kept(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {"K": 8, "seeds": 1, "models": model, "folder": tmp_path}
+    first = table.table1("there", **settings)
+    assert 0 < first[0]["ours"] < 40
+    monkeypatch.setattr(table._Bench, "features", lambda *args: pytest.fail("fitted again"))
+    assert table.table1("there", resume=True, **settings) == first
+
+
+def test_a_search_reports_all_errors_and_takes_the_least(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"K": 8, "seeds": 1, "models": ["spkmeans"], "folder": tmp_path}
+    rows = table.table1("there", search=True, **settings)
+    tried = [row for row in rows if row["metric"] == "validation error"]
+    assert len(tried) == 9 and len({row["setting"] for row in tried}) == 9
+    best = min(tried, key=lambda row: row["ours"])
+    assert rows[-3]["setting"] == best["setting"]
+    assert {len(table._grid(model)) for model in table.MODELS} == {3}  # the same for all
+
+
+def test_an_interrupted_fit_resumes_to_the_same_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {"K": 8, "seeds": 1, "models": ["hope"]}
+    whole = table.table1("there", folder=tmp_path / "whole", **settings)
+    seen = []
+    real = ms.iterate
+
+    def stopped(*args: Any, **kwargs: Any) -> Any:
+        def interrupt(event: Any) -> None:
+            seen.append(event.nit)
+            if event.nit == 2 and len(seen) < 4:
+                raise KeyboardInterrupt
+
+        return real(*args, **kwargs | {"observers": [interrupt]})
+
+    monkeypatch.setattr(ms, "iterate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        table.table1("there", folder=tmp_path / "part", **settings)
+    monkeypatch.setattr(ms, "iterate", real)
+    again = table.table1("there", folder=tmp_path / "part", resume=True, **settings)
+    assert [row["ours"] for row in again[:2]] == [row["ours"] for row in whole[:2]]
+
+
+def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
+    assert ms.hooks.get_reproduction("hope-table1").run is table.table1
+    assert set(table.CHOSEN) == set(table.MODELS)
+    for model, choice in table.CHOSEN.items():
+        assert choice in [table.replace(tried, C=C) for tried in table._grid(model) for C in table.CS]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"seeds": 0}, "seeds=0"),
+        ({"K": 0}, "K=0"),
+        ({"K": 4000}, "exceeds n_samples"),
+        ({"models": ["svm"]}, "'kmeans', 'spkmeans', 'movmf', 'pca-movmf', 'hope'"),
+        ({"models": 3}, "models=3 is not known"),
+        ({"models": []}, "models=[] is empty"),
+        ({"K": []}, "K=[] is empty"),
+        ({"search": "maybe"}, "search='maybe' is not known: choose True, False"),
+        ({"folder": 3}, "folder=3 is not valid: name a folder"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"data": "there", "K": 5, "models": ["hope"], "seeds": 1, "folder": tmp_path} | settings
+    with pytest.raises(ValueError) as caught:
+        table.table1(**options)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
