@@ -1,8 +1,8 @@
 """A plugin-based manifold-optimization engine for sequences and multi-view data.
 
 ``minimize`` solves a problem over a manifold; ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` find
-what plugins registered by name; the rooms ``linalg, manifolds, objectives, solvers, estimators, hooks, testing,
-execution, storage, report`` hold the rest.
+what plugins registered by name; the rooms ``linalg, manifolds, objectives, kernels, solvers, batch, interop,
+estimators, hooks, testing, execution, storage, report, reproduction`` hold the rest.
 """
 
 from __future__ import annotations
@@ -11,10 +11,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import estimators, execution, hooks, linalg, manifolds, objectives, report, solvers, storage, testing
+    from . import (
+        batch,
+        estimators,
+        execution,
+        hooks,
+        interop,
+        kernels,
+        linalg,
+        manifolds,
+        objectives,
+        report,
+        reproduction,
+        solvers,
+        storage,
+        testing,
+    )
     from ._iterate import iterate
     from ._minimize import minimize
-    from ._minimize_batch import minimize_batch
     from ._observers import Event, Progress, Recorder, map_observed
     from ._problem import Problem
     from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status
@@ -28,21 +42,27 @@ if TYPE_CHECKING:
         StepSize,
         StoppingRule,
     )
+    from .batch import minimize_batch
     from .hooks import get_estimator, get_kernel, get_model, get_solver, hookimpl, register
-    from .manifolds import from_pymanopt, to_pymanopt
-    from .objectives import Objective, finite_sum, kernel, objective, sharded
+    from .interop import from_pymanopt, to_pymanopt
+    from .kernels import kernel
+    from .objectives import Objective, finite_sum, objective, sharded
     from .storage import load
 
 __version__ = "0.1.0"
 
 _ROOMS = (
+    "batch",
     "estimators",
     "execution",
     "hooks",
+    "interop",
+    "kernels",
     "linalg",
     "manifolds",
     "objectives",
     "report",
+    "reproduction",
     "solvers",
     "storage",
     "testing",
@@ -76,14 +96,14 @@ _NAMES = {
     "iterate": "_iterate",
     "minimize": "_minimize",
     "BatchResult": "_result",
-    "minimize_batch": "_minimize_batch",
+    "minimize_batch": "batch",
     "Objective": "objectives",
     "finite_sum": "objectives",
-    "kernel": "objectives",
+    "kernel": "kernels",
     "objective": "objectives",
     "sharded": "objectives",
-    "from_pymanopt": "manifolds",
-    "to_pymanopt": "manifolds",
+    "from_pymanopt": "interop",
+    "to_pymanopt": "interop",
     "load": "storage",
 }
 
@@ -109,6 +129,7 @@ __all__ = [
     "StepSize",
     "StoppingRule",
     "__version__",
+    "batch",
     "estimators",
     "execution",
     "finite_sum",
@@ -119,8 +140,10 @@ __all__ = [
     "get_solver",
     "hookimpl",
     "hooks",
+    "interop",
     "iterate",
     "kernel",
+    "kernels",
     "linalg",
     "load",
     "manifolds",
@@ -131,6 +154,7 @@ __all__ = [
     "objectives",
     "register",
     "report",
+    "reproduction",
     "sharded",
     "solvers",
     "storage",

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from ._result import Point
+from .interop import from_pymanopt, to_pymanopt
+from .interop._from_pymanopt import has_hessian, hessian_direction
+from .interop._objective import Positional, of_pymanopt
+from .interop._pymanopt import pymanopt
 from .linalg._tree import norm, tree_map
-from .manifolds import Frozen, Manifold, Product, from_pymanopt, to_pymanopt
-from .manifolds._from_pymanopt import has_hessian, hessian_direction
+from .manifolds import Frozen, Manifold, Product
 from .manifolds._product import _Factored as Factored
-from .manifolds._pymanopt import pymanopt
 from .objectives import Objective
-from .objectives._positional import Positional, of_pymanopt
 
 Initializer = Callable[["Problem", np.random.Generator], Point]
 

@@ -65,6 +65,12 @@ def _positive_definite(rng: Any) -> Any:
     return SymmetricPositiveDefinite(3)
 
 
+def _open_box(rng: Any) -> Any:
+    from .manifolds import OpenBox
+
+    return OpenBox(5)
+
+
 def _bounded_diagonal(rng: Any) -> Any:
     from .manifolds import BoundedDiagonal
 
@@ -131,6 +137,12 @@ RECORDS = (
         "manifoldseq.manifolds:BoundedDiagonal",
         _bounded_diagonal,
         summary="Diagonals with entries between -bound and bound",
+    ),
+    hooks.Manifold(
+        "open-box",
+        "manifoldseq.manifolds:OpenBox",
+        _open_box,
+        summary="Vectors with entries inside (-bound, bound), metric of a free coordinate",
     ),
     hooks.Manifold(
         "product", "manifoldseq.manifolds:Product", _product, summary="Tuples of points, one of each factor"

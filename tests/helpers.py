@@ -17,7 +17,7 @@ except ImportError:
     from joblib.externals import cloudpickle  # joblib before 1.6 carries it
 
 import manifoldseq as ms
-from manifoldseq.execution._executors import SERIAL, _current  # a cluster without one: no kind of `using`
+from manifoldseq.execution._executors import CURRENT, SERIAL  # a cluster without one: no kind of `using`
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -41,7 +41,7 @@ class _Copying:
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         sent = [cloudpickle.dumps((function, task)) for task in tasks]
-        home, token = os.getcwd(), _current.set(SERIAL)
+        home, token = os.getcwd(), CURRENT.set(SERIAL)
         os.chdir(self.folder)
         try:
             returned = []
@@ -50,7 +50,7 @@ class _Copying:
                 returned.append(cloudpickle.dumps(run(task)))
         finally:
             os.chdir(home)
-            _current.reset(token)
+            CURRENT.reset(token)
         return [pickle.loads(parcel) for parcel in returned]
 
     def map_shards(self, shards: Any, function: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -61,8 +61,8 @@ class _Copying:
 def elsewhere(folder: Path) -> Iterator[None]:
     """Run maps as on a cluster whose workers are in this folder, without processes."""
     folder.mkdir(exist_ok=True)
-    token = _current.set(_Copying(folder))
+    token = CURRENT.set(_Copying(folder))
     try:
         yield
     finally:
-        _current.reset(token)
+        CURRENT.reset(token)

@@ -34,7 +34,9 @@ def test_import_loads_no_heavy_package_and_no_plugin() -> None:
     assert not of_bundled_plugins(loaded)
 
 
-@pytest.mark.parametrize("room", ["linalg", "manifolds", "objectives", "solvers", "hooks", "execution", "storage"])
+@pytest.mark.parametrize(
+    "room", "linalg manifolds objectives kernels solvers interop batch hooks execution storage reproduction".split()
+)
 def test_rooms_of_the_engine_load_no_heavy_package(room: str) -> None:
     loaded = loaded_by(f"import manifoldseq.{room}")
     assert not loaded & HEAVY

@@ -12,7 +12,10 @@ import pytest
 
 import manifoldseq as ms
 
-ROOMS = "linalg manifolds objectives solvers estimators hooks testing execution storage report".split()
+ROOMS = """
+    linalg manifolds objectives kernels solvers batch interop estimators hooks testing execution storage report
+    reproduction
+""".split()
 FIXED = """
     minimize minimize_batch iterate Problem Objective objective finite_sum kernel Result Run Measures Status
     hookimpl register sharded to_pymanopt from_pymanopt
@@ -80,3 +83,22 @@ ms.minimize(problem, seed=0), ms.minimize(problem, seed=0)
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = ms.no_such_name  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "home"),
+    [
+        *(("objectives", name, "kernels") for name in (*ms.kernels.__all__,)),
+        *(("manifolds", name, "interop") for name in (*ms.interop.__all__,)),
+        ("solvers", "BatchBB", "batch"),
+    ],
+)
+def test_names_that_moved_resolve_for_one_release(room: str, name: str, home: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"manifoldseq.{room}.{name} is manifoldseq.{home}.{name} now"):
+        found = getattr(getattr(ms, room), name)
+    assert found is getattr(getattr(ms, home), name) and name not in getattr(ms, room).__all__
+
+
+def test_a_sigmoid_is_an_open_box_for_one_release() -> None:
+    with pytest.warns(DeprecationWarning, match="is OpenBox now"):
+        assert ms.manifolds.BoundedDiagonal(3, 0.5, method="sigmoid") == ms.manifolds.OpenBox(3, 0.5)

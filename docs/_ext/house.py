@@ -13,7 +13,7 @@ SAYS = {
     "cli": "commands",
     "catalogue": "the core's records",
     "testing": "conformance checks",
-    "_minimize_batch": "many at once",
+    "batch": "many at once",
     "_minimize": "problem + solver",
     "_iterate": "the one loop",
     "solvers": "how",
@@ -23,6 +23,8 @@ SAYS = {
     "report": "show",
     "estimators": "validate",
     "reproduction": "rows, parts",
+    "kernels": "similarity",
+    "interop": "pymanopt",
     "objectives": "what",
     "manifolds": "where",
     "_stopping": "until when",
@@ -31,6 +33,7 @@ SAYS = {
     "hooks": "find by name",
     "_result": "answers",
     "execution": "maps, sums",
+    "_moved": "old names",
 }
 
 

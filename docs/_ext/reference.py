@@ -19,6 +19,8 @@ VALUES = {  # public names that are neither functions nor classes
     "hookimpl": "The decorator of hook functions: see :doc:`/hooks`.",
     "KINDS": "The classes of records by kind: ``models``, ``estimators``, …",
     "Target": 'What a record points to: a callable, or ``"package.module:attribute"``, imported when it is needed.',
+    "Row": "A row of a table: a dict with what `row` gives.",
+    "Rows": "A list of rows.",
 }
 
 
@@ -119,7 +121,8 @@ def api_index(modules: list[ModuleType]) -> Iterator[str]:
 def api(module: ModuleType) -> Iterator[str]:
     """Yield the page of a room: its public names, but those that `manifoldseq` itself has."""
     names = [name for name in module.__all__ if not isinstance(getattr(module, name), ModuleType)]
-    names = [name for name in names if not name.startswith("__") and (module is ms or not hasattr(ms, name))]
+    own = [name for name in names if not name.startswith("__") and (module is ms or not hasattr(ms, name))]
+    names = own or names  # a room whose names `manifoldseq` has all
     yield from _heading(module.__name__, "=")
     yield f"{_plain(_summary(module))}\n\n.. currentmodule:: {module.__name__}\n"
     values = [name for name in names if not (inspect.isclass(v := getattr(module, name)) or inspect.isroutine(v))]

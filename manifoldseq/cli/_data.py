@@ -10,7 +10,7 @@ import numpy as np
 from .. import hooks
 from ..estimators import check_sequences
 from ..storage import ReadError, SequenceData, load_array, read, read_bytes
-from ..storage._clock import rises_alike, says_time
+from ..storage.readers._clock import rises_alike, says_time
 from ._shared import BadInput
 
 

@@ -2,17 +2,18 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
 
 from .. import execution, hooks
 from .._result import Status
+from ..estimators import channel_statistics
 from ..report import Fitted, clustering_measures, draw_plots, read_run, render_html, save_drawings
 from ..storage import CheckpointError, SequenceData, load
 from ._data import (
@@ -27,7 +28,6 @@ from ._data import (
     view_sizes,
 )
 from ._interrupt import interruptible
-from ._measures import BASELINE, baseline_measures
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
 from ._settings import check_names, parse_pairs, read_config
@@ -274,3 +274,18 @@ def _echo_metrics(estimator: str, metrics: dict[str, float]) -> None:
     if all(f"baseline_{name}" in metrics for name in names):
         rows.append((BASELINE, *(f"{metrics[f'baseline_{name}']:.3f}" for name in names)))
     echo_table(["", *(shown[name] for name in names)], rows, right=range(1, len(names) + 1))
+
+
+BASELINE = "k-means on channel means and deviations"
+
+
+def baseline_measures(sequences: Sequence[np.ndarray], labels: Any, n_clusters: int, seed: int) -> dict[str, float]:
+    """Return the measures, with prefix ``baseline_``, of k-means on the means and deviations of the channels."""
+    from sklearn.cluster import KMeans
+
+    start = time.perf_counter()
+    kmeans = KMeans(n_clusters, n_init=cast(Any, 10), random_state=seed)
+    clusters = kmeans.fit_predict(channel_statistics(sequences))
+    seconds = time.perf_counter() - start
+    measures = clustering_measures(labels, clusters) | {"seconds": seconds}
+    return {f"baseline_{name}": value for name, value in measures.items()}

@@ -1,9 +1,9 @@
 """Ordered, reproducible maps and sums over independent tasks; knows no objective."""
 
 from ._blas import blas_threads, one_blas_thread
-from ._executors import Executor, current, map_ordered, sum_ordered, using
+from ._executors import Executor, Shards, current, map_ordered, sum_ordered
 from ._lazy import cached_property
-from ._shards import Shards
+from ._using import using
 
 __all__ = [
     "Executor",

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ._blas import one_blas_thread
-from ._executors import SERIAL, Executor
-from ._shards import Shards
+from ._executors import SERIAL, Executor, Shards
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -1,19 +1,16 @@
-"""Executors are a context: ``with manifoldseq.execution.using("threads", 2): ...``."""
+"""Executors: ordered maps and sums over tasks, and over shards, which are kept where they are computed on."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ._blas import one_blas_thread
-
-if TYPE_CHECKING:
-    from ._shards import Shards
+from ._forks import ForkSafeLock
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -48,7 +45,7 @@ class _Serial(_InProcess):
             return [function(task) for task in tasks]
 
 
-class _Threads(_InProcess):
+class Threads(_InProcess):
     """Python threads outside, one BLAS thread inside; a map inside a task is serial, so no task waits on the pool."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
@@ -57,7 +54,7 @@ class _Threads(_InProcess):
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
         def run(task: T) -> R:
-            _current.set(SERIAL)
+            CURRENT.set(SERIAL)
             return function(task)
 
         if os.getpid() != self._process:  # a forked child has none of the threads
@@ -73,85 +70,72 @@ class _Threads(_InProcess):
 
 
 SERIAL = _Serial()
-_current: ContextVar[Executor] = ContextVar("manifoldseq_executor", default=SERIAL)
+CURRENT: ContextVar[Executor] = ContextVar("manifoldseq_executor", default=SERIAL)
 
 
 def current() -> Executor:
     """Return the executor of this context."""
-    return _current.get()
+    return CURRENT.get()
 
 
-@contextmanager
-def using(kind: str = "serial", workers: Any = None, *, security: Any = None) -> Iterator[None]:
-    """Run the maps and sums inside the block on an executor.
+class Shards(Generic[S]):
+    """Objects that recipes load, each loaded once by the executor of the context and kept there.
 
-    Results do not depend on the executor or on the number of its workers: what a task is, and the order in which
-    results are added, is settled before. Inside a task, maps are serial.
+    In this process (serial, threads) all of them are kept as long as this record is. On a cluster each stays on one
+    worker until this record is dropped or the block ``using("dask", …)`` ends; only arguments and results travel.
+    Should the worker die, another one follows the recipe again. Pickled, this record is its recipes.
 
     Parameters
     ----------
-    kind : {"serial", "threads", "dask"}
-        Threads help where a task spends its time in BLAS or LAPACK. Dask shares tasks out among processes, here or on
-        other machines; functions, tasks and results are pickled on the way (with cloudpickle, so lambdas will do), and
-        the tasks of a worker that dies are computed again by another.
-    workers : int, str, cluster or client, optional
-        For threads their number, that of the cores by default; for dask the address of a scheduler such as
-        ``"tcp://127.0.0.1:8786"``, a cluster such as ``distributed.LocalCluster``, or a ``distributed.Client``.
-    security : distributed.Security, optional
-        Certificates of a scheduler behind TLS.
-
-    Raises
-    ------
-    ValueError
-        For an unknown kind, a number of workers below one, or an address that is none.
-    ConnectionError
-        If no scheduler answers at the address, or it has no workers.
-    ImportError
-        If dask is asked for and not installed.
+    recipes : sequence of callables
+        ``recipe() -> shard``, small to pickle and the same at every call: ``functools.partial(np.load, path)``, not the
+        data themselves.
 
     Examples
     --------
-    >>> import manifoldseq as ms
-    >>> with ms.execution.using("threads", 2):
-    ...     ms.execution.map_ordered(abs, [-1, 2, -3])
-    [1, 2, 3]
+    >>> from functools import partial
+    >>> import numpy as np, manifoldseq as ms
+    >>> shards = ms.execution.Shards([partial(np.arange, 3), partial(np.arange, 4)])
+    >>> shards.map(lambda shard, k: int(shard[k]), [(0, 1), (1, 3)])
+    [1, 3]
     """
-    if kind != "dask" and security is not None:
-        raise ValueError(f"security= goes with 'dask': the executor {kind!r} stays in this process")
-    if kind == "serial":
-        executor = _serial(workers)
-    elif kind == "threads":
-        executor = _threads(workers)
-    elif kind == "dask":
-        from ._dask import connected
 
-        executor = connected(workers, security)
-    else:
-        raise ValueError(f"unknown executor {kind!r}: choose 'serial', 'threads' or 'dask'")
-    with executor as chosen:
-        token = _current.set(chosen)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+    def __init__(self, recipes: Iterable[Callable[[], S]]) -> None:
+        self.recipes = tuple(recipes)
+        if not self.recipes:
+            raise ValueError("there are no recipes: give one per shard, such as functools.partial(np.load, path)")
+        for number, recipe in enumerate(self.recipes):
+            if not callable(recipe):
+                raise TypeError(
+                    f"recipe {number} is {type(recipe).__name__} {recipe!r}, not a function without arguments: "
+                    "write functools.partial(load, …)"
+                )
+        self._kept: dict[int, S] = {}
+        self._locks = [ForkSafeLock() for _ in self.recipes]
 
+    def __len__(self) -> int:
+        return len(self.recipes)
 
-@contextmanager
-def _serial(workers: Any) -> Iterator[Executor]:
-    _check(workers)
-    yield SERIAL
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shards, (self.recipes,)
 
+    def here(self, number: int) -> S:
+        """Return a shard, loaded into this process if it is not there yet."""
+        with self._locks[number]:
+            if number not in self._kept:
+                try:
+                    self._kept[number] = self.recipes[number]()
+                except Exception as error:
+                    error.add_note(f"while loading shard {number}")
+                    raise
+            return self._kept[number]
 
-@contextmanager
-def _threads(workers: Any) -> Iterator[Executor]:
-    _check(workers)
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        yield _Threads(pool)
+    def map(self, function: Callable[[S, T], R], tasks: Iterable[tuple[int, T]]) -> list[R]:
+        """Return ``[function(shard, argument)]`` for tasks ``(number of the shard, argument)``, in their order.
 
-
-def _check(workers: Any) -> None:
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise ValueError(f"workers={workers!r}: use a whole number, at least one worker")
+        Each runs with one BLAS thread, on every executor.
+        """
+        return current().map_shards(self, function, list(tasks))
 
 
 def map_ordered(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:

@@ -1,19 +1,18 @@
 """Manifolds: where a point lives and how to move there."""
 
+from .._moved import moved
 from ._base import Manifold
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean
-from ._from_pymanopt import from_pymanopt
 from ._frozen import Frozen
 from ._grassmann import Grassmann
-from ._positive import Positive
+from ._positive import OpenBox, Positive
 from ._product import CanonicalLDS, Product
 from ._simplex import Simplex
 from ._spd import SymmetricPositiveDefinite
 from ._special_orthogonal import SpecialOrthogonal
 from ._sphere import Oblique, Sphere
 from ._stiefel import Orthogonal, Stiefel
-from ._to_pymanopt import to_pymanopt
 
 __all__ = [
     "BoundedDiagonal",
@@ -23,6 +22,7 @@ __all__ = [
     "Grassmann",
     "Manifold",
     "Oblique",
+    "OpenBox",
     "Orthogonal",
     "Positive",
     "Product",
@@ -31,6 +31,6 @@ __all__ = [
     "Sphere",
     "Stiefel",
     "SymmetricPositiveDefinite",
-    "from_pymanopt",
-    "to_pymanopt",
 ]
+
+__getattr__ = moved(__name__, {"manifoldseq.interop": ("from_pymanopt", "to_pymanopt")})

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any, ClassVar
+from warnings import warn
 
 import numpy as np
 
 from .._result import Point
 from ._base import Manifold, bound_of, size
 from ._positive import OpenBox
-
-_GEOMETRY = (
-    *("metric", "bounded", "retractions", "second_order", "inner", "project", "gradient", "hessian", "retract"),
-    *("transport", "nearest", "feasibility", "free", "random_point", "random_tangent", "descent_curve"),
-    *("scale", "pushed_inward", "longest"),
-)
 
 
 @dataclass(frozen=True)
@@ -28,15 +23,14 @@ class BoundedDiagonal(Manifold):
     n : int
     bound : float
         Greater than zero; below one it makes ``diag(x) @ V`` a stable transition matrix for every orthogonal V.
-    method : {"project", "sigmoid"}
-        How the bound is kept: by clipping with an active set, or by the free coordinate z in ``x = bound·tanh(z/2)``,
-        with the metric of z. The second has no bounds to be active, and crawls where the optimum lies on one; it is
-        there for comparison.
+    method : "project"
+        Goes with the next release. ``"sigmoid"`` gives, with a warning, `OpenBox`, which it was.
 
     Notes
     -----
-    ``project`` is the identity; ``gradient`` drops components that push outward at an active bound, so its norm
-    measures stationarity; ``retract`` and ``nearest`` clip, which is the bound normalization (18) of the LDS paper.
+    The bound is kept by clipping, with an active set: ``project`` is the identity; ``gradient`` drops components that
+    push outward at an active bound, so its norm measures stationarity; ``retract`` and ``nearest`` clip, which is the
+    bound normalization (18) of the LDS paper.
 
     Examples
     --------
@@ -48,20 +42,22 @@ class BoundedDiagonal(Manifold):
 
     n: int
     bound: float = 0.99
-    method: str = "project"
+    method: InitVar[str] = "project"
     bounded: ClassVar[bool] = True  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("clip",)
     second_order: ClassVar[tuple[str, ...]] = ("clip",)
 
-    def __post_init__(self) -> None:
+    def __new__(cls, n: int = 1, bound: float = 0.99, method: str = "project") -> Any:
+        if method == "sigmoid":
+            warn('BoundedDiagonal(method="sigmoid") is OpenBox now', DeprecationWarning, stacklevel=2)
+            return OpenBox(n, bound)
+        return super().__new__(cls)
+
+    def __post_init__(self, method: str) -> None:
         size("BoundedDiagonal", n=self.n)
         object.__setattr__(self, "bound", bound_of("BoundedDiagonal", self.bound, np.inf))
-        if self.method not in ("project", "sigmoid"):
-            raise ValueError(f'BoundedDiagonal(method={self.method!r}): give "project" or "sigmoid"')
-        if self.method == "sigmoid":  # the same shape with another geometry; set once, so that the default pays nothing
-            inside = OpenBox(self.n, self.bound)
-            for name in _GEOMETRY:
-                object.__setattr__(self, name, getattr(inside, name))
+        if method != "project":
+            raise ValueError(f"BoundedDiagonal(method={method!r}): leave method out, or use OpenBox(n, bound)")
 
     @property
     def shape(self) -> tuple[int]:

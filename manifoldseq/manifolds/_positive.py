@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, logarithmic_longest, size
+from ._base import Manifold, bound_of, logarithmic_longest, size
 from ._geodesics import growth
 
 
@@ -152,11 +152,36 @@ class Positive(_Entrywise):
 
 @dataclass(frozen=True)
 class OpenBox(_Entrywise):
-    """The inside of BoundedDiagonal: entries ``x = bound · tanh(z / 2)``, the sigmoid of a free coordinate."""
+    """Vectors whose entries lie inside (−bound, bound), by the sigmoid of a free coordinate: ``x = bound·tanh(z/2)``.
+
+    No bound is ever active, and iterates crawl where the optimum lies on one: there `BoundedDiagonal` is the choice.
+
+    Parameters
+    ----------
+    n : int
+    bound : float
+        Greater than zero.
+
+    Notes
+    -----
+    The metric is that of z, ``<u, v> = Σ u v / s²`` with ``s = (bound − x)(bound + x) / (2·bound)``; the retraction
+    ``"exp"`` is its geodesic. ``feasibility`` is one or more where an entry is on a bound or beyond it.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.OpenBox(2, bound=0.5)
+    >>> M.retract(np.array([0.4, 0.0]), np.array([0.3, 0.1])).round(3).tolist()
+    [0.496, 0.099]
+    """
 
     n: int
-    bound: float
+    bound: float = 0.99
     metric: ClassVar[str] = "logit"  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        size("OpenBox", n=self.n)
+        object.__setattr__(self, "bound", bound_of("OpenBox", self.bound, np.inf))
 
     @property
     def shape(self) -> tuple[int]:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from .._result import Point
-from ._autodiff import Differentiated, like
+from ._cost import Differentiated, like
 
 
 class ByJax(Differentiated):

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._result import Point
 from ..linalg._tree import leaves, tree_map
-from ._autodiff import Differentiated, like
+from ._cost import Differentiated, like
 
 
 class ByTorch(Differentiated):

@@ -11,8 +11,8 @@ import numpy as np
 
 from .._result import Point
 from ..linalg._tree import tree_map
-from ._autodiff import Differentiated, differentiated
-from ._number import number
+from ._autodiff import differentiated
+from ._cost import Differentiated, number
 
 Value = Callable[[Point], float]
 ValueAndGradient = Callable[[Point], tuple[float, Point]]

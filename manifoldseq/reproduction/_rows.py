@@ -12,7 +12,7 @@ Rows = list[Row]
 
 def row(
     model: str, setting: str, metric: str, unit: str, values: Sequence[float], paper: float | None = None
-) -> dict[str, Any]:
+) -> Row:
     """Return a row: the mean of the values and its standard error, beside the paper's figure.
 
     Parameters

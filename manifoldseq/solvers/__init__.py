@@ -1,10 +1,10 @@
 """Solvers: one algorithm per file, frozen options over a pure step."""
 
+from .._moved import moved
 from ._adam import Adam
 from ._alternating import Alternating
 from ._augmented_lagrangian import AugmentedLagrangian
 from ._base import Solver
-from ._batch_bb import BatchBB
 from ._bb import BB
 from ._cg import CG
 from ._gd import GD
@@ -28,7 +28,6 @@ __all__ = [
     "Adam",
     "Alternating",
     "AugmentedLagrangian",
-    "BatchBB",
     "Cosine",
     "Halving",
     "InverseTime",
@@ -38,3 +37,5 @@ __all__ = [
     "Stochastic",
     "StochasticPGD",
 ]
+
+__getattr__ = moved(__name__, {"manifoldseq.batch": ("BatchBB",)})

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from .._problem import Problem
+from ..interop._from_pymanopt import has_hessian
 from ..linalg._tree import flatten, norm, unflattener
-from ..manifolds._from_pymanopt import has_hessian
 from ._base import Iterate, inner
 
 Product = Callable[[np.ndarray], np.ndarray]

@@ -16,8 +16,8 @@ import numpy as np
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
+from ..interop._pymanopt import numpy_random, pymanopt
 from ..linalg._tree import dtype_of, tree_map
-from ..manifolds._pymanopt import numpy_random, pymanopt
 from ._base import Iterate, Solver, State, evaluate, step_curvature
 from ._saddle import confirm
 

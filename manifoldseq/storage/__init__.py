@@ -4,15 +4,15 @@ from ._arrays import load_array, load_arrays
 from ._checkpoint import Checkpoint, CheckpointError
 from ._convert import from_aeon, from_lengths, read, scale, windows
 from ._data import SequenceData
-from ._decimals import decimals
 from ._limits import ReadError, available_memory, open_file, read_bytes, require_memory
 from ._model import ModelError, load, load_model, save_model
-from ._read_csv import read_csv
-from ._read_directory import read_directory
-from ._read_mat import read_mat
-from ._read_npz import read_npy, read_npz
-from ._read_parquet import read_parquet
-from ._ts import read_ts
+from .readers._csv import read_csv
+from .readers._decimals import decimals
+from .readers._directory import read_directory
+from .readers._mat import read_mat
+from .readers._npz import read_npy, read_npz
+from .readers._parquet import read_parquet
+from .readers._ts import read_ts
 
 __all__ = [
     "Checkpoint",

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._limits import FilePath, opened, require_memory
-from ._read_mat import NUMERIC, opened_variables
-from ._read_npz import Loader, _decode, _members
+from ._numpy_files import Loader, decode, members_of
+from .readers._mat import opened_variables
+from .readers._mat_variable import NUMERIC
 
 
 def load_array(path: FilePath) -> NDArray[Any]:
@@ -44,7 +45,7 @@ def load_array(path: FilePath) -> NDArray[Any]:
     with opened(path, "a .npy file") as file:
         size = file.seek(0, 2)
         file.seek(0)
-        return _decode(path, str(path), file, size)
+        return decode(path, str(path), file, size)
 
 
 def load_arrays(path: FilePath, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -83,7 +84,7 @@ def load_arrays(path: FilePath, names: Iterable[str] | None = None) -> dict[str,
     wanted = None if names is None else set(names)
     if Path(path).suffix.lower() != ".mat":
         with opened(path, "a .npz archive") as file, zipfile.ZipFile(file) as archive:
-            load = Loader(path, archive, _members(path, archive, size=file.seek(0, 2)))
+            load = Loader(path, archive, members_of(path, archive, size=file.seek(0, 2)))
             return {key: load(key) for key in load.members if wanted is None or key in wanted}
     arrays: dict[str, NDArray[Any]] = {}
     with opened_variables(path) as variables:

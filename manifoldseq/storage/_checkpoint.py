@@ -21,7 +21,7 @@ import numpy as np
 
 from ._files import write_durably
 from ._limits import opened
-from ._read_npz import Loader, _members
+from ._numpy_files import Loader, members_of
 from ._state import State, decode, encode
 
 FORMAT = 2
@@ -159,7 +159,7 @@ def _sent(kind: type[Checkpoint], home: str, directory: str | Path, *fields: Any
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     with opened(path, "a checkpoint") as file, zipfile.ZipFile(file) as archive:
-        members = _members(path, archive, size=file.seek(0, 2))
+        members = members_of(path, archive, size=file.seek(0, 2))
         load = Loader(path, archive, members)
         return {key: load(key) for key in members}
 

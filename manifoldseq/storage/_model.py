@@ -16,7 +16,7 @@ from ._checkpoint import interrupts_held_back
 from ._files import write_all_durably
 from ._limits import OVERHEAD, FilePath, ReadError, decoding, read_bytes, require_memory
 from ._model_codec import RESULT, Encoder, Outside, attributes, decode, decode_estimator, parameters, stored_types
-from ._read_npz import Loader, _members
+from ._numpy_files import Loader, members_of
 
 FORMAT = 1
 ARRAYS, DOCUMENT = "model.npz", "model.json"
@@ -113,7 +113,7 @@ def load_model(directory: FilePath) -> Any:
         )
     try:
         with decoding(path / ARRAYS, "a model's arrays"), zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = _members(path / ARRAYS, archive, len(data))
+            members = members_of(path / ARRAYS, archive, len(data))
             load = Loader(path / ARRAYS, archive, members)
             total = sum(info.file_size for info in members.values())  # which `decode` copies once more
             require_memory(path / ARRAYS, len(data) + 2 * total + OVERHEAD * len(members), taken=len(data))

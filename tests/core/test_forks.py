@@ -18,7 +18,7 @@ import manifoldseq as ms
 from manifoldseq.execution import Shards, blas_threads, map_ordered, one_blas_thread, using
 from manifoldseq.execution import _blas as blas
 from manifoldseq.hooks._registry import Registry
-from manifoldseq.manifolds._pymanopt import numpy_random
+from manifoldseq.interop._pymanopt import numpy_random
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),

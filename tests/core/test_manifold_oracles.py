@@ -14,10 +14,10 @@ from scipy.spatial.transform import Rotation
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
-    BoundedDiagonal,
     Grassmann,
     Manifold,
     Oblique,
+    OpenBox,
     Positive,
     Product,
     Simplex,
@@ -103,8 +103,8 @@ def test_nearest_distribution_satisfies_the_conditions_of_a_projection(spread: f
 
 LINES = {  # manifold, x(z)
     "positive": (Positive(4), lambda z: anp.exp(z), np.log),
-    "sigmoid": (
-        BoundedDiagonal(4, 0.7, method="sigmoid"),
+    "open-box": (
+        OpenBox(4, 0.7),
         lambda z: 0.7 * anp.tanh(z / 2),
         lambda x: 2 * np.arctanh(x / 0.7),
     ),
@@ -147,9 +147,7 @@ def test_simplex_hessian_is_the_second_derivative_along_great_circles() -> None:
     assert M.inner(x, H, u) == pytest.approx(autograd.grad(autograd.grad(along))(0.0), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "M", [Positive(3), SymmetricPositiveDefinite(4), BoundedDiagonal(3, method="sigmoid")], ids=repr
-)
+@pytest.mark.parametrize("M", [Positive(3), SymmetricPositiveDefinite(4), OpenBox(3)], ids=repr)
 def test_transports_keep_inner_products(M: Manifold) -> None:
     x, u, v, rng = drawn(M)
     y = M.random_point(rng)
@@ -190,7 +188,7 @@ def test_any_array_has_a_nearest_one_of_unit_norm(M: Manifold, scale: float) -> 
         (Positive(3), [1.0, 0.0, 2.0]),
         (Simplex(3), [0.5, 0.5, 0.0]),
         (SymmetricPositiveDefinite(2), [[1.0, 1.0], [1.0, 1.0]]),
-        (BoundedDiagonal(2, 0.5, method="sigmoid"), [0.5, 0.0]),
+        (OpenBox(2, 0.5), [0.5, 0.0]),
     ],
     ids=repr,
 )
@@ -207,7 +205,7 @@ def test_the_boundary_of_an_open_set_is_off_it_and_has_a_neighbour_inside(M: Any
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "M",
-    [Positive(3), Simplex(3), SymmetricPositiveDefinite(3), BoundedDiagonal(3, 0.5, method="sigmoid"), Sphere(3)],
+    [Positive(3), Simplex(3), SymmetricPositiveDefinite(3), OpenBox(3, 0.5), Sphere(3)],
     ids=repr,
 )
 def test_no_step_is_too_long(M: Manifold, dtype: Any) -> None:

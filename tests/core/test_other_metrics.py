@@ -13,7 +13,16 @@ from core.test_manifold_problems import boxed
 
 import manifoldseq as ms
 from manifoldseq import Status
-from manifoldseq.manifolds import Euclidean, Manifold, Positive, Product, Simplex, Stiefel, SymmetricPositiveDefinite
+from manifoldseq.manifolds import (
+    Euclidean,
+    Manifold,
+    OpenBox,
+    Positive,
+    Product,
+    Simplex,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
 from manifoldseq.solvers import LBFGS
 from manifoldseq.solvers._base import evaluate, inner
 
@@ -84,7 +93,7 @@ def mixture_weights(seed: int) -> Made:
 
 
 def on_a_bound(seed: int) -> Made:
-    problem, best = boxed(True, "sigmoid", seed)
+    problem, best = boxed(True, OpenBox, seed)
     return problem, np.zeros(10), best
 
 
@@ -118,7 +127,7 @@ CASES: dict[str, tuple[Callable[[int], Made], int]] = {  # with a limit of itera
     ),
     "karcher": (karcher, 30),
     "simplex": (mixture_weights, 40),
-    "sigmoid": (on_a_bound, 80),
+    "open-box": (on_a_bound, 80),
     "product": (scaled_mean, 200),
 }
 

@@ -17,6 +17,7 @@ from manifoldseq import Status
 from manifoldseq.manifolds import (
     BoundedDiagonal,
     Euclidean,
+    OpenBox,
     Positive,
     Product,
     Simplex,
@@ -269,7 +270,7 @@ def test_steps_are_capped_in_the_metric() -> None:
         (Simplex(3), np.array([1e-9, 0.4, 0.6]), np.array([1.0, 0, 0]), np.array([-1.0, 0, 0])),
         (SymmetricPositiveDefinite(2), np.diag([1e-9, 1.0]), np.diag([1.0, 0]), np.diag([-1.0, 0])),
         (
-            BoundedDiagonal(2, 1.0, method="sigmoid"),
+            OpenBox(2, 1.0),
             np.array([-1 + 1e-9, 0.0]),
             np.array([1.0, 0]),
             np.array([-1.0, 0]),

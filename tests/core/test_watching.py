@@ -18,9 +18,10 @@ from core.cases import PROBLEMS, close, equal, procrustes, system
 
 import manifoldseq as ms
 from manifoldseq import Status
+from manifoldseq.batch import BatchBB
 from manifoldseq.manifolds import Euclidean
 from manifoldseq.objectives import FiniteTerms
-from manifoldseq.solvers import PGD, BatchBB
+from manifoldseq.solvers import PGD
 
 CORE = [record.name for plugin, record in ms.hooks.records("solvers") if plugin.name == "manifoldseq"]
 SOLVERS = [name for name in CORE if ":" not in name]  # those of other libraries are one step to the end

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import manifoldseq as ms
-from manifoldseq.objectives import NormalizedKernel, ProductKernel, RBFKernel, RowKernel, SumKernel
+from manifoldseq.kernels import NormalizedKernel, ProductKernel, RBFKernel, RowKernel, SumKernel
 from manifoldseq_lds import LDSKernelMatrix, LDSKMeans, Systems
 from manifoldseq_lds.systems._record import example
 
@@ -162,7 +162,7 @@ def test_indefinite_kernels_are_announced():
     with pytest.warns(UserWarning, match="the kernel martin-rbf is not positive definite"):
         RowKernel("martin-rbf", example(np.random.default_rng(0)))
     LDSKernelMatrix("martin-rbf", n_states=2).fit_transform(X)  # not claimed, but this matrix is: no warning
-    assert ms.objectives.warn_if_indefinite(ms.get_kernel("projection")) is False
+    assert ms.kernels.warn_if_indefinite(ms.get_kernel("projection")) is False
 
 
 def test_conventions_of_estimators():

@@ -15,11 +15,11 @@ import pytest
 import scipy.io
 
 from manifoldseq.storage import SequenceData, read_ts
-from manifoldseq.storage._read_csv import read_csv
-from manifoldseq.storage._read_directory import read_directory
-from manifoldseq.storage._read_mat import read_mat
-from manifoldseq.storage._read_npz import read_npy, read_npz
-from manifoldseq.storage._read_parquet import read_parquet
+from manifoldseq.storage.readers._csv import read_csv
+from manifoldseq.storage.readers._directory import read_directory
+from manifoldseq.storage.readers._mat import read_mat
+from manifoldseq.storage.readers._npz import read_npy, read_npz
+from manifoldseq.storage.readers._parquet import read_parquet
 
 Wrap = Callable[[bytes], bytes]
 

@@ -41,7 +41,7 @@ import numpy, scipy.io, matplotlib.image, PIL.Image
 from pathlib import Path
 import manifoldseq as ms, manifoldseq_hope.features._mnist, manifoldseq_mpcca._videos
 import manifoldseq_lds.videos._texture_files
-import manifoldseq.storage._read_mat5, manifoldseq.storage._read_mat73
+import manifoldseq.storage.readers._mat5, manifoldseq.storage.readers._mat73
 try:
     import pyarrow.parquet, h5py
 except ImportError:

@@ -7,7 +7,7 @@ import pytest
 
 from manifoldseq.storage import _limits
 from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage._read_directory import read_directory
+from manifoldseq.storage.readers._directory import read_directory
 
 
 def fill(folder, files):

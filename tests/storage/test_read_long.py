@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from storage.samples import LABELS, csv_text, needs, parquet_bytes, sequences
 
-from manifoldseq.storage import _limits, _read_csv
+from manifoldseq.storage import _limits
 from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage._read_csv import read_csv
-from manifoldseq.storage._read_parquet import read_parquet
+from manifoldseq.storage.readers import _csv as _read_csv
+from manifoldseq.storage.readers._csv import read_csv
+from manifoldseq.storage.readers._parquet import read_parquet
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from storage.samples import LABELS, cell, deflated_element, mat73_bytes, mat_byt
 
 from manifoldseq.storage import _limits
 from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage._read_mat import read_mat
+from manifoldseq.storage.readers._mat import read_mat
 
 
 @pytest.fixture

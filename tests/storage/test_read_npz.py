@@ -12,7 +12,7 @@ from storage.samples import LABELS, npy_bytes, npz_bytes, sequences, zip_bytes
 
 from manifoldseq.storage import _limits
 from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage._read_npz import read_npy, read_npz
+from manifoldseq.storage.readers._npz import read_npy, read_npz
 
 BLOCK = np.arange(24.0).reshape(3, 4, 2)
 

@@ -76,7 +76,7 @@ class BinetCauchyKernel:
     -----
     Means and atoms are points ``(lam, V, U, x1)``; that asks for m >= n. Determinants shrink quickly with n: from n = 6
     on, systems that have little in common have values near 1e-20, whose gradients keep few digits. The trace form, or
-    ``ms.objectives.NormalizedKernel``, keeps its scale.
+    ``ms.kernels.NormalizedKernel``, keeps its scale.
 
     Examples
     --------

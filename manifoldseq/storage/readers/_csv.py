@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data import SequenceData
+from .._limits import BLOCK as BYTES
+from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
 from ._clock import AUTO
-from ._data import SequenceData
 from ._decimals import decimal, decimals
-from ._limits import BLOCK as BYTES
-from ._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
-from ._read_long import Columns, Rows, assemble, choose_columns
+from ._long_table import Columns, Rows, assemble, choose_columns
 
 MISSING = frozenset(("", "?", "na", "n/a", "null", "none"))
 BLOCK = 1 << 14

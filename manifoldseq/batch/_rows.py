@@ -12,7 +12,7 @@ from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, WINDOW, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
-from ._batch_bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take
+from ._bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take
 
 
 class Clock(StoppingRule):

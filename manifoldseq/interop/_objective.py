@@ -9,8 +9,8 @@ import numpy as np
 
 from .._result import Point
 from ..linalg._tree import leaves, tree_map
-from ._number import number
-from ._objective import Objective
+from ..objectives._cost import number
+from ..objectives._objective import Objective
 
 Parts = tuple[np.ndarray, ...]
 

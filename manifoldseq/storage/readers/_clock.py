@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ._data import SequenceData
+from .._data import SequenceData
 
 Float = NDArray[np.float64]
 

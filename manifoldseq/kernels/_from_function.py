@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._result import Point
 from ..execution import map_ordered
-from ._autodiff import value_and_gradient
+from ..objectives._autodiff import value_and_gradient
 
 Item = tuple[Any, ...]
 PairFunction = Callable[[Item, Item], Any]

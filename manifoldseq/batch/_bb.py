@@ -13,8 +13,8 @@ from .._result import Point
 from ..linalg._eigen import eigh
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
-from ._base import whole_numbers
-from ._search import SUFFICIENT
+from ..solvers._base import whole_numbers
+from ..solvers._search import SUFFICIENT
 
 Rows = dict[str, Any]
 Oracle = Callable[[Point, np.ndarray], tuple[np.ndarray, Point]]

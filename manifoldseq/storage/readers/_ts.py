@@ -9,9 +9,9 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ._data import SequenceData
+from .._data import SequenceData
+from .._limits import ReadError, bounded_lines, open_file, require
 from ._decimals import decimal, decimals
-from ._limits import ReadError, bounded_lines, open_file, require
 
 
 def read_ts(path: str | PathLike[str]) -> SequenceData:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data import SequenceData
+from .._limits import FilePath, ReadError, record
 from ._clock import AUTO, is_time, without_clocks
-from ._data import SequenceData
-from ._limits import FilePath, ReadError, record
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
-from ._read_mat import NUMERIC, Variable
+from .._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
+from ._mat_variable import NUMERIC, Variable
 
 MATRIX, COMPRESSED = 14, 15
 SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}

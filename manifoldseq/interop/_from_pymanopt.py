@@ -10,11 +10,10 @@ import numpy as np
 
 from .._result import Point
 from ..linalg._eigen import eigh
-from ..linalg._polar import symmetric
+from ..linalg._polar import polar, symmetric
 from ..linalg._tree import dtype_of, leaves, norm, shapes, tree_map
-from ._base import Manifold, _filled, _leaf_shapes, logarithmic_longest
-from ._fixed_rank import FixedRankVectors
-from ._product import Product
+from ..manifolds._base import Manifold, _filled, _leaf_shapes, logarithmic_longest
+from ..manifolds._product import Product
 from ._pymanopt import numpy_random, pymanopt
 
 
@@ -62,7 +61,7 @@ def from_pymanopt(manifold: Any) -> Manifold:
         raise TypeError(
             f"from_pymanopt needs a manifold such as pymanopt.manifolds.Stiefel(5, 2), got {type(manifold).__name__}"
         )
-    from ._pymanopt_manifold import OurManifold
+    from ._as_pymanopt import OurManifold
 
     if isinstance(manifold, OurManifold):
         return manifold.manifold
@@ -289,3 +288,41 @@ def _implements(theirs: Any, method: str, *arguments: Any) -> bool:
     except NotImplementedError:
         return False
     return True
+
+
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class FixedRankVectors:
+    """Between ``(du, ds, dvt)`` at a point ``(u, s, vt)`` and pymanopt's ``(Up, M, Vp)`` of the same matrix velocity
+
+    ``du diag(s) vt + u diag(ds) vt + u diag(s) dvt = u M vt + Up vt + u Vpᵀ``. The first form is determined where no
+    two singular values are equal, as is the derivative of a function of ``(u, s, vt)``.
+    """
+
+    def to_theirs(self, x: Three, u: Three) -> Any:
+        (left, s, right), (dl, ds, dr) = x, u
+        M = (left.T @ dl) * s + np.diag(ds) + s[:, None] * (dr @ right.T)
+        Up = (dl - left @ (left.T @ dl)) * s
+        Vp = (dr.T - right.T @ (right @ dr.T)) * s
+        return pymanopt().manifolds.fixed_rank._FixedRankTangentVector(Up, M, Vp)
+
+    def to_ours(self, x: Three, vector: Any) -> Three:
+        (left, s, right), (Up, M, Vp) = x, vector
+        gaps = s[None, :] ** 2 - s[:, None] ** 2 + np.eye(len(s), dtype=s.dtype)
+        turn = M - np.diag(np.diag(M))
+        a = (turn * s[None, :] + turn.T * s[:, None]) / gaps
+        b = -(turn * s[:, None] + turn.T * s[None, :]) / gaps
+        return left @ a + Up / s, np.diag(M), b @ right + (Vp / s).T
+
+    def project(self, x: Three, u: Three) -> Three:
+        (left, _, right), (dl, ds, dr) = x, u
+        return dl - left @ symmetric(left.T @ dl), ds, dr - symmetric(dr @ right.T) @ right
+
+    def arrived(self, x: Three, y: Three) -> Three:
+        """Return a decomposition with the signs of that at `x`: pymanopt's retraction turns pairs of vectors round."""
+        signs = np.where(np.sum(x[0] * y[0], axis=0) < 0, -1, 1).astype(y[0].dtype)
+        return y[0] * signs, y[1], y[2] * signs[:, None]
+
+    def nearest(self, x: Three) -> Three:
+        return polar(x[0]), x[1], polar(x[2].T).T

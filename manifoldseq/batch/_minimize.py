@@ -12,22 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from ._iterate import iterate
-from ._minimize import DEFAULT_STOP, _fingerprint
-from ._observers import Observer
-from ._problem import Problem
-from ._result import BatchResult, NotConverged, Point, Run, Status
-from ._start import as_point, compare_shapes, generator, on_manifold, start_point
-from ._stopping import StoppingRule
-from .estimators import seed_fingerprint
-from .execution import map_ordered
-from .linalg._tree import freeze, leaves, tree_map
-from .manifolds import Manifold
-from .objectives._counted import Counter, batched_pair
-from .solvers import BatchBB
-from .solvers._batch_bb import Oracle
-from .solvers._rows import Clock, RowRun
-from .storage import Checkpoint
+from .._iterate import iterate
+from .._minimize import DEFAULT_STOP, _fingerprint
+from .._observers import Observer
+from .._problem import Problem
+from .._result import BatchResult, NotConverged, Point, Run, Status
+from .._start import as_point, compare_shapes, generator, on_manifold, start_point
+from .._stopping import StoppingRule
+from ..estimators import seed_fingerprint
+from ..execution import map_ordered
+from ..linalg._tree import freeze, leaves, tree_map
+from ..manifolds import Manifold
+from ..objectives._counted import Counter, batched_pair
+from ..storage import Checkpoint
+from ._bb import BatchBB, Oracle
+from ._rows import Clock, RowRun
 
 
 def minimize_batch(
@@ -61,7 +60,7 @@ def minimize_batch(
     n_problems : int, optional
         B, where neither `x0` nor `problem` says it.
     options : mapping, optional
-        Of :class:`manifoldseq.solvers.BatchBB`.
+        Of :class:`manifoldseq.batch.BatchBB`.
     stop : StoppingRule, optional
         Asked for every problem by itself, with the time of the whole run. Replaces the default
         ``PredictedDecrease() | MaxIterations(1000)``.
@@ -104,7 +103,7 @@ def minimize_batch(
     if not isinstance(rule, StoppingRule):
         raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options={options!r}: pass a dict of options of ms.solvers.BatchBB")
+        raise TypeError(f"options={options!r}: pass a dict of options of ms.batch.BatchBB")
     algorithm = BatchBB(**(options or {}))
     manifold = problems[0].manifold
     drawn = seed_fingerprint(seed)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, decoding, extra, require_memory
-from ._read_mat import Variable
+from .._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, decoding, extra, require_memory
+from ._mat_variable import Variable
 
 FILTERS = {1, 2, 3}
 """HDF5's own deflate, shuffle and checksum; another number could load a library."""

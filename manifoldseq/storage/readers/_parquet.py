@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data import SequenceData
+from .._limits import FilePath, ReadError, extra, opened, require_memory
 from ._clock import AUTO
-from ._data import SequenceData
-from ._limits import FilePath, ReadError, extra, opened, require_memory
-from ._read_long import Columns, Rows, assemble, choose_columns
+from ._long_table import Columns, Rows, assemble, choose_columns
 
 
 def read_parquet(

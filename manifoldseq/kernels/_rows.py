@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._kernel_algebra import positive_definite, resolved
+from ._algebra import positive_definite, resolved
 
 
 class RowKernel:
@@ -29,7 +29,7 @@ class RowKernel:
     --------
     >>> import numpy as np, manifoldseq as ms
     >>> items = ms.hooks.get_domain("lds").example(np.random.default_rng(0))
-    >>> ms.objectives.RowKernel("projection", items)(np.array([[0]]), np.array([[0], [1]])).shape
+    >>> ms.kernels.RowKernel("projection", items)(np.array([[0]]), np.array([[0], [1]])).shape
     (1, 2)
     """
 

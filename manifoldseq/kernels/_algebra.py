@@ -117,7 +117,7 @@ class SumKernel(_Several):
     Examples
     --------
     >>> import numpy as np, manifoldseq as ms
-    >>> both = ms.objectives.SumKernel(("projection", "martin"), weights=(1.0, 0.5))
+    >>> both = ms.kernels.SumKernel(("projection", "martin"), weights=(1.0, 0.5))
     >>> packed = both.pack(ms.hooks.get_domain("lds").example(np.random.default_rng(0)))
     >>> both.diag(packed)[0]
     np.float64(3.5)
@@ -169,7 +169,7 @@ class ProductKernel(_Several):
     Examples
     --------
     >>> import numpy as np, manifoldseq as ms
-    >>> both = ms.objectives.ProductKernel(("projection", "martin"))
+    >>> both = ms.kernels.ProductKernel(("projection", "martin"))
     >>> packed = both.pack(ms.hooks.get_domain("lds").example(np.random.default_rng(0)))
     >>> both.diag(packed)[0]
     np.float64(3.0)
@@ -217,7 +217,7 @@ class NormalizedKernel(_Unit):
     Examples
     --------
     >>> import numpy as np, manifoldseq as ms
-    >>> cosine = ms.objectives.NormalizedKernel("binet-cauchy")
+    >>> cosine = ms.kernels.NormalizedKernel("binet-cauchy")
     >>> packed = cosine.pack(ms.hooks.get_domain("lds").example(np.random.default_rng(0)))
     >>> cosine.diag(packed)[0]
     np.float64(1.0)
@@ -265,7 +265,7 @@ class RBFKernel(_Unit):
     Examples
     --------
     >>> import numpy as np, manifoldseq as ms
-    >>> gaussian = ms.objectives.RBFKernel("projection", scale=2.0)
+    >>> gaussian = ms.kernels.RBFKernel("projection", scale=2.0)
     >>> packed = gaussian.pack(ms.hooks.get_domain("lds").example(np.random.default_rng(0)))
     >>> gaussian.diag(packed)[0]
     np.float64(1.0)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data import SequenceData
+from .._limits import FilePath, ReadError, natural, record, require
 from ._clock import AUTO, without, without_clocks
-from ._data import SequenceData
+from ._csv import number, parsed
 from ._decimals import written_otherwise
-from ._limits import FilePath, ReadError, natural, record, require
-from ._read_csv import number, parsed
-from ._read_npz import read_array
+from ._npz import read_array
 
 Float = NDArray[np.float64]
 

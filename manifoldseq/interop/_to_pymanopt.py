@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._base import Manifold
+from ..manifolds._base import Manifold
 
 
 def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = None) -> Any:
@@ -48,6 +48,6 @@ def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = 
     """
     if not isinstance(manifold, Manifold):
         raise TypeError(f"to_pymanopt needs a manifold such as ms.manifolds.Stiefel(5, 2), got {manifold!r}")
-    from ._pymanopt_manifold import OurManifold  # imports pymanopt
+    from ._as_pymanopt import OurManifold  # imports pymanopt
 
     return OurManifold(manifold, np.random.default_rng(seed))

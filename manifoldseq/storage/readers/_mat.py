@@ -1,36 +1,21 @@
-"""The reader of MATLAB files; the two formats behind the one ending are in modules of their own."""
+"""The reader of MATLAB files; `_mat5` and `_mat73` decode the two formats behind the one ending."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._data import SequenceData
-from ._limits import FilePath, ReadError, as_labels, numbers, opened, record, require_memory
-from ._real import warn_of_order
+from .._data import SequenceData
+from .._limits import FilePath, ReadError, as_labels, numbers, opened, record, require_memory
+from .._real import warn_of_order
+from ._mat5 import variables
+from ._mat73 import variables_of_hdf5
+from ._mat_variable import NUMERIC, Variable
 
-NUMERIC = frozenset(
-    "double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 logical".split()  # MATLAB's class names
-)
 LABELS = ("labels", "label", "y")
 _OTHER = {"time-first": "channels-first", "channels-first": "time-first"}
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable of a file, not loaded yet: `load` returns an array, or the list of the arrays of a cell array."""
-
-    kind: str
-    shape: tuple[int, ...]
-    load: Callable[[], NDArray[Any] | list[NDArray[Any]]]
-
-    @property
-    def holds_sequences(self) -> bool:
-        """Whether it may be the sequences: a cell array, or numbers that are no vector."""
-        return self.kind == "cell" or (self.kind in NUMERIC and sum(n > 1 for n in self.shape) > 1)
 
 
 def read_mat(
@@ -94,16 +79,12 @@ def opened_variables(path: FilePath) -> Iterator[dict[str, Variable]]:
     with opened(path, "a MATLAB file") as file:
         head = file.read(128)
         if head[124:128] in (b"\x00\x01IM", b"\x01\x00MI"):
-            from ._read_mat5 import variables
-
             require_memory(path, file.seek(0, 2))
             file.seek(0)
             yield variables(path, file.read())
             return
         if head[124:128] != b"\x00\x02IM" and not head.startswith(b"\x89HDF"):
             raise ReadError(f"{path} is no MATLAB file of version 5 to 7.3: save it with save('-v7', …)")
-    from ._read_mat73 import variables_of_hdf5
-
     with variables_of_hdf5(path) as found:
         yield found
 

@@ -1,0 +1,84 @@
+"""Executors are a context: ``with manifoldseq.execution.using("threads", 2): ...``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from ._executors import CURRENT, SERIAL, Executor, Threads
+
+
+@contextmanager
+def using(kind: str = "serial", workers: Any = None, *, security: Any = None) -> Iterator[None]:
+    """Run the maps and sums inside the block on an executor.
+
+    Results do not depend on the executor or on the number of its workers: what a task is, and the order in which
+    results are added, is settled before. Inside a task, maps are serial.
+
+    Parameters
+    ----------
+    kind : {"serial", "threads", "dask"}
+        Threads help where a task spends its time in BLAS or LAPACK. Dask shares tasks out among processes, here or on
+        other machines; functions, tasks and results are pickled on the way (with cloudpickle, so lambdas will do), and
+        the tasks of a worker that dies are computed again by another.
+    workers : int, str, cluster or client, optional
+        For threads their number, that of the cores by default; for dask the address of a scheduler such as
+        ``"tcp://127.0.0.1:8786"``, a cluster such as ``distributed.LocalCluster``, or a ``distributed.Client``.
+    security : distributed.Security, optional
+        Certificates of a scheduler behind TLS.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind, a number of workers below one, or an address that is none.
+    ConnectionError
+        If no scheduler answers at the address, or it has no workers.
+    ImportError
+        If dask is asked for and not installed.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> with ms.execution.using("threads", 2):
+    ...     ms.execution.map_ordered(abs, [-1, 2, -3])
+    [1, 2, 3]
+    """
+    if kind != "dask" and security is not None:
+        raise ValueError(f"security= goes with 'dask': the executor {kind!r} stays in this process")
+    if kind == "serial":
+        executor = _serial(workers)
+    elif kind == "threads":
+        executor = _threads(workers)
+    elif kind == "dask":
+        from ._dask import connected
+
+        executor = connected(workers, security)
+    else:
+        raise ValueError(f"unknown executor {kind!r}: choose 'serial', 'threads' or 'dask'")
+    with executor as chosen:
+        token = CURRENT.set(chosen)
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
+
+
+@contextmanager
+def _serial(workers: Any) -> Iterator[Executor]:
+    _check(workers)
+    yield SERIAL
+
+
+@contextmanager
+def _threads(workers: Any) -> Iterator[Executor]:
+    _check(workers)
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        yield Threads(pool)
+
+
+def _check(workers: Any) -> None:
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise ValueError(f"workers={workers!r}: use a whole number, at least one worker")

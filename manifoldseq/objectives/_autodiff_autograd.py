@@ -1,0 +1,64 @@
+"""Derivatives by autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from .._result import Point
+from ..linalg._tree import leaves
+from ._cost import Differentiated, like, number
+
+
+class ByAutograd(Differentiated):
+    """Derivatives of a cost written with ``autograd.numpy``."""
+
+    advice = (
+        "autograd ({cause}): write it with autograd.numpy, without float(), .item() or in-place assignment, or give "
+        "its gradient"
+    )
+
+    def value(self, rest: tuple[Any, ...], x: Point) -> float:
+        return number(self.cost(x, *rest))
+
+    def value_and_gradient(self, rest: tuple[Any, ...], x: Point) -> tuple[float, Point]:
+        autograd: Any = import_module("autograd")
+        value, gradient = self._followed(autograd.value_and_grad(self._scalar), x, *rest)
+        return float(value), like(gradient, x)
+
+    def hessian_product(self, rest: tuple[Any, ...], x: Point, u: Point) -> Point:
+        autograd: Any = import_module("autograd")
+        anp: Any = import_module("autograd.numpy")
+        gradient = autograd.grad(self._scalar)
+
+        def slope(y: Point) -> Any:
+            constant = 0.0 * anp.sum(_boxed_leaves(y)[0])  # autograd warns where the gradient does not depend on y
+            pairs = zip(_boxed_leaves(gradient(y, *rest)), leaves(u), strict=True)
+            return constant + sum(anp.sum(a * b) for a, b in pairs)
+
+        return like(self._followed(autograd.grad(slope), x), x)
+
+    def _scalar(self, x: Point, *rest: Any) -> Any:
+        value = self.cost(x, *rest)
+        known = import_module("autograd.tracer").getval(value)
+        if isinstance(known, float):  # numpy's too: the usual case
+            return value
+        number(known)
+        return import_module("autograd.numpy").reshape(value, ())
+
+    def _followed(self, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        except (TypeError, ValueError, AttributeError) as error:
+            text = str(error)
+            if "ArrayBox" in text or "SequenceBox" in text or "setting an array element with a sequence" in text:
+                raise self.explained(text) from error
+            raise
+
+
+def _boxed_leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree that autograd may have boxed (a boxed tuple is no tuple, but iterates like one)."""
+    if isinstance(tree, tuple) or type(tree).__name__ == "SequenceBox":
+        return [leaf for part in tree for leaf in _boxed_leaves(part)]
+    return [tree]
