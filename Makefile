@@ -95,7 +95,7 @@ bench-hierarchical: $(PEERS)
 
 bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-hope bench-scale
 
-# twenty minutes; with ARGS=--docs it writes what it measured into docs/choose-a-solver.md
+# twenty minutes; with ARGS=--docs it writes what it measured into docs/guide/choose-a-solver.md
 bench-engine: $(PEERS)
 	$(BIN)/python -m benchmarks.engine $(ARGS)
 

@@ -61,7 +61,7 @@ html_css_files = ["custom.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
-html_sidebars = {page: [] for page in ("index", "install", "five-minutes", "changelog")}
+html_sidebars = {page: [] for page in ("index", "develop/changelog")}
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 8,

@@ -25,6 +25,7 @@ BUILT = ("_build", "gallery", "reference")  # below docs/, made by `make docs`
 PAGES = [
     ROOT / "README.md",
     *sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in BUILT),
+    *sorted((ROOT / "plugins" / "manifoldseq_papers").glob("*.md")),
 ]
 # a block is left out by the line before it:  <!-- skip: reason -->; a page is slow by a line  <!-- slow: reason -->
 BLOCK = re.compile(
@@ -101,7 +102,7 @@ def test_commands_of_page_run(page: Path, tmp_path: Path) -> None:
 
 
 def test_plugin_of_fifteen_lines_has_no_more() -> None:
-    model = blocks(DOCS / "plugin.md", "python")[0]
+    model = blocks(DOCS / "develop" / "plugin.md", "python")[0]
     assert len([line for line in model.splitlines() if line.strip() and "import" not in line]) <= 15
 
 
@@ -120,7 +121,7 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_install_page_names_every_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    text = (DOCS / "install.md").read_text(encoding="utf-8")
+    text = (DOCS / "guide" / "install.md").read_text(encoding="utf-8")
     assert not [extra for extra in set(extras) - {"test", "dev", "docs"} if f"[{extra}]" not in text]
 
 

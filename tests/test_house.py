@@ -133,7 +133,7 @@ def test_the_map_of_a_plugin_names_every_file_and_no_other(plugin: str) -> None:
 
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_the_architecture_shows_the_map_of_a_plugin(plugin: str) -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "develop" / "architecture.md").read_text(encoding="utf-8")
     shown = page.partition(f"`plugins/{plugin}/`")[2].partition("\n#")[0]
     assert [" ".join(row.split()) for row in re.split(r"^\* ", shown, flags=re.MULTILINE)[1:]] == rows_of_map(plugin)
 

@@ -9,7 +9,7 @@ from typing import Any
 from . import _profile
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, FIGURE = DOCS / "choose-a-solver.md", DOCS / "_static" / "engine-profile.svg"
+PAGE, FIGURE = DOCS / "guide" / "choose-a-solver.md", DOCS / "_static" / "engine-profile.svg"
 BEGIN, END = "<!-- measured by make bench-engine -->", "<!-- end of what was measured -->"
 
 

@@ -16,7 +16,7 @@ import manifoldseq as ms
 from manifoldseq.cli._main import cli
 
 VALUES = {  # public names that are neither functions nor classes
-    "hookimpl": "The decorator of hook functions: see :doc:`/hooks`.",
+    "hookimpl": "The decorator of hook functions: see :doc:`/develop/hooks`.",
     "KINDS": "The classes of records by kind: ``models``, ``estimators``, …",
     "Target": 'What a record points to: a callable, or ``"package.module:attribute"``, imported when it is needed.',
     "Row": "A row of a table: a dict with what `row` gives.",

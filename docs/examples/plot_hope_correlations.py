@@ -6,7 +6,7 @@ HOPE learns a projection U and a mixture of what it keeps, together. Its paper c
 the correlations of the rows of U, and climbs by stochastic gradients (Algorithm 1). Here that algorithm runs as
 printed and repaired, beside one that keeps the rows orthonormal in every step and one that does nothing about them; and
 beside expectation maximization, the default of this library. (For networks trained with labels, see Figure 4 in
-:doc:`/hope-networks`.)
+:doc:`/guide/hope-networks`.)
 """
 
 import matplotlib.pyplot as plt

@@ -13,7 +13,7 @@ from manifoldseq.hooks import KINDS, Registry
 from manifoldseq.hooks import _hookspecs as specs
 
 HOOKS = [name for name in vars(specs) if name.startswith("manifoldseq_")]
-PAGE = Path(__file__).parents[2] / "docs" / "hooks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "develop" / "hooks.md"
 
 
 def example(hook: str) -> str:

@@ -58,7 +58,7 @@ def resolved_kernel(kernel: Any, params: dict[str, Any] | None = None) -> Any:
     if len(missing) == len(_METHODS):
         raise ValueError(f"kernel={kernel!r} is not a kernel: pass a registered name such as 'projection' or an object")
     if missing:
-        raise ValueError(f"the kernel {kernel!r} has no {', '.join(missing)}: see docs/hooks.md for what a kernel has")
+        raise ValueError(f"the kernel {kernel!r} has no {', '.join(missing)}: see docs/develop/hooks.md")
     return _on_systems(kernel, kernel)
 
 

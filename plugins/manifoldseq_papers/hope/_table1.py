@@ -79,7 +79,7 @@ CHOSEN = {
     "pca-movmf": Choice(0.92, 0.02, kappa=40.0),
     "hope": Choice(0.85, 0.02, kappa=40.0),
 }
-"""What it chose for K = 400; see docs/hope-features.md."""
+"""What it chose for K = 400; see docs/guide/hope-features.md."""
 
 _SEARCH_ROWS, _VALIDATION = 20_000, 10_000
 _GAP = 1e-4
