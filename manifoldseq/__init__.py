@@ -2,7 +2,7 @@
 
 ``minimize`` solves a problem over a manifold; ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` find
 what plugins registered by name; the rooms ``linalg, manifolds, objectives, kernels, solvers, batch, interop,
-estimators, hooks, testing, execution, storage, report, reproduction`` hold the rest.
+estimators, evaluation, hooks, testing, execution, storage, report, reproduction`` hold the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import (
         batch,
         estimators,
+        evaluation,
         execution,
         hooks,
         interop,
@@ -54,6 +55,7 @@ __version__ = "0.1.0"
 _ROOMS = (
     "batch",
     "estimators",
+    "evaluation",
     "execution",
     "hooks",
     "interop",
@@ -131,6 +133,7 @@ __all__ = [
     "__version__",
     "batch",
     "estimators",
+    "evaluation",
     "execution",
     "finite_sum",
     "from_pymanopt",

@@ -232,6 +232,39 @@ RECORDS = (
         needs=(),
         summary="pymanopt's NelderMead, for objectives without a gradient and few variables",
     ),
+    hooks.Estimator(
+        "statistics", "manifoldseq.evaluation:ChannelStatistics",
+        summary="Mean and deviation of each channel: a control",
+    ),
+    hooks.Estimator(
+        "autocovariance", "manifoldseq.evaluation:LaggedAutocovariance",
+        summary="Covariances of channels some steps apart: a control",
+    ),
+    hooks.Estimator(
+        "statistics-kmeans", "manifoldseq.evaluation:StatisticsKMeans",
+        summary="k-means of channel means and deviations: a control",
+    ),
+    hooks.Estimator(
+        "autocovariance-kmeans", "manifoldseq.evaluation:AutocovarianceKMeans",
+        summary="k-means of lagged autocovariances: a control",
+    ),
+    hooks.Estimator(
+        "statistics-classifier", "manifoldseq.evaluation:StatisticsClassifier",
+        summary="Logistic regression on channel means and deviations: a control",
+    ),
+    hooks.Estimator(
+        "autocovariance-classifier", "manifoldseq.evaluation:AutocovarianceClassifier",
+        summary="Logistic regression on lagged autocovariances: a control",
+    ),
+    hooks.Estimator(
+        "kmeans", "manifoldseq.evaluation:RowKMeans", input="samples",
+        summary="k-means of standardized rows: a control",
+    ),
+    hooks.Estimator(
+        "linear-classifier", "manifoldseq.evaluation:RowClassifier", input="samples",
+        summary="Logistic regression on standardized rows: a control",
+    ),
+    hooks.Estimator("pca", "sklearn.decomposition:PCA", input="samples", summary="Principal components: a control"),
     hooks.Reader("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
     hooks.Reader("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),
     hooks.Reader(

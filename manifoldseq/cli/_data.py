@@ -70,13 +70,11 @@ def as_input(
         return data.sequences, labels
     if kind == "bags":
         parts = [np.split(sequence, np.cumsum(views)[:-1], axis=1) for sequence in data.sequences]
-        return [list(view) for view in zip(*parts, strict=True)], None
+        return [list(view) for view in zip(*parts, strict=True)], labels
     rows = np.concatenate(data.sequences)
-    if kind == "views":
-        return np.split(rows, np.cumsum(views)[:-1], axis=1), None
     if labels is not None and len(labels) < len(rows):
         labels = np.repeat(labels, [len(sequence) for sequence in data.sequences])
-    return rows, labels
+    return np.split(rows, np.cumsum(views)[:-1], axis=1) if kind == "views" else rows, labels
 
 
 def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import signature
 from pathlib import Path
@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import execution, hooks
 from .._result import Status
-from ..estimators import channel_statistics
-from ..report import Fitted, clustering_measures, draw_plots, read_run, render_html, save_drawings
-from ..storage import CheckpointError, SequenceData, load
+from ..evaluation import Evaluation, evaluate
+from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
+from ..storage import CheckpointError, load
 from ._data import (
     absolute,
     as_input,
@@ -35,8 +35,10 @@ from ._shared import (
     BadInput,
     completed_by,
     config_option,
+    echo_json,
     echo_table,
     every_option,
+    json_option,
     output_option,
     read_option,
     resume_option,
@@ -67,6 +69,7 @@ _CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}
 @every_option
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
+@json_option
 def fit(
     estimator: str | None,
     data: str | None,
@@ -81,13 +84,17 @@ def fit(
     every: float,
     jobs: int | None,
     dask: str | None,
+    as_json: bool,
 ) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
 
     DATA is a file or folder that a registered reader knows (see `manifoldseq readers`), or the name of a data set. The
     run directory holds run.json and run.toml from the start; model.npz and model.json follow once the fit is done, then
-    history.csv, assignments.csv, metrics.json and report.html. If one of these fails, the model stays, the exit
-    status is 1, and --resume writes them.
+    history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If one of these fails, the model stays,
+    the exit status is 1, and --resume writes them.
+
+    A fit is judged beside simple controls: agreement with labels and between seeds for clusterings, accuracy on what
+    was left out for classifiers and features. The best one is marked by an asterisk.
 
     \b
     Examples:
@@ -151,17 +158,48 @@ def fit(
             resumed = resume and run.has_checkpoint()
             options = _fit_options(estimator, model, run, every, mark, resume)
             with interruptible():
-                seconds = _fit(run, model, X, y, options, resumed)
+                seconds = _fit(run, model, X, y if record.input in ("sequences", "samples") else None, options, resumed)
             run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
             fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
-            metrics = _write(run, fitted, member_ids(record.input, loaded), used_seed)
-    click.echo(f"{data}: {about['about']}")
-    for line in remarks(data, loaded):
+            evaluation = _evaluated(estimator, record, model, X, y, used_seed, run.kept_metrics().get("seconds", 0.0))
+            metrics, warned = _write(run, fitted, member_ids(record.input, loaded), evaluation)
+    for warning in warned:
+        click.echo(f"Warning: {warning}", err=True)
+    said = [f"{data}: {about['about']}", *remarks(data, loaded)]
+    if as_json:
+        judged = None if evaluation is None else evaluation.as_dict()
+        echo_json({"about": said, "metrics": metrics, "evaluation": judged, "directory": str(directory)})
+        return 0
+    for line in said:
         click.echo(line)
-    _echo_metrics(estimator, metrics)
+    _echo_metrics(estimator, metrics, evaluation)
     click.echo(f"Report: {directory / 'report.html'}")
     return 0
+
+
+def _evaluated(
+    name: str, record: hooks.Estimator, model: Any, X: Any, y: Any, seed: int, seconds: float
+) -> Evaluation | None:
+    """Judge a fit; a failure says why and costs nothing but the figure."""
+    try:
+        if record.quality is not None:
+            return cast(Any, record.quality)(model, X, y, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return evaluate(
+                model,
+                X,
+                y,
+                name=name,
+                input=record.input,
+                controls=record.controls or None,
+                random_state=seed,
+                took=seconds,
+            )
+    except Exception as error:
+        click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
+        return None
 
 
 @contextmanager
@@ -240,8 +278,10 @@ def _fit(run: RunDirectory, model: Any, X: Any, y: Any, options: dict[str, Any],
     return time.perf_counter() - start
 
 
-def _write(run: RunDirectory, fitted: Fitted, ids: list[str], seed: int) -> dict[str, float]:
-    """Write what is reported about a model that is saved; each file appears as a whole."""
+def _write(
+    run: RunDirectory, fitted: Fitted, ids: list[str], evaluation: Evaluation | None
+) -> tuple[dict[str, float], list[str]]:
+    """Write what is reported about a model that is saved, each file as a whole; return metrics and warnings."""
     labels, clusters = fitted.labels, fitted.clusters
     if fitted.history:
         run.write_columns("history.csv", fitted.history)
@@ -250,42 +290,51 @@ def _write(run: RunDirectory, fitted: Fitted, ids: list[str], seed: int) -> dict
         known |= {} if labels is None else {"label": labels}
         run.write_columns("assignments.csv", {**known, "cluster": clusters})
     metrics = run.kept_metrics()
-    if clusters is not None and labels is not None:
-        metrics = {**clustering_measures(labels, clusters), **metrics}
-        if isinstance(fitted.data, SequenceData):
-            metrics |= baseline_measures(fitted.X, labels, len(np.unique(clusters)), seed)
+    if evaluation is not None:
+        metrics = {
+            name: value for name, value in evaluation.rows[0].items() if name not in ("name", "seconds")
+        } | metrics
+        run.write_json("evaluation.json", evaluation.as_dict())
     run.write_json("metrics.json", metrics)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        save_drawings(run.path, draw_plots(fitted))
-    for warning in caught:
-        click.echo(f"Warning: {warning.message}", err=True)
+        save_drawings(
+            run.path, [*draw_plots(fitted), *(() if evaluation is None else draw_evaluation(fitted, evaluation))]
+        )
     page = read_run(run.path)
-    page.run.update(state="done", baseline=BASELINE)
+    page.run.update(state="done")
     run.write("report.html", render_html([page]))
-    run.done(baseline=BASELINE)
-    return metrics
+    run.done()
+    return metrics, [str(warning.message) for warning in caught]
 
 
-def _echo_metrics(estimator: str, metrics: dict[str, float]) -> None:
-    shown = {"purity": "purity", "nmi": "NMI", "ari": "ARI", "seconds": "seconds"}
-    names = [name for name in shown if name in metrics]
-    rows = [(estimator, *(f"{metrics[name]:.3f}" for name in names))]
-    if all(f"baseline_{name}" in metrics for name in names):
-        rows.append((BASELINE, *(f"{metrics[f'baseline_{name}']:.3f}" for name in names)))
-    echo_table(["", *(shown[name] for name in names)], rows, right=range(1, len(names) + 1))
+_SHOWN = {
+    "accuracy": "accuracy",
+    "recall": "recall",
+    "r2": "R²",
+    "halves_found": "halves found",
+    "purity": "purity",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "agreement_of_seeds": "agreement of seeds",
+    "silhouette": "silhouette",
+    "seconds": "seconds",
+}
 
 
-BASELINE = "k-means on channel means and deviations"
-
-
-def baseline_measures(sequences: Sequence[np.ndarray], labels: Any, n_clusters: int, seed: int) -> dict[str, float]:
-    """Return the measures, with prefix ``baseline_``, of k-means on the means and deviations of the channels."""
-    from sklearn.cluster import KMeans
-
-    start = time.perf_counter()
-    kmeans = KMeans(n_clusters, n_init=cast(Any, 10), random_state=seed)
-    clusters = kmeans.fit_predict(channel_statistics(sequences))
-    seconds = time.perf_counter() - start
-    measures = clustering_measures(labels, clusters) | {"seconds": seconds}
-    return {f"baseline_{name}": value for name, value in measures.items()}
+def _echo_metrics(estimator: str, metrics: dict[str, float], evaluation: Evaluation | None) -> None:
+    rows = [{"name": estimator, **metrics}]
+    rows += [] if evaluation is None else [dict(row) for row in evaluation.rows[1:]]
+    names = [name for name in _SHOWN if any(name in row for row in rows)]
+    names += sorted({name for row in rows for name in row} - {*_SHOWN, "name", "accuracy_se", "seconds_since_resume"})
+    winner = None if evaluation is None or len(rows) == 1 else evaluation.winner
+    best = [i for i, row in enumerate([] if evaluation is None else evaluation.rows) if row["name"] == winner]
+    table = [
+        (f"{row['name']}{' *' if i in best else ''}", *(f"{row[name]:.3f}" if name in row else "–" for name in names))
+        for i, row in enumerate(rows)
+    ]
+    echo_table(["", *(_SHOWN.get(name, name) for name in names)], table, right=range(1, len(names) + 1))
+    if evaluation is None:
+        click.echo("No quality figure: too few members, one class, or nothing to compare.")
+    else:
+        click.echo(f"{evaluation.verdict[0].upper()}{evaluation.verdict[1:]}.")

@@ -84,7 +84,7 @@ else:
 
 
 _MODEL = ("model.json", "model.npz")
-_REPORTS = ("report.html", "metrics.json", "assignments.csv", "history.csv")
+_REPORTS = ("report.html", "evaluation.json", "metrics.json", "assignments.csv", "history.csv")
 _CHECKPOINT = "checkpoint"
 _RESUME = "write it by the same command with --resume and -o"
 

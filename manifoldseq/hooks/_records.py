@@ -160,7 +160,9 @@ class Estimator(Record):
     """An estimator class; ``plots`` names the default plots of its fits.
 
     ``input`` is ``"sequences"``, ``"samples"``, ``"views"`` (arrays with the same rows) or ``"bags"`` (views that are
-    lists of arrays, one per sequence).
+    lists of arrays, one per sequence). ``controls`` names registered estimators that `manifoldseq fit` puts beside it,
+    by default simple ones for the same task (`evaluation.default_controls`). What is neither clusters, classes,
+    features nor neighbours is judged by ``quality(model, X, y, seed) -> evaluation.Evaluation``.
     """
 
     kind = "estimators"
@@ -168,6 +170,8 @@ class Estimator(Record):
     _: KW_ONLY
     input: str = "sequences"
     plots: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
+    quality: Target | None = None
     summary: str = ""
 
     def __post_init__(self) -> None:

@@ -17,9 +17,15 @@ from ._style import DARK, LIGHT, evenly, plain
 
 _BASELINE = "baseline_"
 _LABELS = {
+    "accuracy": "accuracy",
+    "recall": "recall",
+    "r2": "R²",
+    "halves_found": "halves found",
     "purity": "purity",
     "nmi": "NMI",
     "ari": "ARI",
+    "agreement_of_seeds": "agreement of seeds",
+    "silhouette": "silhouette",
     "fun": "objective",
     "grad_norm": "gradient norm",
     "nit": "iterations",
@@ -27,7 +33,7 @@ _LABELS = {
     "seconds": "seconds",
 }
 _COUNTS = ("nit", "nfev", "njev", "nhev")
-_HIGHER = ("purity", "nmi", "ari")
+_HIGHER = ("accuracy", "recall", "r2", "halves_found", "purity", "nmi", "ari", "agreement_of_seeds")
 _ELSEWHERE = ("format", "state", "command", "about", "baseline", "error", "traceback", "fingerprint")
 _POINTS = 1000  # of a line; more cannot be seen
 _ROWS = 12  # of a history that is shown as a table
@@ -113,9 +119,18 @@ def _view(run: RunFiles, number: int, *, alone: bool) -> dict[str, Any]:
         "title": _title(run),
         "run": run.run,
         "metrics": _metrics([run]) if alone else None,
+        "verdict": _verdict(run.evaluation),
         "groups": [group for group in groups if group["figures"] or group.get("confusion")],
         "details": _details(run),
     }
+
+
+def _verdict(evaluation: Mapping[str, Any]) -> str:
+    """Return the verdict as a sentence, and what the mark of the best means."""
+    if not evaluation:
+        return ""
+    said = f"{evaluation['verdict'][:1].upper()}{evaluation['verdict'][1:]}."
+    return said + (f" Best: {evaluation['winner']}." if len(evaluation["rows"]) > 1 else "")
 
 
 def _details(run: RunFiles) -> dict[str, Any]:
@@ -145,6 +160,10 @@ def _metrics(runs: Sequence[RunFiles]) -> dict[str, Any] | None:
         marks = [name in best and value == best[name] for name, value in zip(names, values, strict=True)]
         own = run.name if len(runs) > 1 else run.run.get("estimator") or run.run.get("model") or run.name
         rows.append({"name": own, "cells": list(zip(values, marks, strict=True)), "baseline": False})
+        for control in run.evaluation.get("rows", [])[1:] if len(runs) == 1 else ():
+            cells = [(control.get(name), False) for name in names]
+            name = control["name"] + (" *" if control["name"] == run.evaluation["winner"] else "")
+            rows.append({"name": name, "cells": cells, "baseline": True})
         if any(name.startswith(_BASELINE) for name in run.metrics):
             cells = [(run.metrics.get(_BASELINE + name), False) for name in names]
             rows.append({"name": run.run.get("baseline", "baseline"), "cells": cells, "baseline": True})

@@ -37,6 +37,8 @@ class RunFiles:
         The columns of ``history.csv``, empty if there is none.
     assignments : list of (str or None, str)
         Label and cluster of each sequence, empty if the estimator assigns none.
+    evaluation : dict
+        ``evaluation.json``: rows of the estimator and its controls, the winner, a verdict; empty if there is none.
     drawings : list of Drawing
         The figures that were drawn when the estimator was fitted: ``figures/*.svg``, in the order of their names.
     """
@@ -47,6 +49,7 @@ class RunFiles:
     history: dict[str, list[float]] = field(default_factory=dict)
     assignments: list[tuple[str | None, str]] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
+    evaluation: dict[str, Any] = field(default_factory=dict)
 
 
 def read_run(directory: str | Path) -> RunFiles:
@@ -82,9 +85,25 @@ def read_run(directory: str | Path) -> RunFiles:
             _history(_columns(path / "history.csv")),
             _assignments(_columns(path / "assignments.csv")),
             [parsed(file.stem, read_bytes(file).decode()) for file in sorted((path / FIGURES).glob("*.svg"))],
+            _evaluation(path / "evaluation.json"),
         )
     except (OSError, ValueError, IndexError) as error:
         raise ValueError(f"the run in {path} cannot be shown: {error}") from error
+
+
+def _evaluation(file: Path) -> dict[str, Any]:
+    """Return what a report shows of an evaluation; raise ValueError where a file is not one."""
+    if not file.exists():
+        return {}
+    found = json.loads(read_bytes(file))
+    try:
+        rows = [
+            {"name": str(row["name"]), **_numbers({k: v for k, v in row.items() if k != "name"})}
+            for row in found["rows"]
+        ]
+        return {"rows": rows, "winner": str(found["winner"]), "verdict": str(found["verdict"])}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("its evaluation.json has no rows, winner and verdict") from error
 
 
 def _numbers(metrics: Any) -> dict[str, float]:

@@ -31,7 +31,7 @@ class Fitted:
     history : dict of str to ndarray
         The estimator's ``history_``, empty if it has none.
     clusters : ndarray or None
-        The estimator's ``labels_``.
+        The estimator's ``labels_``, or the components that a mixture predicts.
 
     Examples
     --------
@@ -47,6 +47,7 @@ class Fitted:
     data: Any
     labels: NDArray | None
     name: str
+    _clusters: NDArray | None
 
     def __init__(self, estimator: Any, data: Any, labels: ArrayLike | None = None, name: str = "") -> None:
         if labels is None and isinstance(data, SequenceData):
@@ -55,6 +56,7 @@ class Fitted:
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "labels", None if labels is None else np.asarray(labels))
         object.__setattr__(self, "name", name or type(estimator).__name__)
+        object.__setattr__(self, "_clusters", _clusters_of(estimator, self.X))
 
     @property
     def X(self) -> Any:
@@ -69,7 +71,18 @@ class Fitted:
     @property
     def clusters(self) -> NDArray | None:
         """The cluster of each member."""
-        return getattr(self.estimator, "labels_", None)
+        return self._clusters
+
+
+def _clusters_of(estimator: Any, X: Any) -> NDArray | None:
+    """Return ``labels_``, or what a mixture predicts."""
+    from sklearn.utils import get_tags
+
+    labels = getattr(estimator, "labels_", None)
+    if labels is None and hasattr(estimator, "predict") and hasattr(estimator, "__sklearn_tags__"):
+        if get_tags(estimator).estimator_type == "density_estimator":
+            return np.asarray(estimator.predict(X))
+    return labels
 
 
 def history_of(result: Any) -> dict[str, NDArray[np.float64]]:

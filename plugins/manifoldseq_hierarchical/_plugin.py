@@ -2,7 +2,8 @@
 
 What is where, from the top down; files import from their own line and from those below it:
 
-* figures: `_encoder_plots` of encoded sequences, `_subspace_plots` of subspaces and clusterings
+* figures: `_encoder_plots` of encoded sequences, `_subspace_plots` of subspaces and clusterings; `_recall` of frames
+  that are not stored
 * estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans` and its step),
   `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_nordland`, frames of a railway
 * parts of the encoder: `_digit_classes` (codes of the digits of segment numbers), `_filtering` (consecutive queries),
@@ -55,6 +56,7 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         factory="manifoldseq_hierarchical._encoder:HierarchicalSequenceEncoder",
         input="samples",
         plots=("encoder-distances", "encoder-storage"),
+        quality="manifoldseq_hierarchical._recall:recall",
         summary="A long sequence of frames kept in about a byte per frame, and places found in it",
     )
 

@@ -15,9 +15,9 @@ What is where, from the top down; rooms import from their own row and from those
   Algorithm 1, Align, MDS, Grass)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square);
   `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays)
-* `identification/`: `_sequence_input` (how estimators take sequences), `_identifier` (`LDSIdentifier`), `_estimation`
-  (batches of one length), `_missing` (EM), `_order` (number of states), `_stored_sequences` (sequences on disk),
-  `_subspace_method` (SVD and least squares), `_stabilizers`
+* `identification/`: `_sequence_input` (how estimators take sequences), `_identifier` (`LDSIdentifier`),
+  `_forecast_error` (its quality), `_estimation` (batches of one length), `_missing` (EM), `_order` (number of states),
+  `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
 * `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_kalman`, `_canonical_form` (Theorem 1), `_record`
   (`Systems`), `_settings` (checks of settings)
 """
@@ -134,6 +134,7 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
         "lds-identifier",
         factory="manifoldseq_lds.identification._identifier:LDSIdentifier",
         plots=("lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
+        quality="manifoldseq_lds.identification._forecast_error:forecast_error",
         summary="One linear dynamical system per sequence: SVD, least squares, stabilization",
     )
     yield hooks.Estimator(

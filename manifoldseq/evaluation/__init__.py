@@ -1,0 +1,28 @@
+"""How far a fit is to be trusted: a quality figure of an estimator, and of simple controls on the same data."""
+
+from ._controls import (
+    AutocovarianceClassifier,
+    AutocovarianceKMeans,
+    ChannelStatistics,
+    LaggedAutocovariance,
+    RowClassifier,
+    RowKMeans,
+    StatisticsClassifier,
+    StatisticsKMeans,
+)
+from ._evaluate import Evaluation, evaluate
+from ._tasks import default_controls
+
+__all__ = [
+    "AutocovarianceClassifier",
+    "AutocovarianceKMeans",
+    "ChannelStatistics",
+    "Evaluation",
+    "LaggedAutocovariance",
+    "RowClassifier",
+    "RowKMeans",
+    "StatisticsClassifier",
+    "StatisticsKMeans",
+    "default_controls",
+    "evaluate",
+]

@@ -1,0 +1,230 @@
+"""What each kind of estimator is measured by, without labels and with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[Any]
+Measured = dict[str, float]
+
+SEEDS = 3
+_FOLDS = 5
+
+
+def task_of(model: Any) -> str:
+    """Return what an estimator does: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"`` or ``""``."""
+    from sklearn.base import is_classifier, is_clusterer
+    from sklearn.utils import get_tags
+
+    if is_classifier(model):
+        return "classes"
+    if is_clusterer(model) or (get_tags(model).estimator_type == "density_estimator" and hasattr(model, "predict")):
+        return "clusters"
+    if hasattr(model, "kneighbors"):
+        return "neighbours"
+    return "features" if hasattr(model, "transform") else ""
+
+
+def default_controls(task: str, input: str) -> tuple[str, ...]:
+    """Return the names of the estimators that stand beside one that names no controls of its own.
+
+    Parameters
+    ----------
+    task : {"classes", "clusters", "neighbours", "features"}
+    input : {"sequences", "samples", "views", "bags"}
+        What the estimator takes, as in its record.
+
+    Examples
+    --------
+    >>> default_controls("clusters", "sequences")
+    ('statistics-kmeans', 'autocovariance-kmeans')
+    """
+    if input in ("sequences", "bags"):
+        kind = {"classes": "classifier", "clusters": "kmeans"}.get(task)
+        return tuple(f"{features}-{kind}" if kind else features for features in ("statistics", "autocovariance"))
+    return {"classes": ("linear-classifier",), "clusters": ("kmeans",)}.get(task, ("pca",))
+
+
+def taken(X: Any, rows: NDArray[np.intp] | slice, input: str) -> Any:
+    """Return some members of data of any input."""
+    if input == "views":
+        return [np.asarray(view)[rows] for view in X]
+    if input == "bags":
+        return [taken(view, rows, "sequences") for view in X]
+    if isinstance(X, np.ndarray):
+        return X[rows]
+    return [X[i] for i in np.arange(len(X))[rows]]
+
+
+def size(X: Any, input: str) -> int:
+    """Return the number of members."""
+    return len(X[0]) if input in ("views", "bags") else len(X)
+
+
+def flat(X: Any, input: str) -> Any:
+    """Return what a control takes: views side by side, bags as sequences of their descriptors side by side."""
+    if input == "views":
+        return np.concatenate([np.asarray(view, dtype=np.float64) for view in X], axis=1)
+    if input == "bags":
+        return [np.concatenate(parts, axis=1) for parts in zip(*X, strict=True)]
+    return X
+
+
+def fitted(model: Any, X: Any, y: Any = None) -> Any:
+    """Return a new fit of an estimator with the same parameters, without its warnings."""
+    from sklearn.base import clone
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cast(Any, clone(model)).fit(X, y)
+
+
+def assigned(model: Any, X: Any) -> NDArray[Any]:
+    """Return the cluster of each member."""
+    labels = getattr(model, "labels_", None)
+    return np.asarray(model.predict(X) if labels is None else labels)
+
+
+def measured_clusters(
+    model: Any, X: Any, y: Labels | None, input: str, seed: int, enough: Callable[[int], bool]
+) -> tuple[Measured, Labels]:
+    """Return agreement with labels, agreement of seeds and silhouette of a fitted clustering, and its clusters."""
+    from sklearn.base import clone
+    from sklearn.metrics import adjusted_rand_score
+
+    from ..report import clustering_measures
+
+    found = assigned(model, X)
+    measured = {} if y is None else clustering_measures(y, found)
+    if "random_state" in model.get_params(deep=False) and enough(SEEDS - 1):
+        others = [fitted(cast(Any, clone(model)).set_params(random_state=seed + k), X) for k in range(1, SEEDS)]
+        runs = [found, *(assigned(other, X) for other in others)]
+        pairs = [adjusted_rand_score(a, b) for a, b in combinations(runs, 2)]
+        measured["agreement_of_seeds"] = float(np.mean(pairs))
+    if (width := silhouette(model, X, found, input)) is not None:
+        measured["silhouette"] = width
+    return measured, found
+
+
+def silhouette(model: Any, X: Any, clusters: NDArray[Any], input: str) -> float | None:
+    """Return the mean silhouette width in the metric of the model, None where it has none that is known.
+
+    It is known where `transform` gives the distances to the centres. The silhouette is the simplified one (Hruschka et
+    al., 2004): distance to the nearest other centre less that to the own, over the larger.
+    """
+    if not 1 < len(np.unique(clusters)) < len(clusters):
+        return None
+    if not hasattr(model, "transform"):
+        return None
+    values = np.array(model.transform(X), dtype=np.float64)
+    if values.ndim != 2 or len(values) != len(clusters) or not np.isfinite(values).all():
+        return None
+    if values.shape[1] <= int(clusters.max()) or np.mean(values.argmin(axis=1) == clusters) < 0.95:
+        return None
+    own = np.take_along_axis(values, clusters[:, None].astype(np.intp), axis=1)[:, 0]
+    np.put_along_axis(values, clusters[:, None].astype(np.intp), np.inf, axis=1)
+    other = values.min(axis=1)
+    larger = np.maximum(own, other)
+    return float(np.mean(np.where(larger > 0, (other - own) / np.where(larger > 0, larger, 1), 0)))
+
+
+def folds_of(y: Labels, enough: Callable[[int], bool], seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return the stratified folds that there is time for, none where a class has one member."""
+    from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+
+    smallest = int(np.unique(y, return_counts=True)[1].min())
+    number = min(_FOLDS, smallest)
+    if number < 2 or len(np.unique(y)) < 2:
+        return []
+    splitter = StratifiedKFold(number, shuffle=True, random_state=seed)
+    if not enough(number):
+        splitter = StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
+    return list(splitter.split(np.zeros(len(y)), y))
+
+
+def measured_classes(
+    model: Any, X: Any, y: Labels, input: str, folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
+) -> tuple[Measured, Labels, Labels]:
+    """Return the accuracy on members that were left out (and its standard error), their classes, and what was said."""
+    parts, truth, said = [], [], []
+    for train, test in folds:
+        made = fitted(model, taken(X, train, input), y[train])
+        found = np.asarray(made.predict(taken(X, test, input)))
+        parts.append(float(np.mean(found == y[test])))
+        truth.append(y[test])
+        said.append(found)
+    measured = {"accuracy": float(np.mean(parts))}
+    if len(parts) > 1:
+        measured["accuracy_se"] = float(np.std(parts, ddof=1) / np.sqrt(len(parts)))
+    return measured, np.concatenate(truth), np.concatenate(said)
+
+
+class OnFeatures:
+    """A linear classifier on what a transformer gives; as much of an estimator as `fitted` asks for."""
+
+    def __init__(self, transformer: Any, input: str) -> None:
+        self.transformer, self.input = transformer, input
+
+    def __sklearn_clone__(self) -> OnFeatures:
+        return OnFeatures(self.transformer, self.input)
+
+    def fit(self, X: Any, y: Any) -> OnFeatures:
+        """Fit the transformer, then the classifier."""
+        from sklearn.pipeline import make_pipeline
+
+        from ._controls import linear_classifier
+
+        # the second argument of a fit on views or bags is another view
+        self.made = fitted(self.transformer, X, y if self.input in ("sequences", "samples") else None)
+        self.classifier = make_pipeline(*linear_classifier()).fit(features(self.made, X), y)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the classes."""
+        return self.classifier.predict(features(self.made, X))
+
+
+def features(model: Any, X: Any) -> NDArray[np.float64]:
+    """Return what a transformer gives, a row per member: numbers of any shape are laid out in a row."""
+    rows = np.asarray(model.transform(X), dtype=np.float64)
+    return rows.reshape(len(rows), -1)
+
+
+def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any] | None:
+    """Return the first and the second half of every sequence, or two random halves of every bag."""
+    if input == "bags":
+        orders = [rng.permutation(len(bag)) for bag in X[0]]
+        cut = [tuple(np.array_split(order, 2)) for order in orders]
+        sides = [
+            [[np.asarray(bag)[np.sort(pair[side])] for bag, pair in zip(view, cut, strict=True)] for view in X]
+            for side in (0, 1)
+        ]
+        return sides[0], sides[1]
+    if min(map(len, X)) < 8:
+        return None
+    return [x[: len(x) // 2] for x in X], [x[len(x) // 2 :] for x in X]
+
+
+def found_halves(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return the share of second halves whose nearest first half, by standardized features, is of the same member."""
+    spread = np.std(first, axis=0)
+    keep = spread > 1e-12 * max(float(np.abs(first).max(initial=0)), 1e-300)
+    a, b = first[:, keep] / spread[keep], second[:, keep] / spread[keep]
+    squared = np.sum(b**2, axis=1)[:, None] + np.sum(a**2, axis=1) - 2 * b @ a.T
+    return float(np.mean(squared.argmin(axis=1) == np.arange(len(b))))
+
+
+def told_by_features(train: Any, test: Any, Z: NDArray[np.float64], W: NDArray[np.float64]) -> float:
+    """Return the share of the variance of held-out rows that a linear map of their features tells (R²)."""
+    mean, centre = train.mean(axis=0), Z.mean(axis=0)
+    A = Z - centre
+    ridge = 1e-6 * float(np.trace(A.T @ A)) / max(A.shape[1], 1) + 1e-300
+    weights = np.linalg.solve(A.T @ A + ridge * np.eye(A.shape[1]), A.T @ (train - mean))
+    error = test - mean - (W - centre) @ weights
+    return float(1 - np.sum(error**2) / np.sum((test - mean) ** 2))

@@ -1,0 +1,86 @@
+"""How well an encoder of frames finds frames that it has not stored, beside key frames kept as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+import manifoldseq as ms
+
+_LEAST = 8
+_TOLERANCE = 0.01
+"""Of the length of what is stored: a place this near is found."""
+
+
+def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evaluation.Evaluation | None:
+    """Return the share of frames that are found by an encoder with the same settings, which has not stored them.
+
+    With labels of two runs of one length, one after the other (`nordland`: two seasons), the first run is stored and
+    the frames of the second are asked for, at the same places. Otherwise every other frame is stored and those
+    between are asked for.
+
+    Parameters
+    ----------
+    model : HierarchicalSequenceEncoder
+    X : array-like of shape (N, d)
+    y : array-like of shape (N,), optional
+    seed : int
+        Without effect.
+
+    Returns
+    -------
+    Evaluation or None
+        Beside it key frames in float32, evenly spaced, as many as the same bytes hold; None for fewer than eight
+        frames. The verdict says what all frames would find, kept as they are.
+    """
+    frames = np.asarray(X)
+    stored, asked, places = _split(frames, None if y is None else np.asarray(y))
+    if len(stored) < _LEAST:
+        return None
+    made: Any = clone(model)
+    made.fit(stored)
+    report = made.storage_report()
+    near = max(1, round(_TOLERANCE * len(stored)))
+    width = stored.shape[1]
+    number = int(np.clip(report.total // (4 * width), 1, len(stored)))
+    keys = np.linspace(0, len(stored) - 1, number).round().astype(int)
+    found = {
+        "hierarchical-encoder": (made.predict(asked), report.total),
+        "key frames of as many bytes": (keys[_nearest(stored[keys], asked)], 4 * width * number),
+    }
+    rows = [
+        {"name": name, "recall": float(np.mean(np.abs(at - places) <= near)), "bytes_per_frame": size / len(stored)}
+        for name, (at, size) in found.items()
+    ]
+    own, keyed = (row["recall"] for row in rows)
+    every = float(np.mean(np.abs(_nearest(stored, asked) - places) <= near))
+    verdict = (
+        f"{own:.0%} of {len(asked)} frames that were not stored are found within {near} of {len(stored)} places, "
+        f"by {rows[0]['bytes_per_frame']:.2f} bytes per frame; key frames of as many bytes find {keyed:.0%}, "
+        f"all frames kept as they are {every:.0%}"
+    )
+    return ms.evaluation.Evaluation("places", "recall", tuple(rows), verdict)
+
+
+def _split(X: NDArray[Any], y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.intp]]:
+    """Return frames to store, frames to ask for, and the places of these."""
+    half = len(X) // 2
+    if (
+        y is not None
+        and len(X) == 2 * half
+        and y[0] != y[-1]
+        and (y[:half] == y[0]).all()
+        and (y[half:] == y[-1]).all()
+    ):
+        return X[:half], X[half:], np.arange(half)
+    stored, asked = X[::2], X[1::2]
+    return stored, asked, np.arange(len(asked))
+
+
+def _nearest(stored: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.intp]:
+    squares = np.sum(stored.astype(np.float64) ** 2, axis=1)
+    parts = np.array_split(asked.astype(np.float64), 1 + len(asked) // 1000)
+    return np.concatenate([(squares - 2 * part @ stored.T).argmin(axis=1) for part in parts])

@@ -1,0 +1,58 @@
+"""How well identified systems say what comes next, beside the last value and the mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+import manifoldseq as ms
+
+_SHARE = 5
+_LEAST = 10
+
+
+def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Evaluation | None:
+    """Return how much of the end of sequences is told by systems of what comes before: R² of forecasts.
+
+    The last fifth of the shortest sequence, at most ten steps, is left out of each; R² is one less the squared error
+    over that of the mean of what comes before, summed over sequences, steps and channels.
+
+    Parameters
+    ----------
+    model : LDSIdentifier
+    X : list of array-like of shape (T_i, d)
+    y : object
+        Without effect.
+    seed : int
+        Without effect.
+
+    Returns
+    -------
+    Evaluation or None
+        Beside it the last value; None if the shortest sequence has fewer than ten steps.
+    """
+    shortest = min(map(len, X))
+    if shortest < _LEAST:
+        return None
+    n_steps = min(10, shortest // _SHARE)
+    before = [np.asarray(x, dtype=np.float64)[:-n_steps] for x in X]
+    truth = np.stack([np.asarray(x, dtype=np.float64)[-n_steps:] for x in X])
+    made: Any = clone(model)
+    said = made.fit(before).forecast(before, n_steps)
+    last = np.stack([x[-1:] for x in before])
+    mean = np.stack([x.mean(axis=0, keepdims=True) for x in before])
+    total = float(np.nansum((truth - mean) ** 2))
+    if not total > 0:
+        return None
+    rows = [
+        {"name": name, "r2": 1 - float(np.nansum((truth - guess) ** 2)) / total}
+        for name, guess in (("lds-identifier", said), ("last value", last))
+    ]
+    own, other = rows[0]["r2"], rows[1]["r2"]
+    verdict = (
+        f"forecasts of the last {n_steps} steps tell {own:.0%} of their variance about the mean of what comes before, "
+        f"the last value {other:.0%}"
+    )
+    return ms.evaluation.Evaluation("forecasts", "r2", tuple(rows), verdict)
