@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -131,15 +132,13 @@ def test_the_map_of_a_plugin_names_every_file_and_no_other(plugin: str) -> None:
     assert rooms <= {row.split(":")[0].strip("`/") for row in rows}
 
 
-def test_the_architecture_names_every_file_of_the_core_and_no_other() -> None:
-    page = (ROOT / "docs" / "develop" / "architecture.md").read_text(encoding="utf-8")
-    shown = page.partition("## Where a change goes: the core")[2].partition("\n## ")[0].partition("\n* ")[2]
-    files = {path.stem for path in (ROOT / "manifoldseq").rglob("_*.py")} - {"__init__", "__main__"}
-    assert set(re.findall(r"`(_\w+)`", shown)) == files
-    rooms = {
-        path.parent.relative_to(ROOT / "manifoldseq").as_posix() for path in ROOT.glob("manifoldseq/*/**/__init__.py")
-    }
-    assert {room for room in rooms if f"`{room}/`" not in shown} == set()
+def test_the_page_of_files_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    files = importlib.import_module("files")
+    assert files.PAGE.read_text(encoding="utf-8") == files.page(), "run python docs/_ext/files.py"
+    assert all(
+        line.count(": ") and line.rstrip().count(" ") > 1 for line in files.page().splitlines() if line[:1] == "*"
+    )
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

@@ -1,4 +1,4 @@
-"""The reader of `.csv` files in the long format."""
+"""Tables of text, cell by cell (delimiter, missing values), and the reader of `.csv` files in the long format."""
 
 import codecs
 import csv
