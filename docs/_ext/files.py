@@ -12,8 +12,8 @@ PACKAGES = (
 )
 HEAD = """# Every file in a line
 
-What a file decides, in the words of its own docstring, and the public names that it defines. A default is where users set
-it: in the class or function of that name. `python docs/_ext/files.py` writes this page, and a test holds it up to date.
+What a file decides, in the words of its own docstring, and the public names that it defines. A default is where users
+set it: in the class or function of that name. `python docs/_ext/files.py` writes this page; a test holds it up to date.
 """
 
 
@@ -52,9 +52,7 @@ def _public(package: Path) -> set[str]:
     found: set[str] = set()
     for file in (package / "__init__.py", *package.glob("*/__init__.py")):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Assign) and any(
-                isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
-            ):
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 found |= set(ast.literal_eval(node.value))
     return found
 

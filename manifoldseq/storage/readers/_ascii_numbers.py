@@ -1,4 +1,4 @@
-"""What counts as a number in any text: ASCII decimal digits as the field writes them, nothing else that `float` takes."""
+"""What counts as a number in any text: ASCII decimal digits as the field writes them, not all that `float` takes."""
 
 import re
 from collections.abc import Sequence
