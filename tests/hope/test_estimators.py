@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from hope.problems import clusters, unit
+from scipy.linalg import null_space
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
 
 import manifoldseq as ms
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
@@ -92,6 +95,42 @@ def test_draws_have_the_likelihood_of_the_data(family):
         rest = rows - model.mean_ if model.mean_ is not None else rows
         rest = rest - rest @ model.components_.T @ model.components_
         assert np.sum(rest**2) / (4 * len(rows)) == pytest.approx(model.noise_variance_, rel=0.05)
+
+
+@pytest.mark.parametrize("family", ["movmf", "gmm"])
+def test_rows_are_a_signal_and_noise_across_it(family):
+    """(1)-(3) in a basis that completes U: of the data, and of rows drawn from the model."""
+    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    U, V = model.components_, null_space(model.components_).T
+    rows = unit(X) if family == "movmf" else X - X.mean(axis=0)
+    z, n = model.project(X), rows @ V.T
+    np.testing.assert_allclose(z, rows @ U.T, atol=1e-12)
+    np.testing.assert_allclose(z @ U + n @ V, rows, atol=1e-12)
+    np.testing.assert_allclose(model.residual_energy(X), np.sum(n**2, axis=1), atol=1e-12)
+    drawn = model.sample(4000, random_state=1)[0] - (0 if family == "movmf" else X.mean(axis=0))
+    z, n = drawn @ U.T, drawn @ V.T
+    assert np.mean(n**2) == pytest.approx(model.noise_variance_, rel=0.05)
+    if family == "movmf":  # no noise in the signal
+        np.testing.assert_allclose(np.sum(z**2, axis=1), 1, atol=1e-10)
+    else:
+        energy = model.weights_ @ (model.means_**2 + model.covariances_)
+        np.testing.assert_allclose(np.mean(z**2, axis=0), energy, rtol=0.1)
+
+
+@pytest.mark.parametrize("family", ["gmm", "gmm-full"])
+def test_likelihood_of_a_row_is_its_density_by_scipy(family):
+    """(6), (8), (11), (38): a mixture of normal distributions of x, each with the noise in its covariance."""
+    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    U = model.components_
+    rest = model.noise_variance_ * (np.eye(8) - U.T @ U)
+    spread = [np.diag(S) if S.ndim == 1 else S for S in model.covariances_]
+    parts = [
+        multivariate_normal(model.mean_ + m @ U, U.T @ S @ U + rest).logpdf(X)
+        for m, S in zip(model.means_, spread, strict=True)
+    ]
+    expected = logsumexp(parts, axis=0, b=model.weights_[:, None])
+    np.testing.assert_allclose(model.score_samples(X), expected, rtol=1e-9)
+    assert model.log_likelihood_ == pytest.approx(expected.mean(), rel=1e-9)
 
 
 def test_residual_energy_and_likelihood():

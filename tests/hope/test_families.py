@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hope.problems import clusters
 from hope.spherical_gaussian import SPHERICAL
-from scipy.stats import vonmises_fisher
+from scipy.stats import multivariate_normal, vonmises_fisher
 
 from manifoldseq_hope import HOPE, check_family, gaussian, von_mises_fisher
 
@@ -36,6 +36,16 @@ def test_third_family_is_learnt():
     assert model.parameters_[1].shape == (4,)
     full = HOPE(3, 4, family="gmm", random_state=0).fit(X)
     assert full.log_likelihood_ > model.log_likelihood_  # it has more parameters
+
+
+def test_mixture_of_a_third_family_is_that_of_scipy():
+    """(7): weights times densities."""
+    X = clusters()
+    model = HOPE(3, 4, family=SPHERICAL, prepare=None, random_state=0).fit(np.vstack([X, X[:90]]))
+    assert model.weights_.max() > 1.5 * model.weights_.min()
+    z, parts = X @ model.components_.T, zip(*model.parameters_, strict=True)
+    expected = np.stack([multivariate_normal(mean, variance).logpdf(z) for mean, variance in parts], axis=1)
+    np.testing.assert_allclose(model.log_contributions(X), np.log(model.weights_) + expected, rtol=1e-9)
 
 
 def test_shared_and_fixed_concentrations():

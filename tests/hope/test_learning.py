@@ -3,10 +3,12 @@
 import dataclasses
 import itertools
 
+import autograd.numpy as anp
 import mpmath
 import numpy as np
 import pytest
-from hope.problems import clusters, directions, unit
+from autograd import grad
+from hope.problems import clusters, directions, movmf_naive, noise_naive, unit
 from scipy.optimize import brentq
 from scipy.stats import entropy
 
@@ -244,6 +246,33 @@ def test_printed_weight_step_has_its_fixed_point_at_square_roots():
     roots = np.sqrt(counts) / np.sqrt(counts).sum()
     np.testing.assert_allclose(rested[False], roots, atol=1e-3)
     np.testing.assert_allclose(rested[True], counts / 100, atol=1e-3)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_a_step_climbs_the_penalized_likelihood(repaired):
+    """(14) by autograd, off the constraint; then (35) as printed, and (36) of rows that were shorter than one."""
+    X, beta, rate = unit(clusters(300, 8, K=6, spread=0.5)), 20.0 if not repaired else 2.0, 1e-4
+    U = 0.8 * unit(np.random.default_rng(0).standard_normal((3, 8)) + 0.5)
+    weights, mu = np.array([0.5, 0.3, 0.2]), 4 * np.eye(3)
+    settings = {"step_size": rate, "beta": beta, "orthogonality": "penalty", "repaired": repaired, "batch_size": 300}
+    solver = ms.get_solver("penalty-sgd", **settings, seed=0)
+
+    def correlated(u):
+        rows = u / anp.sqrt(anp.sum(u**2, axis=1, keepdims=True))
+        return 0.5 * (anp.sum(anp.abs(anp.dot(rows, rows.T))) - 3)
+
+    def f(u, w, m):
+        L = movmf_naive(u, w, m, X) + noise_naive(u, X, 0.1)
+        return L / (300 if repaired else 1) - beta * correlated(u)
+
+    problem = flat_problem()
+    state, _ = solver.init(problem, (U.T.copy(), weights, mu))
+    V, found, mus = solver.step(problem, state)[0]["x"]
+    np.testing.assert_allclose(V.T, unit(U + rate * grad(f, 0)(U, weights, mu)), atol=1e-10)
+    np.testing.assert_allclose(mus, mu + rate * grad(f, 2)(U, weights, mu), atol=1e-10)
+    if not repaired:
+        moved = weights + rate * grad(f, 1)(U, weights, mu)
+        np.testing.assert_allclose(found, moved / moved.sum(), atol=1e-10)
 
 
 def test_printed_sums_collapse_the_projection_and_constraints_do_not():

@@ -18,7 +18,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 import manifoldseq as ms
-from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, penalty_gradient
+from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, penalty_gradient, uniform
 from manifoldseq_hope.networks._initial_weights import begin, checked_sizes
 from manifoldseq_hope.networks._network import settings_of
 from manifoldseq_hope.networks._training import Trainer
@@ -140,6 +140,28 @@ def test_features_without_a_head_are_scored_by_40() -> None:
     torch_loss = torch.nn.functional.cross_entropy(model.module()(torch.tensor(X)), torch.tensor(y))
     assert float(torch_loss.detach()) == pytest.approx(loss, rel=1e-5)
     np.testing.assert_array_equal(model.predict(X), eta.argmax(axis=1))
+
+
+def test_loss_that_is_trained_without_a_head_is_40() -> None:
+    """A network that hardly moves: the loss before and during an epoch, and (40) of its features in numpy."""
+    X, y = digits()
+    model = network(layers=[(10, 30), (9, 10)], criterion="eta", max_iter=1, learning_rate=1e-9, gamma=3.0).fit(X, y)
+    eta = model.transform(X).astype(float)
+    assert eta.max() > 1
+    loss = -np.mean(eta[np.arange(600), y] - np.log(np.exp(eta).sum(axis=1)))
+    np.testing.assert_allclose(model.history_["fun"], loss, rtol=1e-5)
+
+
+def test_weights_are_drawn_by_41() -> None:
+    """By hand: uniform within gamma sqrt(6 / (in + out)), layers and head of a network."""
+    most = 0.5 * np.sqrt(6 / 380)
+    found = uniform(np.random.default_rng(0), 300, 80, 0.5)
+    assert found.shape == (300, 80) and 0.99 * most < np.abs(found).max() <= most
+    assert found.var() == pytest.approx(most**2 / 3, rel=0.02) and abs(found.mean()) < 0.02 * most
+    (layer,), head = begin(digits()[0], ((20, 300),), 80, "uniform", False, 0.25, np.random.default_rng(0))
+    assert layer.U is not None and head is not None
+    for part in (layer.U, layer.weight, head.weight):
+        assert np.abs(part).max() == pytest.approx(0.25 * np.sqrt(6 / sum(part.shape)), rel=0.01)
 
 
 def test_a_callable_criterion_is_asked() -> None:
