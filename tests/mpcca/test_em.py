@@ -87,6 +87,7 @@ def test_forms_through_private_parts_are_the_same(full):
     new = maximize(em.evaluate(m), m, em.floor, "conditional")
     e, V = Expectation(m), np.hstack(views)
     g, z = e.responsibilities(views), e.latent_means(views)
+    np.testing.assert_allclose(new.weights, g.mean(axis=0), atol=1e-12)
     for k in range(3):
         before, after = (V - z[:, k] @ one.loadings[k].T for one in (m, new))
         np.testing.assert_allclose(new.means[k], g[:, k] @ before / g[:, k].sum(), atol=1e-10)
@@ -118,6 +119,7 @@ def test_joint_update_maximizes_the_expected_likelihood(full):
     best = maximize(em.evaluate(m), m, em.floor, "joint")
     top, rng = expected_likelihood(best, m, views), np.random.default_rng(0)
     assert top > expected_likelihood(m, m, views)
+    assert best.weights.sum() == pytest.approx(1, abs=1e-12)  # (28): as those of its rivals below
     for size in (1e-1, 1e-3):
         for _ in range(10):
             weights = best.weights * np.exp(size * rng.standard_normal(3))

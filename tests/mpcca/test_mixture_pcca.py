@@ -49,6 +49,18 @@ def test_finds_the_components_and_their_densities(fitted):
     assert model.status_.success and model.n_evaluations_ >= model.n_iter_
 
 
+def test_latent_means_come_times_their_responsibilities(fitted):
+    """(14), (18): of each component by its dense covariance."""
+    model, views, _ = fitted
+    m, joint = model.mixture_, log_densities(model.mixture_, views)
+    g = np.exp(joint - logsumexp(joint, axis=1)[:, None])
+    parts = []
+    for k in range(3):
+        z = np.linalg.solve(covariances(m)[k], (np.hstack(views) - m.means[k]).T).T @ m.loadings[k]
+        parts.append(g[:, [k]] * z)
+    np.testing.assert_allclose(model.transform(*views), np.hstack(parts), atol=1e-9)
+
+
 def test_a_missing_view_is_summed_out(fitted):
     """Densities, responsibilities and latents from the other view; impute is E[y | x], by dense conditioning."""
     model, (X, Y), _ = fitted

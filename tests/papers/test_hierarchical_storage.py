@@ -64,7 +64,7 @@ def test_rows_and_figure(tmp_path):
 
 
 def test_every_byte_of_the_encoder_is_counted(monkeypatch):
-    """150 points of 128 coordinates in 2 bits; their scales, the center and a few numbers, which take under 300 bytes."""
+    """150 points of 128 coordinates in 2 bits; their scales, the center, and a few numbers in under 300 bytes."""
     pytest.importorskip("faiss", reason=FAISS)
     for name, value in {"ENCODERS": ((40, 2),), "PEERS": {}, "_PROBES": (), "PATHS": {"long_path": long_path}}.items():
         monkeypatch.setattr(_storage_table, name, value)
