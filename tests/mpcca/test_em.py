@@ -148,6 +148,24 @@ def test_expanded_update_rises_at_least_as_much_as_the_joint_one(full):
 
 
 @pytest.mark.parametrize("full", [False, True])
+def test_expanded_update_takes_over_the_moments_of_the_latent_vector(full):
+    """Means and covariances of rows are those of the joint update if z has the mean and covariance that it is given."""
+    m = mixture(full=full)
+    views, _ = drawn(mixture(full=full, seed=5), 80)
+    em, e = problem(views), Expectation(m)
+    joint, expanded = (maximize(em.evaluate(m), m, em.floor, u) for u in ("joint", "expanded"))
+    g, z = e.responsibilities(views), e.latent_means(views)
+    for k in range(3):
+        share = g[:, k] / g[:, k].sum()
+        centre = share @ z[:, k]
+        spread = sum(a * np.outer(u - centre, u - centre) for a, u in zip(share, z[:, k], strict=True))
+        W, noise = joint.loadings[k], covariances(joint)[k] - joint.loadings[k] @ joint.loadings[k].T
+        np.testing.assert_allclose(expanded.means[k], joint.means[k] + W @ centre, atol=1e-9)
+        expected = W @ (spread + e.latent_covariance[k]) @ W.T + noise
+        np.testing.assert_allclose(covariances(expanded)[k], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("full", [False, True])
 def test_gradient_is_that_of_finite_differences(full):
     m = mixture(full=full)
     views, _ = drawn(mixture(full=full, seed=5), 50)

@@ -112,6 +112,19 @@ def test_latents_are_shared_by_the_views():
     np.testing.assert_allclose(np.cov(latent.T, bias=True), np.diag(latent.var(axis=0)), atol=0.02)
 
 
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_one_component_has_the_covariances_of_each_view(covariance_type):
+    """At the maximum W W' + Psi is the sample covariance within a view, on its diagonal if Psi is diagonal."""
+    full = covariance_type == "full"
+    views, _ = drawn(mixture(K=1, full=full), 300)
+    options = {"covariance_type": covariance_type, "init": "random", "acceleration": None, "tol": 1e-9}
+    m = MixturePCCA(1, 2, max_iter=500, random_state=0, **options).fit(*views).mixture_
+    for v, view in enumerate(views):
+        found, expected = covariances(m)[0, m.columns(v), m.columns(v)], np.cov(view.T, bias=True)
+        found, expected = (S if full else np.diag(S) for S in (found, expected))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3)
+
+
 def test_three_views_and_bic():
     """The criterion finds the two latent dimensions of three views."""
     views, _ = drawn(mixture(K=1, sizes=(4, 3, 5), d=2), 600)
