@@ -84,6 +84,30 @@ def test_trilateration(family):
     assert np.isfinite(model.locate(np.zeros((2, 6)))).all()
 
 
+@pytest.mark.parametrize("family", ["movmf", "gmm"])
+def test_trilateration_leaves_out_what_is_zero(family):
+    """Figure 2: a component that is far has the feature zero, which says nothing of its distance."""
+    model = HOPE(2, 6, family=family, random_state=0).fit(X)
+    model.threshold_ = np.sort(model.log_contributions(X), axis=1)[:, -4].min() - 1e-3  # four are near every row
+    eta, z = model.transform(X), model.project(X)
+    assert np.sum(eta == 0) > 50
+    np.testing.assert_allclose(model.locate(eta), unit(z) if family == "movmf" else z, atol=1e-6)
+
+
+def test_noise_has_mean_zero_as_rows_are_centred():
+    """Footnote 1."""
+    moved = X + np.linspace(1, 8, 8)
+    model = HOPE(4, 6, family="gmm", random_state=0).fit(moved)
+    rows, U = X - X.mean(axis=0), model.components_
+    rest = rows - rows @ U.T @ U
+    np.testing.assert_allclose(rest.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(model.residual_energy(moved), np.sum(rest**2, axis=1), atol=1e-9)
+    np.testing.assert_allclose(model.project(moved).mean(axis=0), 0, atol=1e-9)
+    axes = np.linalg.svd(rows, full_matrices=False)[2]  # none is spent on the mean
+    share = np.sum((rows @ axes[4:].T) ** 2) / np.sum(rows**2)
+    assert share <= model.residual_share_ * (1 + 1e-9) < 2 * share
+
+
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
 def test_draws_have_the_likelihood_of_the_data(family):
     model = HOPE(4, 6, family=family, normalize_z=None, random_state=0).fit(X)

@@ -57,6 +57,20 @@ def test_shared_and_fixed_concentrations():
     np.testing.assert_allclose(np.linalg.norm(fixed, axis=1), 7)
 
 
+def test_covariances_stay_positive_definite():
+    """Rows in a plane: the likeliest covariance is the one of the rows with its eigenvalues raised to the floor."""
+    Z = np.random.default_rng(0).standard_normal((50, 3)) @ np.array([[2.0, 1, 0], [0, 1, 1], [0, 0, 0]])
+    family = gaussian("full", 0.1)
+    means, covariances = family.maximize(np.sum(family.statistics(Z), axis=0)[None], np.array([50.0]), 3)
+    values, vectors = np.linalg.eigh(np.cov(Z.T, bias=True))
+    np.testing.assert_allclose(covariances[0], vectors @ np.diag(np.maximum(values, 0.1)) @ vectors.T, atol=1e-12)
+    np.testing.assert_allclose(means[0], Z.mean(axis=0))
+    family = gaussian("diag", 0.1)
+    flat = Z * [1, 1, 0.01]
+    _, variances = family.maximize(np.sum(family.statistics(flat), axis=0)[None], np.array([50.0]), 3)
+    np.testing.assert_allclose(variances[0], np.maximum(flat.var(axis=0), 0.1), rtol=1e-9)
+
+
 def test_draws_are_those_of_scipy():
     mu = np.array([[0.0, 0.0, 5.0, 0.0]])
     rng = np.random.default_rng(0)

@@ -275,6 +275,34 @@ def test_a_step_climbs_the_penalized_likelihood(repaired):
         np.testing.assert_allclose(found, moved / moved.sum(), atol=1e-10)
 
 
+def test_a_printed_step_is_algorithm_1():
+    """Up the sums over the batch less the penalty (15), by autograd; then rows (36) and weights (35) are normalized."""
+    import autograd.numpy as anp
+
+    X, rng = unit(clusters(60, 6, K=3)), np.random.default_rng(0)
+    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_mixtures=3, noise_variance=0.1)
+    U, weights, mu = unit(rng.standard_normal((3, 6))), np.array([0.5, 0.3, 0.2]), 4 * rng.standard_normal((3, 3))
+    options = {"step_size": 1e-3, "beta": 0.7, "orthogonality": "penalty", "repaired": False, "batch_size": 20}
+    solver = ms.get_solver("penalty-sgd", **options, seed=1)
+    state, measures = solver.step(problem, solver.init(problem, (U.T, weights, mu))[0])
+    batch = X[state["order"][:20]]
+
+    def correlated(u):
+        u = u / anp.sqrt(anp.sum(u**2, axis=1, keepdims=True))
+        return sum(anp.abs(anp.dot(u[i], u[j])) for i in range(3) for j in range(i))
+
+    def ascended(u, w, m):
+        return movmf_naive(u, w, m, batch) + noise_naive(u, batch, 0.1) - 0.7 * correlated(u)
+
+    moved = [
+        old + 1e-3 * by for old, by in zip((U, weights, mu), grad(ascended, (0, 1, 2))(U, weights, mu), strict=True)
+    ]
+    np.testing.assert_allclose(state["x"][0].T, unit(moved[0]), atol=1e-10)
+    np.testing.assert_allclose(state["x"][1], moved[1] / moved[1].sum(), atol=1e-10)
+    np.testing.assert_allclose(state["x"][2], moved[2], atol=1e-10)
+    assert measures.extra["penalty"] == pytest.approx(float(correlated(U)))
+
+
 def test_printed_sums_collapse_the_projection_and_constraints_do_not():
     problem = flat_problem()
     ends, collapse = {}, []
