@@ -24,6 +24,7 @@ from manifoldseq_hope.features._mnist import Digits
 from manifoldseq_papers.hope import _table5 as table
 from manifoldseq_papers.hope import _tables2_to_4 as tables
 
+PAPER = [(one.name, one.inputs, one.kind, one.layers) for one in table.CLASSIFIERS.values()]
 SMALL: dict[str, Any] = {"labels": 200, "subsets": 2, "K": 20, "M": 8, "n_patches": 3000, "epochs": 2}
 
 
@@ -52,6 +53,19 @@ def test_the_table_has_the_paper_s_eight_rows(tmp_path: Path, monkeypatch: pytes
     assert (rows[0]["model"], rows[0]["ours"]) == ("CDBN", None)
     assert (rows[1]["ours"], rows[1]["ours_se"]) == (0.5, pytest.approx(0.5))
     assert rows[5]["setting"] == "100 labels, rates 0.3" or table.CHOSEN["features", "baseline"].rate == 0.3
+
+
+def test_the_classifiers_are_the_paper_s() -> None:
+    two, hope = (1200, 1200), (400, 1200)
+    assert PAPER == [
+        ("raw feature + DNN1", "pixels", "baseline", two),
+        ("raw feature + HOPE-DNN1", "pixels", "hope", (hope,)),
+        ("raw feature + HOPE-DNN2", "pixels", "hope", (hope, 1200)),
+        ("USL feature + linear SVM", "features", "svm", ()),
+        ("USL feature + DNN2", "features", "baseline", two),
+        ("USL feature + HOPE-DNN3", "features", "hope", (hope,)),
+        ("USL feature + HOPE-DNN4", "features", "hope", (hope, 1200)),
+    ]
 
 
 def test_a_draw_has_as_many_images_of_each_class(small: Digits) -> None:
