@@ -198,3 +198,19 @@ def test_symmetric_atom_improves_and_keeps_orthonormal_columns():
     np.testing.assert_allclose(Ct @ Ct.T, np.eye(2), atol=1e-12)
     assert np.abs(a).max() < 1
     assert value(a, Ct) < value(*old)
+
+
+def test_symmetric_eigenvalue_steps_down_the_sum_over_data():
+    """One state: the eigenvalue tanh(1.25 s) after a step in s down the slope of the objective times N."""
+    systems, family = clustered(20, n=1), SymmetricAtoms(rate=0.01)
+    made, atoms, _ = problem(family, systems)
+    (a, Ct), _ = family.updated(tuple(leaf[1] for leaf in atoms), made, 1.0)
+
+    def total(s):
+        P = family.pack_atoms((np.tanh([[1.25 * s]]), Ct[None]))
+        return 20 * (family.cross(P, made.packed) @ made.beta + family.cross(P, made.others) @ made.gamma)[0]
+
+    s = np.arctanh(atoms[0][1, 0]) / 1.25
+    expected = s - 0.01 * (total(s + 1e-6) - total(s - 1e-6)) / 2e-6
+    assert abs(expected - s) > 1e-3
+    assert np.arctanh(a[0]) / 1.25 == pytest.approx(expected, abs=1e-8)
