@@ -143,6 +143,19 @@ def test_free_rows_are_at_least_one_long(name):
     assert result.fun < problem.objective.value(x)
 
 
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_no_step_leaves_the_positive_definite_covariances(kind):
+    """A step to where they would be negative."""
+    X = ms.get_model("hope.gmm").example(np.random.default_rng(0))
+    problem = ms.get_model("hope.gmm").build(X, n_components=2, n_mixtures=2, covariance_type=kind)
+    x = problem.initializers["pca"](problem, np.random.default_rng(0))
+    place = problem.manifold.factors[-1]
+    down = tuple(-3 * part for part in x[-1]) if kind == "full" else -3 * x[-1]
+    reached = place.retract(x[-1], down)
+    parts = reached if kind == "full" else map(np.diag, reached)
+    assert min(np.linalg.eigvalsh(part)[0] for part in parts) > 0
+
+
 def test_scaled_rows_whiten():
     """Appendix A as a product of manifolds: one Gaussian with unit variance asks for row lengths 1 / deviation."""
     rng = np.random.default_rng(0)

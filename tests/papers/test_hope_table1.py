@@ -13,6 +13,8 @@ from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF
 from manifoldseq_hope.features._mnist import Digits
 from manifoldseq_papers.hope import _table1 as table
 
+PATCHES = table.PATCHES
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
@@ -49,6 +51,21 @@ def test_a_row_is_what_its_steps_give(name: str, small: Digits, tmp_path: Path) 
     assert rows[0]["ours"] == pytest.approx(np.mean(errors), abs=0.6)
     assert rows[0]["ours_se"] == pytest.approx(abs(errors[0] - errors[1]) / 2, abs=0.6)
     assert rows[0]["paper"] is None and 0 < rows[1]["ours"] <= table._GAP and rows[2]["ours"] > 0
+
+
+@pytest.mark.parametrize("name", ["pca-movmf", "hope"])
+def test_features_are_those_of_6_1_1(name: str, small: Digits, tmp_path: Path) -> None:
+    """M = 20, sigma^2 = 0.1 of patches of 6 x 6 pixels, 400 000 of them; ln pi_k is left out."""
+    assert PATCHES == 400_000
+    choice = table.CHOSEN[name]
+    found = table._Bench(name, 9, tmp_path, False).features(choice, 0).fit(small.train).transform(small.test)
+    settings: dict[str, Any] = {"kappa": 40.0, "solver": "online-em", "max_iter": 3, "tol": 0.0}
+    settings |= {"prepare": None, "noise_variance": 0.1} if name == "hope" else {}
+    model = (HOPE if name == "hope" else PCAMovMF)(20, 9, **settings)
+    features = ConvolutionalFeatures(
+        model, patch_size=6, pooling=2, n_patches=3000, quantile=choice.quantile, power=0.5, random_state=0
+    )
+    np.testing.assert_allclose(found, features.fit(small.train).transform(small.test), atol=1e-5)
 
 
 def test_every_model_has_a_row_with_the_paper_s_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -118,6 +118,21 @@ def test_table_has_the_rows_of_the_paper_and_resumes(corpus: Path, tmp_path: Pat
     assert table.table6(corpus, seeds=2, folder=tmp_path, resume=True, **settings) == rows[-2:]
 
 
+@pytest.mark.parametrize(
+    ("model", "name", "layers"),
+    [
+        ("NN", "1845-10240-183", (10240,)),
+        ("HOPE-NN", "1845-[256-10240]-183", ((256, 10240),)),
+        ("DNN", "1845-3*2048-183", (2048, 2048, 2048)),
+        ("HOPE-DNN", "1845-[512-2048]-2*2048-183", ((512, 2048), 2048, 2048)),
+    ],
+)
+def test_networks_are_the_paper_s(model: str, name: str, layers: tuple[Any, ...]) -> None:
+    """Of 15 frames of 123 values, to three states of 61 phones."""
+    assert table._architecture(model, table.PAPER) == (name, layers)
+    assert Windows([np.zeros((20, 123))], table.CONTEXT).shape[1] == 1845 and 3 * len(PHONES) == table._N == 183
+
+
 def test_figures_are_what_the_network_does(corpus: Path, tmp_path: Path) -> None:
     """The whole way once more by hand: features, normalization, windows, accuracy, decoding at the chosen weights."""
     found = read_timit(corpus)
