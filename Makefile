@@ -16,7 +16,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help demo test test-all lint docs faults bench \
+.PHONY: help demo test test-all lint docs faults planted bench \
 	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale clean
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make test      lint, types, import contracts, fast tests"
 	@echo "make test-all  every test, the built wheel in a clean environment and the documentation too"
 	@echo "make faults    kill and resume a fit twenty times, compare what it leaves"
+	@echo "make planted   plant an error in what each row of docs/papers names: does one of its tests notice?"
 	@echo "make docs      this version's documentation, into docs/_build/html"
 	@echo "make bench-lds measured speed against naive loops (make bench: every benchmark there is)"
 	@echo "make bench-engine the solvers beside pymanopt, geoopt and scipy"
@@ -111,6 +112,10 @@ bench-scale: $(EXTRAS)
 # twenty rounds of kill -9 and resume; about ten minutes
 faults: $(RUN)
 	$(BIN)/python tests/faults/kill.py 20
+
+# one error per row of docs/papers, each in a copy of the checkout; about half an hour
+planted: $(EXTRAS)
+	$(BIN)/python tests/planted/plant.py
 
 clean:
 	rm -rf $(VENV) docs/_build docs/gallery docs/reference .pytest_cache .ruff_cache .hypothesis build dist

@@ -45,8 +45,8 @@ def test_bound_normalization_is_the_printed_one(tau: float) -> None:
     moved = lam - tau * gradient
     # printed as eps / max(eps, |.|) * (.)
     printed = bound / np.maximum(bound, np.abs(moved)) * moved
-    manifold = ms.manifolds.BoundedDiagonal(50, bound)
-    np.testing.assert_allclose(manifold.descent_curve(lam, gradient)(tau), printed, rtol=0, atol=1e-15)
+    for manifold in (ms.manifolds.BoundedDiagonal(50, bound), ms.manifolds.BoundedDiagonal(50)):  # .99 unless given
+        np.testing.assert_allclose(manifold.descent_curve(lam, gradient)(tau), printed, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("tau", [1e-3, 0.1, 10.0])
@@ -71,9 +71,17 @@ def test_bound_on_lambda_ensures_stability() -> None:
     """Remark 3: rho(diag(lam) V) <= max |lam| < 1."""
     manifold, rng = ms.manifolds.CanonicalLDS(6, 4, 0.99), helpers.rng(5)
     for _ in range(50):
-        lam, V, _ = manifold.random_point(rng)
-        radius = np.abs(np.linalg.eigvals(np.diag(lam) @ V)).max()
-        assert radius <= np.abs(lam).max() + 1e-12 < 1
+        lam, V, U = manifold.random_point(rng)
+        for x in (
+            (lam, V, U),
+            manifold.nearest((3 * lam, V, U)),
+            manifold.descent_curve((lam, V, U), (5 * lam, V, U))(1),
+        ):
+            radius = np.abs(np.linalg.eigvals(np.diag(x[0]) @ x[1])).max()
+            assert radius <= np.abs(x[0]).max() + 1e-12 < 1
+    for bound in (1, 1.5, np.inf):  # diag(lam) V with V = I would not be stable
+        with pytest.raises(ValueError, match="bound must be a positive number below 1"):
+            ms.manifolds.CanonicalLDS(6, 4, bound)
 
 
 def test_one_step_of_algorithm_1() -> None:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from planted.plant import Error, errors, rows_with_tests
 
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "docs" / "papers"
@@ -118,3 +119,17 @@ def test_what_counts_as_backed() -> None:
     ]:
         assert why_not_backed(("(1)", "says", names, tests, "")) is not None
     assert why_not_backed(("(1)", "says", "`ms._minimize`", here, "")) is not None
+
+
+def test_every_row_with_tests_has_one_planted_error_or_says_why_not() -> None:
+    assert sorted((error.paper, error.item) for error in errors()) == sorted(rows_with_tests())
+
+
+@pytest.mark.parametrize("error", errors(), ids=lambda error: f"{error.paper[:3]}-{error.item}")
+def test_an_error_can_be_planted_where_it_says(error: Error) -> None:
+    if error.why:
+        assert not (error.file or error.find or error.replace)
+        return
+    text = (ROOT / error.file).read_text(encoding="utf-8")
+    assert error.file.startswith(("manifoldseq/", "plugins/")) and text.count(error.find) == 1
+    ast.parse(text.replace(error.find, error.replace))

@@ -27,7 +27,6 @@ from ._data import (
     remarks,
     view_sizes,
 )
-from ._interrupt import interruptible
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
 from ._settings import check_names, parse_pairs, read_config
@@ -46,6 +45,7 @@ from ._shared import (
     set_option,
     views_option,
 )
+from ._signals import interruptible
 
 _STOPPING = ("max_iter", "tol")  # a resumed run may end later, or earlier, than was first asked for
 _CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}

@@ -1,4 +1,4 @@
-"""The group of commands; a command's file is imported when it is asked for."""
+"""The group of commands, imported when they are asked for; exit status and last words after an error or Ctrl-C."""
 
 import errno
 import os

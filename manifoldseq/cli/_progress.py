@@ -1,4 +1,4 @@
-"""Progress on a terminal: a bar with the remaining time for every run that goes on, one per thread."""
+"""Progress on a terminal: a bar (of `_observers`) for every run that goes on, one per thread, and how long is left."""
 
 import threading
 from typing import Any, ClassVar

@@ -20,7 +20,6 @@ from .._stopping import MaxIterations, PredictedDecrease
 from ..report import read_run, render_html
 from ..storage import CheckpointError, SequenceData, load, read_bytes
 from ._data import absolute, describe, fingerprint, load_data, remarks
-from ._interrupt import interruptible
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
 from ._settings import check_names, parse_pairs, read_config
@@ -36,6 +35,7 @@ from ._shared import (
     seed_option,
     set_option,
 )
+from ._signals import interruptible
 
 _CONFIG = {"model": str, "data": str, "solver": str, "init": str, "max_iter": int, "tol": float}
 _OPTIONS = "solver."

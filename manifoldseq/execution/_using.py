@@ -1,4 +1,4 @@
-"""Executors are a context: ``with manifoldseq.execution.using("threads", 2): ...``."""
+"""Which executor computes, and with how many workers: ``with manifoldseq.execution.using("threads", 2): ...``."""
 
 from __future__ import annotations
 

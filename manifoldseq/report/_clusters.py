@@ -1,4 +1,4 @@
-"""Clusters: their sizes, how they meet the labels, and the kernel between their members."""
+"""Figures of clusters: their sizes, how they meet the labels, the kernel between their members; purity, NMI, ARI."""
 
 from typing import TYPE_CHECKING, Any
 

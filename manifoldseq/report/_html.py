@@ -1,4 +1,4 @@
-"""One HTML file about one run or several side by side: nothing is fetched, figures are inline."""
+"""One HTML page about one run or several: tables of metrics and of clusters against labels, inline figures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

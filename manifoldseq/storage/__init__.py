@@ -6,8 +6,8 @@ from ._convert import from_aeon, from_lengths, read, scale, windows
 from ._data import SequenceData
 from ._limits import ReadError, available_memory, open_file, read_bytes, require_memory
 from ._model import ModelError, load, load_model, save_model
+from .readers._ascii_numbers import decimals
 from .readers._csv import read_csv
-from .readers._decimals import decimals
 from .readers._directory import read_directory
 from .readers._mat import read_mat
 from .readers._npz import read_npy, read_npz

@@ -1,4 +1,4 @@
-"""Consecutive queries placed together: along straight lines through the distances, or by a Bayes filter."""
+"""Consecutive queries placed together: along straight lines through distances, or by a Bayes filter over moves."""
 
 import numpy as np
 from numpy.typing import NDArray

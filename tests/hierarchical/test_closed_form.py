@@ -62,6 +62,32 @@ def test_equals_the_full_eigendecomposition(center, N, d, h):
     np.testing.assert_allclose(model.centroids_, means(X, y), rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("center", ORIGINS)
+def test_energy_is_the_printed_objective_for_any_number_of_coordinates(center):
+    """(5), (6): all energy about mu_0 less what m coordinates gain is (1), summed frame by frame."""
+    X, y = frames(N=80, d=7, h=4)
+    mu_0 = origins(X)[center]
+    curve = encoded(X, y, center=mu_0).gain_curve()
+    for m in range(1, 8):
+        model = encoded(X, y, center=mu_0, n_components=m)
+        V = completed(model.components_.T, 7)
+        expected = printed_F(V, m, means(X, y), mu_0, X, y)
+        assert model.energy_ == pytest.approx(expected, rel=1e-12)
+        assert m >= len(curve) or curve[m] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["closed-form", "eigh"])
+@pytest.mark.parametrize("center", ORIGINS)
+def test_components_are_axes_in_the_eigenbasis_of_sigma(center, method):
+    """(9)-(12): in coordinates z = Q' v the columns of V are the first unit vectors, with the eigenvalues as gains."""
+    X, y = frames(N=150, d=10, h=4)
+    model = encoded(X, y, center=origins(X)[center], method=method, n_components=3)
+    S_w, S_0 = scatters(X, y, model.center_)
+    eigenvalues, Q = np.linalg.eigh(S_w - S_0)
+    np.testing.assert_allclose(np.abs(Q.T @ model.components_.T), np.eye(10, 3), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(model.singular_values_[:3], np.sqrt(-eigenvalues[:3]), rtol=1e-11)
+
+
 def test_columns_are_nested_solutions():
     X, y = frames(d=20, h=7)
     whole = encoded(X, y)
@@ -152,9 +178,10 @@ def test_the_printed_count_of_negative_eigenvalues_counts_rounding():
     np.testing.assert_allclose(np.abs(printed.components_[:9] @ ours.components_.T).max(axis=1), 1, atol=1e-9)
 
 
-def test_small_singular_values_against_50_digits():
+@pytest.mark.parametrize("second", [1e-3, 1e-2])
+def test_small_singular_values_against_50_digits(second):
     """The Gram matrix would lose the last two; the singular values decide, and their directions are right."""
-    rng, wanted = np.random.default_rng(0), np.array([1.0, 1e-3, 1e-8, 1e-11])
+    rng, wanted = np.random.default_rng(0), np.array([1.0, second, 1e-8, 1e-11])
     B = np.linalg.qr(rng.standard_normal((5, 4)))[0] * wanted @ np.linalg.qr(rng.standard_normal((40, 4)))[0].T
     V, s = leading_directions(B, 1e-14)
     with mpmath.workdps(50):

@@ -168,8 +168,9 @@ def test_single_frames_average_to_the_whole():
     assert np.mean(singles) == pytest.approx(problem.objective.value(point), rel=1e-12)
 
 
+@pytest.mark.parametrize("center", ["mean", "other"])
 @pytest.mark.parametrize("kind", ["in no class", "in several classes"])
-def test_frames_outside_a_partition(kind):
+def test_frames_outside_a_partition(kind, center):
     X, codes = frames()
     members = codes[:, None] == np.arange(5)
     if kind == "in no class":
@@ -177,8 +178,8 @@ def test_frames_outside_a_partition(kind):
         members &= (labels >= 0)[:, None]
     else:
         labels = members = members | (np.random.default_rng(0).random(members.shape) < 0.05)
-    problem = build((X, labels), partition=False)
-    mu, mu_0 = np.array([X[of_class].mean(axis=0) for of_class in members.T]), X.mean(axis=0)
+    mu, mu_0 = np.array([X[of_class].mean(axis=0) for of_class in members.T]), origins(X)[center]
+    problem = build((X, labels), partition=False, center=mu_0)
     S_w = sum(np.outer(x - mu[k], x - mu[k]) for k in range(5) for x in X[members[:, k]])
     S_0 = sum(np.outer(x - mu_0, x - mu_0) for x in X)
     eigenvalues = np.linalg.eigvalsh(S_w - S_0)

@@ -37,6 +37,17 @@ def test_no_step_raises_the_objective(m, init):
     assert model.score(X) == pytest.approx(-model.energy_, rel=1e-12)
 
 
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_score_of_new_frames_is_the_printed_objective(m):
+    """(5): what m coordinates leave is all energy about mu_0 less theirs; here (1), frame by frame."""
+    X, _ = frames(200, 8, 4)
+    new = frames(30, 8, 4, seed=1)[0]
+    model = SubspaceKMeans(4, n_components=m, n_init=1, random_state=0).fit(X)
+    V, labels = model.rotation(), model.predict(new)
+    expected = printed_F(V, m, model.centroids_, model.center_, new, labels)
+    assert model.score(new) == pytest.approx(-expected, rel=1e-12)
+
+
 def test_each_assignment_is_the_best_one_for_its_subspace():
     X, _ = frames(200, 8, 4, spread=0.6)
     model = SubspaceKMeans(4, n_components=2, max_iter=2, tol=0.0, n_init=1, random_state=0).fit(X)

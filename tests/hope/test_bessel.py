@@ -132,6 +132,36 @@ def test_series_and_expansion():
     assert bessel_ratio(20, 30.0, "paper") == pytest.approx(float(bessel_ratio(20, 30.0)), rel=1e-3)
 
 
+@pytest.mark.parametrize(("order", "kappa"), [(120.0, 0.01), (150.0, 1.0), (199.0, 5.0), (199.5, 4.5)])
+def test_series_where_the_function_underflows(order, kappa):
+    """(64), summed as printed in 40 digits; the relative error is that of I, not of its logarithm."""
+    with mpmath.workdps(40):
+        x, s = mpmath.mpf(kappa) / 2, mpmath.mpf(order)
+        total = sum(x ** (2 * k + s) / (mpmath.gamma(s + 1 + k) * mpmath.factorial(k)) for k in range(40))
+        assert total < 1e-290
+        assert abs(log_bessel(order, kappa) - mpmath.log(total)) < 1e-11
+        above = sum(x ** (2 * k + s + 1) / (mpmath.gamma(s + 2 + k) * mpmath.factorial(k)) for k in range(40))
+    assert bessel_ratio(int(2 * order + 2), kappa) == pytest.approx(float(above / total), rel=1e-12)
+
+
+@pytest.mark.parametrize(("order", "kappa"), [(9.0, 12.0), (2.0, 1.5), (30.0, 4.0)])
+def test_uniform_expansion_is_the_printed_one(order, kappa):
+    """(65)-(67) with the three polynomials written out."""
+    x = kappa / order
+    t = 1 / np.sqrt(1 + x**2)  # (66)
+    eta = np.sqrt(1 + x**2) + np.log(x / (1 + np.sqrt(1 + x**2)))  # (67)
+    u = [
+        1,
+        (3 * t - 5 * t**3) / 24,
+        (81 * t**2 - 462 * t**4 + 385 * t**6) / 1152,
+        (30375 * t**3 - 369603 * t**5 + 765765 * t**7 - 425425 * t**9) / 414720,
+    ]
+    for terms in range(4):
+        total = sum(u[k] / order**k for k in range(terms + 1))
+        value = np.exp(order * eta) / (np.sqrt(2 * np.pi * order) * (1 + x**2) ** 0.25) * total
+        assert uniform_expansion(order, kappa, terms) == pytest.approx(np.log(value), rel=1e-12)
+
+
 def test_derivative_of_the_normalizer_is_minus_the_ratio():
     """(57), (58)."""
     for M in (2, 7, 50):

@@ -191,6 +191,22 @@ def test_empty_units_are_dropped_on_request():
     assert some.units_.tolist() == [0, 1, 3] and some.transform(IMAGES).shape == (N, 12)
 
 
+def test_115_empty_clusters_leave_2740_features():
+    """Footnote 7: of 800 clusters; one with few patches is not empty."""
+    rng = np.random.default_rng(0)
+    images, model = rng.random((20, 8, 8)), SphericalKMeans(2, random_state=0).fit(rng.random((30, 9)))
+    windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(1, 2)).reshape(-1, 9)
+    x = windows[:685] - windows[:685].mean(axis=1, keepdims=True)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    model.cluster_centers_ = np.vstack([x, x[:115]])  # of two that are the same the first is taken
+    features = ConvolutionalFeatures(model, patch_size=3, prefit=True, drop_empty=True, random_state=0).fit(images)
+    assert features.units_.tolist() == list(range(685)) and features.transform(images).shape == (20, 2740)
+    mixture = VonMisesFisherMixture(5, kappa=20.0, random_state=0).fit(windows)
+    mixture.weights_ = np.array([0.5, 0.002, 0.0, 0.498, 0.0001])
+    features.set_params(model=mixture).fit(images)
+    assert features.units_.tolist() == [0, 1, 3]
+
+
 def test_images_mapped_to_files_are_read_in_parts(tmp_path, monkeypatch):
     np.save(tmp_path / "images.npy", IMAGES)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")

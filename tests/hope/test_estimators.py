@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from hope.problems import clusters, unit
+from scipy.linalg import null_space
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
 
 import manifoldseq as ms
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
@@ -81,6 +84,30 @@ def test_trilateration(family):
     assert np.isfinite(model.locate(np.zeros((2, 6)))).all()
 
 
+@pytest.mark.parametrize("family", ["movmf", "gmm"])
+def test_trilateration_leaves_out_what_is_zero(family):
+    """Figure 2: a component that is far has the feature zero, which says nothing of its distance."""
+    model = HOPE(2, 6, family=family, random_state=0).fit(X)
+    model.threshold_ = np.sort(model.log_contributions(X), axis=1)[:, -4].min() - 1e-3  # four are near every row
+    eta, z = model.transform(X), model.project(X)
+    assert np.sum(eta == 0) > 50
+    np.testing.assert_allclose(model.locate(eta), unit(z) if family == "movmf" else z, atol=1e-6)
+
+
+def test_noise_has_mean_zero_as_rows_are_centred():
+    """Footnote 1."""
+    moved = X + np.linspace(1, 8, 8)
+    model = HOPE(4, 6, family="gmm", random_state=0).fit(moved)
+    rows, U = X - X.mean(axis=0), model.components_
+    rest = rows - rows @ U.T @ U
+    np.testing.assert_allclose(rest.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(model.residual_energy(moved), np.sum(rest**2, axis=1), atol=1e-9)
+    np.testing.assert_allclose(model.project(moved).mean(axis=0), 0, atol=1e-9)
+    axes = np.linalg.svd(rows, full_matrices=False)[2]  # none is spent on the mean
+    share = np.sum((rows @ axes[4:].T) ** 2) / np.sum(rows**2)
+    assert share <= model.residual_share_ * (1 + 1e-9) < 2 * share
+
+
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
 def test_draws_have_the_likelihood_of_the_data(family):
     model = HOPE(4, 6, family=family, normalize_z=None, random_state=0).fit(X)
@@ -92,6 +119,42 @@ def test_draws_have_the_likelihood_of_the_data(family):
         rest = rows - model.mean_ if model.mean_ is not None else rows
         rest = rest - rest @ model.components_.T @ model.components_
         assert np.sum(rest**2) / (4 * len(rows)) == pytest.approx(model.noise_variance_, rel=0.05)
+
+
+@pytest.mark.parametrize("family", ["movmf", "gmm"])
+def test_rows_are_a_signal_and_noise_across_it(family):
+    """(1)-(3) in a basis that completes U: of the data, and of rows drawn from the model."""
+    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    U, V = model.components_, null_space(model.components_).T
+    rows = unit(X) if family == "movmf" else X - X.mean(axis=0)
+    z, n = model.project(X), rows @ V.T
+    np.testing.assert_allclose(z, rows @ U.T, atol=1e-12)
+    np.testing.assert_allclose(z @ U + n @ V, rows, atol=1e-12)
+    np.testing.assert_allclose(model.residual_energy(X), np.sum(n**2, axis=1), atol=1e-12)
+    drawn = model.sample(4000, random_state=1)[0] - (0 if family == "movmf" else X.mean(axis=0))
+    z, n = drawn @ U.T, drawn @ V.T
+    assert np.mean(n**2) == pytest.approx(model.noise_variance_, rel=0.05)
+    if family == "movmf":  # no noise in the signal
+        np.testing.assert_allclose(np.sum(z**2, axis=1), 1, atol=1e-10)
+    else:
+        energy = model.weights_ @ (model.means_**2 + model.covariances_)
+        np.testing.assert_allclose(np.mean(z**2, axis=0), energy, rtol=0.1)
+
+
+@pytest.mark.parametrize("family", ["gmm", "gmm-full"])
+def test_likelihood_of_a_row_is_its_density_by_scipy(family):
+    """(6), (8), (11), (38): a mixture of normal distributions of x, each with the noise in its covariance."""
+    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    U = model.components_
+    rest = model.noise_variance_ * (np.eye(8) - U.T @ U)
+    spread = [np.diag(S) if S.ndim == 1 else S for S in model.covariances_]
+    parts = [
+        multivariate_normal(model.mean_ + m @ U, U.T @ S @ U + rest).logpdf(X)
+        for m, S in zip(model.means_, spread, strict=True)
+    ]
+    expected = logsumexp(parts, axis=0, b=model.weights_[:, None])
+    np.testing.assert_allclose(model.score_samples(X), expected, rtol=1e-9)
+    assert model.log_likelihood_ == pytest.approx(expected.mean(), rel=1e-9)
 
 
 def test_residual_energy_and_likelihood():

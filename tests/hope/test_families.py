@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hope.problems import clusters
 from hope.spherical_gaussian import SPHERICAL
-from scipy.stats import vonmises_fisher
+from scipy.stats import multivariate_normal, vonmises_fisher
 
 from manifoldseq_hope import HOPE, check_family, gaussian, von_mises_fisher
 
@@ -38,6 +38,16 @@ def test_third_family_is_learnt():
     assert full.log_likelihood_ > model.log_likelihood_  # it has more parameters
 
 
+def test_mixture_of_a_third_family_is_that_of_scipy():
+    """(7): weights times densities."""
+    X = clusters()
+    model = HOPE(3, 4, family=SPHERICAL, prepare=None, random_state=0).fit(np.vstack([X, X[:90]]))
+    assert model.weights_.max() > 1.5 * model.weights_.min()
+    z, parts = X @ model.components_.T, zip(*model.parameters_, strict=True)
+    expected = np.stack([multivariate_normal(mean, variance).logpdf(z) for mean, variance in parts], axis=1)
+    np.testing.assert_allclose(model.log_contributions(X), np.log(model.weights_) + expected, rtol=1e-9)
+
+
 def test_shared_and_fixed_concentrations():
     S, counts = np.array([[30.0, 0, 0], [0, 5.0, 0]]), np.array([40.0, 10.0])
     (shared,) = von_mises_fisher(kappa="shared").maximize(S, counts, 3)
@@ -45,6 +55,20 @@ def test_shared_and_fixed_concentrations():
     np.testing.assert_allclose(np.linalg.norm(shared, axis=1), np.linalg.norm(alone))
     (fixed,) = von_mises_fisher(kappa=7).maximize(S, counts, 3)
     np.testing.assert_allclose(np.linalg.norm(fixed, axis=1), 7)
+
+
+def test_covariances_stay_positive_definite():
+    """Rows in a plane: the likeliest covariance is the one of the rows with its eigenvalues raised to the floor."""
+    Z = np.random.default_rng(0).standard_normal((50, 3)) @ np.array([[2.0, 1, 0], [0, 1, 1], [0, 0, 0]])
+    family = gaussian("full", 0.1)
+    means, covariances = family.maximize(np.sum(family.statistics(Z), axis=0)[None], np.array([50.0]), 3)
+    values, vectors = np.linalg.eigh(np.cov(Z.T, bias=True))
+    np.testing.assert_allclose(covariances[0], vectors @ np.diag(np.maximum(values, 0.1)) @ vectors.T, atol=1e-12)
+    np.testing.assert_allclose(means[0], Z.mean(axis=0))
+    family = gaussian("diag", 0.1)
+    flat = Z * [1, 1, 0.01]
+    _, variances = family.maximize(np.sum(family.statistics(flat), axis=0)[None], np.array([50.0]), 3)
+    np.testing.assert_allclose(variances[0], np.maximum(flat.var(axis=0), 0.1), rtol=1e-9)
 
 
 def test_draws_are_those_of_scipy():

@@ -132,6 +132,18 @@ def test_simplified_gradient_holds_on_the_constraint_only():
     assert off > 0.05
 
 
+def test_the_gradient_of_the_model_is_the_unsimplified_one():
+    """Footnote 3: of the objective itself, at rows that are not orthonormal."""
+    problem = ms.get_model("hope.movmf").build(X, n_components=M, n_mixtures=K, noise_variance=0.1)
+
+    def f(u):
+        return -(movmf_naive(u, W, MU, X) + noise_naive(u, X, 0.1)) / len(X)
+
+    value, slope = problem.objective.value_and_gradient((U.T, W, MU))
+    assert value == pytest.approx(float(f(U)), rel=1e-12)
+    np.testing.assert_allclose(slope[0].T, grad(f)(U), rtol=1e-9, atol=1e-9)
+
+
 def test_appendix_a():
     """(45)-(51): free rows; the Jacobian (50) is that of (51) for orthogonal rows only."""
     S, n = second_moment(X), len(X)

@@ -18,7 +18,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 import manifoldseq as ms
-from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, penalty_gradient
+from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, penalty_gradient, uniform
 from manifoldseq_hope.networks._initial_weights import begin, checked_sizes
 from manifoldseq_hope.networks._network import settings_of
 from manifoldseq_hope.networks._training import Trainer
@@ -82,11 +82,12 @@ def test_correlations_die_on_the_manifold_shrink_by_the_penalty_and_grow_without
     assert last["polar"] < 1e-3 < last["penalty"] < 0.5 * last[None]
 
 
-def test_one_epoch_is_the_formulas_in_numpy() -> None:
+@pytest.mark.parametrize("orthogonality", ["penalty", None], ids=["penalty", "bottleneck"])
+def test_one_epoch_is_the_formulas_in_numpy(orthogonality: str | None) -> None:
     """Forward, backward, momentum, weight decay and the penalty, again in numpy: two epochs of two batches."""
     X, y = RNG.standard_normal((8, 6)).astype(np.float32), np.array([0, 1, 2, 0, 1, 2, 0, 1])
     model = network(
-        layers=[(3, 5)], orthogonality="penalty", beta=0.3, start="uniform", batch_size=4, weight_decay=0.1,
+        layers=[(3, 5)], orthogonality=orthogonality, beta=0.3, start="uniform", batch_size=4, weight_decay=0.1,
         momentum=(0.5, 0.9), learning_rate=0.2, decay=0.7, max_iter=2,
     )  # fmt: skip
     sizes, training = settings_of(model, 6)
@@ -114,14 +115,29 @@ def test_one_epoch_is_the_formulas_in_numpy() -> None:
             d = (p - np.eye(3)[y[rows]]) / 4
             da = (d @ V) * (a > 0)
             gradients = [
-                (da @ mu).T @ X[rows] + 0.3 * penalty_gradient(U), da.T @ z + 0.1 * mu, da.sum(0),
-                d.T @ eta + 0.1 * V, d.sum(0),
+                (da @ mu).T @ X[rows] + (0.3 * penalty_gradient(U) if orthogonality else 0.1 * U),
+                da.T @ z + 0.1 * mu, da.sum(0), d.T @ eta + 0.1 * V, d.sum(0),
             ]  # fmt: skip
             velocity = [m * v + g for v, g in zip(velocity, gradients, strict=True)]
             parts = [part - rate * v for part, v in zip(parts, velocity, strict=True)]
         state, _ = trainer.step(state)
     for ours, expected in zip(state["x"], parts, strict=True):
         np.testing.assert_allclose(ours, expected, atol=2e-6)
+
+
+def test_the_penalty_is_on_every_projection() -> None:
+    """The loss of a network that hardly moves: cross-entropy, and beta times the correlations of pairs of rows."""
+    X, y = digits()
+    settings = {"layers": [(10, 30), (8, 20)], "orthogonality": "penalty", "beta": 0.2, "start": "uniform"}
+    model = network(**settings, max_iter=1, learning_rate=1e-12, weight_decay=0.0).fit(X, y)
+    correlated = [
+        sum(abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) for i, a in enumerate(layer.U) for b in layer.U[:i])
+        for layer in model.layers_
+    ]
+    entropy = -np.mean(np.log(model.predict_proba(X)[np.arange(len(y)), y]))
+    assert model.history_["fun"][0] == pytest.approx(entropy + 0.2 * sum(correlated), rel=1e-5)
+    for number, value in enumerate(correlated):  # Figure 4: over i != j
+        assert model.history_[f"correlations_{number}"] == pytest.approx([2 * value, 2 * value], rel=1e-5)
 
 
 def test_schedules_are_42_and_43() -> None:
@@ -140,6 +156,28 @@ def test_features_without_a_head_are_scored_by_40() -> None:
     torch_loss = torch.nn.functional.cross_entropy(model.module()(torch.tensor(X)), torch.tensor(y))
     assert float(torch_loss.detach()) == pytest.approx(loss, rel=1e-5)
     np.testing.assert_array_equal(model.predict(X), eta.argmax(axis=1))
+
+
+def test_loss_that_is_trained_without_a_head_is_40() -> None:
+    """A network that hardly moves: the loss before and during an epoch, and (40) of its features in numpy."""
+    X, y = digits()
+    model = network(layers=[(10, 30), (9, 10)], criterion="eta", max_iter=1, learning_rate=1e-9, gamma=3.0).fit(X, y)
+    eta = model.transform(X).astype(float)
+    assert eta.max() > 1
+    loss = -np.mean(eta[np.arange(600), y] - np.log(np.exp(eta).sum(axis=1)))
+    np.testing.assert_allclose(model.history_["fun"], loss, rtol=1e-5)
+
+
+def test_weights_are_drawn_by_41() -> None:
+    """By hand: uniform within gamma sqrt(6 / (in + out)), layers and head of a network."""
+    most = 0.5 * np.sqrt(6 / 380)
+    found = uniform(np.random.default_rng(0), 300, 80, 0.5)
+    assert found.shape == (300, 80) and 0.99 * most < np.abs(found).max() <= most
+    assert found.var() == pytest.approx(most**2 / 3, rel=0.02) and abs(found.mean()) < 0.02 * most
+    (layer,), head = begin(digits()[0], ((20, 300),), 80, "uniform", False, 0.25, np.random.default_rng(0))
+    assert layer.U is not None and head is not None
+    for part in (layer.U, layer.weight, head.weight):
+        assert np.abs(part).max() == pytest.approx(0.25 * np.sqrt(6 / sum(part.shape)), rel=0.01)
 
 
 def test_a_callable_criterion_is_asked() -> None:

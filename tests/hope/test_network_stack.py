@@ -72,6 +72,15 @@ def test_a_layer_is_39_of_its_model() -> None:
     np.testing.assert_allclose(np.maximum(merged(X), 0), expected, atol=1e-9 * phi.max())
 
 
+def test_a_second_layer_is_learnt_from_the_rectified_features_of_the_first() -> None:
+    stack = HOPEStack([(12, 30), (8, 20)], random_state=0).fit(X)
+    below = np.maximum(X @ stack.layers_[0].merged().weight.T + stack.layers_[0].bias, 0)
+    np.testing.assert_allclose(stack.means_[1], below.mean(axis=0), rtol=1e-9)
+    model = HOPE(8, 20, prepare="unit", kappa="shared", random_state=stack.mixtures_[1].random_state)
+    model.fit(below - below.mean(axis=0))
+    np.testing.assert_allclose(stack.mixtures_[1].components_, model.components_, atol=1e-6)
+
+
 def test_labels_may_come_later_and_for_some_rows_only() -> None:
     stack = HOPEStack([(20, 60)], random_state=0).fit(X)
     with pytest.raises(ValueError, match="fit_head"):
@@ -98,6 +107,23 @@ def test_fine_tuning_starts_from_the_learnt_layers_and_improves_them() -> None:
     start.fine_tune(X, y, _unit_scale(stack.layers_, X))
     ours, theirs = start.transform(X), stack.transform(X)  # the same features, but for a factor
     np.testing.assert_allclose(ours / ours.max(), theirs / theirs.max(), atol=1e-4)
+
+
+@pytest.mark.skipif(WITHOUT_TORCH, reason="torch is not installed")
+@pytest.mark.parametrize("above", [[], [15]], ids=["HOPE layers only", "HOPE layers below another"])
+def test_fine_tuning_starts_from_all_layers(above: list[int]) -> None:
+    """The two structures of Figure 3, by steps that are too short to be seen."""
+    network = HOPENetworkClassifier(above, max_iter=1, learning_rate=1e-12, weight_decay=0.0)
+    stack = HOPEStack([(20, 60), (15, 50)], network=network, random_state=0).fit(X[:400], y[:400])
+    tuned = stack.network_
+    assert tuned is not None and [len(layer.bias) for layer in tuned.layers_] == [60, 50, *above]
+    assert [None if layer.U is None else len(layer.U) for layer in tuned.layers_] == [20, 15, *(None for _ in above)]
+    rows = X
+    for layer, learnt in zip(tuned.layers_, stack.layers_, strict=False):
+        np.testing.assert_allclose(layer.U, learnt.U, atol=1e-6)
+        rows = np.maximum(layer(rows), 0)
+    expected = stack.transform(X)
+    np.testing.assert_allclose(rows / rows.max(), expected / expected.max(), atol=1e-4)
 
 
 @pytest.mark.skipif(WITHOUT_TORCH, reason="torch is not installed")

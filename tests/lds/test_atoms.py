@@ -1,14 +1,17 @@
 """Updates of one atom: the gradient of (10), Algorithm 1 as printed, and the two baselines."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from lds.sparse_problems import clustered
 from scipy.linalg import subspace_angles
 
 import manifoldseq as ms
-from manifoldseq_lds import Systems
+from manifoldseq_lds import LDSDictionaryLearning, LDSSparseCoder, Systems
 from manifoldseq_lds.coding._atom_families import AtomProblem, GrassmannAtoms, SymmetricAtoms, SystemAtoms, weighted
 from manifoldseq_lds.coding._lasso import objective
+from manifoldseq_lds.systems._canonical_form import canonical_form
 
 RATES = (0.1, 0.2, 0.7)
 
@@ -93,6 +96,52 @@ def test_one_step_is_algorithm_1_as_printed():
         np.testing.assert_allclose(a, b, atol=1e-7)
 
 
+def test_an_atom_that_few_data_use_moves_down_the_error_of_all():
+    """The first update of an epoch: half the gradient of (9) over all data, by differences, at rates for the whole."""
+    data, rates = clustered(20), (0.5, 1.0, 3.0)
+    init = Systems(0.9 * data.A[:3], data.C[:3])
+    Z = LDSSparseCoder(init, alpha=1.0).fit(data).transform(data)
+    assert 0 < (Z[:, 0] != 0).mean() < 0.5
+    kernel = ms.get_kernel("projection")
+    P = kernel.pack(data)
+
+    def error(lam, V, U):
+        D = kernel.pack([(lam[:, None] * V, U), *init[1:]])
+        gram, cross = kernel.cross(D, D), kernel.cross(D, P)
+        return np.mean([2 - 2 * z @ k + z @ gram @ z for z, k in zip(Z, cross.T, strict=True)])
+
+    point, numeric = canonical_form(init.A[0], init.C[0]), []
+    for i, leaf in enumerate(point):
+        gradient = np.zeros(leaf.shape)
+        for place in np.ndindex(leaf.shape):
+            up, down = ([part.copy() for part in point] for _ in range(2))
+            up[i][place] += 1e-6
+            down[i][place] -= 1e-6
+            gradient[place] = (error(*up) - error(*down)) / 4e-6
+        numeric.append(gradient)
+    expected = [np.clip(point[0] - rates[0] * numeric[0], -0.99, 0.99)]
+    for X, G, tau in zip(point[1:], numeric[1:], rates[1:], strict=True):
+        W = G @ X.T - X @ G.T
+        expected.append(np.linalg.solve(np.eye(len(X)) + tau / 2 * W, X - tau / 2 * W @ X))
+    settings = {"n_states": 2, "alpha": 1.0, "method": "pgd", "step_size": rates, "max_iter": 1}
+    A, C = LDSDictionaryLearning(3, init=init, **settings).fit(data).systems_[0]
+    np.testing.assert_allclose(A, expected[0][:, None] * expected[1], atol=1e-6)
+    np.testing.assert_allclose(C, expected[2], atol=1e-6)
+
+
+def test_memory_of_an_update_is_linear_in_the_outputs():
+    """No m × m matrix is formed, as the n³ and m n² of the paper's count demand."""
+    rng, peaks = np.random.default_rng(0), []
+    for m in (1500, 3000):
+        systems = Systems(np.tile(0.5 * np.eye(2), (4, 1, 1)), np.linalg.qr(rng.standard_normal((4, m, 2)))[0])
+        model = LDSDictionaryLearning(2, n_states=2, method="pgd", init=systems[:2], max_iter=1, alpha=0.01)
+        tracemalloc.start()
+        model.fit(systems)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2.5 * peaks[0] and peaks[1] < 8 * 3000**2 / 4
+
+
 def test_lbfgs_never_raises_the_error():
     family, systems = system_atoms(solver="lbfgs", inner=5), clustered()
     made, atoms, _ = problem(family, systems)
@@ -149,3 +198,19 @@ def test_symmetric_atom_improves_and_keeps_orthonormal_columns():
     np.testing.assert_allclose(Ct @ Ct.T, np.eye(2), atol=1e-12)
     assert np.abs(a).max() < 1
     assert value(a, Ct) < value(*old)
+
+
+def test_symmetric_eigenvalue_steps_down_the_sum_over_data():
+    """One state: the eigenvalue tanh(1.25 s) after a step in s down the slope of the objective times N."""
+    systems, family = clustered(20, n=1), SymmetricAtoms(rate=0.01)
+    made, atoms, _ = problem(family, systems)
+    (a, Ct), _ = family.updated(tuple(leaf[1] for leaf in atoms), made, 1.0)
+
+    def total(s):
+        P = family.pack_atoms((np.tanh([[1.25 * s]]), Ct[None]))
+        return 20 * (family.cross(P, made.packed) @ made.beta + family.cross(P, made.others) @ made.gamma)[0]
+
+    s = np.arctanh(atoms[0][1, 0]) / 1.25
+    expected = s - 0.01 * (total(s + 1e-6) - total(s - 1e-6)) / 2e-6
+    assert abs(expected - s) > 1e-3
+    assert np.arctanh(a[0]) / 1.25 == pytest.approx(expected, abs=1e-8)

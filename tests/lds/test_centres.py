@@ -67,6 +67,15 @@ def test_alignment_steps_down_the_gradient_of_its_cost():
     expected = ms.linalg.cayley(Q, gradient / 2, 0.1)
     reduced = -(A @ Q @ A0.T + A.T @ Q @ A0 + C.T @ C0)
     np.testing.assert_allclose(ms.linalg.cayley(Q, reduced, 0.1), expected, atol=1e-8)
+    near = ms.linalg.polar(C.T @ C0)  # one step of the rule from its start
+    gradient = np.zeros((3, 3))
+    for index in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
+        step[index] = 1e-6
+        up, down = (alignment_cost(A, C, A0, C0, near + sign * step) for sign in (1, -1))
+        gradient[index] = (up - down) / 2e-6
+    stepped = aligning_rotations(A[None], C[None], A0, C0, rate=0.1, n_steps=1, start="polar")[0]
+    np.testing.assert_allclose(stepped, ms.linalg.cayley(near, gradient / 2, 0.1), atol=1e-8)
     moved = aligning_rotations(A[None], C[None], A0, C0, rate=0.05, n_steps=50)
     still = aligning_rotations(A[None], C[None], A0, C0, rate=0.05, n_steps=0)
     assert alignment_cost(A, C, A0, C0, moved[0]) < alignment_cost(A, C, A0, C0, still[0])

@@ -273,3 +273,43 @@ def test_stochastic_pgd_lowers_the_common_problem(sign):
 def test_the_common_problem_asks_for_systems(systems):
     with pytest.raises(ValueError, match="systems are no Systems with at least one"):
         solve_common_problem(systems)
+
+
+@pytest.mark.parametrize("bound", [0.5, 0.7, 0.99])
+@pytest.mark.parametrize("beta", [None, [-1.0, 0.6, -0.8]])
+def test_canonical_problem_has_the_minimum_of_a_grid(beta, bound):
+    """(12) with one state and two outputs, where the kernel is a formula: all |a| up to the bound, all directions."""
+    a, angles = np.array([0.8, -0.3, 0.6]), np.array([0.2, 1.0, 1.7])
+    data = Systems(a[:, None, None], np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None])
+    name, weights, given = ("lds.mean", np.full(3, -2 / 3), {}) if beta is None else ("lds.atom", beta, {"beta": beta})
+    x, angle = np.linspace(-bound, bound, 401)[:, None, None], np.linspace(0, np.pi, 721)[None, :, None]
+    squares = (1 - x**2) * (1 - a**2) / (1 - x * a) ** 2 * np.cos(angle - angles) ** 2
+    least = (squares @ np.array(weights)).min()
+    problem = build(name, data, bound=bound, **given)
+    found = [ms.minimize(problem, "random", seed=seed) for seed in range(4)]
+    best = min(found, key=lambda result: result.fun)
+    assert least - 1e-4 < best.fun <= least + 1e-12
+    assert all(np.abs(result.x[0]).max() <= bound for result in found)
+
+
+@pytest.mark.parametrize("name", ["lds.mean", "lds.atom"])
+def test_canonical_problem_is_the_sum_over_truncated_subspaces(name):
+    """(12): the kernel of ([U; U L V; U (L V)^2; ...]) with every datum; solutions stay in the constraints."""
+    data, bound = copies(5, m=6), 0.6
+    data = Systems(data.A, data.C)
+    problem = build(name, data, bound=bound)
+    scale = -2 / 5 if name == "lds.mean" else -1 / 5
+
+    def subspace(A, C):
+        return np.linalg.qr(np.vstack([C @ np.linalg.matrix_power(A, t) for t in range(200)]))[0]
+
+    starts = [problem.manifold.random_point(np.random.default_rng(seed)) for seed in range(3)]
+    solved = ms.minimize(problem, starts[0], stop=ms.MaxIterations(50)).x
+    for lam, V, U in (*starts, solved):
+        S = subspace(np.diag(lam) @ V, U)
+        expected = scale * sum(np.sum((S.T @ subspace(A, C)) ** 2) for A, C in data)
+        assert problem.objective.value((lam, V, U)) == pytest.approx(expected, abs=1e-9)
+    lam, V, U = solved
+    np.testing.assert_allclose(V.T @ V, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(U.T @ U, np.eye(3), atol=1e-12)
+    assert np.abs(lam).max() <= bound

@@ -53,6 +53,18 @@ def test_mini_batches_learn(data):
     assert model.score(data) > before.score(data)
 
 
+def test_rates_are_halved_after_so_many_epochs(data):
+    """Three epochs are two at the rates given and, from where they end, one at half of them."""
+    settings, rates = {"method": "pgd", "init": data[:3]}, np.array([0.2, 0.2, 2.0])
+    whole = learner(**settings, max_iter=3, halve_every=2, step_size=tuple(rates)).fit(data).systems_
+    two = learner(**settings, max_iter=2, halve_every=None, step_size=tuple(rates)).fit(data).systems_
+    third = learner(**settings | {"init": two}, max_iter=1, halve_every=None, step_size=tuple(rates / 2)).fit(data)
+    kernel = ms.get_kernel("projection")
+    values = kernel.cross(kernel.pack(whole), kernel.pack(data))
+    np.testing.assert_allclose(kernel.cross(kernel.pack(third.systems_), kernel.pack(data)), values, atol=1e-7)
+    assert np.abs(kernel.cross(kernel.pack(two), kernel.pack(data)) - values).max() > 1e-3
+
+
 def test_partial_fit_streams(data):
     model = learner(method="pgd", step_size=(0.2, 0.2, 2.0))
     scores = []
@@ -87,9 +99,14 @@ def test_dead_atoms_are_replaced_by_data():
     systems = clustered(m=6)
     wide = Systems(systems.A, np.concatenate([systems.C, np.zeros((24, 2, 2))], axis=1))
     foreign = Systems([0.1 * np.eye(2)], [np.concatenate([np.zeros((6, 2)), np.eye(2)])])
-    model = learner(init=Systems.concatenate([wide[:2], foreign]), max_iter=2).fit(wide)
+    init = Systems.concatenate([wide[:2], foreign])
+    model = learner(init=init, max_iter=2).fit(wide)
     assert model.history_["replaced"][1] == 1
     assert np.abs(model.transform(wide)).sum(axis=0).min() > 0
+    once = learner(init=init, max_iter=1).fit(wide).systems_
+    worst = LDSSparseCoder(Systems.concatenate([once[:2], foreign])).fit(wide).reconstruction_errors(wide).argmax()
+    kernel = ms.get_kernel("projection")
+    assert kernel.cross(kernel.pack(once[[2]]), kernel.pack(wide))[0].argmax() == worst
 
 
 def test_duplicate_atoms_and_data():

@@ -124,6 +124,21 @@ def test_a_sweep_never_lowers_the_likelihood():
     assert (np.diff(values, axis=0) > -1e-5).all() and (values[-1] > values[0] + 1).all()
 
 
+def test_the_noise_after_a_sweep_is_the_mean_of_what_is_left_of_all_steps():
+    """B B' is the expected square of what A leaves of each state, the first around x1, by a loop over the steps."""
+    S, Y = systems(seed=5), outputs(seed=6)
+    after = sweep(S, Y)[0]
+    for i in range(N):
+        _, x, covariance = dense(S, i, Y[i])
+        A, left = after.A[i], covariance[0, :, 0].copy()
+        np.testing.assert_allclose(after.x1[i], x[0], atol=1e-8)
+        for t in range(1, T):
+            mean, across = x[t] - A @ x[t - 1], A @ covariance[t - 1, :, t]
+            spread = covariance[t, :, t] - across - across.T + A @ covariance[t - 1, :, t - 1] @ A.T
+            left += np.outer(mean, mean) + spread
+        np.testing.assert_allclose(after.B[i] @ after.B[i].T, left / T, atol=1e-6)
+
+
 def turning(count=3, steps=60, noise=0.0, seed=0):
     """Two damped oscillations in eight channels."""
     rng, t = np.random.default_rng(seed), np.arange(steps)[:, None]

@@ -9,7 +9,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
 import manifoldseq as ms
-from manifoldseq_lds import LBPTOP, BagOfSystems, Blocks, LDSKMeans, PyramidPooling, VideoBlocks, dynamic_textures
+from manifoldseq_lds import (
+    LBPTOP,
+    BagOfSystems,
+    Blocks,
+    LDSDictionaryLearning,
+    LDSKMeans,
+    PyramidPooling,
+    VideoBlocks,
+    dynamic_textures,
+)
 
 
 @pytest.mark.parametrize("stride", [None, 2, (5, 3, 4)])
@@ -104,10 +113,12 @@ def test_lbp_patterns_are_those_of_scikit_image():
 
 
 def test_bag_is_the_histogram_of_nearest_codewords():
-    X = oscillations(12, T=48)
+    whole = oscillations(12, T=48)
+    X = [np.concatenate([x[:24], y[24:]]) for x, y in zip(whole, np.roll(whole, 1, axis=0), strict=True)]
     model = BagOfSystems(3, n_states=2, window=16, stride=8, random_state=0).fit(X)
     windows = [[x[s : s + 16] for s in range(0, 33, 8)] for x in X]
     codebook = LDSKMeans(3, n_states=2, n_init=1, max_iter=20, random_state=0).fit([w for ws in windows for w in ws])
+    assert (np.count_nonzero(model.transform(X), axis=1) > 1).any()
     for row, parts in zip(model.transform(X), windows, strict=True):
         np.testing.assert_allclose(row, np.bincount(codebook.predict(parts), minlength=3) / 5)
 
@@ -161,6 +172,24 @@ def test_max_blocks_and_the_hierarchical_sampler():
     model = PyramidPooling(4, method="pgd", batch_size=(4, 2), max_blocks=4, **settings).fit(bags)
     assert model.transform(bags).shape == (6, 36)
     assert BagOfSystems(2, max_blocks=2, **settings).fit_transform(bags).shape == (6, 2)
+
+
+def test_the_sampler_is_told_the_video_of_every_block(monkeypatch):
+    """The hierarchical sampler draws videos and then blocks of each: what it gets, block by block."""
+    bags = VideoBlocks((12, 8, 8)).transform(dynamic_textures(6, size=16, frames=24)[0])
+    seen = []
+
+    def fit(self, X, y=None, **options):
+        seen.append((X, options["groups"]))
+        return learn(self, X, y, **options)
+
+    learn = LDSDictionaryLearning.fit
+    monkeypatch.setattr(LDSDictionaryLearning, "fit", fit)
+    PyramidPooling(4, n_states=3, method="pgd", batch_size=(4, 2), max_blocks=3, max_iter=1, random_state=0).fit(bags)
+    ((blocks, groups),) = seen
+    assert np.bincount(groups).tolist() == [3] * 6
+    for block, video in zip(blocks, groups, strict=True):
+        assert any(np.array_equal(block, other) for other in bags[video].sequences)
 
 
 def test_refusals():

@@ -141,7 +141,7 @@ def test_unstable_least_squares_is_forecast_by_the_nearest_stable_system():
 
 def test_simulated_noise_has_the_stored_covariances():
     rng = np.random.default_rng(0)
-    A, B = np.array([[[0.9, 0.2], [-0.2, 0.8]]]), np.array([[[0.3, 0.1], [0.1, 0.2]]])
+    A, B = np.array([[[0.9, 0.2], [-0.2, 0.8]]]), np.array([[[0.3, 0.2], [0.0, 0.2]]])  # not symmetric
     C, Omega = np.linalg.qr(rng.standard_normal((1, 4, 2)))[0], np.array([[0.01, 0.04, 0.09, 0.16]])
     S = Systems(A, C, np.zeros((1, 2)), B, np.arange(4.0)[None], Omega)
     identifier = LDSIdentifier(2).fit([rng.standard_normal((20, 4))])

@@ -116,6 +116,10 @@ I3 = np.broadcast_to(np.eye(4, 2), (3, 4, 2))
 BAD = {
     "unstable": ((unstable(1.0), I3), "system 1 is unstable: A has spectral radius 1, and it must be below 1"),
     "not orthonormal": ((unstable(0.0), I3 * np.array([1, 1, 1.1])[:, None, None]), "system 2 has a C whose columns"),
+    "unit columns that are not orthogonal": (
+        (unstable(0.0), np.stack([I3[0], [[1, 0.6], [0, 0.8], [0, 0], [0, 0]], I3[0]])),
+        "system 1 has a C whose columns",
+    ),
     "NaN": ((np.full((1, 1, 1), np.nan), np.ones((1, 1, 1))), "system 0 has a value in A that is not finite"),
     "infinite C": ((np.zeros((1, 1, 1)), np.full((1, 1, 1), np.inf)), "system 0 has a value in C that is not finite"),
     "A not square": ((np.zeros((3, 2, 3)), I3), "A has shape (3, 2, 3): pass (N, n, n)"),

@@ -87,6 +87,7 @@ def test_forms_through_private_parts_are_the_same(full):
     new = maximize(em.evaluate(m), m, em.floor, "conditional")
     e, V = Expectation(m), np.hstack(views)
     g, z = e.responsibilities(views), e.latent_means(views)
+    np.testing.assert_allclose(new.weights, g.mean(axis=0), atol=1e-12)
     for k in range(3):
         before, after = (V - z[:, k] @ one.loadings[k].T for one in (m, new))
         np.testing.assert_allclose(new.means[k], g[:, k] @ before / g[:, k].sum(), atol=1e-10)
@@ -118,6 +119,7 @@ def test_joint_update_maximizes_the_expected_likelihood(full):
     best = maximize(em.evaluate(m), m, em.floor, "joint")
     top, rng = expected_likelihood(best, m, views), np.random.default_rng(0)
     assert top > expected_likelihood(m, m, views)
+    assert best.weights.sum() == pytest.approx(1, abs=1e-12)  # (28): as those of its rivals below
     for size in (1e-1, 1e-3):
         for _ in range(10):
             weights = best.weights * np.exp(size * rng.standard_normal(3))
@@ -143,6 +145,24 @@ def test_expanded_update_rises_at_least_as_much_as_the_joint_one(full):
     s = em.evaluate(m)
     joint, expanded = (em.evaluate(maximize(s, m, em.floor, u)).log_likelihood for u in ("joint", "expanded"))
     assert expanded > joint > s.log_likelihood
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_expanded_update_takes_over_the_moments_of_the_latent_vector(full):
+    """Means and covariances of rows are those of the joint update if z has the mean and covariance that it is given."""
+    m = mixture(full=full)
+    views, _ = drawn(mixture(full=full, seed=5), 80)
+    em, e = problem(views), Expectation(m)
+    joint, expanded = (maximize(em.evaluate(m), m, em.floor, u) for u in ("joint", "expanded"))
+    g, z = e.responsibilities(views), e.latent_means(views)
+    for k in range(3):
+        share = g[:, k] / g[:, k].sum()
+        centre = share @ z[:, k]
+        spread = sum(a * np.outer(u - centre, u - centre) for a, u in zip(share, z[:, k], strict=True))
+        W, noise = joint.loadings[k], covariances(joint)[k] - joint.loadings[k] @ joint.loadings[k].T
+        np.testing.assert_allclose(expanded.means[k], joint.means[k] + W @ centre, atol=1e-9)
+        expected = W @ (spread + e.latent_covariance[k]) @ W.T + noise
+        np.testing.assert_allclose(covariances(expanded)[k], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -49,6 +49,18 @@ def test_finds_the_components_and_their_densities(fitted):
     assert model.status_.success and model.n_evaluations_ >= model.n_iter_
 
 
+def test_latent_means_come_times_their_responsibilities(fitted):
+    """(14), (18): of each component by its dense covariance."""
+    model, views, _ = fitted
+    m, joint = model.mixture_, log_densities(model.mixture_, views)
+    g = np.exp(joint - logsumexp(joint, axis=1)[:, None])
+    parts = []
+    for k in range(3):
+        z = np.linalg.solve(covariances(m)[k], (np.hstack(views) - m.means[k]).T).T @ m.loadings[k]
+        parts.append(g[:, [k]] * z)
+    np.testing.assert_allclose(model.transform(*views), np.hstack(parts), atol=1e-9)
+
+
 def test_a_missing_view_is_summed_out(fitted):
     """Densities, responsibilities and latents from the other view; impute is E[y | x], by dense conditioning."""
     model, (X, Y), _ = fitted
@@ -98,6 +110,19 @@ def test_latents_are_shared_by_the_views():
     residual = z - latent @ np.linalg.lstsq(latent, z, rcond=None)[0]
     assert residual.var() < 0.01
     np.testing.assert_allclose(np.cov(latent.T, bias=True), np.diag(latent.var(axis=0)), atol=0.02)
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_one_component_has_the_covariances_of_each_view(covariance_type):
+    """At the maximum W W' + Psi is the sample covariance within a view, on its diagonal if Psi is diagonal."""
+    full = covariance_type == "full"
+    views, _ = drawn(mixture(K=1, full=full), 300)
+    options = {"covariance_type": covariance_type, "init": "random", "acceleration": None, "tol": 1e-9}
+    m = MixturePCCA(1, 2, max_iter=500, random_state=0, **options).fit(*views).mixture_
+    for v, view in enumerate(views):
+        found, expected = covariances(m)[0, m.columns(v), m.columns(v)], np.cov(view.T, bias=True)
+        found, expected = (S if full else np.diag(S) for S in (found, expected))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3)
 
 
 def test_three_views_and_bic():

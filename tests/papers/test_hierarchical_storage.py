@@ -12,7 +12,7 @@ from scipy.io import savemat
 
 import manifoldseq as ms
 from manifoldseq_hierarchical import _nordland
-from manifoldseq_papers.hierarchical import _runs
+from manifoldseq_papers.hierarchical import _runs, _storage_table
 from manifoldseq_papers.hierarchical._generated_paths import dense_path, long_path, queries
 from manifoldseq_papers.hierarchical._storage_table import hierarchical_storage
 
@@ -61,6 +61,18 @@ def test_rows_and_figure(tmp_path):
     assert values[at, "encoder 20/2", "recall@1"] >= values[at, "PQ8 on key frames", "recall@1"]
     # codebooks are counted: 256 centroids of 128 coordinates
     assert values[at, "PQ16", "storage"] == pytest.approx(16 + 256 * 128 * 4 / 6000)
+
+
+def test_every_byte_of_the_encoder_is_counted(monkeypatch):
+    """150 points of 128 coordinates in 2 bits; their scales, the center, and a few numbers in under 300 bytes."""
+    pytest.importorskip("faiss", reason=FAISS)
+    for name, value in {"ENCODERS": ((40, 2),), "PEERS": {}, "_PROBES": (), "PATHS": {"long_path": long_path}}.items():
+        monkeypatch.setattr(_storage_table, name, value)
+    rows = hierarchical_storage(sizes=[6000], n_seeds=1, n_queries=60)
+    values = {row["metric"]: row["ours"] for row in rows}
+    kept = 150 * 128 * 2 / 8 + 2 * 128 * 4
+    assert kept < 6000 * values["storage"] < kept + 300
+    assert values["recall@1"] > 0.9
 
 
 def test_peers_find_what_they_keep():

@@ -9,9 +9,11 @@ from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
 import manifoldseq as ms
-from manifoldseq_hope import ConvolutionalFeatures, PCAMovMF
+from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF
 from manifoldseq_hope.features._mnist import Digits
 from manifoldseq_papers.hope import _table1 as table
+
+PATCHES = table.PATCHES
 
 
 @pytest.fixture(autouse=True)
@@ -29,12 +31,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
     return digits
 
 
-def test_a_row_is_what_its_steps_give(small: Digits, tmp_path: Path) -> None:
-    rows = table.table1("there", K=9, seeds=2, models=["pca-movmf"], folder=tmp_path)
+@pytest.mark.parametrize("name", ["pca-movmf", "hope"])
+def test_a_row_is_what_its_steps_give(name: str, small: Digits, tmp_path: Path) -> None:
+    rows = table.table1("there", K=9, seeds=2, models=[name], folder=tmp_path)
     assert [row["metric"] for row in rows] == ["test error", "duality gap", "CPU seconds"]
-    choice, errors = table.CHOSEN["pca-movmf"], []
+    choice, errors = table.CHOSEN[name], []
+    settings: dict[str, Any] = {"noise_variance": 0.1, "solver": "online-em", "max_iter": 3, "tol": 0.0}
     for seed in range(2):
-        model = PCAMovMF(20, 9, kappa=choice.kappa, noise_variance=0.1, solver="online-em", max_iter=3, tol=0.0)
+        model = PCAMovMF(20, 9, kappa=choice.kappa, **settings)
+        if name == "hope":
+            model = HOPE(20, 9, kappa=choice.kappa, prepare=None, **settings)
         features = ConvolutionalFeatures(
             model, n_patches=3000, quantile=choice.quantile, power=choice.power, random_state=seed
         ).fit(small.train)
@@ -47,11 +53,32 @@ def test_a_row_is_what_its_steps_give(small: Digits, tmp_path: Path) -> None:
     assert rows[0]["paper"] is None and 0 < rows[1]["ours"] <= table._GAP and rows[2]["ours"] > 0
 
 
+@pytest.mark.parametrize("name", ["pca-movmf", "hope"])
+def test_features_are_those_of_6_1_1(name: str, small: Digits, tmp_path: Path) -> None:
+    """M = 20, sigma^2 = 0.1 of patches of 6 x 6 pixels, 400 000 of them; ln pi_k is left out."""
+    assert PATCHES == 400_000
+    choice = table.CHOSEN[name]
+    found = table._Bench(name, 9, tmp_path, False).features(choice, 0).fit(small.train).transform(small.test)
+    settings: dict[str, Any] = {"kappa": 40.0, "solver": "online-em", "max_iter": 3, "tol": 0.0}
+    settings |= {"prepare": None, "noise_variance": 0.1} if name == "hope" else {}
+    model = (HOPE if name == "hope" else PCAMovMF)(20, 9, **settings)
+    features = ConvolutionalFeatures(
+        model, patch_size=6, pooling=2, n_patches=3000, quantile=choice.quantile, power=0.5, random_state=0
+    )
+    np.testing.assert_allclose(found, features.fit(small.train).transform(small.test), atol=1e-5)
+
+
 def test_every_model_has_a_row_with_the_paper_s_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = [{"error": 1.0, "duality gap": 1e-5, "CPU seconds": 1.0}]
     monkeypatch.setattr(table._Bench, "measured", lambda *args: done)
-    rows = [row for row in table.table1("there", K=[400, 1600], seeds=1) if row["metric"] == "test error"]
-    assert [row["paper"] for row in rows] == [1.41, 1.09, 0.89, 0.87, 0.76, 1.13, 0.81, 0.84, 0.74, 0.67]
+    rows = [row for row in table.table1("there", K=[400, 800, 1200, 1600], seeds=1) if row["metric"] == "test error"]
+    assert [row["model"] for row in rows] == 4 * ["kmeans", "spkmeans", "movmf", "pca-movmf", "hope"]
+    assert [row["paper"] for row in rows] == [
+        *(1.41, 1.09, 0.89, 0.87, 0.76),
+        *(1.31, 0.90, 0.82, 0.75, 0.71),
+        *(1.16, 0.86, 0.81, 0.73, 0.64),
+        *(1.13, 0.81, 0.84, 0.74, 0.67),
+    ]
     assert {row["ours_se"] for row in rows} == {None}
 
 

@@ -24,6 +24,7 @@ from manifoldseq_hope.features._mnist import Digits
 from manifoldseq_papers.hope import _table5 as table
 from manifoldseq_papers.hope import _tables2_to_4 as tables
 
+PAPER = [(one.name, one.inputs, one.kind, one.layers, one.paper) for one in table.CLASSIFIERS.values()]
 SMALL: dict[str, Any] = {"labels": 200, "subsets": 2, "K": 20, "M": 8, "n_patches": 3000, "epochs": 2}
 
 
@@ -52,6 +53,20 @@ def test_the_table_has_the_paper_s_eight_rows(tmp_path: Path, monkeypatch: pytes
     assert (rows[0]["model"], rows[0]["ours"]) == ("CDBN", None)
     assert (rows[1]["ours"], rows[1]["ours_se"]) == (0.5, pytest.approx(0.5))
     assert rows[5]["setting"] == "100 labels, rates 0.3" or table.CHOSEN["features", "baseline"].rate == 0.3
+
+
+def test_the_classifiers_are_the_paper_s() -> None:
+    two, hope = (1200, 1200), (400, 1200)
+    assert table.LABELS == (1000, 2000, 5000, 10_000, 20_000, 60_000)
+    assert PAPER == [
+        ("raw feature + DNN1", "pixels", "baseline", two, (8.32, 4.71, 3.2, 2.15, 1.48, 0.92)),
+        ("raw feature + HOPE-DNN1", "pixels", "hope", (hope,), (8.22, 4.53, 2.92, 2.04, 1.34, 0.86)),
+        ("raw feature + HOPE-DNN2", "pixels", "hope", (hope, 1200), (7.21, 4.02, 2.60, 1.83, 1.30, 0.82)),
+        ("USL feature + linear SVM", "features", "svm", (), (2.91, 2.38, 1.47, 1.13, 0.90, 0.71)),
+        ("USL feature + DNN2", "features", "baseline", two, (2.83, 1.99, 1.03, 0.88, 0.70, 0.43)),
+        ("USL feature + HOPE-DNN3", "features", "hope", (hope,), (2.50, 1.78, 0.95, 0.87, 0.67, 0.42)),
+        ("USL feature + HOPE-DNN4", "features", "hope", (hope, 1200), (2.46, 1.70, 0.90, 0.79, 0.66, 0.40)),
+    ]
 
 
 def test_a_draw_has_as_many_images_of_each_class(small: Digits) -> None:

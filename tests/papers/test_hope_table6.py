@@ -100,9 +100,14 @@ def test_table_has_the_rows_of_the_paper_and_resumes(corpus: Path, tmp_path: Pat
     settings = SMALL | {"epochs": 2}
     rows = table.table6(corpus, seeds=2, folder=tmp_path, **settings)
     assert [(row["model"], row["metric"], row["paper"]) for row in rows] == [
-        (model, metric, paper)
-        for model, pair in table.TABLE6.items()
-        for metric, paper in zip(("frame accuracy", "phone error"), pair, strict=True)
+        ("NN", "frame accuracy", 61.45),
+        ("NN", "phone error", 23.85),
+        ("HOPE-NN", "frame accuracy", 62.11),
+        ("HOPE-NN", "phone error", 23.04),
+        ("DNN", "frame accuracy", 63.13),
+        ("DNN", "phone error", 22.37),
+        ("HOPE-DNN", "frame accuracy", 63.55),
+        ("HOPE-DNN", "phone error", 21.59),
     ]
     assert rows[2]["setting"] == "TIMIT 1845-[12-40]-183; paper: TIMIT 1845-[256-10240]-183"
     assert all(row["ours_se"] is not None and 0 < row["ours"] < 100 for row in rows)
@@ -111,6 +116,21 @@ def test_table_has_the_rows_of_the_paper_and_resumes(corpus: Path, tmp_path: Pat
     assert len(before) > 8
     settings["models"] = "HOPE-DNN"
     assert table.table6(corpus, seeds=2, folder=tmp_path, resume=True, **settings) == rows[-2:]
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "layers"),
+    [
+        ("NN", "1845-10240-183", (10240,)),
+        ("HOPE-NN", "1845-[256-10240]-183", ((256, 10240),)),
+        ("DNN", "1845-3*2048-183", (2048, 2048, 2048)),
+        ("HOPE-DNN", "1845-[512-2048]-2*2048-183", ((512, 2048), 2048, 2048)),
+    ],
+)
+def test_networks_are_the_paper_s(model: str, name: str, layers: tuple[Any, ...]) -> None:
+    """Of 15 frames of 123 values, to three states of 61 phones."""
+    assert table._architecture(model, table.PAPER) == (name, layers)
+    assert Windows([np.zeros((20, 123))], table.CONTEXT).shape[1] == 1845 and 3 * len(PHONES) == table._N == 183
 
 
 def test_figures_are_what_the_network_does(corpus: Path, tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ import pytest
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
 
+import torch
 from sklearn.datasets import load_digits
 
 import manifoldseq as ms
+from manifoldseq_hope import HOPENetworkClassifier, StiefelSGD
 from manifoldseq_hope.features._mnist import Digits, read_mnist
+from manifoldseq_hope.networks._initial_weights import begin, checked_sizes
 from manifoldseq_papers.hope import _tables2_to_4 as tables
 
 
@@ -30,6 +33,52 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
     monkeypatch.setattr(tables, "_SEARCH_EPOCHS", {"without": 1, "with": 1})
     monkeypatch.setattr(tables, "_VALIDATION", 300)
     return digits
+
+
+def inputs(digits: Digits, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return training and test images in [0, 1] less the mean training image, times the scale."""
+    mean = digits.train.mean(axis=0)
+    return tuple(((part - mean) / 255 * scale).astype(np.float32) for part in (digits.train, digits.test))
+
+
+def error_by_torch(digits: Digits, layers: tuple[Any, ...], choice: Any, epochs: int, dropout: Any = None) -> float:
+    """Return the test error (%) of a network written out in torch, of the first seed."""
+    X, T = map(torch.tensor, inputs(digits, choice.scale))
+    labels, rng = torch.tensor(digits.train_labels), np.random.default_rng(0)
+    hope = any(isinstance(one, tuple) for one in layers)
+    below, head = begin(X.numpy(), checked_sizes(layers, 784), 10, "uniform", hope, 0.5, rng)
+    seed, parts, weights, biases, projections = int(rng.integers(2**63)), [], [], [], []
+    parts += [torch.nn.Dropout(dropout[0])] if dropout else []
+    for layer in (*below, head):
+        assert layer is not None
+        if layer.U is not None:
+            parts.append(torch.nn.Linear(784 if layer is below[0] else layer.n_inputs, len(layer.U), bias=False))
+            parts[-1].weight = torch.nn.Parameter(torch.tensor(layer.U))
+            projections.append(parts[-1].weight)
+        parts.append(torch.nn.Linear(layer.weight.shape[1], len(layer.bias)))
+        parts[-1].weight = torch.nn.Parameter(torch.tensor(layer.weight))
+        parts[-1].bias = torch.nn.Parameter(torch.tensor(layer.bias))
+        weights.append(parts[-1].weight)
+        biases.append(parts[-1].bias)
+        if layer is not head:
+            parts.append(torch.nn.ReLU())
+            parts += [torch.nn.Dropout(dropout[1])] if dropout else []
+    network = torch.nn.Sequential(*parts)
+    groups = [{"params": weights, "weight_decay": 1e-5}, {"params": biases}]
+    optimizers: list[Any] = [torch.optim.SGD(groups), *([StiefelSGD(projections)] if projections else [])]
+    with torch.random.fork_rng(devices=[]):
+        for epoch in range(epochs):
+            share = min(1, epoch / max(1, epochs // 4))
+            for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+                group |= {"lr": choice.rate * 0.03 ** (epoch / epochs), "momentum": 0.5 + 0.4 * share}
+            torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0]))
+            for rows in torch.randperm(len(X)).split(100):
+                network.zero_grad()
+                torch.nn.functional.cross_entropy(network(X[rows]), labels[rows]).backward()
+                for optimizer in optimizers:
+                    optimizer.step()
+    network.eval()
+    return 100 * float(np.mean(network(T).argmax(1).numpy() != digits.test_labels))
 
 
 def test_table2_measures_what_a_network_does(small: Digits, tmp_path: Path) -> None:
@@ -55,9 +104,59 @@ def test_table2_measures_what_a_network_does(small: Digits, tmp_path: Path) -> N
     assert rows[1]["ours_se"] == pytest.approx(abs(errors[0] - errors[1]) / 2, abs=0.2)
 
 
+@pytest.mark.parametrize(
+    ("kind", "layers", "orthogonality"),
+    [("baseline", [40], None), ("hope", [(10, 40)], "polar"), ("linear", [(10, 40)], None)],
+)
+def test_only_hope_is_kept_orthogonal(
+    kind: str, layers: list[Any], orthogonality: str | None, small: Digits, tmp_path: Path
+) -> None:
+    (row,) = tables.table2("there", K=40, M=10, seeds=1, epochs=3, models=[kind], folder=tmp_path)
+    choice = tables.CHOSEN["without"][kind]
+    settings: dict[str, Any] = {"decay": 0.03 ** (1 / 3), "momentum": (0.5, 0.9), "momentum_epochs": 1}
+    model = HOPENetworkClassifier(
+        layers, orthogonality=orthogonality, start="uniform", learning_rate=choice.rate, max_iter=3, random_state=0,
+        **settings,
+    )  # fmt: skip
+    X, T = inputs(small, choice.scale)
+    model.fit(X, small.train_labels)
+    assert row["ours"] == pytest.approx(100 * np.mean(model.predict(T) != small.test_labels), abs=0.2)
+
+
 def test_table2_has_the_paper_s_figures(tmp_path: Path) -> None:
     rows = tables.table2("there", K=1000, M=100, seeds=1, epochs=1, models=["hope"], folder=tmp_path)
     assert (rows[0]["paper"], rows[0]["ours_se"], rows[0]["unit"]) == (1.18, None, "%")
+
+
+@pytest.mark.parametrize(
+    ("name", "Ms", "figures"),
+    [
+        (
+            "table2",
+            (100, 200, 400),
+            [
+                [1.49, 1.35, 1.28, 1.30, 1.32],
+                *([1.18, 1.20, 1.17, 1.18, 1.19], [1.45, 1.49, 1.43, 1.45, 1.48]),
+                *([1.21, 1.20, 1.17, 1.19, 1.18], [1.52, 1.50, 1.54, 1.55, 1.54]),
+                *([1.19, 1.23, 1.25, 1.25, 1.25], [1.53, 1.52, 1.49, 1.52, 1.49]),
+            ],
+        ),
+        ("table3", (200, 400), [[1.05, 1.01, 1.01], [0.99, 0.85, 0.89], [0.86, 0.86, 0.85]]),
+    ],
+)
+def test_every_network_has_the_paper_s_figure(
+    name: str, Ms: tuple[int, ...], figures: list[list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[Any, Any] = {}
+    monkeypatch.setattr(
+        tables, "_measured", lambda job, digits, seeds, paper, *_: asked.update({(job.kind, job.layers): paper}) or []
+    )
+    Ks = (1000, 2000, 5000, 10000, 50000)[: len(figures[0])]
+    getattr(tables, name)("there", K=Ks, M=Ms)
+    kinds = ("hope", "linear") if name == "table2" else ("hope",)
+    nets = [[("baseline", (K,)) for K in Ks], *([(kind, ((M, K),)) for K in Ks] for M in Ms for kind in kinds)]
+    pairs = zip(nets, figures, strict=True)
+    assert asked == {net: paper for row, papers in pairs for net, paper in zip(row, papers, strict=True)}
 
 
 def test_a_search_reports_every_validation_error_and_takes_the_least(tmp_path: Path) -> None:
@@ -115,6 +214,34 @@ def test_figures_show_correlations_that_die(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_figures_show_what_loops_over_rows_give(small: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn and reported: the cosines of the rows of U at the end, and their sum over i != j by epoch."""
+    drawn: list[Any] = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
+    settings: dict[str, Any] = {"M": 6, "K": 20, "epochs": 2, "models": ["hope", "linear"]}
+    rows = tables.figures4_5("there", folder=tmp_path, figure=str(tmp_path / "figure.png"), **settings)
+    choice = tables.CHOSEN["without"]["linear"]
+    model = HOPENetworkClassifier(
+        [(6, 20)], orthogonality=None, start="uniform", learning_rate=choice.rate, decay=0.03**0.5,
+        momentum=(0.5, 0.9), momentum_epochs=1, max_iter=2, random_state=0,
+    )  # fmt: skip
+    U = model.fit(inputs(small, choice.scale)[0], small.train_labels).layers_[0].U
+    assert U is not None
+    cosines = np.array([[abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) for b in U] for a in U])
+    apart = cosines[~np.eye(6, dtype=bool)]
+    found = {row["metric"]: row["ours"] for row in rows if row["model"] == "linear"}
+    assert found["sum of correlations, 2 epochs"] == pytest.approx(apart.sum(), rel=1e-3)
+    assert found["largest correlation"] == pytest.approx(apart.max(), rel=1e-3)
+    curves, *images = drawn[0].axes[:3]
+    (line,) = (line for line in curves.lines if line.get_label() == "linear")
+    assert line.get_xdata().tolist() == [0, 1, 2]
+    assert line.get_ydata()[[0, 2]] == pytest.approx([found["sum of correlations, start"], apart.sum()], rel=1e-3)
+    assert [image.get_title() for image in images] == ["hope", "linear"]
+    np.testing.assert_allclose(images[1].images[0].get_array(), cosines, atol=1e-4)
+    np.testing.assert_allclose(images[0].images[0].get_array(), np.eye(6), atol=1e-5)
+    assert [image.images[0].get_clim() for image in images] == [(0, 1), (0, 1)]
+
+
 def test_tables_3_and_4_have_the_paper_s_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -127,8 +254,32 @@ def test_tables_3_and_4_have_the_paper_s_rows(tmp_path: Path, monkeypatch: pytes
     assert asked == [((1000,), True, 1.05), (((200, 1000),), True, 0.99), (((400, 1000),), True, 0.86)]
     asked.clear()
     tables.table4("there")
-    assert [paper for *_, paper in asked] == [1.25, 0.99, 0.97, 0.92, 0.82, 0.81]
-    assert [with_dropout for _, with_dropout, _ in asked] == [False] * 3 + [True] * 3
+    layers = [(1200, 1200), ((400, 1200), 1200), ((400, 1200), (400, 1200))]
+    assert asked == [
+        *zip(layers, [False] * 3, [1.25, 0.99, 0.97], strict=True),
+        *zip(layers, [True] * 3, [0.92, 0.82, 0.81], strict=True),
+    ]
+
+
+def test_tables_3_and_4_measure_networks_with_dropout_of_inputs_and_units(
+    small: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fifth of the inputs and three tenths of the units of every hidden layer (6.1.2), by torch alone."""
+    chosen = tables.CHOSEN["with"]
+    rows = tables.table3("there", K=25, M=8, epochs=4, folder=tmp_path)
+    assert [row["setting"] for row in rows] == ["784-25-10, dropout", "784-[8-25]-10, dropout"]
+    for row, layers in zip(rows, [(25,), ((8, 25),)], strict=True):
+        expected = error_by_torch(small, layers, chosen[row["model"]], 4, (0.2, 0.3))
+        assert row["ours"] == pytest.approx(expected, abs=0.35), row["setting"]
+    nets = {"DNN": ("baseline", (25, 20), (1.25, 0.92)), "HOPE": ("hope", ((8, 25), (7, 20)), (0.97, 0.81))}
+    monkeypatch.setattr(tables, "TABLE4", nets)
+    rows = tables.table4("there", epochs=2, dropout_epochs=4, folder=tmp_path)
+    assert [row["paper"] for row in rows] == [1.25, 0.97, 0.92, 0.81]
+    for row, (kind, layers, _) in zip(rows, 2 * [*nets.values()], strict=True):
+        without = row["setting"].endswith("without dropout")
+        column, epochs, dropout = ("without", 2, None) if without else ("with", 4, (0.2, 0.3))
+        expected = error_by_torch(small, layers, tables.CHOSEN[column][kind], epochs, dropout)
+        assert row["ours"] == pytest.approx(expected, abs=0.35), row["setting"]
 
 
 def test_two_hidden_layers_are_trained_with_dropout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

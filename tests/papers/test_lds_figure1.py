@@ -2,6 +2,7 @@
 
 import json
 from importlib.util import find_spec
+from itertools import count
 
 import numpy as np
 import pytest
@@ -46,6 +47,45 @@ def test_a_purity_is_that_of_the_definition(small):
     fitted = LDSKMeans(4, n_states=10, init=labels, max_iter=2, tol=1e-4).fit(systems)
     counts = [max(sum((fitted.labels_ == k) & (classes == c)) for c in range(6)) for k in range(4)]
     assert runs["dynamic-textures/4/1/ours"][0] == pytest.approx(sum(counts) / 12)
+
+
+def test_times_are_those_of_an_epoch(tmp_path, monkeypatch):
+    """With a clock that ticks whenever it is asked, as it is once per epoch, every method takes one tick."""
+    ticks = count()
+    monkeypatch.setattr("time.process_time", lambda: float(next(ticks)))
+    rows = figure1(**SMALL | {"clusters": [2], "n_starts": 1}, folder=tmp_path)
+    times = [row["ours"] for row in rows if row["metric"] == "CPU time per epoch"]
+    assert times == [1.0] * 6
+
+
+def test_rows_are_those_of_a_naive_loop(small, tmp_path):
+    """Means and errors over the starts, the best rate of Align, and the claims, from figures that are made up."""
+    document, rng = json.loads((small[0] / "results.json").read_text()), np.random.default_rng(0)
+    runs = {key: rng.uniform(0.1, 1, 3).tolist() for key in sorted(document["runs"])}
+    (tmp_path / "results.json").write_text(json.dumps(document | {"runs": runs}))
+    rows = figure1(**SMALL, folder=tmp_path, resume=True)
+    found = {(row["model"], row["setting"][-1], row["metric"]): row for row in rows}
+    metrics = ("purity", "CPU time per epoch", "objective")
+
+    def values(method, K, column):
+        return [runs[f"dynamic-textures/{K}/{start}/{method}"][column] for start in range(2)]
+
+    swept = ["Align, rate 0.1", "Align, rate 0.3"]
+    purities = [sum(np.mean(values(method, K, 0)) for K in (2, 4)) for method in swept]
+    assert purities[0] > purities[1]  # the first would also be the best of an empty list
+    names = {"ours": "ours", "PGD (toolbox rule)": "PGD (toolbox rule)", "MDS": "MDS", "Align": swept[0]}
+    for model, method in names.items():
+        for K in (2, 4):
+            for column, metric in enumerate(metrics):
+                row, some = found[model, str(K), metric], values(method, K, column)
+                assert row["ours"] == pytest.approx(sum(some) / 2)
+                assert row["ours_se"] == pytest.approx(abs(some[0] - some[1]) / 2)
+    claims = {row["model"]: row["ours"] for row in rows if row["model"].startswith("claim")}
+    for method in ("PGD (toolbox rule)", "ours"):
+        for rival in ("MDS", "Align"):
+            pairs = [[[np.mean(values(names[m], K, c)) for m in (method, rival)] for K in (2, 4)] for c in (0, 1)]
+            assert claims[f"claim: {method} purer than {rival}"] == sum(a > b for a, b in pairs[0])
+            assert claims[f"claim: {method} faster per epoch than {rival}"] == sum(a < b for a, b in pairs[1])
 
 
 def test_figure_is_drawn(small):

@@ -6,8 +6,18 @@ from mpcca.test_multiple_features import write
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
+from manifoldseq_mpcca import FisherVector, MultiViewSuperVector
 from manifoldseq_papers.mpcca._digit_descriptors import digit_descriptors
-from manifoldseq_papers.mpcca._fusion import FrontEnd, Settings, Task, _error, measure, shared_between, stratified
+from manifoldseq_papers.mpcca._fusion import (
+    FrontEnd,
+    Settings,
+    Task,
+    _candidates,
+    _error,
+    measure,
+    shared_between,
+    stratified,
+)
 from manifoldseq_papers.mpcca._fusion_tables import _rows, fusion
 
 SMALL = {"n_splits": 2, "n_components": [2], "n_latent": [2], "C": [1.0], "max_iter": 2}
@@ -60,6 +70,26 @@ def test_canonical_correlation_of_known_blocks():
     mixed = [block @ rng.standard_normal((3, 5)) for block in (a, b)]
     found = shared_between(*mixed, np.arange(20_000), np.arange(20_000, 40_000))
     assert found == pytest.approx(0.5, abs=0.02)
+
+
+def test_fusions_compare_the_vectors_that_they_are_named_for():
+    X, labels = blobs(60)
+    Y = X[:, :3] ** 2 + np.random.default_rng(1).standard_normal((60, 3))
+    train, test = np.arange(0, 60, 2), np.arange(1, 60, 2)
+    task, settings = Task(X, Y, labels, train, test), Settings(n_components=(2,), n_latent=(2,), max_iter=3)
+    found = {name: kernels for name, kernels, _ in _candidates(task, settings, 0)}
+    fisher, ours = FisherVector(2, max_iter=3, random_state=0), MultiViewSuperVector(2, max_iter=3, random_state=0)
+    joint, whole = (model.fit(X[train], Y[train]).transform(X, Y) for model in (fisher, ours))
+    alone = [FisherVector(2, max_iter=3, random_state=0).fit([V[train]]).transform([V]) for V in (X, Y)]
+    for name, vectors in {
+        "concatenation": [joint],
+        "score-level": alone,
+        "M-PCCA [G, Z]": [whole],
+        "M-PCCA G alone": [whole[:, :-4]],
+        "M-PCCA Z alone": [whole[:, -4:]],
+    }.items():
+        for kernel, v in zip(found[name], vectors, strict=True):
+            np.testing.assert_allclose(kernel, v @ v[train].T / np.mean(np.sum(v[train] ** 2, axis=1)), atol=1e-12)
 
 
 def test_labels_of_test_objects_are_not_used():

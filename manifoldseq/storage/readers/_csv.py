@@ -1,4 +1,4 @@
-"""The reader of `.csv` files in the long format."""
+"""Tables of text, cell by cell (delimiter, missing values), and the reader of `.csv` files in the long format."""
 
 import codecs
 import csv
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from .._data import SequenceData
 from .._limits import BLOCK as BYTES
 from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
+from ._ascii_numbers import decimal, decimals
 from ._clock import AUTO
-from ._decimals import decimal, decimals
 from ._long_table import Columns, Rows, assemble, choose_columns
 
 MISSING = frozenset(("", "?", "na", "n/a", "null", "none"))

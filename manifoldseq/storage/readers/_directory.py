@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, natural, record, require
+from ._ascii_numbers import written_otherwise
 from ._clock import AUTO, without, without_clocks
 from ._csv import number, parsed
-from ._decimals import written_otherwise
 from ._npz import read_array
 
 Float = NDArray[np.float64]

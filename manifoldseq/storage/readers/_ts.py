@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import ReadError, bounded_lines, open_file, require
-from ._decimals import decimal, decimals
+from ._ascii_numbers import decimal, decimals
 
 
 def read_ts(path: str | PathLike[str]) -> SequenceData:

@@ -1,4 +1,4 @@
-"""Logarithms and ratios of modified Bessel functions of the first kind, for von Mises-Fisher densities."""
+"""Modified Bessel functions for von Mises-Fisher densities: logarithms, ratios, and the concentration by inversion."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""The residual part L2 of the likelihood (19)-(23): isotropic Gaussian noise outside the projection."""
+"""The residual part L2 of the likelihood (19)-(23): isotropic Gaussian noise outside the projection, above a floor."""
 
 from dataclasses import dataclass
 from numbers import Real

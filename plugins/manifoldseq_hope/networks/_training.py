@@ -1,4 +1,4 @@
-"""One epoch of training a network in torch, from arrays to arrays, so that the one loop can save and resume it."""
+"""A network as a torch module (layers, dropout) and one epoch of its training, which the one loop saves and resumes."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

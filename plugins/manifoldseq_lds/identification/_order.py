@@ -1,4 +1,4 @@
-"""How many states: by default, by a share of the energy, or by the least error one step ahead on what was held out."""
+"""How many states, and how much delay: the defaults, a share of the energy, the least held-out error one step ahead."""
 
 from collections.abc import Sequence
 from numbers import Integral

@@ -1,4 +1,4 @@
-"""Videos and sequences cut into blocks: short sequences with their places."""
+"""Videos (`VideoBlocks`: size and stride of blocks) and sequences (windows) cut into short sequences with places."""
 
 from __future__ import annotations
 

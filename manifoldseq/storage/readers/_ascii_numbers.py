@@ -1,4 +1,4 @@
-"""Numbers in text: decimal digits as the field writes them, none of what else `float` takes."""
+"""What counts as a number in any text: ASCII decimal digits as the field writes them, not all that `float` takes."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Ctrl-C, and the signal by which a scheduler ends a job, during a run."""
+"""Ctrl-C, and the signal by which a scheduler ends a job, turned into KeyboardInterrupt during a run."""
 
 import signal
 import threading

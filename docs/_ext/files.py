@@ -1,0 +1,61 @@
+"""The page of all files, from the first lines of their docstrings: ``python docs/_ext/files.py`` writes it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "develop" / "files.md"
+PACKAGES = (
+    "manifoldseq",
+    *(f"plugins/manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "papers")),
+)
+HEAD = """# Every file in a line
+
+What a file decides, in the words of its own docstring, and the public names that it defines. A default is where users
+set it: in the class or function of that name. `python docs/_ext/files.py` writes this page; a test holds it up to date.
+"""
+
+
+def page() -> str:
+    """Return the page: a list of files for each folder that is a package."""
+    parts = [HEAD]
+    for package in PACKAGES:
+        for folder in sorted({path.parent for path in (ROOT / package).rglob("__init__.py")}):
+            parts.append(f"\n## `{folder.relative_to(ROOT).as_posix()}/`\n\n{_says(folder / '__init__.py')}\n\n")
+            parts += _files(folder, _public(ROOT / package))
+    return "".join(parts)
+
+
+def _files(folder: Path, public: set[str]) -> Iterator[str]:
+    for file in sorted(folder.glob("*.py")):
+        if file.name != "__init__.py":
+            names = [f"`{name}`" for name in _defined(file) if name in public]
+            yield f"* `{file.stem}`: {_says(file)}{' – ' + ', '.join(names) if names else ''}\n"
+
+
+def _says(file: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return docstring.split("\n")[0].replace("``", "`")
+
+
+def _defined(file: Path) -> list[str]:
+    return [
+        node.name
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    ]
+
+
+def _public(package: Path) -> set[str]:
+    """Return the names in ``__all__`` of the package and of its rooms."""
+    found: set[str] = set()
+    for file in (package / "__init__.py", *package.glob("*/__init__.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                found |= set(ast.literal_eval(node.value))
+    return found
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
