@@ -57,7 +57,7 @@ def read_csv(
     -------
     SequenceData
         Sequences in order of their first rows, with their ids; labels as strings; the channels' names; which columns
-        were taken as clocks.
+        were taken as clocks, and the sampling rate that they show.
 
     Raises
     ------

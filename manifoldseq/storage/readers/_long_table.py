@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, record
-from ._clock import AUTO, is_time, without_clocks
+from ._clock import AUTO, is_time, sampling_rate, unit, without_clocks
 
 
 @dataclass(frozen=True)
 class Columns:
     """The names of the columns in use, each of which the file has.
 
-    The time is `certain` if it was named, or holds time stamps; columns may turn out to be `clocks` unless the channels
-    or the time were named.
+    The time is `certain` if it was named, or holds time stamps, which are in `seconds` whatever its name says; columns
+    may turn out to be `clocks` unless the channels or the time were named.
     """
 
     id: str | None
@@ -26,6 +26,7 @@ class Columns:
     channels: tuple[str, ...]
     certain: bool
     clocks: bool
+    seconds: bool = False
 
 
 def choose_columns(
@@ -115,7 +116,11 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
             raise ReadError(
                 f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
             )
-    return data if rows.times is None else replace(data, clocks=(str(columns.time), *data.clocks))
+    if rows.times is None:
+        return data
+    name = str(columns.time)
+    rate = sampling_rate(np.split(rows.times[order], starts[1:]), 1.0 if columns.seconds else unit(name))
+    return replace(data, sampling_rate=rate, clocks=(name, *data.clocks))
 
 
 def _are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:

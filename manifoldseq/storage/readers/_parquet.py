@@ -28,13 +28,13 @@ def read_parquet(
     path : str or path-like
         Needs pyarrow; only the columns in use are read.
     id, time, channels, label
-        As in `read_csv`; the time may also be a time stamp. Nulls in channels become NaN.
+        As in `read_csv`; the time may also be a time stamp, whose unit is known. Nulls in channels become NaN.
 
     Returns
     -------
     SequenceData
         Sequences in order of their first rows, with their ids; labels as stored, numbers or strings; the channels'
-        names; which columns were taken as clocks.
+        names; which columns were taken as clocks, and the sampling rate that they show.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def read_parquet(
         with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
             table = again.read(used, use_threads=False)
         if columns.time is not None and _is_stamp(table[columns.time].type):
-            columns = replace(columns, certain=True)
+            columns = replace(columns, certain=True, seconds=True)
         return assemble(path, columns, _rows(path, table, columns), lambda row: f"row {int(row)}")
 
 
@@ -107,22 +107,33 @@ def _rows(path: FilePath, table: Any, columns: Columns) -> Rows:
         values[:, j] = _numbers(path, name, table[name])
     times = None
     if columns.time is not None:
-        times = _numbers(path, columns.time, table[columns.time], stamps=True)
+        column = table[columns.time]
+        times = _seconds(column) if _is_stamp(column.type) else _numbers(path, columns.time, column)
     ids, id_names = _codes(path, columns.id, table)
     labels, label_names = _codes(path, columns.label, table)
     return Rows(values, times, ids, id_names, labels, label_names)
 
 
-def _numbers(path: FilePath, name: str, column: Any, *, stamps: bool = False) -> NDArray[np.float64]:
+def _numbers(path: FilePath, name: str, column: Any) -> NDArray[np.float64]:
     pa = extra("pyarrow", path, "a .parquet file")
-    kind = column.type
-    if stamps and _is_stamp(kind):
-        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    else:
-        _require_numbers(path, name, kind)
+    _require_numbers(path, name, column.type)
     if column.null_count == 0:
         return column.to_numpy().astype(np.float64)
     return column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
+
+
+def _seconds(column: Any) -> NDArray[np.float64]:
+    """Return time stamps as seconds since the first of them: since 1970, float64 would not tell nanoseconds apart."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    kind = column.type
+    column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
+    since = compute.subtract(column, compute.min(column))
+    ticks = since.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
+    if pa.types.is_date(kind):
+        return ticks * 86400.0 if pa.types.is_date32(kind) else ticks / 1e3
+    return ticks / {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
 
 
 def _is_stamp(kind: Any) -> bool:
