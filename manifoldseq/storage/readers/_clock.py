@@ -63,6 +63,20 @@ def _words(name: str) -> list[str]:
     return re.findall("[a-zµμ]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
+def seconds(stamps: NDArray) -> Float:
+    """Return datetime64 or timedelta64 as seconds since the first, NaN where there is none.
+
+    Not since 1970: from there float64 would not tell nanoseconds apart.
+
+    Examples
+    --------
+    >>> seconds(np.array(["2024-05-01T12:00:01.5", "NaT", "2024-05-01T12:00"], dtype="M8[ms]")).tolist()
+    [1.5, nan, 0.0]
+    """
+    there = stamps[~np.isnat(stamps)]
+    return np.full(len(stamps), np.nan) if len(there) == 0 else (stamps - there.min()) / np.timedelta64(1, "s")
+
+
 def steady(t: Float, tolerance: float = _TOLERANCE) -> bool:
     """Return whether values increase strictly with a nearly constant step: nine of ten near the median."""
     steps = np.diff(t)

@@ -85,7 +85,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     if len(rows.values) == 0:
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids
-    if rows.times is not None and not columns.certain and not _are_times(rows.times, ids):
+    if rows.times is not None and not columns.certain and not are_times(rows.times, ids):
         columns, rows = _as_channel(columns, rows)
     if rows.times is not None and len(bad := np.flatnonzero(~np.isfinite(rows.times))):
         raise ReadError(f"{path}, {place(int(bad[0]))} has no {columns.time}: write a number")
@@ -123,7 +123,8 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     return replace(data, sampling_rate=rate, clocks=(name, *data.clocks))
 
 
-def _are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
+def are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
+    """Return whether the values of every sequence are times, see `is_time`."""
     order = np.argsort(ids, kind="stable")
     starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
     return all(map(is_time, np.split(times[order], starts[1:])))

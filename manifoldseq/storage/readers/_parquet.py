@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, extra, opened, require_memory
-from ._clock import AUTO
+from ._clock import AUTO, seconds
 from ._long_table import Columns, Rows, assemble, choose_columns
 
 
@@ -56,7 +56,8 @@ def read_parquet(
         header = [str(name) for name in file.schema_arrow.names]
         plain = [name for name in header if not name.startswith("__index_level_")]  # what pandas adds
         columns = choose_columns(path, plain, id=id, time=time, channels=channels, label=label)
-        used = list(dict.fromkeys([*filter(None, (columns.id, columns.time, columns.label)), *columns.channels]))
+        named = [name for name in (columns.id, columns.time, columns.label) if name is not None]
+        used = list(dict.fromkeys([*named, *columns.channels]))
         texts = _check_size(path, file.metadata, file.schema_arrow, columns, used)
         # texts stay numbers into a table of them: a long one in every row costs a file nothing
         with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
@@ -108,7 +109,7 @@ def _rows(path: FilePath, table: Any, columns: Columns) -> Rows:
     times = None
     if columns.time is not None:
         column = table[columns.time]
-        times = _seconds(column) if _is_stamp(column.type) else _numbers(path, columns.time, column)
+        times = _stamps(path, column) if _is_stamp(column.type) else _numbers(path, columns.time, column)
     ids, id_names = _codes(path, columns.id, table)
     labels, label_names = _codes(path, columns.label, table)
     return Rows(values, times, ids, id_names, labels, label_names)
@@ -122,18 +123,14 @@ def _numbers(path: FilePath, name: str, column: Any) -> NDArray[np.float64]:
     return column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
 
 
-def _seconds(column: Any) -> NDArray[np.float64]:
-    """Return time stamps as seconds since the first of them: since 1970, float64 would not tell nanoseconds apart."""
-    import pyarrow as pa
-    import pyarrow.compute as compute
-
+def _stamps(path: FilePath, column: Any) -> NDArray[np.float64]:
+    """Return time stamps in seconds; times of day are spans since midnight."""
+    pa = extra("pyarrow", path, "a .parquet file")
     kind = column.type
-    column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
-    since = compute.subtract(column, compute.min(column))
-    ticks = since.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
-    if pa.types.is_date(kind):
-        return ticks * 86400.0 if pa.types.is_date32(kind) else ticks / 1e3
-    return ticks / {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
+    if pa.types.is_time(kind):
+        ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        column = ticks.cast(pa.int64()).cast(pa.duration(kind.unit))
+    return seconds(column.to_numpy())
 
 
 def _is_stamp(kind: Any) -> bool:
