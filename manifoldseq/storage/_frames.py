@@ -81,6 +81,7 @@ def from_frame(
     """
     if isinstance(columns, str):
         raise ReadError(f"columns is {columns!r}: pass a list of names")
+    id, time, label = (None if name is None else str(name) for name in (id, time, label))
     if is_xarray(frame):
         return replace(from_xarray(frame, id=id, time=time, label=label, columns=columns), name="")
     if isinstance(frame, Mapping):
@@ -164,13 +165,13 @@ def _table(frame: Any, where: str) -> _Table:
             raise
         twice = str(error).partition("'")[2].partition("'")[0]
         raise ReadError(f"{where} has two columns named {twice!r}: rename one") from None
-    columns: dict[str, Any] = {}
-    for column in eager.iter_columns():
-        if isinstance(column.name, tuple):
-            raise ReadError(f"{where} has columns of several levels: give each column one name")
-        if str(column.name) in columns:
-            raise ReadError(f"{where} has two columns named {str(column.name)!r}: rename one")
-        columns[str(column.name)] = column
+    names = [str(name) for name in eager.columns]
+    if any(isinstance(name, tuple) for name in eager.columns):
+        raise ReadError(f"{where} has columns of several levels: give each column one name")
+    if len(set(names)) < len(names):  # for narwhals 1 and "1" are two
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ReadError(f"{where} has two columns named {twice!r}: rename one")
+    columns = dict(zip(names, eager.to_dict(as_series=True).values(), strict=True))
     index = nw.maybe_get_index(eager)
     if len(eager) == 0:
         raise ReadError(f"{where} has no rows: pass one row per time step")
@@ -354,7 +355,10 @@ def _array(column: Any) -> NDArray[Any] | None:
 def _of_objects(values: list[Any]) -> NDArray[Any] | None:
     present = [value for value in values if value is not None]
     if all(map(_is_number, present)):
-        return np.array([np.nan if value is None else float(value) for value in values])
+        try:
+            return np.array([np.nan if value is None else float(value) for value in values])
+        except OverflowError:  # a whole number beyond the range of float64
+            return None
     if all(isinstance(value, date) and getattr(value, "tzinfo", None) is None for value in present):
         return np.array(values, dtype="datetime64[us]")
     if all(isinstance(value, time) for value in present):

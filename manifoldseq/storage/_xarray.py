@@ -23,8 +23,9 @@ _CHANNELS = frozenset(
 
 
 def is_xarray(data: Any) -> bool:
-    """Return whether this is an object of xarray."""
-    return any(kind.__module__.partition(".")[0] == "xarray" for kind in type(data).__mro__)
+    """Return whether this is a ``DataArray`` or a ``Dataset``."""
+    kinds = [kind for kind in type(data).__mro__ if kind.__module__.partition(".")[0] == "xarray"]
+    return any(kind.__name__ in ("DataArray", "Dataset") for kind in kinds)
 
 
 def from_xarray(
@@ -96,6 +97,8 @@ class _Marks:
             )
         values = np.asarray(self.array.transpose(*kept).values)
         values = values[:, None] if kept == [series] else values
+        if (values != values).any():
+            raise ReadError(f"{self.path}, {self.label!r} has empty cells: fill them")
         names: dict[Any, int] = {}
         codes = [names.setdefault(value, len(names)) for value in np.broadcast_to(values, shape).ravel().tolist()]
         if np.array(list(names)).dtype.kind not in "biufU":

@@ -24,7 +24,7 @@ def test_report_is_complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["packages"]["numpy"] == version("numpy") and "scikit-learn" in found["packages"]
     assert found["blas"] and all(library["threads"] >= 1 for library in found["blas"])
     assert found["threads"]["OMP_NUM_THREADS"] == "1" and found["problems"] == []
-    assert {"jax", "torch", "dask", "datasets", "faiss", "parquet", "frames"} <= set(found["extras"])
+    assert {"jax", "torch", "dask", "datasets", "faiss", "parquet"} <= set(found["extras"])
     assert not {"all", "dev", "test", "docs"} & set(found["extras"])
     assert found["extras"]["jax"]["install"] == "pip install 'manifoldseq[jax]'"
 

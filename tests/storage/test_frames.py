@@ -231,6 +231,13 @@ def test_days(frame, times):
     assert data.sampling_rate == pytest.approx(1 / 86400, rel=1e-12)
 
 
+def test_numbers_at_the_ends_of_their_range(frame):
+    data = from_frame(frame({"time": [-1e308, 0.0, 1e308], "x": [1, 2, 3]}))
+    assert data.clocks == ("time",) and data.sampling_rate is None
+    data = from_frame(frame({"time_ns": [0.0, 5e-324, 1e-323], "x": [1, 2, 3]}), time="time_ns")
+    assert data.clocks == ("time_ns",) and data.sampling_rate is None
+
+
 def test_times_of_day(frame):
     times = [dt.time(23, 59, 58 + k, 500_000) for k in (0, 1)] + [dt.time(0, 0, 1)]
     data = from_frame(frame({"time": times, "x": [1, 2, 3]}), time="time")

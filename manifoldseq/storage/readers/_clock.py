@@ -79,10 +79,11 @@ def seconds(stamps: NDArray) -> Float:
 
 def steady(t: Float, tolerance: float = _TOLERANCE) -> bool:
     """Return whether values increase strictly with a nearly constant step: nine of ten near the median."""
-    steps = np.diff(t)
-    if not (np.isfinite(t).all() and (steps > 0).all()):
+    with np.errstate(over="ignore", invalid="ignore"):  # steps between the ends of the number range
+        steps = np.diff(t)
+        middle = np.median(steps) if len(steps) else 0.0
+    if not (np.isfinite(t).all() and np.isfinite(middle) and (steps > 0).all()):
         return False
-    middle = np.median(steps) if len(steps) else 0.0
     return bool(np.count_nonzero(np.abs(steps - middle) <= tolerance * middle) >= _SHARE * len(steps))
 
 
@@ -150,11 +151,12 @@ def sampling_rate(times: Sequence[Float], unit: float | None = None) -> float | 
     """
     if max(map(len, times), default=0) < 3 or not all(map(steady, times)):
         return None
-    steps = [np.diff(t) for t in times if len(t) > 1]
+    steps = [np.diff(t) for t in times if len(t) > 1]  # finite, or the times were not steady
     medians = [float(np.median(some)) for some in steps]
     if max(medians) > (1 + _STRICT) * min(medians):
         return None
-    step = float(np.median(np.concatenate(steps))) * (1.0 if unit is None else unit)
+    with np.errstate(over="ignore"):
+        step = float(np.median(np.concatenate(steps))) * (1.0 if unit is None else unit)
     rate = 1.0 / step if step > 0 else math.inf
     return rate if math.isfinite(rate) and rate > 0 else None
 
