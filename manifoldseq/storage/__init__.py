@@ -4,6 +4,7 @@ from ._arrays import load_array, load_arrays
 from ._checkpoint import Checkpoint, CheckpointError
 from ._convert import from_aeon, from_lengths, read, scale, windows
 from ._data import SequenceData
+from ._frames import from_frame
 from ._limits import ReadError, available_memory, open_file, read_bytes, require_memory
 from ._model import ModelError, load, load_model, save_model
 from .readers._ascii_numbers import decimals
@@ -23,6 +24,7 @@ __all__ = [
     "available_memory",
     "decimals",
     "from_aeon",
+    "from_frame",
     "from_lengths",
     "load",
     "load_array",

@@ -22,7 +22,7 @@ class SequenceData:
     name : str
         The name of the data.
     sampling_rate : float or None
-        Time steps per second.
+        Time steps per second; per unit of the clock where it is read from one whose unit is unknown.
     channel_names : tuple of str or None
         One name per channel.
     ids : tuple of str

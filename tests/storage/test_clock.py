@@ -200,6 +200,116 @@ def test_parquet(tmp_path):
     assert read_parquet(tmp_path / "long.parquet").channel_names == ("time", "x", "y")
 
 
+RATES = {
+    "time": (0.02, 50.0),
+    "Time [s]": (0.02, 50.0),
+    "t (ms)": (20.0, 50.0),
+    "timestamp_us": (20_000.0, 50.0),
+    "time [µs]": (20_000.0, 50.0),
+    "elapsed in nanoseconds": (2e7, 50.0),
+    "elapsedSec": (0.02, 50.0),
+    "seconds since start": (0.02, 50.0),
+    "time_min": (0.5, 1 / 30),
+    "hours": (2.0, 1 / 7200),
+    "timestamp": (20.0, 0.05),
+    "ts": (4.0, 0.25),
+    "frame": (1.0, 1.0),
+    "": (1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_the_clock_gives_the_sampling_rate(tmp_path, name):
+    step, rate = RATES[name]
+    data = read_directory(folder(tmp_path, f"{name},x,y", lambda i, steps: 5.0 * i + step * np.arange(steps)))
+    assert data.clocks == (name,) and data.sampling_rate == pytest.approx(rate, rel=1e-9)
+    (tmp_path / "long.csv").write_text(long({name: lambda i, steps: 5.0 * i + step * np.arange(steps)}))
+    for options in ({}, {"time": name}):
+        data = read_csv(tmp_path / "long.csv", **options)
+        assert data.clocks == (name,) and data.sampling_rate == pytest.approx(rate, rel=1e-9)
+
+
+def test_the_sampling_rate_of_tables_without_names(tmp_path):
+    assert read_directory(folder(tmp_path, None, regular)).sampling_rate == pytest.approx(100)
+    assert read_directory(tmp_path, time=0).sampling_rate == pytest.approx(100)
+    assert read_directory(tmp_path, time=None).sampling_rate is None
+
+
+STEPS = {
+    "jitter": (jittered, 1 / 0.02, 0.02),
+    "lost rows": (dropped, 100, 1e-9),
+    "steps alike": (lambda i, steps: (1 + 0.04 * i) * np.arange(steps), 1 / 1.04, 0.05),
+    "other steps": (lambda i, steps: (1 + 0.06 * i) * np.arange(steps), None, 0),
+    "steps of any size": (lambda i, steps: np.arange(steps) ** 2.0, None, 0),
+}
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_the_steps_must_be_alike(tmp_path, case):
+    column, rate, tolerance = STEPS[case]
+    (tmp_path / "long.csv").write_text(long({"time": column}))
+    found = read_csv(tmp_path / "long.csv")
+    assert found.clocks == ("time",)
+    steps = np.concatenate([np.diff(column(i, n)) for i, n in enumerate(LENGTHS)])
+    if rate is None:
+        assert found.sampling_rate is None
+    else:
+        assert found.sampling_rate == pytest.approx(rate, rel=tolerance)
+        assert found.sampling_rate == pytest.approx(1 / np.median(steps), rel=1e-12)
+
+
+def test_of_several_clocks_the_one_that_says_most_gives_the_rate(tmp_path):
+    def index(i, steps):
+        return np.arange(steps)
+
+    for name, other, rate in (("time", "", 100), ("time", "t_ms", 1e5), ("frame", "clock", 100), ("time", "step", 100)):
+        header = f"{other},{name},x,y" if other != "clock" else f"{name},{other},x,y"
+        for i, x in enumerate(channels()):
+            rows = [index(i, len(x)), regular(i, len(x)), *x.T]
+            if other == "t_ms":
+                rows[:2] = rows[1::-1]
+            (tmp_path / f"{i}.csv").write_text(table(header, np.column_stack(rows)))
+        data = read_directory(tmp_path)
+        assert len(data.clocks) == 2 and data.sampling_rate == pytest.approx(rate)
+
+
+def test_two_rows_or_other_data_have_no_rate(tmp_path):
+    (tmp_path / "long.csv").write_text("id,time,x\na,0,1\na,1,2\nb,0,3\nb,1,4\n")
+    data = read_csv(tmp_path / "long.csv")
+    assert data.clocks == ("time",) and data.sampling_rate is None
+    (tmp_path / "long.csv").write_text(long({"time": lambda i, steps: np.sin(np.arange(steps))}))
+    assert read_csv(tmp_path / "long.csv").sampling_rate is None
+
+
+@needs("pyarrow")
+@pytest.mark.parametrize(
+    ("kind", "ticks", "rate"),
+    [
+        *[
+            ("timestamp[s]", 2, 0.5),
+            ("timestamp[ms]", 20, 50),
+            ("timestamp[us]", 20, 50_000),
+            ("timestamp[ns]", 20, 5e7),
+        ],
+        *[("date32[day]", 1, 1 / 86400), ("date64[ms]", 86_400_000, 1 / 86400)],
+        *[("time32[s]", 4, 0.25), ("time32[ms]", 20, 50), ("time64[us]", 20, 50_000), ("time64[ns]", 20, 5e7)],
+    ],
+)
+@pytest.mark.parametrize("name", ["time", "t_ms"])
+def test_the_unit_of_time_stamps_is_known(tmp_path, name, kind, ticks, rate):
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    start = {"timestamp[ns]": 1_714_000_000_000_000_000, "date64[ms]": 0}.get(kind, 86_000)
+    bits = pa.int32() if "32" in kind else pa.int64()
+    values = pa.array([start + ticks * k for k in (0, 2, 1, 3)], bits)
+    stamps = values.cast(pa.type_for_alias(kind))
+    parquet.write_table(pa.table({"id": ["a"] * 4, name: stamps, "x": [0.0, 2, 1, 3]}), tmp_path / "long.parquet")
+    data = read_parquet(tmp_path / "long.parquet", time=name)
+    assert data.sequences[0].ravel().tolist() == [0, 1, 2, 3] and data.clocks == (name,)
+    assert data.sampling_rate == pytest.approx(rate, rel=1e-9)
+
+
 def test_ids(tmp_path):
     ids = ms.storage.SequenceData([np.ones((3, 1)), np.ones((4, 1))]).ids
     assert ids == ("0", "1")

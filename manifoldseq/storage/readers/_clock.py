@@ -1,5 +1,6 @@
-"""Which column of a table is the clock, and therefore no channel."""
+"""Which column of a table is the clock, and therefore no channel; the sampling rate that it gives."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +18,16 @@ _WORDS = frozenset(
     "index idx frame frames unnamed".split()
 )
 _NAMES = frozenset("t ts s ms us ns sec secs second seconds minute minutes hour hours step sample row tick".split())
+_COUNTERS = frozenset("index idx frame frames unnamed step sample row tick".split())
+_SECONDS = {
+    **dict.fromkeys("s sec secs second seconds".split(), 1.0),
+    **dict.fromkeys("ms msec msecs millisecond milliseconds millis".split(), 1e-3),
+    **dict.fromkeys("us µs μs usec usecs microsecond microseconds micros".split(), 1e-6),
+    **dict.fromkeys("ns nsec nsecs nanosecond nanoseconds nanos".split(), 1e-9),
+    **dict.fromkeys("min mins minute minutes".split(), 60.0),
+    **dict.fromkeys("h hr hrs hour hours".split(), 3600.0),
+}
+"""Seconds of the units that names give; the signs of micro are U+00B5 and U+03BC."""
 _TOLERANCE, _SHARE = 0.25, 0.9
 _STRICT = 0.1
 
@@ -33,12 +44,46 @@ def says_time(name: str) -> bool:
     return not name.strip() or not _WORDS.isdisjoint(words) or bool(words and words[0] in _NAMES)
 
 
+def unit(name: str) -> float | None:
+    """Return the seconds of the unit that a clock's name gives, in brackets, as its last word or spelt out.
+
+    Examples
+    --------
+    >>> [unit(name) for name in ("Time [s]", "timestamp_ms", "elapsedUs", "seconds since start", "ts", "time")]
+    [1.0, 0.001, 1e-06, 1.0, None, None]
+    """
+    brackets = _words(" ".join(re.findall(r"[\[(](.*?)[\])]", name)))
+    words = _words(name)
+    # an abbreviation counts only where units stand: "h" may also be a height, "s" a genitive
+    places = [*brackets, *words[-1:], *(word for word in words if len(word) > 3)]
+    return next((_SECONDS[word] for word in places if word in _SECONDS), None)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall("[a-zµμ]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower())
+
+
+def seconds(stamps: NDArray) -> Float:
+    """Return datetime64 or timedelta64 as seconds since the first, NaN where there is none.
+
+    Not since 1970: from there float64 would not tell nanoseconds apart.
+
+    Examples
+    --------
+    >>> seconds(np.array(["2024-05-01T12:00:01.5", "NaT", "2024-05-01T12:00"], dtype="M8[ms]")).tolist()
+    [1.5, nan, 0.0]
+    """
+    there = stamps[~np.isnat(stamps)]
+    return np.full(len(stamps), np.nan) if len(there) == 0 else (stamps - there.min()) / np.timedelta64(1, "s")
+
+
 def steady(t: Float, tolerance: float = _TOLERANCE) -> bool:
     """Return whether values increase strictly with a nearly constant step: nine of ten near the median."""
-    steps = np.diff(t)
-    if not (np.isfinite(t).all() and (steps > 0).all()):
+    with np.errstate(over="ignore", invalid="ignore"):  # steps between the ends of the number range
+        steps = np.diff(t)
+        middle = np.median(steps) if len(steps) else 0.0
+    if not (np.isfinite(t).all() and np.isfinite(middle) and (steps > 0).all()):
         return False
-    middle = np.median(steps) if len(steps) else 0.0
     return bool(np.count_nonzero(np.abs(steps - middle) <= tolerance * middle) >= _SHARE * len(steps))
 
 
@@ -81,6 +126,47 @@ def rises_alike(sequences: Sequence[Float], column: int) -> bool:
     )
 
 
+def sampling_rate(times: Sequence[Float], unit: float | None = None) -> float | None:
+    """Return the time steps per second that a clock shows, from its values in each sequence.
+
+    Parameters
+    ----------
+    times : sequence of ndarray of shape (T_i,), float64
+        Finite, in order.
+    unit : float, optional
+        Seconds of their unit; by default the rate is per unit, whatever it is.
+
+    Returns
+    -------
+    float or None
+        The reciprocal of the median step; None if the steps of a sequence are not nearly constant, if the sequences
+        have steps more than a tenth apart, or if none has three rows.
+
+    Examples
+    --------
+    >>> sampling_rate([np.array([0.0, 20.0, 40.0, 60.0]), np.array([5.0, 25.0])], unit=1e-3)
+    50.0
+    >>> sampling_rate([np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 4.0])]) is None
+    True
+    """
+    if max(map(len, times), default=0) < 3 or not all(map(steady, times)):
+        return None
+    steps = [np.diff(t) for t in times if len(t) > 1]  # finite, or the times were not steady
+    medians = [float(np.median(some)) for some in steps]
+    if max(medians) > (1 + _STRICT) * min(medians):
+        return None
+    with np.errstate(over="ignore"):
+        step = float(np.median(np.concatenate(steps))) * (1.0 if unit is None else unit)
+    rate = 1.0 / step if step > 0 else math.inf
+    return rate if math.isfinite(rate) and rate > 0 else None
+
+
+def _telling(name: str) -> int:
+    """Return how much a clock's name says about seconds: a unit, a time, or only that it counts."""
+    counts = not name.strip() or not _COUNTERS.isdisjoint(_words(name))
+    return 2 if unit(name) is not None else int(not counts)
+
+
 def without_clocks(data: SequenceData) -> SequenceData:
     """Return the data without the columns that are clocks, which it names."""
     found = clocks(data.sequences, data.channel_names)
@@ -88,13 +174,16 @@ def without_clocks(data: SequenceData) -> SequenceData:
 
 
 def without(data: SequenceData, columns: Sequence[int]) -> SequenceData:
-    """Return the data without some columns, which become its clocks."""
+    """Return the data without some columns, which become its clocks; one of them gives the sampling rate."""
     kept = [j for j in range(data.sequences[0].shape[1]) if j not in columns]
     names = data.channel_names
     taken = [f"column {j}" if names is None else names[j] for j in columns]
+    # of several clocks the one whose name says most: an index beside the time has steps of one
+    j, name = max(zip(columns, taken, strict=True), key=lambda clock: _telling(clock[1]))
     return replace(
         data,
         sequences=[x[:, kept] for x in data.sequences],
+        sampling_rate=sampling_rate([x[:, j] for x in data.sequences], unit(name)),
         channel_names=None if names is None else [names[j] for j in kept],
         clocks=(*data.clocks, *taken),
     )

@@ -57,7 +57,7 @@ def read_csv(
     -------
     SequenceData
         Sequences in order of their first rows, with their ids; labels as strings; the channels' names; which columns
-        were taken as clocks.
+        were taken as clocks, and the sampling rate that they show.
 
     Raises
     ------
@@ -134,7 +134,9 @@ class _Table:
         self.path, self.header, self.columns, self.delimiter = path, header, columns, delimiter
         self.count = 0
         self.numeric: list[NDArray[np.float64]] = []
-        self.codes: dict[str, list[NDArray[np.intp]]] = {name: [] for name in (columns.id, columns.label) if name}
+        self.codes: dict[str, list[NDArray[np.intp]]] = {
+            name: [] for name in (columns.id, columns.label) if name is not None
+        }
         self.names: dict[str, _Codes] = {name: _Codes() for name in self.codes}
 
     def add(self, block: list[list[str]]) -> None:
@@ -144,7 +146,7 @@ class _Table:
                 where = self.place(self.count + i)
                 raise ReadError(f"{self.path}, {where} has {len(cells)} cells, not {width}: complete or remove it")
         cells_of = dict(zip(self.header, zip(*block, strict=True), strict=True)) if block else {}
-        names = [*filter(None, [self.columns.time]), *self.columns.channels]
+        names = [*([] if self.columns.time is None else [self.columns.time]), *self.columns.channels]
         numeric = np.empty((len(block), len(names)))
         for j, name in enumerate(names if block else ()):
             numeric[:, j] = self._numbers(name, cells_of[name])

@@ -35,7 +35,8 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     Returns
     -------
     SequenceData
-        With the names of the files as ids (``"walk/1.csv"`` in subfolders), and the columns that were taken as clocks.
+        With the names of the files as ids (``"walk/1.csv"`` in subfolders), the columns that were taken as clocks, and
+        the sampling rate that they show.
 
     Notes
     -----

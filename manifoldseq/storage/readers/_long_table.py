@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, record
-from ._clock import AUTO, is_time, without_clocks
+from ._clock import AUTO, is_time, sampling_rate, unit, without_clocks
 
 
 @dataclass(frozen=True)
 class Columns:
     """The names of the columns in use, each of which the file has.
 
-    The time is `certain` if it was named, or holds time stamps; columns may turn out to be `clocks` unless the channels
-    or the time were named.
+    The time is `certain` if it was named, or holds time stamps, which are in `seconds` whatever its name says; columns
+    may turn out to be `clocks` unless the channels or the time were named.
     """
 
     id: str | None
@@ -26,6 +26,7 @@ class Columns:
     channels: tuple[str, ...]
     certain: bool
     clocks: bool
+    seconds: bool = False
 
 
 def choose_columns(
@@ -84,7 +85,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     if len(rows.values) == 0:
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids
-    if rows.times is not None and not columns.certain and not _are_times(rows.times, ids):
+    if rows.times is not None and not columns.certain and not are_times(rows.times, ids):
         columns, rows = _as_channel(columns, rows)
     if rows.times is not None and len(bad := np.flatnonzero(~np.isfinite(rows.times))):
         raise ReadError(f"{path}, {place(int(bad[0]))} has no {columns.time}: write a number")
@@ -115,10 +116,15 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
             raise ReadError(
                 f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
             )
-    return data if rows.times is None else replace(data, clocks=(str(columns.time), *data.clocks))
+    if rows.times is None:
+        return data
+    name = str(columns.time)
+    rate = sampling_rate(np.split(rows.times[order], starts[1:]), 1.0 if columns.seconds else unit(name))
+    return replace(data, sampling_rate=rate, clocks=(name, *data.clocks))
 
 
-def _are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
+def are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
+    """Return whether the values of every sequence are times, see `is_time`."""
     order = np.argsort(ids, kind="stable")
     starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
     return all(map(is_time, np.split(times[order], starts[1:])))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, extra, opened, require_memory
-from ._clock import AUTO
+from ._clock import AUTO, seconds
 from ._long_table import Columns, Rows, assemble, choose_columns
 
 
@@ -28,13 +28,13 @@ def read_parquet(
     path : str or path-like
         Needs pyarrow; only the columns in use are read.
     id, time, channels, label
-        As in `read_csv`; the time may also be a time stamp. Nulls in channels become NaN.
+        As in `read_csv`; the time may also be a time stamp, whose unit is known. Nulls in channels become NaN.
 
     Returns
     -------
     SequenceData
         Sequences in order of their first rows, with their ids; labels as stored, numbers or strings; the channels'
-        names; which columns were taken as clocks.
+        names; which columns were taken as clocks, and the sampling rate that they show.
 
     Raises
     ------
@@ -56,13 +56,14 @@ def read_parquet(
         header = [str(name) for name in file.schema_arrow.names]
         plain = [name for name in header if not name.startswith("__index_level_")]  # what pandas adds
         columns = choose_columns(path, plain, id=id, time=time, channels=channels, label=label)
-        used = list(dict.fromkeys([*filter(None, (columns.id, columns.time, columns.label)), *columns.channels]))
+        named = [name for name in (columns.id, columns.time, columns.label) if name is not None]
+        used = list(dict.fromkeys([*named, *columns.channels]))
         texts = _check_size(path, file.metadata, file.schema_arrow, columns, used)
         # texts stay numbers into a table of them: a long one in every row costs a file nothing
         with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
             table = again.read(used, use_threads=False)
         if columns.time is not None and _is_stamp(table[columns.time].type):
-            columns = replace(columns, certain=True)
+            columns = replace(columns, certain=True, seconds=True)
         return assemble(path, columns, _rows(path, table, columns), lambda row: f"row {int(row)}")
 
 
@@ -107,22 +108,29 @@ def _rows(path: FilePath, table: Any, columns: Columns) -> Rows:
         values[:, j] = _numbers(path, name, table[name])
     times = None
     if columns.time is not None:
-        times = _numbers(path, columns.time, table[columns.time], stamps=True)
+        column = table[columns.time]
+        times = _stamps(path, column) if _is_stamp(column.type) else _numbers(path, columns.time, column)
     ids, id_names = _codes(path, columns.id, table)
     labels, label_names = _codes(path, columns.label, table)
     return Rows(values, times, ids, id_names, labels, label_names)
 
 
-def _numbers(path: FilePath, name: str, column: Any, *, stamps: bool = False) -> NDArray[np.float64]:
+def _numbers(path: FilePath, name: str, column: Any) -> NDArray[np.float64]:
     pa = extra("pyarrow", path, "a .parquet file")
-    kind = column.type
-    if stamps and _is_stamp(kind):
-        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    else:
-        _require_numbers(path, name, kind)
+    _require_numbers(path, name, column.type)
     if column.null_count == 0:
         return column.to_numpy().astype(np.float64)
     return column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
+
+
+def _stamps(path: FilePath, column: Any) -> NDArray[np.float64]:
+    """Return time stamps in seconds; times of day are spans since midnight."""
+    pa = extra("pyarrow", path, "a .parquet file")
+    kind = column.type
+    if pa.types.is_time(kind):
+        ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        column = ticks.cast(pa.int64()).cast(pa.duration(kind.unit))
+    return seconds(column.to_numpy())
 
 
 def _is_stamp(kind: Any) -> bool:
