@@ -1,7 +1,9 @@
 """Doctests that need torch are left out where it is not installed."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
-_NEED_TORCH = ("_layer", "_network", "_stiefel_sgd")
+_NEED_TORCH = [f"manifoldseq_hope/networks/{name}.py" for name in ("_layer", "_network", "_stiefel_sgd")]
 
-collect_ignore = [] if find_spec("torch") else [f"manifoldseq_hope/{name}.py" for name in _NEED_TORCH]
+assert all((Path(__file__).parent / name).is_file() for name in _NEED_TORCH), "a file with doctests of torch has moved"
+collect_ignore = [] if find_spec("torch") else _NEED_TORCH
