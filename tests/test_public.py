@@ -14,7 +14,7 @@ import manifoldseq as ms
 
 ROOMS = """
     linalg manifolds objectives kernels solvers batch interop estimators hooks testing execution storage report
-    reproduction
+    reproduction evaluation
 """.split()
 FIXED = """
     minimize minimize_batch iterate Problem Objective objective finite_sum kernel Result Run Measures Status

@@ -22,6 +22,7 @@ SAYS = {
     "_observers": "watch",
     "report": "show",
     "estimators": "validate",
+    "evaluation": "how good",
     "reproduction": "rows, parts",
     "kernels": "similarity",
     "interop": "pymanopt",

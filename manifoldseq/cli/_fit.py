@@ -69,6 +69,7 @@ _CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}
 @every_option
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
+@click.option("--quality/--no-quality", default=True, help="A quality figure, and simple controls beside it [yes].")
 @json_option
 def fit(
     estimator: str | None,
@@ -84,6 +85,7 @@ def fit(
     every: float,
     jobs: int | None,
     dask: str | None,
+    quality: bool,
     as_json: bool,
 ) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
@@ -162,7 +164,8 @@ def fit(
             run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
             fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
-            evaluation = _evaluated(estimator, record, model, X, y, used_seed, run.kept_metrics().get("seconds", 0.0))
+            took = run.kept_metrics().get("seconds", 0.0)
+            evaluation = _evaluated(estimator, record, model, X, y, used_seed, took) if quality else None
             metrics, warned = _write(run, fitted, member_ids(record.input, loaded), evaluation)
     for warning in warned:
         click.echo(f"Warning: {warning}", err=True)
@@ -174,6 +177,8 @@ def fit(
     for line in said:
         click.echo(line)
     _echo_metrics(estimator, metrics, evaluation)
+    if quality:
+        click.echo(_sentence(evaluation))
     click.echo(f"Report: {directory / 'report.html'}")
     return 0
 
@@ -334,7 +339,9 @@ def _echo_metrics(estimator: str, metrics: dict[str, float], evaluation: Evaluat
         for i, row in enumerate(rows)
     ]
     echo_table(["", *(_SHOWN.get(name, name) for name in names)], table, right=range(1, len(names) + 1))
+
+
+def _sentence(evaluation: Evaluation | None) -> str:
     if evaluation is None:
-        click.echo("No quality figure: too few members, one class, or nothing to compare.")
-    else:
-        click.echo(f"{evaluation.verdict[0].upper()}{evaluation.verdict[1:]}.")
+        return "No quality figure: too few members, one class, or nothing to compare."
+    return f"{evaluation.verdict[0].upper()}{evaluation.verdict[1:]}."

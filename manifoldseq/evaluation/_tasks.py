@@ -19,12 +19,12 @@ _FOLDS = 5
 
 def task_of(model: Any) -> str:
     """Return what an estimator does: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"`` or ``""``."""
-    from sklearn.base import is_classifier, is_clusterer
     from sklearn.utils import get_tags
 
-    if is_classifier(model):
+    kind = get_tags(model).estimator_type if hasattr(model, "__sklearn_tags__") else None
+    if kind == "classifier":
         return "classes"
-    if is_clusterer(model) or (get_tags(model).estimator_type == "density_estimator" and hasattr(model, "predict")):
+    if kind == "clusterer" or hasattr(model, "labels_") or (kind == "density_estimator" and hasattr(model, "predict")):
         return "clusters"
     if hasattr(model, "kneighbors"):
         return "neighbours"

@@ -90,7 +90,7 @@ def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def plot_confusion(result: Any, ax: "Axes | None" = None) -> "Axes":
+def plot_confusion(result: Any, ax: "Axes | None" = None, *, share: str = "share of the cluster") -> "Axes":
     """Plot how many members of each cluster have each label; the shade is the share of the cluster.
 
     Clusters are in the order of their most frequent labels.
@@ -100,6 +100,8 @@ def plot_confusion(result: Any, ax: "Axes | None" = None) -> "Axes":
     result : Fitted, RunFiles, or pair (labels, clusters) of array-like of shape (N,)
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
+    share : str
+        What the shade means.
 
     Returns
     -------
@@ -129,7 +131,7 @@ def plot_confusion(result: Any, ax: "Axes | None" = None) -> "Axes":
             ax.text(j, i, str(counts[i, j]), ha="center", va="center", color=ink)
     _name_ticks(ax.xaxis, labels)
     _name_ticks(ax.yaxis, clusters)
-    colourbar(image, ax, "share of the cluster")
+    colourbar(image, ax, share)
     ax.set(title="Clusters and labels", xlabel="label", ylabel="cluster")
     return ax
 

@@ -139,7 +139,7 @@ def draw_evaluation(fitted: Fitted, evaluation: Any) -> list[Drawing]:
         truth, said = evaluation.confusion
 
         def paint(ax: Any) -> None:
-            plot_confusion((truth, said), ax)
+            plot_confusion((truth, said), ax, share="share of what was taken for it")
             ax.set(title="Members that were left out", ylabel="taken for", xlabel="label")
 
         drawings.append(drawn("left-out-confusion", "The shade is the share of what was taken for a class.", paint))

@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,8 +27,8 @@ def test_run_directory_holds_everything(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--set", "offset=0.5", "--seed", "7", "-o", folder)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in folder.iterdir()) == [
-        ".lock", "assignments.csv", "history.csv", "metrics.json", "model.json", "model.npz", "report.html", "run.json",
-        "run.toml",
+        ".lock", "assignments.csv", "evaluation.json", "figures", "history.csv", "metrics.json", "model.json",
+        "model.npz", "report.html", "run.json", "run.toml",
     ]  # fmt: skip
     about = json.loads((folder / "run.json").read_text())
     assert about["state"] == "done" and about["parameters"]["random_state"] == 7
@@ -39,17 +40,20 @@ def test_run_directory_holds_everything(run: Run, tmp_path: Path) -> None:
     assert (folder / "assignments.csv").read_text().splitlines()[:2] == ["id,label,cluster", "0,down,0"]
 
 
-def test_metrics_are_flat_and_beside_the_baseline(run: Run, tmp_path: Path) -> None:
+def test_metrics_are_flat_and_beside_controls(run: Run, tmp_path: Path) -> None:
     _, out, _ = run("fit", "sign", "two-levels", "-o", tmp_path / "run")
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     names = ("purity", "nmi", "ari", "seconds")
-    assert set(metrics) == {*names, *(f"baseline_{name}" for name in names)}
-    assert all(metrics[name] == 1.0 for name in ("purity", "nmi", "ari", "baseline_purity"))
+    assert set(metrics) == {*names, "agreement_of_seeds"} and {metrics[name] for name in names[:3]} == {1.0}
+    evaluation = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert [row["name"] for row in evaluation["rows"]] == ["sign", "statistics-kmeans", "autocovariance-kmeans"]
+    assert evaluation["winner"] == "sign" and evaluation["measure"] == "ari" and evaluation["rows"][1]["ari"] == 1.0
     lines = out.splitlines()
     assert lines[0] == "two-levels: 20 sequences of 8 steps, 2 channels, 2 classes"
-    assert lines[1].split() == ["purity", "NMI", "ARI", "seconds"]
-    assert lines[2].split()[:4] == ["sign", "1.000", "1.000", "1.000"]
-    assert lines[3].startswith("k-means on channel means and deviations")
+    assert lines[1].split()[:3] == ["purity", "NMI", "ARI"]
+    assert lines[2].split()[:5] == ["sign", "*", "1.000", "1.000", "1.000"]
+    assert lines[3].startswith("statistics-kmeans") and lines[4].startswith("autocovariance-kmeans")
+    assert lines[5].startswith("Agreement with the labels 1.00")
 
 
 def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:
@@ -143,10 +147,11 @@ def test_file_goes_through_the_reader_of_its_pattern(run: Run, tmp_path: Path) -
 
 def test_finished_run_is_not_overwritten(run: Run, tmp_path: Path) -> None:
     assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
-    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    before = {path: path.read_bytes() for path in files}
     status, _, err = run("fit", "sign", "two-levels", "-o", tmp_path / "run")
     assert status == 2 and "holds a finished run" in err
-    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
 def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
@@ -178,13 +183,13 @@ def test_default_directories_are_numbered(run: Run, tmp_path: Path, monkeypatch:
 def test_run_is_running_until_it_is_done(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states = []
 
-    def record(labels: object, clusters: object) -> dict[str, float]:
+    def record(*args: Any, **options: Any) -> Any:
         states.append(json.loads((tmp_path / "run" / "run.json").read_text())["state"])
-        return clustering_measures(labels, clusters)
+        return ms.evaluation.evaluate(*args, **options)
 
-    monkeypatch.setattr("manifoldseq.cli._fit.clustering_measures", record)
+    monkeypatch.setattr("manifoldseq.cli._fit.evaluate", record)
     assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
-    assert states and set(states) == {"running"}  # of the model and of the baseline
+    assert states == ["running"]
 
 
 def test_clustering_measures_by_hand() -> None:
@@ -362,7 +367,7 @@ def test_files_appear_in_their_order(run: Run, tmp_path: Path, monkeypatch: pyte
         return replace(self, target)
 
     monkeypatch.setattr(Path, "replace", recorded)
-    assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
+    assert run("fit", "sign", "two-levels", "--no-quality", "-o", tmp_path / "run")[0] == 0
     assert seen == [
         "run.json", "run.toml", "model.npz", "model.json", "history.csv", "assignments.csv", "metrics.json",
         "report.html", "run.json",

@@ -16,7 +16,7 @@ import manifoldseq as ms
 from manifoldseq.cli._run import locked
 
 Run = Callable[..., tuple[int, str, str]]
-FIT = ("fit", "walker", "two-levels", "--checkpoint-every", "0")
+FIT = ("fit", "walker", "two-levels", "--checkpoint-every", "0", "--no-quality")
 
 
 def state(folder: Path) -> str:
