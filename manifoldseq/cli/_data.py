@@ -1,6 +1,7 @@
 """DATA on the command line: the name of a data set, or a file or folder that a registered reader knows."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
     Raises
     ------
     BadInput
-        If there is neither, or it cannot be read, or a sequence has NaN or is empty.
+        If there is neither, or it cannot be read, or a sequence is empty or has an infinite value.
     """
     try:
         if Path(data).exists():
@@ -29,7 +30,7 @@ def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
             raise BadInput(f"--read sets options for reading a file, but there is no file or folder {data}")
         else:
             loaded = hooks.get_dataset(data).loader()
-        check_sequences(loaded.sequences)
+        check_sequences([np.where(np.isnan(x), 0.0, x) for x in loaded.sequences])  # NaN goes on to the estimator
     except hooks.UnknownName as error:
         raise BadInput(f"{data!r} is neither a file or folder nor a data set: {error}") from error
     except ReadError as error:
@@ -37,6 +38,32 @@ def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
     except (ValueError, ImportError, OSError) as error:
         raise BadInput(f"{data}: {error}") from error
     return loaded
+
+
+def first_missing(source: str, data: SequenceData) -> str:
+    """Return where the first missing value is, in the words of the files, or nothing if none is missing."""
+    for name, x in zip(data.ids, data.sequences, strict=True):
+        if np.isnan(x).any():
+            t, channel = np.argwhere(np.isnan(x))[0].tolist()
+            column = f"column {channel}" if data.channel_names is None else f"column {data.channel_names[channel]}"
+            path = Path(source)
+            where = f"{path / name}" if path.is_dir() else f"{source}, {name}" if len(data) > 1 else source
+            return f"{where}, {column}, t = {t}"
+    return ""
+
+
+def advice_on_missing(name: str, kind: str) -> str:
+    """Return what to type so that missing values are taken: an option of this estimator, of the reader, of others."""
+    takers = []
+    for _, record in hooks.records("estimators"):
+        with suppress(Exception):  # of a plugin that is broken, or of an extra that is not there
+            made: Any = hooks.get_record(hooks.Estimator, record.name)
+            if made.input == kind and "missing" in made.factory().get_params(deep=False):
+                takers.append(record.name)
+    if name in takers:
+        return "use --set missing=smooth, or interpolate by --read missing=linear"
+    others = f", or fit {' or '.join(takers)} with --set missing=smooth" if takers else ""
+    return f"interpolate by --read missing=linear{others}"
 
 
 def load_labels(path: Path, data: SequenceData, kind: str) -> np.ndarray:

@@ -15,12 +15,14 @@ from .. import execution, hooks
 from .._result import Status
 from ..evaluation import Evaluation, evaluate
 from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
-from ..storage import CheckpointError, load
+from ..storage import CheckpointError, SequenceData, load
 from ._data import (
     absolute,
+    advice_on_missing,
     as_input,
     describe,
     fingerprint,
+    first_missing,
     load_data,
     load_labels,
     member_ids,
@@ -69,6 +71,9 @@ _CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}
 @every_option
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
+@click.option(
+    "--choose", is_flag=True, help="Choose settings that are left open, without labels, by the estimator's rule."
+)
 @click.option("--quality/--no-quality", default=True, help="A quality figure, and simple controls beside it [yes].")
 @json_option
 def fit(
@@ -85,6 +90,7 @@ def fit(
     every: float,
     jobs: int | None,
     dask: str | None,
+    choose: bool,
     quality: bool,
     as_json: bool,
 ) -> int:
@@ -126,6 +132,11 @@ def fit(
     loaded = load_data(data, read_options)
     truth = loaded.labels if labels is None else load_labels(labels, loaded, record.input)
     sizes = view_sizes(record.input, views, loaded)
+    table = ""
+    if choose:
+        with _executor(jobs, dask):
+            best, table = _choose(estimator, record, model, loaded, frozenset(chosen) - {"random_state"}, used_seed)
+        chosen |= best
     parameters = model.get_params(deep=False)
     settled = {name: value for name, value in parameters.items() if name not in _STOPPING}
     mark = fingerprint(loaded, truth, [estimator, settled, *([sizes] if sizes else [])])
@@ -140,6 +151,7 @@ def fit(
         "seed": used_seed,
         "parameters": parameters,
         "fingerprint": mark,
+        **({"choice": table} if table else {}),
     }
     repeat = {
         "estimator": estimator,
@@ -160,7 +172,14 @@ def fit(
             resumed = resume and run.has_checkpoint()
             options = _fit_options(estimator, model, run, every, mark, resume)
             with interruptible():
-                seconds = _fit(run, model, X, y if record.input in ("sequences", "samples") else None, options, resumed)
+                given = y if record.input in ("sequences", "samples") else None
+                try:
+                    seconds = _fit(run, model, X, given, options, resumed)
+                except BadInput as error:
+                    if not (where := first_missing(data, loaded)):
+                        raise
+                    advice = advice_on_missing(estimator, record.input)
+                    raise BadInput(f"{where} is missing, which {estimator} does not take so: {advice}") from error
             run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
             fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
@@ -169,7 +188,7 @@ def fit(
             metrics, warned = _write(run, fitted, member_ids(record.input, loaded), evaluation)
     for warning in warned:
         click.echo(f"Warning: {warning}", err=True)
-    said = [f"{data}: {about['about']}", *remarks(data, loaded)]
+    said = [f"{data}: {about['about']}", *remarks(data, loaded), *table.splitlines()]
     if as_json:
         judged = None if evaluation is None else evaluation.as_dict()
         echo_json({"about": said, "metrics": metrics, "evaluation": judged, "directory": str(directory)})
@@ -205,6 +224,23 @@ def _evaluated(
     except Exception as error:
         click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
         return None
+
+
+def _choose(
+    name: str, record: hooks.Estimator, model: Any, data: SequenceData, fixed: frozenset[str], seed: int
+) -> tuple[dict[str, Any], str]:
+    """Set what the estimator's rule chooses; return it, and the table of what was tried."""
+    if record.choose is None:
+        able = [one.name for _, one in hooks.records("estimators") if getattr(one, "choose", None) is not None]
+        raise BadInput(f"{name} has no rule by which settings are chosen: --choose goes with {', '.join(able)}")
+    X, _ = as_input(record.input, data, None)
+    try:
+        choice = cast(Any, record.choose)(model, X, seed, fixed)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    best = dict(choice.best_params)
+    model.set_params(**best)
+    return best, str(choice)
 
 
 @contextmanager

@@ -163,6 +163,8 @@ class Estimator(Record):
     lists of arrays, one per sequence). ``controls`` names registered estimators that `manifoldseq fit` puts beside it,
     by default simple ones for the same task (`evaluation.default_controls`). What is neither clusters, classes,
     features nor neighbours is judged by ``quality(model, X, y, seed) -> evaluation.Evaluation``.
+    ``choose(model, X, seed, fixed)`` is what `manifoldseq fit --choose` asks for settings that are not in `fixed`: it
+    returns something with ``best_params``, a dict, whose text is the table of what was tried.
     """
 
     kind = "estimators"
@@ -172,6 +174,7 @@ class Estimator(Record):
     plots: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     quality: Target | None = None
+    choose: Target | None = None
     summary: str = ""
 
     def __post_init__(self) -> None:

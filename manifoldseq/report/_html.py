@@ -34,7 +34,7 @@ _LABELS = {
 }
 _COUNTS = ("nit", "nfev", "njev", "nhev")
 _HIGHER = ("accuracy", "recall", "r2", "halves_found", "purity", "nmi", "ari", "agreement_of_seeds")
-_ELSEWHERE = ("format", "state", "command", "about", "baseline", "error", "traceback", "fingerprint")
+_ELSEWHERE = ("format", "state", "command", "about", "baseline", "error", "traceback", "fingerprint", "choice")
 _POINTS = 1000  # of a line; more cannot be seen
 _ROWS = 12  # of a history that is shown as a table
 _CELLS = 24  # a table of more clusters or labels is drawn instead

@@ -2,7 +2,7 @@
 
 from ._arrays import load_array, load_arrays
 from ._checkpoint import Checkpoint, CheckpointError
-from ._convert import from_aeon, from_lengths, read, scale, windows
+from ._convert import from_aeon, from_lengths, interpolate, read, scale, windows
 from ._data import SequenceData
 from ._frames import from_frame
 from ._limits import ReadError, available_memory, open_file, read_bytes, require_memory
@@ -26,6 +26,7 @@ __all__ = [
     "from_aeon",
     "from_frame",
     "from_lengths",
+    "interpolate",
     "load",
     "load_array",
     "load_arrays",

@@ -15,7 +15,7 @@ from ._limits import FilePath, ReadError
 from ._real import check_real
 
 
-def read(path: FilePath, **options: Any) -> SequenceData:
+def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceData:
     """Read a file or folder with the reader registered for its name.
 
     Parameters
@@ -23,6 +23,8 @@ def read(path: FilePath, **options: Any) -> SequenceData:
     path : str or path-like
         The name decides, in any case: ``*.npz``, ``*.ts``, …; a folder ends with ``/``. Of several readers that know
         it the one with the longest pattern is taken, of equal ones the core's.
+    missing : {"keep", "linear"}
+        Whether missing values stay NaN or are interpolated, see `interpolate`.
     **options
         Passed to the reader, such as ``variable=`` of `read_mat` or ``id=`` of `read_csv`.
 
@@ -44,6 +46,8 @@ def read(path: FilePath, **options: Any) -> SequenceData:
     ...
     FileNotFoundError: there is no file or folder walk.xyz
     """
+    if missing not in ("keep", "linear"):
+        raise ReadError(f"{path}: missing is {missing!r}: choose 'keep' or 'linear'")
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
@@ -54,7 +58,8 @@ def read(path: FilePath, **options: Any) -> SequenceData:
     if not matching:
         known = ", ".join(sorted(readers))
         raise ReadError(f"{path}: no reader knows this name: rename or convert the file to one of {known}")
-    return _call(path, readers[max(matching, key=len)], options)
+    data = _call(path, readers[max(matching, key=len)], options)
+    return interpolate(data) if missing == "linear" else data
 
 
 def _call(path: FilePath, reader: hooks.Reader, options: dict[str, Any]) -> SequenceData:
@@ -64,7 +69,7 @@ def _call(path: FilePath, reader: hooks.Reader, options: dict[str, Any]) -> Sequ
     if options:
         known = [name for name in signature(function).parameters if name != "path"]
         if unknown := [name for name in options if name not in known]:
-            have = f"its options are {', '.join(known)}" if known else "it has none"
+            have = f"its options are {', '.join([*known, 'missing'])}"
             raise ReadError(f"{path}: the reader {reader.name!r} has no option {unknown[0]!r}: {have}")
     return function(path, **options)
 
@@ -135,6 +140,46 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
     if total != len(rows):
         raise ValueError(f"lengths add up to {total} but X has {len(rows)} rows: correct either")
     return SequenceData(np.split(rows, np.cumsum(counts)[:-1]), y)
+
+
+def interpolate(data: SequenceData) -> SequenceData:
+    """Fill missing values by straight lines between the recorded ones before and after, channel by channel.
+
+    At the ends the nearest recorded value is repeated. Estimators that take missing values themselves, by a parameter
+    ``missing``, fill them by what their model expects there.
+
+    Parameters
+    ----------
+    data : SequenceData
+
+    Returns
+    -------
+    SequenceData
+        New sequences where values were missing; `data` stays as it is.
+
+    Raises
+    ------
+    ValueError
+        If a channel of a sequence has no recorded value.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> interpolate(SequenceData([[[nan], [1.0], [nan], [2.0]]])).sequences[0].ravel().tolist()
+    [1.0, 1.0, 1.5, 2.0]
+    """
+    filled = []
+    for name, x in zip(data.ids, data.sequences, strict=True):
+        holes = np.isnan(x)
+        if holes.any():
+            if empty := np.flatnonzero(holes.all(axis=0)).tolist():
+                channel = empty[0] if data.channel_names is None else data.channel_names[empty[0]]
+                raise ValueError(f"sequence {name!r} has no recorded value of channel {channel}: remove it")
+            steps = np.arange(len(x))
+            columns = [np.interp(steps, steps[~hole], x[~hole, j]) for j, hole in enumerate(holes.T)]
+            x = np.column_stack(columns)
+        filled.append(x)
+    return replace(data, sequences=filled)
 
 
 def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None) -> SequenceData:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._real import check_real, warn_of_order
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class SequenceData:
     """Sequences, and what is known about them.
 
@@ -42,6 +42,8 @@ class SequenceData:
     >>> data = SequenceData([[[0.0], [1.0]]], labels=["up"])
     >>> len(data), data.sequences[0].shape, data.ids
     (1, (2, 1), ('0',))
+    >>> data
+    <SequenceData: 1 sequences of 2 steps, 1 channels, 1 labels>
     """
 
     sequences: list[NDArray[np.float64]]
@@ -94,3 +96,14 @@ class SequenceData:
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def __repr__(self) -> str:
+        lengths = sorted({len(x) for x in self.sequences}) or [0]
+        steps = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
+        channels = self.sequences[0].shape[1] if self.sequences else 0
+        names = self.channel_names or ()
+        shown = f" ({', '.join(names[:6])}{', …' if len(names) > 6 else ''})" if names else ""
+        classes = "" if self.labels is None else f", {len(np.unique(self.labels))} labels"
+        rate = "" if self.sampling_rate is None else f", {self.sampling_rate:.4g} per second"
+        what = f"{len(self)} sequences of {steps} steps, {channels} channels{shown}{classes}{rate}"
+        return f"<SequenceData {self.name!r}: {what}>" if self.name else f"<SequenceData: {what}>"

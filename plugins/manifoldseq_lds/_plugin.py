@@ -140,6 +140,7 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
     yield hooks.Estimator(
         "lds-kmeans",
         factory="manifoldseq_lds.clustering._kmeans:LDSKMeans",
+        choose="manifoldseq_lds.clustering._selection:choose_from_shell",
         plots=("lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
     )

@@ -213,8 +213,8 @@ RATES = {
     "hours": (2.0, 1 / 7200),
     "timestamp": (20.0, 0.05),
     "ts": (4.0, 0.25),
-    "frame": (1.0, 1.0),
-    "": (1.0, 1.0),
+    "frame": (1.0, None),
+    "": (1.0, None),
 }
 
 
@@ -222,11 +222,11 @@ RATES = {
 def test_the_clock_gives_the_sampling_rate(tmp_path, name):
     step, rate = RATES[name]
     data = read_directory(folder(tmp_path, f"{name},x,y", lambda i, steps: 5.0 * i + step * np.arange(steps)))
-    assert data.clocks == (name,) and data.sampling_rate == pytest.approx(rate, rel=1e-9)
+    assert data.clocks == (name,) and data.sampling_rate == (rate and pytest.approx(rate, rel=1e-9))
     (tmp_path / "long.csv").write_text(long({name: lambda i, steps: 5.0 * i + step * np.arange(steps)}))
     for options in ({}, {"time": name}):
         data = read_csv(tmp_path / "long.csv", **options)
-        assert data.clocks == (name,) and data.sampling_rate == pytest.approx(rate, rel=1e-9)
+        assert data.clocks == (name,) and data.sampling_rate == (rate and pytest.approx(rate, rel=1e-9))
 
 
 def test_the_sampling_rate_of_tables_without_names(tmp_path):
@@ -255,7 +255,8 @@ def test_the_steps_must_be_alike(tmp_path, case):
         assert found.sampling_rate is None
     else:
         assert found.sampling_rate == pytest.approx(rate, rel=tolerance)
-        assert found.sampling_rate == pytest.approx(1 / np.median(steps), rel=1e-12)
+        usual = [step for step in steps if abs(step - np.median(steps)) <= np.median(steps) / 4]
+        assert found.sampling_rate == pytest.approx(len(usual) / sum(usual), rel=1e-9)
 
 
 def test_of_several_clocks_the_one_that_says_most_gives_the_rate(tmp_path):

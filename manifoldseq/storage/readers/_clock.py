@@ -139,8 +139,9 @@ def sampling_rate(times: Sequence[Float], unit: float | None = None) -> float | 
     Returns
     -------
     float or None
-        The reciprocal of the median step; None if the steps of a sequence are not nearly constant, if the sequences
-        have steps more than a tenth apart, or if none has three rows.
+        The reciprocal of the mean of the steps within a quarter of the median (rounded times have steps of two sizes,
+        lost rows have long ones); None if the steps of a sequence are not nearly constant, if the sequences have steps
+        more than a tenth apart, or if none has three rows.
 
     Examples
     --------
@@ -148,6 +149,8 @@ def sampling_rate(times: Sequence[Float], unit: float | None = None) -> float | 
     50.0
     >>> sampling_rate([np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 4.0])]) is None
     True
+    >>> sampling_rate([np.round(np.arange(100) / 0.06)], unit=1e-3).__round__(1)
+    60.0
     """
     if max(map(len, times), default=0) < 3 or not all(map(steady, times)):
         return None
@@ -155,16 +158,23 @@ def sampling_rate(times: Sequence[Float], unit: float | None = None) -> float | 
     medians = [float(np.median(some)) for some in steps]
     if max(medians) > (1 + _STRICT) * min(medians):
         return None
+    together = np.concatenate(steps)
+    middle = np.median(together)
     with np.errstate(over="ignore"):
-        step = float(np.median(np.concatenate(steps))) * (1.0 if unit is None else unit)
+        typical = together[np.abs(together - middle) <= _TOLERANCE * middle].mean()
+        step = float(typical) * (1.0 if unit is None else unit)
     rate = 1.0 / step if step > 0 else math.inf
     return rate if math.isfinite(rate) and rate > 0 else None
 
 
+def counts(name: str) -> bool:
+    """Return whether a clock's name says that it counts rows, so that its steps tell no sampling rate."""
+    return unit(name) is None and (not name.strip() or not _COUNTERS.isdisjoint(_words(name)))
+
+
 def _telling(name: str) -> int:
     """Return how much a clock's name says about seconds: a unit, a time, or only that it counts."""
-    counts = not name.strip() or not _COUNTERS.isdisjoint(_words(name))
-    return 2 if unit(name) is not None else int(not counts)
+    return 2 if unit(name) is not None else int(not counts(name))
 
 
 def without_clocks(data: SequenceData) -> SequenceData:
@@ -183,7 +193,7 @@ def without(data: SequenceData, columns: Sequence[int]) -> SequenceData:
     return replace(
         data,
         sequences=[x[:, kept] for x in data.sequences],
-        sampling_rate=sampling_rate([x[:, j] for x in data.sequences], unit(name)),
+        sampling_rate=None if names and counts(name) else sampling_rate([x[:, j] for x in data.sequences], unit(name)),
         channel_names=None if names is None else [names[j] for j in kept],
         clocks=(*data.clocks, *taken),
     )

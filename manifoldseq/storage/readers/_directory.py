@@ -27,7 +27,8 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
         A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv`` files, tables of numbers with a row
         per time step and, optionally, the channels' names in the first. The files are all of one kind and taken in
         natural order of their names (``walk2`` before ``walk10``). If there are only subfolders, their names are the
-        labels of the files in them. Hidden files are left out.
+        labels of the files in them. A file ``labels.csv`` beside the others gives their labels: two columns, the names
+        of the files (with their endings or without) and the labels, under any first line. Hidden files are left out.
     time : str, int or None
         Of tables, the name or number of the column by which rows are sorted and that is no channel; None: there is
         none, all columns are channels. By default ``"auto"``: columns that are clocks are no channels.
@@ -67,6 +68,8 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     ([(2, 2), (3, 2)], ['run', 'walk'])
     """
     entries = _entries(Path(path))
+    listed = [entry for entry in entries if entry.name.lower() == _LABELS and len(entries) > 1]
+    entries = [entry for entry in entries if entry not in listed]
     if any(entry.is_dir() for entry in entries):
         files = [
             (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
@@ -84,11 +87,29 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     # a name that is not UTF-8 could not be written to a table
     shown = [os.fsencode(file.name).decode("utf-8", "replace") for file, _ in files]
     ids = [name if label is None else f"{label}/{name}" for name, (_, label) in zip(shown, files, strict=True)]
-    found = np.array(labels) if labels else None
+    found = np.array(labels) if labels else _listed(listed[0], ids) if listed else None
     data = record(path, sequences, found, name=Path(path).name, channel_names=names, ids=ids)
     if time is None or kinds[0] != ".csv":
         return data
     return without_clocks(data) if time == AUTO else _sorted(path, data, time)
+
+
+_LABELS = "labels.csv"
+
+
+def _listed(file: Path, ids: list[str]) -> NDArray[np.str_]:
+    """Return the labels of files from a table of names and labels."""
+    with parsed(file) as lines:
+        rows = [[cell.strip() for cell in cells] for cells in lines if cells]
+    if wrong := [k for k, cells in enumerate(rows, start=1) if len(cells) != 2]:
+        raise ReadError(f"{file}, line {wrong[0]} has not two cells: write the name of a file and its label")
+    known = dict(rows)
+    if len(known) < len(rows):
+        raise ReadError(f"{file} names a file twice: keep one label for each")
+    labels = [known.get(name, known.get(Path(name).stem)) for name in ids]
+    if None in labels:
+        raise ReadError(f"{file} has no label for {ids[labels.index(None)]}: write one line for each file")
+    return np.array(labels)
 
 
 def _sorted(path: FilePath, data: SequenceData, time: str | int) -> SequenceData:

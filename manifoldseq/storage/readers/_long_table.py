@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, record
-from ._clock import AUTO, is_time, sampling_rate, unit, without_clocks
+from ._clock import AUTO, counts, is_time, sampling_rate, unit, without_clocks
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         return data
     name = str(columns.time)
     rate = sampling_rate(np.split(rows.times[order], starts[1:]), 1.0 if columns.seconds else unit(name))
+    rate = rate if columns.seconds or not counts(name) else None
     return replace(data, sampling_rate=rate, clocks=(name, *data.clocks))
 
 

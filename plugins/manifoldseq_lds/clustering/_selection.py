@@ -201,6 +201,29 @@ def choose_clustering(
     return ClusteringChoice(params, prediction, stability, error)
 
 
+_CLUSTERS = range(2, 9)
+_STATES = (2, 3, 5, 8)
+
+
+def choose_from_shell(estimator: Any, X: Any, seed: int, fixed: frozenset[str]) -> ClusteringChoice:
+    """Choose the number of clusters and of states from a default grid, except for what is fixed.
+
+    Two to eight clusters, as many as a quarter of the sequences; 2, 3, 5 and 8 states, as far as every sequence allows.
+    """
+    sequences = check_sequences(X)
+    grid: dict[str, Sequence[Any]] = {}
+    if "n_clusters" not in fixed:
+        grid["n_clusters"] = [k for k in _CLUSTERS if 4 * k <= len(sequences)] or [2]
+    if "n_states" not in fixed:
+        shortest, channels = min(map(len, sequences)), sequences[0].shape[1]
+        delay = estimator.delay if isinstance(estimator.delay, int) else 2 if channels == 1 else 1
+        most = min(channels * delay, shortest // 3 - delay)
+        grid["n_states"] = [n for n in _STATES if n <= most] or ["auto"]
+    if not grid:
+        raise ValueError("n_clusters and n_states are both set: there is nothing left to choose")
+    return choose_clustering(estimator, sequences, grid, random_state=seed)
+
+
 def _predictions(known: dict[str, Any], X: Any, params: list[dict[str, Any]]) -> Array:
     """Return the forecast error of every setting; NaN if the grid leaves the identification alone."""
     if not any(name in params[0] for name in _IDENTIFICATION):
