@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pymanopt.manifolds.manifold import Manifold as TheirManifold
 
 from .._result import Point
 from ..linalg._polar import polar, symmetric
@@ -16,6 +15,10 @@ from ..manifolds._positive import Positive
 from ..manifolds._product import _Factored
 from ..manifolds._simplex import Simplex
 from ..manifolds._spd import SymmetricPositiveDefinite, _roots
+from ._pymanopt import pymanopt
+
+pymanopt()
+from pymanopt.manifolds.manifold import Manifold as TheirManifold  # noqa: E402
 
 
 class TangentVector(list[np.ndarray]):
