@@ -105,9 +105,18 @@ def fit(
     was left out for classifiers and features. The best one is marked by an asterisk.
 
     \b
+    Options of readers, --read NAME=VALUE:
+      .csv          id time channels label delimiter missing
+      .parquet      id time channels label missing
+      folders       time missing
+      .mat          variable labels orientation missing
+      all others    missing
+
+    \b
     Examples:
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
+      manifoldseq fit lds-kmeans recordings/ --choose --read missing=linear
       manifoldseq fit mixture-pcca table.npy --views 76,216 --set n_components=8
       manifoldseq fit --config runs/bm/run.toml -o runs/again
       manifoldseq fit --config runs/bm/run.toml -o runs/bm --resume

@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -14,13 +15,19 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import BLOCK as BYTES
-from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
+from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, read_bytes, require, require_memory
 from ._ascii_numbers import decimal, decimals
 from ._clock import AUTO
 from ._long_table import Columns, Rows, assemble, choose_columns
 
 MISSING = frozenset(("", "?", "na", "n/a", "null", "none"))
 BLOCK = 1 << 14
+_PLAIN = bytes({*b"\t\r\n", *range(32, 127)} - {ord('"')})
+_PLAIN_SIZE = 1 << 28
+_PLAIN_MEMORY = 12
+"""Bytes that NumPy's reader and what is made of it take for each of a table."""
+_COMPRESSED = (".gz", ".bz2", ".xz", ".lzma")
+"""Endings that NumPy would decompress."""
 
 
 def read_csv(
@@ -82,6 +89,8 @@ def read_csv(
         header = [name.strip() for name in next(lines, [])]
         columns = choose_columns(path, header, id=id, time=time, channels=channels, label=label)
         table = _Table(path, header, columns, delimiter)
+        if (plain := table.plain_rows()) is not None:
+            return assemble(path, columns, plain, table.place)
         while block := list(islice(lines, BLOCK)):
             table.add([cells for cells in block if cells])
         return assemble(path, columns, table.rows(), table.place)
@@ -171,6 +180,43 @@ class _Table:
             what = "write a number" if name == self.columns.time else "write a number, or nothing where it is missing"
             where = f"{self.place(self.count + i)}, column {name!r}"
             raise ReadError(f"{self.path}, {where} is {cell[:40]!r}, no number: {what}") from None
+
+    def plain_rows(self) -> Rows | None:
+        """Return the rows of a table without quotes, missing values and other surprises, None for any other.
+
+        NumPy's own reader takes a quarter of the time. What it takes and `add` refuses is left to `add`, whose
+        sentences say where something is wrong: numbers that are not finite, characters beyond printable ASCII, a
+        carriage return alone.
+        """
+        try:
+            size = os.stat(self.path).st_size
+            if size > _PLAIN_SIZE or str(self.path).lower().endswith(_COMPRESSED):
+                return None
+            require_memory(self.path, _PLAIN_MEMORY * size)
+            data = read_bytes(self.path)
+            if data.translate(None, _PLAIN) or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
+                return None
+            if data.find(b"\n", data.find(b"\n") + 1) < 0:  # no rows, or one
+                return None
+            del data
+            names = [*([] if self.columns.time is None else [self.columns.time]), *self.columns.channels]
+            kinds = [(f"{j}", np.float64 if name in names else object) for j, name in enumerate(self.header)]
+            found = np.loadtxt(
+                os.path.abspath(self.path), kinds, comments=None, delimiter=self.delimiter, skiprows=1, ndmin=1
+            )
+        except (ValueError, OSError):
+            return None
+        place = {name: f"{j}" for j, name in enumerate(self.header)}
+        numeric = np.empty((len(found), len(names)))
+        for j, name in enumerate(names):
+            numeric[:, j] = found[place[name]]
+        if len(found) == 0 or not np.isfinite(numeric).all():
+            return None
+        for name, codes in self.names.items():
+            numbered = map(codes.__getitem__, map(str.strip, found[place[name]]))
+            self.codes[name] = [np.fromiter(numbered, np.intp, len(found))]
+        self.numeric = [numeric]
+        return self.rows()
 
     def rows(self) -> Rows:
         numeric = np.concatenate(self.numeric) if self.numeric else np.empty((0, 1))

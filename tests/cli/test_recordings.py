@@ -1,0 +1,158 @@
+"""The gait folder in the forms in which recordings lie on disks: the same answer, with names, in each of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import manifoldseq as ms
+from manifoldseq import hooks
+from manifoldseq.cli import main
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.gait import CHANNELS, FORMS, trials, write
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a command with the plugins that are installed."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        status = main([str(argument) for argument in arguments])
+        return status, *capsys.readouterr()
+
+    return command
+
+
+ON_DISK = [form for form in FORMS if form != "long-frame"]
+OPTIONS = {"one-nan": ("--read", "missing=linear")}
+
+
+def assignments(folder: Path) -> dict[str, str]:
+    """Return the cluster of each trial, by the name of the trial."""
+    rows = list(csv.DictReader((folder / "assignments.csv").read_text().splitlines()))
+    return {Path(row["id"]).stem: row["cluster"] for row in rows}
+
+
+def agreement(found: dict[str, str]) -> float:
+    _, cadences, names = trials()
+    return float(adjusted_rand_score(cadences, [found[name] for name in names]))
+
+
+@pytest.mark.parametrize("form", ON_DISK)
+def test_clusters_are_the_cadences_and_carry_names(run: Run, tmp_path: Path, form: str) -> None:
+    data = write(form, tmp_path)
+    command = ("fit", "lds-kmeans", data, "--set", "n_clusters=3", "--no-quality", *OPTIONS.get(form, ()))
+    status, out, err = run(*command, "-o", tmp_path / "run")
+    assert status == 0, err
+    assert agreement(assignments(tmp_path / "run")) == 1.0
+    assert "36 sequences of" in out and "3 channels" in out
+
+
+def test_a_data_frame_gives_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    from manifoldseq_lds import LDSKMeans
+
+    data = ms.storage.from_frame(write("long-frame", tmp_path))
+    assert data.channel_names == CHANNELS and data.sampling_rate == pytest.approx(100)
+    labels = LDSKMeans(3, random_state=0).fit(data.sequences).labels_
+    assert agreement(dict(zip(data.ids, map(str, labels), strict=True))) == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ON_DISK)
+def test_three_clusters_are_chosen(run: Run, tmp_path: Path, form: str) -> None:
+    data = write(form, tmp_path)
+    command = ("fit", "lds-kmeans", data, "--choose", "--no-quality", *OPTIONS.get(form, ()), "-o", tmp_path / "run")
+    status, out, err = run(*command)
+    assert status == 0, err
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["n_clusters"] == 3
+    assert "> 0" in out and "How the settings were chosen" in (tmp_path / "run" / "report.html").read_text()
+    assert agreement(assignments(tmp_path / "run")) == 1.0
+
+
+def test_only_what_is_open_is_chosen(run: Run, tmp_path: Path) -> None:
+    data = write("folder", tmp_path)
+    fixed = ("--set", "n_clusters=3", "--set", "n_states=2")
+    status, _, err = run("fit", "lds-kmeans", data, "--choose", *fixed, "-o", tmp_path / "run")
+    assert status == 2 and "there is nothing left to choose" in err and not (tmp_path / "run").exists()
+    status, _, err = run("fit", "lds-identifier", data, "--choose", "-o", tmp_path / "run")
+    assert status == 2 and "has no rule by which settings are chosen: --choose goes with lds-kmeans" in err
+
+
+def test_the_sentence_on_a_missing_cell_says_where_it_is_and_what_to_type(run: Run, tmp_path: Path) -> None:
+    data = write("one-nan", tmp_path)
+    status, _, err = run("fit", "lds-kmeans", data, "--set", "n_clusters=3", "-o", tmp_path / "run")
+    assert status == 2 and f"{data / 'S03_trial2.csv'}, column knee_angle, t = 51 is missing" in err
+    assert "--read missing=linear" in err and "lds-identifier with --set missing=smooth" in err
+    assert not (tmp_path / "run").exists()
+    status, out, err = run("fit", "lds-identifier", data, "--set", "missing=smooth", "-o", tmp_path / "run")
+    assert status == 0 and "Forecasts of the last" in out, err
+
+
+def test_labels_of_a_folder_in_a_table(run: Run, tmp_path: Path) -> None:
+    data = write("folder", tmp_path)
+    _, cadences, names = trials()
+    lines = ["file,cadence", *(f"{name}.csv,{kind}" for name, kind in zip(names, cadences, strict=True))]
+    (data / "labels.csv").write_text("\n".join(lines[:1] + lines[:0:-1]) + "\n")
+    read = ms.storage.read(data)
+    assert len(read) == 36 and read.labels is not None
+    assert dict(zip([Path(name).stem for name in read.ids], read.labels.tolist(), strict=True)) == dict(
+        zip(names, cadences.tolist(), strict=True)
+    )
+    status, out, _ = run("fit", "lds-kmeans", data, "--set", "n_clusters=3", "-o", tmp_path / "run")
+    assert status == 0 and "Agreement with the labels 1.00" in out
+    for text, sentence in (
+        ("\n".join(lines[:-1]), "has no label for S12_trial3.csv"),
+        ("\n".join([*lines, lines[1]]), "names a file twice"),
+        ("S01_trial1", "line 1 has not two cells"),
+    ):
+        (data / "labels.csv").write_text(text)
+        with pytest.raises(ms.storage.ReadError, match=sentence):
+            ms.storage.read(data)
+
+
+def test_interpolation_is_that_of_numpy_and_says_what_it_cannot() -> None:
+    x = np.array([[1.0, np.nan], [np.nan, 2.0], [4.0, np.nan], [np.nan, 8.0]])
+    found = ms.storage.interpolate(ms.storage.SequenceData([x])).sequences[0]
+    np.testing.assert_allclose(found, [[1, 2], [2.5, 2], [4, 5], [4, 8]])
+    empty = ms.storage.SequenceData([np.full((3, 1), np.nan)], ids=["walk"], channel_names=["knee"])
+    with pytest.raises(ValueError, match="sequence 'walk' has no recorded value of channel knee"):
+        ms.storage.interpolate(empty)
+
+
+def test_unknown_ways_with_missing_values_are_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ms.storage.ReadError, match="missing is 'mean': choose 'keep' or 'linear'"):
+        ms.storage.read(tmp_path, missing="mean")
+
+
+def test_the_help_of_fit_names_the_options_of_every_reader(run: Run) -> None:
+    _, out, _ = run("fit", "--help")
+    listed = out.partition("Options of readers")[2].partition("Examples:")[0]
+    lines = {
+        line.split()[0]: line.split()[1:]
+        for line in listed.splitlines()
+        if line.startswith("      ") or line[:4] == "    "
+    }
+    for _, record in hooks.records("readers"):
+        options = list(signature(record.resolved().factory).parameters)[1:]  # type: ignore[attr-defined]
+        pattern = record.patterns[0].lstrip("*")  # type: ignore[attr-defined]
+        if options:
+            assert lines["folders" if pattern == "/" else pattern] == [*options, "missing"]
+
+
+def test_sequence_data_are_shown_in_a_line(tmp_path: Path) -> None:
+    shown = repr(ms.storage.read(write("time-with-unit", tmp_path)))
+    assert shown.startswith("<SequenceData 'gait': 36 sequences of ") and "\n" not in shown and len(shown) < 160
+    assert "3 channels (hip_angle, knee_angle, ankle_angle), 100 per second" in shown
