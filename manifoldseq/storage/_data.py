@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,6 +97,48 @@ class SequenceData:
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def plot(self, *, sequences: int = 12, channels: int = 6) -> Any:
+        """Draw channels against time, one below the other; sequences of one label have one colour.
+
+        Parameters
+        ----------
+        sequences, channels : int
+            How many at most; sequences are evenly spaced, channels the first.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Examples
+        --------
+        >>> import matplotlib.pyplot as plt
+        >>> figure = SequenceData([[[0.0, 1.0], [2.0, 3.0]]] * 3, labels=["a", "a", "b"]).plot()
+        >>> len(figure.axes), [len(ax.lines) for ax in figure.axes]
+        (2, [3, 3])
+        >>> plt.close(figure)
+        """
+        import matplotlib.pyplot as plt
+
+        rows = np.unique(np.linspace(0, len(self) - 1, min(sequences, len(self))).round().astype(int))
+        number = min(channels, self.sequences[0].shape[1])
+        size = (7, 1.2 + 1.3 * number)
+        figure, axes = plt.subplots(number, sharex=True, squeeze=False, figsize=size, layout="constrained")
+        kinds = None if self.labels is None else self.labels[rows].tolist()
+        known = [] if kinds is None else sorted(set(kinds), key=str)
+        rate = 1.0 if self.sampling_rate is None else self.sampling_rate
+        for j, ax in enumerate(axes[:, 0]):
+            for k, i in enumerate(rows):
+                x, colour, label = self.sequences[i], f"C{k % 10}", None
+                if kinds is not None:
+                    colour = f"C{known.index(kinds[k]) % 10}"
+                    label = str(kinds[k]) if kinds[k] not in kinds[:k] else None
+                ax.plot(np.arange(len(x)) / rate, x[:, j], color=colour, linewidth=1, label=label)
+            ax.set_ylabel(f"channel {j}" if self.channel_names is None else self.channel_names[j])
+        axes[-1, 0].set_xlabel("step" if self.sampling_rate is None else "time (s)")
+        if known:
+            axes[0, 0].legend(fontsize="small", ncols=min(len(known), 6))
+        return figure
 
     def __repr__(self) -> str:
         lengths = sorted({len(x) for x in self.sequences}) or [0]

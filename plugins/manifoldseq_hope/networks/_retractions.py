@@ -1,4 +1,4 @@
-"""Ways back to orthonormal rows, of tensors; this module is imported without torch."""
+"""Ways back to orthonormal rows of tensors: polar factor by iteration, or QR; this module is imported without torch."""
 
 from collections.abc import Callable
 from typing import Any
