@@ -264,7 +264,10 @@ RECORDS = (
         "linear-classifier", "manifoldseq.evaluation:RowClassifier", input="samples",
         summary="Logistic regression on standardized rows: a control",
     ),
-    hooks.Estimator("pca", "sklearn.decomposition:PCA", input="samples", summary="Principal components: a control"),
+    hooks.Estimator(
+        "pca", "manifoldseq.evaluation:PrincipalComponents", input="samples",
+        summary="Principal components of rows: a control",
+    ),
     hooks.Reader("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
     hooks.Reader("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),
     hooks.Reader(

@@ -15,13 +15,14 @@ from ..storage.readers._clock import rises_alike, says_time
 from ._shared import BadInput
 
 
-def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
+def load_data(data: str, options: Mapping[str, Any], *, missing: bool = False) -> SequenceData:
     """Read the file or folder of that name if there is one, with options of its reader, else load the data set.
 
     Raises
     ------
     BadInput
-        If there is neither, or it cannot be read, or a sequence is empty or has an infinite value.
+        If there is neither, or it cannot be read, or a sequence is empty or has an infinite value, or one that is
+        missing where `missing` values are not asked for.
     """
     try:
         if Path(data).exists():
@@ -37,7 +38,17 @@ def load_data(data: str, options: Mapping[str, Any]) -> SequenceData:
         raise BadInput(str(error)) from error
     except (ValueError, ImportError, OSError) as error:
         raise BadInput(f"{data}: {error}") from error
+    if not missing and (where := first_missing(data, loaded)):
+        raise BadInput(f"{where} is missing: interpolate by --read missing=linear")
     return loaded
+
+
+def takes_missing(model: Any) -> bool:
+    """Return whether an estimator, as it is set, takes missing values."""
+    from sklearn.utils import get_tags
+
+    tagged = hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.allow_nan
+    return bool(tagged) or getattr(model, "missing", "error") != "error"
 
 
 def first_missing(source: str, data: SequenceData) -> str:

@@ -27,6 +27,7 @@ from ._data import (
     load_labels,
     member_ids,
     remarks,
+    takes_missing,
     view_sizes,
 )
 from ._progress import Watch
@@ -138,7 +139,10 @@ def fit(
     record, model = _configure(estimator, chosen, used_seed)
     read_options = {**given["read"], **parse_pairs(reading, "--read")}
     directory = choose_directory(output, default_name(estimator, data), resume)
-    loaded = load_data(data, read_options)
+    loaded = load_data(data, read_options, missing=True)
+    if not takes_missing(model) and (where := first_missing(data, loaded)):
+        advice = advice_on_missing(estimator, record.input)
+        raise BadInput(f"{where} is missing, which {estimator} does not take so: {advice}")
     truth = loaded.labels if labels is None else load_labels(labels, loaded, record.input)
     sizes = view_sizes(record.input, views, loaded)
     table = ""
@@ -182,13 +186,7 @@ def fit(
             options = _fit_options(estimator, model, run, every, mark, resume)
             with interruptible():
                 given = y if record.input in ("sequences", "samples") else None
-                try:
-                    seconds = _fit(run, model, X, given, options, resumed)
-                except BadInput as error:
-                    if not (where := first_missing(data, loaded)):
-                        raise
-                    advice = advice_on_missing(estimator, record.input)
-                    raise BadInput(f"{where} is missing, which {estimator} does not take so: {advice}") from error
+                seconds = _fit(run, model, X, given, options, resumed)
             run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
             fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
@@ -389,4 +387,5 @@ def _echo_metrics(estimator: str, metrics: dict[str, float], evaluation: Evaluat
 def _sentence(evaluation: Evaluation | None) -> str:
     if evaluation is None:
         return "No quality figure: too few members, one class, or nothing to compare."
-    return f"{evaluation.verdict[0].upper()}{evaluation.verdict[1:]}."
+    mark = f" (*: best {_SHOWN.get(evaluation.measure, evaluation.measure)})" if len(evaluation.rows) > 1 else ""
+    return f"{evaluation.verdict[0].upper()}{evaluation.verdict[1:]}.{mark}"

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils.validation import check_is_fitted
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..estimators import channel_statistics, check_sequences
+from ..estimators import channel_statistics, check_real, check_sequences
 
 Array = NDArray[np.float64]
 
@@ -90,6 +91,44 @@ class LaggedAutocovariance(TransformerMixin, BaseEstimator):
         return np.concatenate(parts)
 
 
+class _Rows:
+    """Rows of numbers as they are, checked."""
+
+    def fit_transform(self, X: Any) -> Array:
+        """Return the rows, (N, d), float64."""
+        return check_array(check_real(X), dtype=cast(Any, np.float64))
+
+
+class PrincipalComponents(TransformerMixin, BaseEstimator):
+    """Coordinates of rows along their principal components, by scikit-learn's `PCA`.
+
+    Parameters
+    ----------
+    n_components : int or None
+        All by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> PrincipalComponents(1).fit_transform(np.diag([3.0, 1.0])).round(2).ravel().tolist()
+    [1.58, -1.58]
+    """
+
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Fit rows of numbers, (N, d)."""
+        found = PCA(self.n_components).fit(_Rows().fit_transform(X))
+        self.mean_, self.components_ = cast(Array, found.mean_), cast(Array, found.components_)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return coordinates along the principal components, (N, n_components)."""
+        check_is_fitted(self, "components_")
+        return (_Rows().fit_transform(X) - self.mean_) @ self.components_.T
+
+
 class _KMeans(ClusterMixin, BaseEstimator):
     """k-means of standardized features."""
 
@@ -150,7 +189,7 @@ class AutocovarianceKMeans(_KMeans):
 class RowKMeans(_KMeans):
     """k-means of standardized rows, parameters as of `StatisticsKMeans`: a control for clusterings of samples."""
 
-    _features = FunctionTransformer
+    _features = _Rows
 
 
 class _Classifier(ClassifierMixin, BaseEstimator):
@@ -206,7 +245,7 @@ class AutocovarianceClassifier(_Classifier):
 class RowClassifier(_Classifier):
     """Logistic regression on standardized rows, parameters as of `StatisticsClassifier`."""
 
-    _features = FunctionTransformer
+    _features = _Rows
 
 
 def linear_classifier(C: float = 1.0) -> tuple[Any, ...]:

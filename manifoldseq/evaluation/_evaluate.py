@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ _STABLE, _LOOSE = 0.85, 0.5
 _CLEAR = 0.02
 """Of two figures, a difference that is spoken of."""
 _SAMPLES = 5000
+_FEW = 16
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,13 @@ def evaluate(
     def enough(fits: int) -> bool:
         return fits * took <= seconds
 
+    few = f"; only {size(X, input)} members: one more or less may change this" if size(X, input) < _FEW else ""
     judge = {"classes": _classes, "clusters": _clusters, "features": _features, "neighbours": _neighbours}[task]
     names = default_controls(task, input) if controls is None else tuple(controls)
     candidates = [(name or type(model).__name__, model, X, input)]
     candidates += list(_controls(names, model, X, input, random_state))
-    return judge(candidates, labels, random_state, enough)
+    found = judge(candidates, labels, random_state, enough)
+    return None if found is None else replace(found, verdict=found.verdict + few)
 
 
 Candidate = tuple[str, Any, Any, str]

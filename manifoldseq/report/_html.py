@@ -130,7 +130,8 @@ def _verdict(evaluation: Mapping[str, Any]) -> str:
     if not evaluation:
         return ""
     said = f"{evaluation['verdict'][:1].upper()}{evaluation['verdict'][1:]}."
-    return said + (f" Best: {evaluation['winner']}." if len(evaluation["rows"]) > 1 else "")
+    measure = _LABELS.get(evaluation["measure"], evaluation["measure"])
+    return said + (f" *: best {measure}." if len(evaluation["rows"]) > 1 else "")
 
 
 def _details(run: RunFiles) -> dict[str, Any]:
@@ -160,6 +161,8 @@ def _metrics(runs: Sequence[RunFiles]) -> dict[str, Any] | None:
         marks = [name in best and value == best[name] for name, value in zip(names, values, strict=True)]
         own = run.name if len(runs) > 1 else run.run.get("estimator") or run.run.get("model") or run.name
         rows.append({"name": own, "cells": list(zip(values, marks, strict=True)), "baseline": False})
+        if len(runs) == 1 and run.evaluation and run.evaluation["winner"] == run.evaluation["rows"][0]["name"]:
+            rows[-1]["name"] += " *"
         for control in run.evaluation.get("rows", [])[1:] if len(runs) == 1 else ():
             cells = [(control.get(name), False) for name in names]
             name = control["name"] + (" *" if control["name"] == run.evaluation["winner"] else "")

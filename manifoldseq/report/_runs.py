@@ -101,9 +101,11 @@ def _evaluation(file: Path) -> dict[str, Any]:
             {"name": str(row["name"]), **_numbers({k: v for k, v in row.items() if k != "name"})}
             for row in found["rows"]
         ]
-        return {"rows": rows, "winner": str(found["winner"]), "verdict": str(found["verdict"])}
+        return {"rows": rows, "measure": str(found["measure"])} | {
+            name: str(found[name]) for name in ("winner", "verdict")
+        }
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("its evaluation.json has no rows, winner and verdict") from error
+        raise ValueError("its evaluation.json has no rows, measure, winner and verdict") from error
 
 
 def _numbers(metrics: Any) -> dict[str, float]:

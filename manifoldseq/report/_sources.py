@@ -47,7 +47,6 @@ class Fitted:
     data: Any
     labels: NDArray | None
     name: str
-    _clusters: NDArray | None
 
     def __init__(self, estimator: Any, data: Any, labels: ArrayLike | None = None, name: str = "") -> None:
         if labels is None and isinstance(data, SequenceData):
@@ -56,7 +55,6 @@ class Fitted:
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "labels", None if labels is None else np.asarray(labels))
         object.__setattr__(self, "name", name or type(estimator).__name__)
-        object.__setattr__(self, "_clusters", _clusters_of(estimator, self.X))
 
     @property
     def X(self) -> Any:
@@ -71,7 +69,9 @@ class Fitted:
     @property
     def clusters(self) -> NDArray | None:
         """The cluster of each member."""
-        return self._clusters
+        if "_clusters" not in self.__dict__:  # a mixture's prediction is asked for once
+            object.__setattr__(self, "_clusters", _clusters_of(self.estimator, self.X))
+        return self.__dict__["_clusters"]
 
 
 def _clusters_of(estimator: Any, X: Any) -> NDArray | None:

@@ -291,7 +291,7 @@ def test_files_are_named_and_their_clock_is_no_channel(run: Run, tmp_path: Path)
 def test_sequences_with_gaps_are_refused_before_anything_is_written(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.full((2, 3, 1), np.nan))
     status, _, err = run("fit", "sign", tmp_path / "x.npy", "-o", tmp_path / "run")
-    assert status == 2 and "sequence 0 has NaN at t=0, channel 0" in err and not (tmp_path / "run").exists()
+    assert status == 2 and "x.npy, 0, column 0, t = 0 is missing" in err and not (tmp_path / "run").exists()
 
 
 def test_estimator_of_samples_gets_the_rows_of_all_sequences(run: Run, tmp_path: Path) -> None:

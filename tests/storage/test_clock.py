@@ -339,7 +339,7 @@ def test_other_digits_are_refused_by_every_reader(tmp_path, text):
     cases = {
         "long.csv": (f"id,time,x\na,0,1\na,1,{cell}\n", "line 3, column 'x'"),
         "case.ts": (f"@classLabel true a b\n@data\n1,2,3:4,5,{text}:a\n", "line 3"),
-        "folder/a.csv": (f"x,y\n1,2\n3,{cell}\n", "line 3, column 1"),
+        "folder/a.csv": (f"x,y\n1,2\n3,{cell}\n", "line 3, column 'y'"),
     }
     (tmp_path / "folder").mkdir()
     for name, (content, where) in cases.items():

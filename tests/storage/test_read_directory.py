@@ -57,7 +57,7 @@ BAD = {
     "channels": ({"a.npy": ONE, "b.npy": ONE[:, :1]}, "b.npy has an array of shape (2, 1): save one sequence per file"),
     "damaged": ({"a.npy": ONE, "b.npy": "x"}, "b.npy cannot be read as a .npy file"),
     "empty": ({"a.csv": "", "b.csv": "1\n"}, "a.csv is empty"),
-    "a word": ({"a.csv": "x\n1\n\nhigh\n"}, "a.csv, line 4, column 0 is 'high', no number in decimal digits"),
+    "a word": ({"a.csv": "x\n1\n\nhigh\n"}, "a.csv, line 4, column 'x' is 'high', no number in decimal digits"),
     "cells": ({"a.csv": "1,2\n1\n"}, "a.csv, line 2 has 1 cells, unlike the first with 2"),
     "names only": ({"a.csv": "x,y\n"}, "a.csv has no row of numbers"),
     "other names": ({"a.csv": "x\n1\n", "b.csv": "y\n1\n"}, "b.csv names its channels otherwise than a.csv"),

@@ -163,7 +163,7 @@ def sampling_rate(times: Sequence[Float], unit: float | None = None) -> float | 
     with np.errstate(over="ignore"):
         typical = together[np.abs(together - middle) <= _TOLERANCE * middle].mean()
         step = float(typical) * (1.0 if unit is None else unit)
-    rate = 1.0 / step if step > 0 else math.inf
+    rate = float(f"{1.0 / step:.12g}") if step > 0 else math.inf  # 100, not 99.99999999999999
     return rate if math.isfinite(rate) and rate > 0 else None
 
 

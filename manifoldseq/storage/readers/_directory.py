@@ -164,12 +164,13 @@ def _read_array(file: Path) -> tuple[None, Float]:
     return None, read_array(file)
 
 
-def _no_number(file: Path, line: int, cells: list[str]) -> ReadError:
+def _no_number(file: Path, line: int, cells: list[str], names: list[str] | None) -> ReadError:
     for column, cell in sorted(enumerate(cells), key=lambda pair: not written_otherwise(pair[1])):
         try:
             number(cell)
         except ValueError:
-            where = f"{file}, line {line}, column {column}"
+            named = names is not None and column < len(names) and names[column]
+            where = f"{file}, line {line}, column {named!r}" if named else f"{file}, line {line}, column {column}"
             return ReadError(f"{where} is {cell[:40]!r}, no number in decimal digits: write numbers only")
     raise AssertionError("a cell is no number")
 
@@ -185,7 +186,7 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
                 row = [number(cell) for cell in cells]
             except ValueError:
                 if names or rows or any(map(written_otherwise, cells)):
-                    raise _no_number(file, lines.line_num, cells) from None
+                    raise _no_number(file, lines.line_num, cells, names) from None
                 names = [cell.strip() for cell in cells]
                 continue
             rows.append(row)
