@@ -51,7 +51,7 @@ def plot_controls(rows: Sequence[dict[str, Any]], measure: str, ax: Axes | None 
     >>> import matplotlib.pyplot as plt
     >>> figure, ax = plt.subplots()
     >>> rows = [{"name": "lds-kmeans", "ari": 0.8}, {"name": "statistics-kmeans", "ari": 0.6}]
-    >>> [round(bar.get_width(), 1) for bar in ms.report.plot_controls(rows, "ari", ax=ax).patches]
+    >>> [float(bar.get_width()) for bar in ms.report.plot_controls(rows, "ari", ax=ax).patches]
     [0.8, 0.6]
     >>> plt.close(figure)
     """
