@@ -190,8 +190,10 @@ def fit(
             run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
             fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
-            took = run.kept_metrics().get("seconds", 0.0)
-            evaluation = _evaluated(estimator, record, model, X, y, used_seed, took) if quality else None
+            kept_times = run.kept_metrics()
+            took = kept_times.get("seconds", kept_times.get("seconds_since_resume", 0.0))
+            groups = member_ids(record.input, loaded)
+            evaluation = _evaluated(estimator, record, model, X, y, used_seed, took, groups) if quality else None
             metrics, warned = _write(run, fitted, member_ids(record.input, loaded), evaluation)
     for warning in warned:
         click.echo(f"Warning: {warning}", err=True)
@@ -210,7 +212,7 @@ def fit(
 
 
 def _evaluated(
-    name: str, record: hooks.Estimator, model: Any, X: Any, y: Any, seed: int, seconds: float
+    name: str, record: hooks.Estimator, model: Any, X: Any, y: Any, seed: int, seconds: float, groups: list[str]
 ) -> Evaluation | None:
     """Judge a fit; a failure says why and costs nothing but the figure."""
     try:
@@ -227,6 +229,7 @@ def _evaluated(
                 controls=record.controls or None,
                 random_state=seed,
                 took=seconds,
+                groups=groups,
             )
     except Exception as error:
         click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
@@ -388,4 +391,4 @@ def _sentence(evaluation: Evaluation | None) -> str:
     if evaluation is None:
         return "No quality figure: too few members, one class, or nothing to compare."
     mark = f" (*: best {_SHOWN.get(evaluation.measure, evaluation.measure)})" if len(evaluation.rows) > 1 else ""
-    return f"{evaluation.verdict[0].upper()}{evaluation.verdict[1:]}.{mark}"
+    return f"{evaluation.verdict[:1].upper()}{evaluation.verdict[1:]}.{mark}"

@@ -85,6 +85,7 @@ def evaluate(
     random_state: int = 0,
     seconds: float = 60.0,
     took: float = 0.0,
+    groups: ArrayLike | None = None,
 ) -> Evaluation | None:
     """Say how good a fit is, beside simple controls on the same data.
 
@@ -119,6 +120,8 @@ def evaluate(
         folds, and other seeds are left out.
     took : float
         Seconds that the fit took.
+    groups : array-like of shape (N,), optional
+        Members of one group, such as the rows of one recording, are never in two parts of a split.
 
     Returns
     -------
@@ -136,7 +139,8 @@ def evaluate(
     ('ari', 1.0)
     """
     task = task_of(model)
-    labels = None if y is None else np.asarray(y)
+    labels = None if y is None or len(np.unique(np.asarray(y))) < 2 else np.asarray(y)
+    together = None if groups is None or len(np.unique(groups)) in (1, size(X, input)) else np.asarray(groups)
     if not task or size(X, input) < 4:
         return None
 
@@ -148,10 +152,12 @@ def evaluate(
     names = default_controls(task, input) if controls is None else tuple(controls)
     candidates = [(name or type(model).__name__, model, X, input)]
     candidates += list(_controls(names, model, X, input, random_state))
-    found = judge(candidates, labels, random_state, enough)
+    found = judge(candidates, labels, random_state, enough, together)
     return None if found is None else replace(found, verdict=found.verdict + few)
 
 
+Enough = Callable[[int], bool]
+"""Whether there is time for so many fits."""
 Candidate = tuple[str, Any, Any, str]
 """Name, fitted estimator (a control: not fitted), its data, and what they are."""
 
@@ -182,31 +188,33 @@ def _number_of_clusters(model: Any, X: Any) -> int:
 def _width(model: Any, X: Any, input: str) -> int:
     try:
         return features(model, taken(X, slice(0, 2), input)).shape[1]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, AttributeError):
         return 0
 
 
-def _classes(candidates: list[Candidate], y: Any, seed: int, enough: Callable[[int], bool]) -> Evaluation | None:
-    if y is None or not (folds := folds_of(y, enough, seed)):
+def _classes(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
+    if y is None or not (folds := folds_of(y, enough, seed, groups)):
         return None
     rows, confusion = [], None
     for name, model, X, input in candidates:
         measured, truth, said = measured_classes(model, X, y, input, folds)
         confusion = confusion or (truth, said)
         rows.append({"name": name, **measured})
-    how = f"{len(folds)}-fold cross-validation" if len(folds) > 1 else "a quarter held out"
+    how = f"{len(folds)}-fold cross-validation" if len(folds) > 1 else "one part held out"
     guess = float(np.unique(y, return_counts=True)[1].max() / len(y))
     verdict = f"{rows[0]['accuracy']:.0%} of what was left out is right ({how}; always the largest class: {guess:.0%})"
     return Evaluation("classes", "accuracy", tuple(rows), _beside(verdict, rows, "accuracy"), confusion)
 
 
-def _clusters(candidates: list[Candidate], y: Any, seed: int, enough: Callable[[int], bool]) -> Evaluation | None:
+def _clusters(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
     rows = []
     for k, (name, model, X, input) in enumerate(candidates):
         made = model if k == 0 else fitted(model, X)
         measured, _ = measured_clusters(made, X, y, input, seed, enough if k == 0 else lambda fits: True)
         rows.append({"name": name, **measured})
     own = rows[0]
+    if _number_of_clusters(candidates[0][1], candidates[0][2]) < 2:
+        return Evaluation("clusters", "clusters", ({**own, "clusters": 1.0},), "all members are in one cluster")
     if y is not None:
         verdict = f"agreement with the labels {own['ari']:.2f} (adjusted Rand index)"
         if "agreement_of_seeds" in own and own["agreement_of_seeds"] < _STABLE:
@@ -229,14 +237,14 @@ def _steadiness(agreement: float) -> str:
     return f"{word}: agreement {agreement:.2f} between seeds"
 
 
-def _features(candidates: list[Candidate], y: Any, seed: int, enough: Callable[[int], bool]) -> Evaluation | None:
+def _features(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
     name, model, X, input = candidates[0]
     try:
         features(model, taken(X, slice(0, 2), input))
     except (TypeError, ValueError):
         return None
     rows: list[dict[str, Any]] = []
-    if y is not None and (folds := folds_of(y, enough, seed)):
+    if y is not None and (folds := folds_of(y, enough, seed, groups)):
         confusion = None
         for name, model, X, input in candidates:
             measured, truth, said = measured_classes(OnFeatures(model, input), X, y, input, folds)
@@ -245,13 +253,15 @@ def _features(candidates: list[Candidate], y: Any, seed: int, enough: Callable[[
         verdict = f"a linear classifier on the features names {rows[0]['accuracy']:.0%} of members that were left out"
         return Evaluation("features", "accuracy", tuple(rows), _beside(verdict, rows, "accuracy"), confusion)
     if input == "samples":
-        rows = [{"name": name, "r2": _told(model, X, seed)} for name, model, X, _ in candidates]
+        rows = [{"name": name, "r2": _told(model, X, seed, groups)} for name, model, X, _ in candidates]
+        if not np.isfinite(rows[0]["r2"]):
+            return None
         verdict = f"a linear map of the features tells {rows[0]['r2']:.0%} of the variance of held-out rows"
         return Evaluation("features", "r2", tuple(rows), _beside(verdict, rows, "r2"))
     return _matched(candidates, seed)
 
 
-def _neighbours(candidates: list[Candidate], y: Any, seed: int, enough: Callable[[int], bool]) -> Evaluation | None:
+def _neighbours(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
     if y is None or len(np.unique(y)) < 2:
         return _matched(candidates, seed)
     rows = [
@@ -267,6 +277,7 @@ def _nearest(model: Any, X: Any, k: int) -> NDArray[np.intp]:
     if k == 0:
         return np.asarray(model.kneighbors(n_neighbors=1)[1])[:, 0]
     Z = features(fitted(model, X), X)
+    Z = Z - Z.mean(axis=0)
     Z = Z / np.where(np.std(Z, axis=0) > 0, np.std(Z, axis=0), 1)
     squared = np.sum(Z**2, axis=1)[:, None] + np.sum(Z**2, axis=1) - 2 * Z @ Z.T
     np.fill_diagonal(squared, np.inf)
@@ -291,9 +302,13 @@ def _matched(candidates: list[Candidate], seed: int) -> Evaluation | None:
     return Evaluation("features", "halves_found", tuple(rows), _beside(verdict, rows, "halves_found"))
 
 
-def _told(model: Any, X: Any, seed: int) -> float:
-    order = np.random.default_rng(seed).permutation(len(X))[:_SAMPLES]
+def _told(model: Any, X: Any, seed: int, groups: Any) -> float:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(X))[:_SAMPLES]
     test, train = np.array_split(order, [len(order) // 4])
+    if groups is not None and len(kinds := np.unique(groups)) > 1:
+        left_out = np.isin(groups[order], rng.permutation(kinds)[: max(1, len(kinds) // 4)])
+        test, train = order[left_out], order[~left_out]
     A, B = (np.asarray(X[rows], dtype=np.float64) for rows in (np.sort(train), np.sort(test)))
     made = fitted(model, A)
     return told_by_features(A, B, features(made, A), features(made, B))

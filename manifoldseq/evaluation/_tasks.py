@@ -102,8 +102,10 @@ def measured_clusters(
 
     found = assigned(model, X)
     measured = {} if y is None else clustering_measures(y, found)
-    if "random_state" in model.get_params(deep=False) and enough(SEEDS - 1):
-        others = [fitted(cast(Any, clone(model)).set_params(random_state=seed + k), X) for k in range(1, SEEDS)]
+    several = len(np.unique(found)) > 1  # one cluster agrees with itself, whatever the seed
+    if several and "random_state" in model.get_params(deep=False) and enough(SEEDS - 1):
+        seeds = [(seed + k) % 2**32 for k in range(1, SEEDS)]
+        others = [fitted(cast(Any, clone(model)).set_params(random_state=one), X) for one in seeds]
         runs = [found, *(assigned(other, X) for other in others)]
         pairs = [adjusted_rand_score(a, b) for a, b in combinations(runs, 2)]
         measured["agreement_of_seeds"] = float(np.mean(pairs))
@@ -125,7 +127,11 @@ def silhouette(model: Any, X: Any, clusters: NDArray[Any], input: str) -> float 
     values = np.array(model.transform(X), dtype=np.float64)
     if values.ndim != 2 or len(values) != len(clusters) or not np.isfinite(values).all():
         return None
-    if values.shape[1] <= int(clusters.max()) or np.mean(values.argmin(axis=1) == clusters) < 0.95:
+    if (
+        int(clusters.min()) < 0
+        or values.shape[1] <= int(clusters.max())
+        or np.mean(values.argmin(axis=1) == clusters) < 0.95
+    ):
         return None
     own = np.take_along_axis(values, clusters[:, None].astype(np.intp), axis=1)[:, 0]
     np.put_along_axis(values, clusters[:, None].astype(np.intp), np.inf, axis=1)
@@ -134,18 +140,21 @@ def silhouette(model: Any, X: Any, clusters: NDArray[Any], input: str) -> float 
     return float(np.mean(np.where(larger > 0, (other - own) / np.where(larger > 0, larger, 1), 0)))
 
 
-def folds_of(y: Labels, enough: Callable[[int], bool], seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return the stratified folds that there is time for, none where a class has one member."""
-    from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+def folds_of(
+    y: Labels, enough: Callable[[int], bool], seed: int, groups: Labels | None = None
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return the stratified folds that there is time for, none where a class has one member; groups stay together."""
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-    smallest = int(np.unique(y, return_counts=True)[1].min())
-    number = min(_FOLDS, smallest)
-    if number < 2 or len(np.unique(y)) < 2:
+    kinds = np.unique(y)
+    whole = np.arange(len(y)) if groups is None else np.asarray(groups)
+    number = min(_FOLDS, *(len(np.unique(whole[y == kind])) for kind in kinds))
+    if number < 2 or len(kinds) < 2:
         return []
-    splitter = StratifiedKFold(number, shuffle=True, random_state=seed)
-    if not enough(number):
-        splitter = StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
-    return list(splitter.split(np.zeros(len(y)), y))
+    all_of_them = enough(number)
+    splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
+    folds = splitter(number if all_of_them else min(number, 4), shuffle=True, random_state=seed)
+    return list(folds.split(np.zeros(len(y)), y, groups))[: None if all_of_them else 1]
 
 
 def measured_classes(
@@ -156,6 +165,11 @@ def measured_classes(
     for train, test in folds:
         made = fitted(model, taken(X, train, input), y[train])
         found = np.asarray(made.predict(taken(X, test, input)))
+        if found.size != len(test):
+            raise ValueError(
+                f"predict returns an array of shape {found.shape} for {len(test)} members: return one class each"
+            )
+        found = found.reshape(len(test))
         parts.append(float(np.mean(found == y[test])))
         truth.append(y[test])
         said.append(found)
@@ -193,6 +207,8 @@ class OnFeatures:
 def features(model: Any, X: Any) -> NDArray[np.float64]:
     """Return what a transformer gives, a row per member: numbers of any shape are laid out in a row."""
     rows = np.asarray(model.transform(X), dtype=np.float64)
+    if not np.isfinite(rows).all():
+        raise ValueError("transform returns values that are not finite")
     return rows.reshape(len(rows), -1)
 
 
@@ -213,6 +229,10 @@ def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any] | No
 
 def found_halves(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return the share of second halves whose nearest first half, by standardized features, is of the same member."""
+    if len(first) != len(second):
+        raise ValueError(f"transform returns {len(first)} and {len(second)} rows for as many members")
+    middle = first.mean(axis=0)
+    first, second = first - middle, second - middle  # squares of numbers far from zero would cancel
     spread = np.std(first, axis=0)
     keep = spread > 1e-12 * max(float(np.abs(first).max(initial=0)), 1e-300)
     a, b = first[:, keep] / spread[keep], second[:, keep] / spread[keep]
@@ -227,4 +247,5 @@ def told_by_features(train: Any, test: Any, Z: NDArray[np.float64], W: NDArray[n
     ridge = 1e-6 * float(np.trace(A.T @ A)) / max(A.shape[1], 1) + 1e-300
     weights = np.linalg.solve(A.T @ A + ridge * np.eye(A.shape[1]), A.T @ (train - mean))
     error = test - mean - (W - centre) @ weights
-    return float(1 - np.sum(error**2) / np.sum((test - mean) ** 2))
+    total = float(np.sum((test - mean) ** 2))
+    return 1 - float(np.sum(error**2)) / total if total > 0 else float("nan")

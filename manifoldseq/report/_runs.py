@@ -87,7 +87,7 @@ def read_run(directory: str | Path) -> RunFiles:
             [parsed(file.stem, read_bytes(file).decode()) for file in sorted((path / FIGURES).glob("*.svg"))],
             _evaluation(path / "evaluation.json"),
         )
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError, IndexError, RecursionError) as error:
         raise ValueError(f"the run in {path} cannot be shown: {error}") from error
 
 

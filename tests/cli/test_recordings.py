@@ -123,6 +123,13 @@ def test_labels_of_a_folder_in_a_table(run: Run, tmp_path: Path) -> None:
             ms.storage.read(data)
 
 
+def test_labels_in_two_places_are_refused(tmp_path: Path) -> None:
+    data = write("subfolders", tmp_path)
+    (data / "labels.csv").write_text("S01_trial1,slow\n")
+    with pytest.raises(ms.storage.ReadError, match="lies beside subfolders, whose names are labels"):
+        ms.storage.read(data)
+
+
 def test_interpolation_is_that_of_numpy_and_says_what_it_cannot() -> None:
     x = np.array([[1.0, np.nan], [np.nan, 2.0], [4.0, np.nan], [np.nan, 8.0]])
     found = ms.storage.interpolate(ms.storage.SequenceData([x])).sequences[0]

@@ -206,3 +206,9 @@ def test_numpy_reads_no_table_otherwise(tmp_path, monkeypatch, body, repeated):
     fast = outcome()
     monkeypatch.setattr("manifoldseq.storage.readers._csv._Table.plain_rows", lambda self: None)
     assert outcome() == fast
+
+
+def test_an_id_may_be_a_channel_too(tmp_path):
+    (tmp_path / "table.csv").write_text("id,x\n1,1\n1,3\n2,2\n2,5\n")
+    data = read_csv(tmp_path / "table.csv", time=None, channels=["id", "x"])
+    assert data.ids == ("1", "2") and data.sequences[0].tolist() == [[1.0, 1.0], [1.0, 3.0]]

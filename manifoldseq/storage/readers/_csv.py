@@ -200,6 +200,8 @@ class _Table:
                 return None
             del data
             names = [*([] if self.columns.time is None else [self.columns.time]), *self.columns.channels]
+            if not self.names.keys().isdisjoint(names):  # an id that is a channel too
+                return None
             kinds = [(f"{j}", np.float64 if name in names else object) for j, name in enumerate(self.header)]
             found = np.loadtxt(
                 os.path.abspath(self.path), kinds, comments=None, delimiter=self.delimiter, skiprows=1, ndmin=1

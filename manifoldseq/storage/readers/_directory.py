@@ -68,9 +68,13 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     ([(2, 2), (3, 2)], ['run', 'walk'])
     """
     entries = _entries(Path(path))
-    listed = [entry for entry in entries if entry.name.lower() == _LABELS and len(entries) > 1]
+    listed = [entry for entry in entries if entry.name.lower() == _LABELS and len(entries) > 1 and entry.is_file()]
     entries = [entry for entry in entries if entry not in listed]
+    if len(listed) > 1:
+        raise ReadError(f"{path} has both {listed[0].name} and {listed[1].name}: keep one")
     if any(entry.is_dir() for entry in entries):
+        if listed:
+            raise ReadError(f"{listed[0]} lies beside subfolders, whose names are labels: keep one or the other")
         files = [
             (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
         ]
