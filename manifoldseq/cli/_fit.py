@@ -192,9 +192,9 @@ def fit(
             fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
             kept_times = run.kept_metrics()
             took = kept_times.get("seconds", kept_times.get("seconds_since_resume", 0.0))
-            groups = member_ids(record.input, loaded)
-            evaluation = _evaluated(estimator, record, model, X, y, used_seed, took, groups) if quality else None
-            metrics, warned = _write(run, fitted, member_ids(record.input, loaded), evaluation)
+            ids = member_ids(record.input, loaded)
+            evaluation = _evaluated(estimator, record, model, X, y, used_seed, took, ids) if quality else None
+            metrics, warned = _write(run, fitted, ids, evaluation)
     for warning in warned:
         click.echo(f"Warning: {warning}", err=True)
     said = [f"{data}: {about['about']}", *remarks(data, loaded), *table.splitlines()]
@@ -218,19 +218,10 @@ def _evaluated(
     try:
         if record.quality is not None:
             return cast(Any, record.quality)(model, X, y, seed)
+        options: dict[str, Any] = {"name": name, "input": record.input, "controls": record.controls or None}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return evaluate(
-                model,
-                X,
-                y,
-                name=name,
-                input=record.input,
-                controls=record.controls or None,
-                random_state=seed,
-                took=seconds,
-                groups=groups,
-            )
+            return evaluate(model, X, y, **options, random_state=seed, took=seconds, groups=groups)
     except Exception as error:
         click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
         return None

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import hooks
 from ._tasks import (
     OnFeatures,
+    assigned,
     default_controls,
     features,
     fitted,
@@ -21,6 +22,7 @@ from ._tasks import (
     halves,
     measured_classes,
     measured_clusters,
+    nearest_others,
     size,
     taken,
     task_of,
@@ -28,10 +30,13 @@ from ._tasks import (
 )
 
 _STABLE, _LOOSE = 0.85, 0.5
+"""Agreement of seeds, a mean adjusted Rand index, from which clusters are called stable, or only somewhat unstable."""
 _CLEAR = 0.02
 """Of two figures, a difference that is spoken of."""
 _SAMPLES = 5000
+"""Rows that R² is taken from, at most."""
 _FEW = 16
+"""Members below which the verdict says how few they are."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,9 @@ def evaluate(
     ('ari', 1.0)
     """
     task = task_of(model)
+    # a single class says no more than none
     labels = None if y is None or len(np.unique(np.asarray(y))) < 2 else np.asarray(y)
+    # one group is no group, and neither is a group for each member
     together = None if groups is None or len(np.unique(groups)) in (1, size(X, input)) else np.asarray(groups)
     if not task or size(X, input) < 4:
         return None
@@ -181,8 +188,7 @@ def _controls(names: Sequence[str], model: Any, X: Any, input: str, seed: int) -
 
 
 def _number_of_clusters(model: Any, X: Any) -> int:
-    labels = getattr(model, "labels_", None)
-    return len(np.unique(model.predict(X) if labels is None else labels))
+    return len(np.unique(assigned(model, X)))
 
 
 def _width(model: Any, X: Any, input: str) -> int:
@@ -208,10 +214,9 @@ def _classes(candidates: list[Candidate], y: Any, seed: int, enough: Enough, gro
 
 def _clusters(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
     rows = []
-    for k, (name, model, X, input) in enumerate(candidates):
+    for k, (name, model, X, _) in enumerate(candidates):
         made = model if k == 0 else fitted(model, X)
-        measured, _ = measured_clusters(made, X, y, input, seed, enough if k == 0 else lambda fits: True)
-        rows.append({"name": name, **measured})
+        rows.append({"name": name, **measured_clusters(made, X, y, seed, enough if k == 0 else lambda fits: True)})
     own = rows[0]
     if _number_of_clusters(candidates[0][1], candidates[0][2]) < 2:
         return Evaluation("clusters", "clusters", ({**own, "clusters": 1.0},), "all members are in one cluster")
@@ -262,7 +267,7 @@ def _features(candidates: list[Candidate], y: Any, seed: int, enough: Enough, gr
 
 
 def _neighbours(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
-    if y is None or len(np.unique(y)) < 2:
+    if y is None:
         return _matched(candidates, seed)
     rows = [
         {"name": name, "accuracy": float(np.mean(y[_nearest(model, X, k)] == y))}
@@ -276,12 +281,7 @@ def _nearest(model: Any, X: Any, k: int) -> NDArray[np.intp]:
     """Return the nearest other member of each."""
     if k == 0:
         return np.asarray(model.kneighbors(n_neighbors=1)[1])[:, 0]
-    Z = features(fitted(model, X), X)
-    Z = Z - Z.mean(axis=0)
-    Z = Z / np.where(np.std(Z, axis=0) > 0, np.std(Z, axis=0), 1)
-    squared = np.sum(Z**2, axis=1)[:, None] + np.sum(Z**2, axis=1) - 2 * Z @ Z.T
-    np.fill_diagonal(squared, np.inf)
-    return squared.argmin(axis=1)
+    return nearest_others(features(fitted(model, X), X))
 
 
 def _matched(candidates: list[Candidate], seed: int) -> Evaluation | None:
@@ -306,7 +306,8 @@ def _told(model: Any, X: Any, seed: int, groups: Any) -> float:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(X))[:_SAMPLES]
     test, train = np.array_split(order, [len(order) // 4])
-    if groups is not None and len(kinds := np.unique(groups)) > 1:
+    if groups is not None:  # whole recordings are left out
+        kinds = np.unique(groups)
         left_out = np.isin(groups[order], rng.permutation(kinds)[: max(1, len(kinds) // 4)])
         test, train = order[left_out], order[~left_out]
     A, B = (np.asarray(X[rows], dtype=np.float64) for rows in (np.sort(train), np.sort(test)))

@@ -91,10 +91,8 @@ def assigned(model: Any, X: Any) -> NDArray[Any]:
     return np.asarray(model.predict(X) if labels is None else labels)
 
 
-def measured_clusters(
-    model: Any, X: Any, y: Labels | None, input: str, seed: int, enough: Callable[[int], bool]
-) -> tuple[Measured, Labels]:
-    """Return agreement with labels, agreement of seeds and silhouette of a fitted clustering, and its clusters."""
+def measured_clusters(model: Any, X: Any, y: Labels | None, seed: int, enough: Callable[[int], bool]) -> Measured:
+    """Return agreement with labels, agreement of seeds and silhouette of a fitted clustering."""
     from sklearn.base import clone
     from sklearn.metrics import adjusted_rand_score
 
@@ -109,20 +107,18 @@ def measured_clusters(
         runs = [found, *(assigned(other, X) for other in others)]
         pairs = [adjusted_rand_score(a, b) for a, b in combinations(runs, 2)]
         measured["agreement_of_seeds"] = float(np.mean(pairs))
-    if (width := silhouette(model, X, found, input)) is not None:
+    if (width := silhouette(model, X, found)) is not None:
         measured["silhouette"] = width
-    return measured, found
+    return measured
 
 
-def silhouette(model: Any, X: Any, clusters: NDArray[Any], input: str) -> float | None:
+def silhouette(model: Any, X: Any, clusters: NDArray[Any]) -> float | None:
     """Return the mean silhouette width in the metric of the model, None where it has none that is known.
 
     It is known where `transform` gives the distances to the centres. The silhouette is the simplified one (Hruschka et
     al., 2004): distance to the nearest other centre less that to the own, over the larger.
     """
-    if not 1 < len(np.unique(clusters)) < len(clusters):
-        return None
-    if not hasattr(model, "transform"):
+    if not (1 < len(np.unique(clusters)) < len(clusters) and hasattr(model, "transform")):
         return None
     values = np.array(model.transform(X), dtype=np.float64)
     if values.ndim != 2 or len(values) != len(clusters) or not np.isfinite(values).all():
@@ -229,15 +225,26 @@ def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any] | No
 
 def found_halves(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return the share of second halves whose nearest first half, by standardized features, is of the same member."""
+    from sklearn.metrics import pairwise_distances_argmin
+
     if len(first) != len(second):
         raise ValueError(f"transform returns {len(first)} and {len(second)} rows for as many members")
-    middle = first.mean(axis=0)
-    first, second = first - middle, second - middle  # squares of numbers far from zero would cancel
-    spread = np.std(first, axis=0)
-    keep = spread > 1e-12 * max(float(np.abs(first).max(initial=0)), 1e-300)
-    a, b = first[:, keep] / spread[keep], second[:, keep] / spread[keep]
-    squared = np.sum(b**2, axis=1)[:, None] + np.sum(a**2, axis=1) - 2 * b @ a.T
-    return float(np.mean(squared.argmin(axis=1) == np.arange(len(b))))
+    a, b = standardized(first, first), standardized(second, first)
+    return float(np.mean(pairwise_distances_argmin(b, a) == np.arange(len(b))))
+
+
+def nearest_others(Z: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the nearest other row of each, by standardized features."""
+    from sklearn.neighbors import NearestNeighbors
+
+    return NearestNeighbors(n_neighbors=1).fit(standardized(Z, Z)).kneighbors(return_distance=False)[:, 0]
+
+
+def standardized(Z: NDArray[np.float64], like: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return features less the means of others, over their deviations; those that do not vary there are zero."""
+    centred, spread = like - like.mean(axis=0), like.std(axis=0)
+    varies = spread > 1e-12 * max(float(np.abs(centred).max(initial=0)), 1e-300)
+    return np.where(varies, (Z - like.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)
 
 
 def told_by_features(train: Any, test: Any, Z: NDArray[np.float64], W: NDArray[np.float64]) -> float:
