@@ -3,6 +3,7 @@
 from typing import Any
 
 from . import hooks
+from .hooks._lookup import add_core
 
 
 def _stiefel(rng: Any) -> Any:
@@ -96,193 +97,195 @@ def _canonical_lds(rng: Any) -> Any:
 
 
 RECORDS = (
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "euclidean", "manifoldseq.manifolds:Euclidean", _euclidean, summary="Arrays of a given shape, unconstrained"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "stiefel", "manifoldseq.manifolds:Stiefel", _stiefel, summary="n × p matrices with orthonormal columns"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "orthogonal", "manifoldseq.manifolds:Orthogonal", _orthogonal, summary="Orthogonal matrices, both components"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "grassmann", "manifoldseq.manifolds:Grassmann", _grassmann, summary="Subspaces, kept as orthonormal bases"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "special-orthogonal",
         "manifoldseq.manifolds:SpecialOrthogonal",
         _special_orthogonal,
         summary="Rotations: orthogonal matrices of determinant one",
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "sphere", "manifoldseq.manifolds:Sphere", _sphere, summary="Arrays of norm one"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "oblique", "manifoldseq.manifolds:Oblique", _oblique, summary="Matrices whose columns have norm one"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "simplex", "manifoldseq.manifolds:Simplex", _simplex, summary="Positive rows that sum to one, Fisher metric"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "positive", "manifoldseq.manifolds:Positive", _positive, summary="Positive numbers, affine-invariant metric"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "symmetric-positive-definite",
         "manifoldseq.manifolds:SymmetricPositiveDefinite",
         _positive_definite,
         summary="Covariance matrices, affine-invariant metric",
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "bounded-diagonal",
         "manifoldseq.manifolds:BoundedDiagonal",
         _bounded_diagonal,
         summary="Diagonals with entries between -bound and bound",
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "open-box",
         "manifoldseq.manifolds:OpenBox",
         _open_box,
         summary="Vectors with entries inside (-bound, bound), metric of a free coordinate",
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "product", "manifoldseq.manifolds:Product", _product, summary="Tuples of points, one of each factor"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "frozen", "manifoldseq.manifolds:Frozen", _frozen, summary="Points that no step moves: a factor as it started"
     ),
-    hooks.Manifold(
+    hooks.ManifoldSpec(
         "canonical-lds",
         "manifoldseq.manifolds:CanonicalLDS",
         _canonical_lds,
         summary="Stable linear dynamical systems in canonical form: bounded diagonal × orthogonal × Stiefel",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "lbfgs", "manifoldseq.solvers:LBFGS", summary="Riemannian limited-memory BFGS (the default)"
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "bb", "manifoldseq.solvers:BB", summary="Riemannian Barzilai-Borwein: gradient steps with nonmonotone search"
     ),
-    hooks.Solver("cg", "manifoldseq.solvers:CG", summary="Riemannian nonlinear conjugate gradients, five beta rules"),
-    hooks.Solver("gd", "manifoldseq.solvers:GD", summary="Steepest descent, with a line search or given step sizes"),
-    hooks.Solver(
+    hooks.SolverSpec(
+        "cg", "manifoldseq.solvers:CG", summary="Riemannian nonlinear conjugate gradients, five beta rules"
+    ),
+    hooks.SolverSpec("gd", "manifoldseq.solvers:GD", summary="Steepest descent with a line search or given step sizes"),
+    hooks.SolverSpec(
         "pgd",
         "manifoldseq.solvers:PGD",
         summary="Projected gradient descent with one step size per factor (Algorithm 1 of the LDS paper)",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "tr",
         "manifoldseq.solvers:TR",
         summary="Riemannian trust regions with truncated conjugate gradients (exact or differenced Hessian products)",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "sgd",
         "manifoldseq.solvers:SGD",
         needs=("value_and_gradient", "terms"),
         summary="Stochastic gradient descent with momentum on mini-batches of a sum over data",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "stochastic-pgd",
         "manifoldseq.solvers:StochasticPGD",
         needs=("value_and_gradient", "terms"),
         summary="Projected gradient descent at given rates on mini-batches (Algorithm 1 of the LDS paper, stochastic)",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "adam",
         "manifoldseq.solvers:Adam",
         needs=("value_and_gradient", "terms"),
         summary="Riemannian Adam on mini-batches of a sum over data",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "alternating",
         "manifoldseq.solvers:Alternating",
         needs=("updates",),
         summary="Closed-form updates of some factors in turn, an inner solver on the others (EM, block descent)",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "augmented-lagrangian",
         "manifoldseq.solvers:AugmentedLagrangian",
         constraints=True,
         summary="Equalities and inequalities by multipliers and a penalty around an inner solver",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "pymanopt:steepest-descent",
         "manifoldseq.solvers:Pymanopt.steepest_descent",
         summary="pymanopt's SteepestDescent, in one step to its end; not resumable, as the four below",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "pymanopt:conjugate-gradient",
         "manifoldseq.solvers:Pymanopt.conjugate_gradient",
         summary="pymanopt's ConjugateGradient",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "pymanopt:trust-regions",
         "manifoldseq.solvers:Pymanopt.trust_regions",
         needs=("value_and_gradient", "hessian_product"),
         summary="pymanopt's TrustRegions",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "pymanopt:particle-swarm",
         "manifoldseq.solvers:Pymanopt.particle_swarm",
         needs=(),
         summary="pymanopt's ParticleSwarm, for objectives without a gradient",
     ),
-    hooks.Solver(
+    hooks.SolverSpec(
         "pymanopt:nelder-mead",
         "manifoldseq.solvers:Pymanopt.nelder_mead",
         needs=(),
         summary="pymanopt's NelderMead, for objectives without a gradient and few variables",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "statistics", "manifoldseq.evaluation:ChannelStatistics",
         summary="Mean and deviation of each channel: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "autocovariance", "manifoldseq.evaluation:LaggedAutocovariance",
         summary="Covariances of channels some steps apart: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "statistics-kmeans", "manifoldseq.evaluation:StatisticsKMeans",
         summary="k-means of channel means and deviations: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "autocovariance-kmeans", "manifoldseq.evaluation:AutocovarianceKMeans",
         summary="k-means of lagged autocovariances: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "statistics-classifier", "manifoldseq.evaluation:StatisticsClassifier",
         summary="Logistic regression on channel means and deviations: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "autocovariance-classifier", "manifoldseq.evaluation:AutocovarianceClassifier",
         summary="Logistic regression on lagged autocovariances: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "kmeans", "manifoldseq.evaluation:RowKMeans", input="samples",
         summary="k-means of standardized rows: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "linear-classifier", "manifoldseq.evaluation:RowClassifier", input="samples",
         summary="Logistic regression on standardized rows: a control",
     ),
-    hooks.Estimator(
+    hooks.EstimatorSpec(
         "pca", "manifoldseq.evaluation:PrincipalComponents", input="samples",
         summary="Principal components of rows: a control",
     ),
-    hooks.Reader("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
-    hooks.Reader("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),
-    hooks.Reader(
+    hooks.ReaderSpec("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
+    hooks.ReaderSpec("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),
+    hooks.ReaderSpec(
         "mat", ("*.mat",), "manifoldseq.storage:read_mat", summary="MATLAB files, version 5 to 7.3: cells or arrays"
     ),
-    hooks.Reader("ts", ("*.ts",), "manifoldseq.storage:read_ts", summary="Text files of aeon and sktime"),
-    hooks.Reader(
+    hooks.ReaderSpec("ts", ("*.ts",), "manifoldseq.storage:read_ts", summary="Text files of aeon and sktime"),
+    hooks.ReaderSpec(
         "csv", ("*.csv",), "manifoldseq.storage:read_csv", summary="Text in the long format: id, time, channels, label"
     ),
-    hooks.Reader(
+    hooks.ReaderSpec(
         "parquet", ("*.parquet",), "manifoldseq.storage:read_parquet", summary="Parquet in the long format, as .csv"
     ),
-    hooks.Reader(
+    hooks.ReaderSpec(
         "directory", ("*/",), "manifoldseq.storage:read_directory", summary="A folder of .npy or .csv, one per sequence"
     ),
 )  # fmt: skip
 
-hooks.add_core(RECORDS)
+add_core(RECORDS)

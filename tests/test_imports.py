@@ -11,7 +11,7 @@ HEAVY = {"pymanopt", "jax", "torch", "sklearn", "matplotlib", "autograd", "click
 
 LISTING = """
 import manifoldseq as ms
-names = {record.name for kind in ms.hooks.KINDS for _, record in ms.hooks.records(kind)}
+names = {record.name for kind in ("models", "kernels", "solvers", "estimators") for _, record in ms.hooks.records(kind)}
 assert {"lds-kmeans", "projection", "lds.mean", "lbfgs"} <= names and ms.hooks.plugins()
 """
 

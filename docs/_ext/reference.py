@@ -14,11 +14,10 @@ import house
 
 import manifoldseq as ms
 from manifoldseq.cli._main import cli
+from manifoldseq.hooks._records import KINDS
 
 VALUES = {  # public names that are neither functions nor classes
     "hookimpl": "The decorator of hook functions: see :doc:`/develop/hooks`.",
-    "KINDS": "The classes of records by kind: ``models``, ``estimators``, …",
-    "Target": 'What a record points to: a callable, or ``"package.module:attribute"``, imported when it is needed.',
     "Row": "A row of a table: a dict with what `row` gives.",
     "Rows": "A list of rows.",
 }
@@ -89,7 +88,7 @@ def catalogue() -> Iterator[str]:
     yield "Every name on this page can be used in code and on the command line. Plugins add to it;"
     yield "``manifoldseq plugins`` lists what your installation has.\n"
     bundled = {plugin.name for plugin in ms.hooks.plugins() if plugin.package in house.plugins()}
-    for kind in ms.hooks.KINDS:
+    for kind in KINDS:
         records = [(p.name, record) for p, record in ms.hooks.records(kind) if p.name in {"manifoldseq", *bundled}]
         if records:
             yield from _heading(kind.capitalize(), "-")

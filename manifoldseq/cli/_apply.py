@@ -58,7 +58,7 @@ def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None,
     if isinstance(model, Result):
         raise BadInput(f"{run_dir} holds the solution of a problem, not an estimator: there is nothing to apply")
     loaded = load_data(data, parse_pairs(reading, "--read"))
-    record = hooks.get_record(hooks.Estimator, registered_name(model))
+    record = hooks.get_record(hooks.EstimatorSpec, registered_name(model))
     X, _ = as_input(record.input, loaded, None, view_sizes(record.input, views, loaded))
     methods = {method: name for method, name in _METHODS.items() if callable(getattr(model, method, None))}
     if not methods:

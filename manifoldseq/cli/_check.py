@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from .. import hooks
+from ..hooks._records import KINDS
 from ._shared import BadInput
 
 IN_PART = 3
@@ -51,7 +52,7 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
         raise BadInput(f"no plugin is registered by package {package!r}: installed and enabled are {known}")
     records = [record for plugin in plugins for record in plugin.records]
     for name in import_only:
-        if name not in hooks.KINDS and name not in [record.name for record in records]:
+        if name not in KINDS and name not in [record.name for record in records]:
             raise BadInput(f"--import-only {name}: {package} registers no record of this name, and it is no kind")
     faults = 0
     for plugin in plugins:
@@ -92,7 +93,7 @@ def _outcome(record: hooks.Record, records: Sequence[hooks.Record], import_only:
         report = check_record(record, records)
     except NotExercised as reason:
         text = f"{name}: only imported: {reason}"
-        return _Outcome(name, "imported", text, import_only or isinstance(record, hooks.Reproduction))
+        return _Outcome(name, "imported", text, import_only or isinstance(record, hooks.ReproductionSpec))
     except Exception:
         return _Outcome(name, "failed", f"{name}: FAILED\n{traceback.format_exc()}".rstrip())
     return _Outcome(name, "passed" if report.ok else "failed", str(report))

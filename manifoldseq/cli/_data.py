@@ -68,7 +68,7 @@ def advice_on_missing(name: str, kind: str) -> str:
     takers = []
     for _, record in hooks.records("estimators"):
         with suppress(Exception):  # of a plugin that is broken, or of an extra that is not there
-            made: Any = hooks.get_record(hooks.Estimator, record.name)
+            made: Any = hooks.get_record(hooks.EstimatorSpec, record.name)
             if made.input == kind and "missing" in made.factory().get_params(deep=False):
                 takers.append(record.name)
     if name in takers:

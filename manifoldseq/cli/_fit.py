@@ -212,7 +212,7 @@ def fit(
 
 
 def _evaluated(
-    name: str, record: hooks.Estimator, model: Any, X: Any, y: Any, seed: int, seconds: float, groups: list[str]
+    name: str, record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: int, seconds: float, groups: list[str]
 ) -> Evaluation | None:
     """Judge a fit; a failure says why and costs nothing but the figure."""
     try:
@@ -228,7 +228,7 @@ def _evaluated(
 
 
 def _choose(
-    name: str, record: hooks.Estimator, model: Any, data: SequenceData, fixed: frozenset[str], seed: int
+    name: str, record: hooks.EstimatorSpec, model: Any, data: SequenceData, fixed: frozenset[str], seed: int
 ) -> tuple[dict[str, Any], str]:
     """Set what the estimator's rule chooses; return it, and the table of what was tried."""
     if record.choose is None:
@@ -258,9 +258,9 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
         yield
 
 
-def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Estimator, Any]:
+def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.EstimatorSpec, Any]:
     try:
-        record = hooks.get_record(hooks.Estimator, name)
+        record = hooks.get_record(hooks.EstimatorSpec, name)
     except ValueError as error:
         raise BadInput(str(error)) from error
     except ImportError as error:  # the plugin is broken, not the input

@@ -10,6 +10,7 @@ from typing import cast
 import click
 
 from .. import __version__, hooks
+from ..hooks._records import KINDS
 from ._shared import suggestion
 
 _COMMANDS = {
@@ -18,7 +19,7 @@ _COMMANDS = {
     "solve": "_solve:solve",
     "report": "_report:report",
     "plugins": "_listings:plugins",
-    **{name: f"_listings:{name}" for name in hooks.KINDS if name != "domains"},
+    **{name: f"_listings:{name}" for name in KINDS if name != "domains"},
     "check": "_check:check",
     "new-plugin": "_new_plugin:new_plugin",
     "reproduce": "_reproduce:reproduce",

@@ -172,7 +172,7 @@ Candidate = tuple[str, Any, Any, str]
 def _controls(names: Sequence[str], model: Any, X: Any, input: str, seed: int) -> Iterator[Candidate]:
     """Yield the controls with as many clusters or components as the model has."""
     for name in names:
-        record = hooks.get_record(hooks.Estimator, name)
+        record = hooks.get_record(hooks.EstimatorSpec, name)
         control = cast(Any, record.factory)()
         if type(control) is type(model):
             continue

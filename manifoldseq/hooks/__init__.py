@@ -1,8 +1,8 @@
 """Hooks: how models, kernels, solvers and the rest are registered and found by name."""
 
+from .._moved import moved
 from ._hookspecs import hookimpl
 from ._lookup import (
-    add_core,
     get_dataset,
     get_domain,
     get_estimator,
@@ -18,45 +18,37 @@ from ._lookup import (
     records,
     register,
 )
-from ._plugin import Fault, Plugin
+from ._plugin import Plugin
 from ._records import (
-    KINDS,
-    Dataset,
-    Domain,
-    Estimator,
-    Kernel,
-    Manifold,
-    Model,
-    Plot,
-    Reader,
+    DatasetSpec,
+    DomainSpec,
+    EstimatorSpec,
+    KernelSpec,
+    ManifoldSpec,
+    ModelSpec,
+    PlotSpec,
+    ReaderSpec,
     Record,
-    Reproduction,
-    Solver,
-    Target,
-    resolve,
+    ReproductionSpec,
+    SolverSpec,
 )
-from ._registry import AmbiguousName, Registry, UnknownName
+from ._registry import AmbiguousName, UnknownName
 
 __all__ = [
-    "KINDS",
     "AmbiguousName",
-    "Dataset",
-    "Domain",
-    "Estimator",
-    "Fault",
-    "Kernel",
-    "Manifold",
-    "Model",
-    "Plot",
+    "DatasetSpec",
+    "DomainSpec",
+    "EstimatorSpec",
+    "KernelSpec",
+    "ManifoldSpec",
+    "ModelSpec",
+    "PlotSpec",
     "Plugin",
-    "Reader",
+    "ReaderSpec",
     "Record",
-    "Registry",
-    "Reproduction",
-    "Solver",
-    "Target",
+    "ReproductionSpec",
+    "SolverSpec",
     "UnknownName",
-    "add_core",
     "get_dataset",
     "get_domain",
     "get_estimator",
@@ -72,5 +64,15 @@ __all__ = [
     "plugins",
     "records",
     "register",
-    "resolve",
 ]
+
+_RECORDS = "Dataset Domain Estimator Kernel Manifold Model Plot Reader Reproduction Solver".split()
+__getattr__ = moved(
+    __name__,
+    {
+        __name__: {name: f"{name}Spec" for name in _RECORDS},
+        f"{__name__}._plugin": ("Fault",),
+        f"{__name__}._records": ("KINDS", "Target", "resolve"),
+        f"{__name__}._registry": ("Registry",),
+    },
+)

@@ -21,12 +21,12 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def manifoldseq_models() -> Iterable[records.Model]:  # pyright: ignore[reportReturnType]
+def manifoldseq_models() -> Iterable[records.ModelSpec]:  # pyright: ignore[reportReturnType]
     """Register models: what builds a `manifoldseq.Problem` from data.
 
     Yields
     ------
-    manifoldseq.hooks.Model
+    manifoldseq.hooks.ModelSpec
 
     Examples
     --------
@@ -37,7 +37,7 @@ def manifoldseq_models() -> Iterable[records.Model]:  # pyright: ignore[reportRe
 
         @ms.hookimpl
         def manifoldseq_models():
-            yield ms.hooks.Model(
+            yield ms.hooks.ModelSpec(
                 name="procrustes",
                 build="my_package.model:build",      # build(data, **params) -> ms.Problem
                 example="my_package.model:example",  # example(rng) -> data
@@ -48,12 +48,12 @@ def manifoldseq_models() -> Iterable[records.Model]:  # pyright: ignore[reportRe
 
 
 @hookspec
-def manifoldseq_estimators() -> Iterable[records.Estimator]:  # pyright: ignore[reportReturnType]
+def manifoldseq_estimators() -> Iterable[records.EstimatorSpec]:  # pyright: ignore[reportReturnType]
     """Register estimators: classes that follow scikit-learn's conventions.
 
     Yields
     ------
-    manifoldseq.hooks.Estimator
+    manifoldseq.hooks.EstimatorSpec
 
     Examples
     --------
@@ -64,7 +64,7 @@ def manifoldseq_estimators() -> Iterable[records.Estimator]:  # pyright: ignore[
 
         @ms.hookimpl
         def manifoldseq_estimators():
-            yield ms.hooks.Estimator(
+            yield ms.hooks.EstimatorSpec(
                 name="mean-classifier",
                 factory="my_package.estimator:MeanClassifier",
                 input="sequences",  # or "samples", "views", "bags"
@@ -74,12 +74,12 @@ def manifoldseq_estimators() -> Iterable[records.Estimator]:  # pyright: ignore[
 
 
 @hookspec
-def manifoldseq_kernels() -> Iterable[records.Kernel]:  # pyright: ignore[reportReturnType]
+def manifoldseq_kernels() -> Iterable[records.KernelSpec]:  # pyright: ignore[reportReturnType]
     """Register kernels: similarities of the items of a domain.
 
     Yields
     ------
-    manifoldseq.hooks.Kernel
+    manifoldseq.hooks.KernelSpec
 
     Examples
     --------
@@ -90,7 +90,7 @@ def manifoldseq_kernels() -> Iterable[records.Kernel]:  # pyright: ignore[report
 
         @ms.hookimpl
         def manifoldseq_kernels():
-            yield ms.hooks.Kernel(
+            yield ms.hooks.KernelSpec(
                 name="first-gain",
                 factory="my_package.kernel:FirstGain",  # FirstGain(**params) -> kernel object
                 domain="lds",
@@ -102,12 +102,12 @@ def manifoldseq_kernels() -> Iterable[records.Kernel]:  # pyright: ignore[report
 
 
 @hookspec
-def manifoldseq_domains() -> Iterable[records.Domain]:  # pyright: ignore[reportReturnType]
+def manifoldseq_domains() -> Iterable[records.DomainSpec]:  # pyright: ignore[reportReturnType]
     """Register domains: what the items of a kernel are.
 
     Yields
     ------
-    manifoldseq.hooks.Domain
+    manifoldseq.hooks.DomainSpec
 
     Examples
     --------
@@ -118,7 +118,7 @@ def manifoldseq_domains() -> Iterable[records.Domain]:  # pyright: ignore[report
 
         @ms.hookimpl
         def manifoldseq_domains():
-            yield ms.hooks.Domain(
+            yield ms.hooks.DomainSpec(
                 name="subspaces",
                 manifold="my_package.domain:manifold",  # manifold(m, n, bound) -> ms.manifolds.Manifold
                 to_item="my_package.domain:to_item",    # to_item(point) -> item, a tuple of arrays
@@ -129,12 +129,12 @@ def manifoldseq_domains() -> Iterable[records.Domain]:  # pyright: ignore[report
 
 
 @hookspec
-def manifoldseq_manifolds() -> Iterable[records.Manifold]:  # pyright: ignore[reportReturnType]
+def manifoldseq_manifolds() -> Iterable[records.ManifoldSpec]:  # pyright: ignore[reportReturnType]
     """Register manifolds.
 
     Yields
     ------
-    manifoldseq.hooks.Manifold
+    manifoldseq.hooks.ManifoldSpec
 
     Examples
     --------
@@ -145,7 +145,7 @@ def manifoldseq_manifolds() -> Iterable[records.Manifold]:  # pyright: ignore[re
 
         @ms.hookimpl
         def manifoldseq_manifolds():
-            yield ms.hooks.Manifold(
+            yield ms.hooks.ManifoldSpec(
                 name="torus",
                 factory="my_package.torus:Torus",
                 example="my_package.torus:example",  # example(rng) -> a small Torus
@@ -155,12 +155,12 @@ def manifoldseq_manifolds() -> Iterable[records.Manifold]:  # pyright: ignore[re
 
 
 @hookspec
-def manifoldseq_solvers() -> Iterable[records.Solver]:  # pyright: ignore[reportReturnType]
+def manifoldseq_solvers() -> Iterable[records.SolverSpec]:  # pyright: ignore[reportReturnType]
     """Register solvers: subclasses of ``ms.solvers.Solver`` with ``init(problem, point)`` and ``step(problem, state)``.
 
     Yields
     ------
-    manifoldseq.hooks.Solver
+    manifoldseq.hooks.SolverSpec
 
     Examples
     --------
@@ -171,7 +171,7 @@ def manifoldseq_solvers() -> Iterable[records.Solver]:  # pyright: ignore[report
 
         @ms.hookimpl
         def manifoldseq_solvers():
-            yield ms.hooks.Solver(
+            yield ms.hooks.SolverSpec(
                 name="fixed-step",
                 factory="my_package.solver:FixedStep",  # FixedStep(**options) -> solver
                 needs=("value_and_gradient",),
@@ -181,12 +181,12 @@ def manifoldseq_solvers() -> Iterable[records.Solver]:  # pyright: ignore[report
 
 
 @hookspec
-def manifoldseq_readers() -> Iterable[records.Reader]:  # pyright: ignore[reportReturnType]
+def manifoldseq_readers() -> Iterable[records.ReaderSpec]:  # pyright: ignore[reportReturnType]
     """Register readers: from a file to sequences.
 
     Yields
     ------
-    manifoldseq.hooks.Reader
+    manifoldseq.hooks.ReaderSpec
 
     Examples
     --------
@@ -197,7 +197,7 @@ def manifoldseq_readers() -> Iterable[records.Reader]:  # pyright: ignore[report
 
         @ms.hookimpl
         def manifoldseq_readers():
-            yield ms.hooks.Reader(
+            yield ms.hooks.ReaderSpec(
                 name="edf",
                 patterns=("*.edf", "*.edf.gz"),
                 factory="my_package.edf:read",     # read(path) -> ms.storage.SequenceData
@@ -208,12 +208,12 @@ def manifoldseq_readers() -> Iterable[records.Reader]:  # pyright: ignore[report
 
 
 @hookspec
-def manifoldseq_datasets() -> Iterable[records.Dataset]:  # pyright: ignore[reportReturnType]
+def manifoldseq_datasets() -> Iterable[records.DatasetSpec]:  # pyright: ignore[reportReturnType]
     """Register data sets that are asked for by name.
 
     Yields
     ------
-    manifoldseq.hooks.Dataset
+    manifoldseq.hooks.DatasetSpec
 
     Examples
     --------
@@ -224,7 +224,7 @@ def manifoldseq_datasets() -> Iterable[records.Dataset]:  # pyright: ignore[repo
 
         @ms.hookimpl
         def manifoldseq_datasets():
-            yield ms.hooks.Dataset(
+            yield ms.hooks.DatasetSpec(
                 name="two-tones",
                 loader="my_package.data:two_tones",  # two_tones() -> ms.storage.SequenceData
                 licence="CC0-1.0",
@@ -234,7 +234,7 @@ def manifoldseq_datasets() -> Iterable[records.Dataset]:  # pyright: ignore[repo
 
 
 @hookspec
-def manifoldseq_plots() -> Iterable[records.Plot]:  # pyright: ignore[reportReturnType]
+def manifoldseq_plots() -> Iterable[records.PlotSpec]:  # pyright: ignore[reportReturnType]
     """Register plots of fitted estimators.
 
     The report of a run draws those that the record of its estimator names in ``plots``. `result` is a
@@ -243,7 +243,7 @@ def manifoldseq_plots() -> Iterable[records.Plot]:  # pyright: ignore[reportRetu
 
     Yields
     ------
-    manifoldseq.hooks.Plot
+    manifoldseq.hooks.PlotSpec
 
     Examples
     --------
@@ -254,7 +254,7 @@ def manifoldseq_plots() -> Iterable[records.Plot]:  # pyright: ignore[reportRetu
 
         @ms.hookimpl
         def manifoldseq_plots():
-            yield ms.hooks.Plot(
+            yield ms.hooks.PlotSpec(
                 name="step-sizes",
                 accepts="my_package.plot:accepts",  # accepts(result) -> bool
                 draw="my_package.plot:draw",        # draw(ax, result) -> None
@@ -264,12 +264,12 @@ def manifoldseq_plots() -> Iterable[records.Plot]:  # pyright: ignore[reportRetu
 
 
 @hookspec
-def manifoldseq_reproductions() -> Iterable[records.Reproduction]:  # pyright: ignore[reportReturnType]
+def manifoldseq_reproductions() -> Iterable[records.ReproductionSpec]:  # pyright: ignore[reportReturnType]
     """Register reproductions: a table or figure of a paper.
 
     Yields
     ------
-    manifoldseq.hooks.Reproduction
+    manifoldseq.hooks.ReproductionSpec
 
     Examples
     --------
@@ -280,7 +280,7 @@ def manifoldseq_reproductions() -> Iterable[records.Reproduction]:  # pyright: i
 
         @ms.hookimpl
         def manifoldseq_reproductions():
-            yield ms.hooks.Reproduction(
+            yield ms.hooks.ReproductionSpec(
                 name="author2016-table2",
                 run="my_package.reproduction:table2",  # table2(**settings) -> rows with the paper's figures
                 paper="Author 2016, Table 2",

@@ -6,7 +6,19 @@ from inspect import signature
 from typing import Any, TypeVar, cast
 
 from ._plugin import Plugin
-from ._records import Dataset, Domain, Estimator, Kernel, Manifold, Model, Plot, Reader, Record, Reproduction, Solver
+from ._records import (
+    DatasetSpec,
+    DomainSpec,
+    EstimatorSpec,
+    KernelSpec,
+    ManifoldSpec,
+    ModelSpec,
+    PlotSpec,
+    ReaderSpec,
+    Record,
+    ReproductionSpec,
+    SolverSpec,
+)
 from ._registry import Registry
 
 _registry = Registry()
@@ -23,7 +35,7 @@ def register(item: Any) -> None:
     Parameters
     ----------
     item : manifoldseq.hooks record, module or object
-        A record such as `manifoldseq.hooks.Kernel`, or something with functions decorated with
+        A record such as `manifoldseq.hooks.KernelSpec`, or something with functions decorated with
         ``@manifoldseq.hookimpl``.
 
     Raises
@@ -34,7 +46,7 @@ def register(item: Any) -> None:
     Examples
     --------
     >>> import manifoldseq as ms
-    >>> ms.register(ms.hooks.Dataset("constants", lambda: [[1.0], [2.0]], summary="Two constants"))
+    >>> ms.register(ms.hooks.DatasetSpec("constants", lambda: [[1.0], [2.0]], summary="Two constants"))
     >>> ms.hooks.get_dataset("constants").loader()
     [[1.0], [2.0]]
     """
@@ -57,13 +69,13 @@ def get_record(cls: type[R], name: str) -> R:
     Examples
     --------
     >>> import manifoldseq as ms
-    >>> ms.hooks.get_record(ms.hooks.Solver, "lbfgs").needs
+    >>> ms.hooks.get_record(ms.hooks.SolverSpec, "lbfgs").needs
     ('value_and_gradient',)
     """
     return cast(R, _registry.find(cls.kind, name).resolved())
 
 
-def get_model(name: str) -> Model:
+def get_model(name: str) -> ModelSpec:
     """Return a model's record with its callables imported.
 
     Parameters
@@ -73,7 +85,7 @@ def get_model(name: str) -> Model:
 
     Returns
     -------
-    manifoldseq.hooks.Model
+    manifoldseq.hooks.ModelSpec
         ``build(data, **params)`` makes the `manifoldseq.Problem`, ``example(rng)`` makes data to try it on.
 
     Raises
@@ -88,17 +100,17 @@ def get_model(name: str) -> Model:
     >>> import manifoldseq as ms
     >>> problem = ms.get_model("lds.mean").build(systems)  # doctest: +SKIP
     """
-    return get_record(Model, name)
+    return get_record(ModelSpec, name)
 
 
 def get_estimator(name: str) -> type[Any]:
     """Return an estimator class by name, such as ``get_estimator("lds-kmeans")``; raises as `get_model` does."""
-    return get_record(Estimator, name).factory
+    return get_record(EstimatorSpec, name).factory
 
 
 def get_kernel(name: str, **params: Any) -> Any:
     """Return a kernel object by name, made with `params`; raises as `get_model` does."""
-    return _made(get_record(Kernel, name), params)
+    return _made(get_record(KernelSpec, name), params)
 
 
 def get_solver(name: str, **options: Any) -> Any:
@@ -109,40 +121,40 @@ def get_solver(name: str, **options: Any) -> Any:
     >>> import manifoldseq as ms
     >>> ms.get_solver("lbfgs", memory=5)  # doctest: +SKIP
     """
-    return _made(get_record(Solver, name), options)
+    return _made(get_record(SolverSpec, name), options)
 
 
-def get_domain(name: str) -> Domain:
+def get_domain(name: str) -> DomainSpec:
     """Return a domain's record with its callables imported; raises as `get_model` does."""
-    return get_record(Domain, name)
+    return get_record(DomainSpec, name)
 
 
-def get_manifold(name: str) -> Manifold:
+def get_manifold(name: str) -> ManifoldSpec:
     """Return a manifold's record with its callables imported; raises as `get_model` does."""
-    return get_record(Manifold, name)
+    return get_record(ManifoldSpec, name)
 
 
-def get_dataset(name: str) -> Dataset:
+def get_dataset(name: str) -> DatasetSpec:
     """Return a data set's record with its callables imported; raises as `get_model` does."""
-    return get_record(Dataset, name)
+    return get_record(DatasetSpec, name)
 
 
-def get_reader(name: str) -> Reader:
+def get_reader(name: str) -> ReaderSpec:
     """Return a reader's record with its callables imported; raises as `get_model` does."""
-    return get_record(Reader, name)
+    return get_record(ReaderSpec, name)
 
 
-def get_plot(name: str) -> Plot:
+def get_plot(name: str) -> PlotSpec:
     """Return a plot's record with its callables imported; raises as `get_model` does."""
-    return get_record(Plot, name)
+    return get_record(PlotSpec, name)
 
 
-def get_reproduction(name: str) -> Reproduction:
+def get_reproduction(name: str) -> ReproductionSpec:
     """Return a reproduction's record with its callables imported; raises as `get_model` does."""
-    return get_record(Reproduction, name)
+    return get_record(ReproductionSpec, name)
 
 
-def _made(record: Kernel | Solver, options: Mapping[str, Any]) -> Any:
+def _made(record: KernelSpec | SolverSpec, options: Mapping[str, Any]) -> Any:
     """Call the factory of a resolved record; an option that it does not take is a sentence."""
     known = signature(record.factory).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
@@ -151,7 +163,7 @@ def _made(record: Kernel | Solver, options: Mapping[str, Any]) -> Any:
                 close = difflib.get_close_matches(name, known, 1)
                 hint = f"did you mean {close[0]!r}? " if close else ""
                 raise ValueError(
-                    f"{type(record).__name__.lower()} {record.name!r} has no option {name!r}: {hint}"
+                    f"{record.kind.removesuffix('s')} {record.name!r} has no option {name!r}: {hint}"
                     f"It has {', '.join(known) or 'none'}"
                 )
     return record.factory(**options)

@@ -1,4 +1,4 @@
-"""The frozen records that plugins yield: plain descriptions, validated when they are made."""
+"""The frozen records that plugins yield, `ModelSpec`, `KernelSpec`, …: descriptions, validated when created."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 else:
     Target = str | Callable[..., Any]
     """What a record points to: a callable, or ``"package.module:attribute"`` which is imported when it is needed."""
+
+API = 1
+"""The version of the records: what their fields mean."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -40,7 +43,7 @@ _RULES: dict[Any, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True)
 class Record:
-    """What every record has: a name, validation and resolution. Abstract."""
+    """Base of all records: a name, the version of the hooks, validation and resolution. Abstract."""
 
     kind: ClassVar[str]
     """The hook that yields it, without the prefix: ``"models"``, ``"kernels"``, …"""
@@ -48,14 +51,24 @@ class Record:
     """What may stand before a colon in a name: kept for the core, as ``plugin:name`` selects."""
 
     name: str
+    _: KW_ONLY
+    api: int = API
+    """The version of the hooks that the record is written for; 1 is the only one."""
 
     def __post_init__(self) -> None:
+        if self.api != API:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} is written for version {self.api!r} of the hooks, and this "
+                f"manifoldseq has version {API}: set api={API}, or install a manifoldseq that has the other"
+            )
         if not isinstance(self.name, str) or not _NAME.match(self._within_family()):
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: name must start with a letter or digit and hold only letters, "
                 "digits, '.', '_' and '-'"
             )
         for one in fields(self):
+            if one.name == "api":
+                continue
             value = getattr(self, one.name)
             accepts, wanted = _RULES[one.type]
             if not accepts(value):
@@ -94,30 +107,7 @@ class Record:
 
 
 def resolve(target: Target) -> Any:
-    """Import what a target names.
-
-    Parameters
-    ----------
-    target : str or callable
-        ``"package.module:attribute"`` (dots in the attribute are followed); anything else is returned as it is.
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    ValueError
-        If a string has not the form ``"package.module:attribute"``.
-    ImportError, AttributeError
-        If there is no such module or attribute.
-
-    Examples
-    --------
-    >>> import manifoldseq as ms
-    >>> ms.hooks.resolve("math:sqrt")(4.0)
-    2.0
-    """
+    """Import what a target names, ``"package.module:attribute"``; anything but a string is returned as it is."""
     if not isinstance(target, str):
         return target
     if not _PATH.match(target):
@@ -140,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Model(Record):
+class ModelSpec(Record):
     """A model: ``build(data, **params) -> Problem`` and ``example(rng) -> data`` to try it on.
 
     ``params`` is a dataclass of the parameters of `build`, if there is one.
@@ -156,7 +146,7 @@ class Model(Record):
 
 
 @dataclass(frozen=True)
-class Estimator(Record):
+class EstimatorSpec(Record):
     """An estimator class; ``plots`` names the default plots of its fits.
 
     ``input`` is ``"sequences"``, ``"samples"``, ``"views"`` (arrays with the same rows) or ``"bags"`` (views that are
@@ -181,12 +171,13 @@ class Estimator(Record):
         super().__post_init__()
         if self.input not in ("sequences", "samples", "views", "bags"):
             raise ValueError(
-                f"Estimator {self.name!r}: input must be 'sequences', 'samples', 'views' or 'bags', not {self.input!r}"
+                f"EstimatorSpec {self.name!r}: "
+                f"input must be 'sequences', 'samples', 'views' or 'bags', not {self.input!r}"
             )
 
 
 @dataclass(frozen=True)
-class Kernel(Record):
+class KernelSpec(Record):
     """A kernel on the items of a domain: ``factory(**params) -> kernel object``.
 
     ``example(rng) -> items`` (default: the domain's); ``invariances`` maps a name to ``transform(item) -> item``
@@ -205,7 +196,7 @@ class Kernel(Record):
 
 
 @dataclass(frozen=True)
-class Domain(Record):
+class DomainSpec(Record):
     """The items of a kernel: ``manifold(m, n, bound)``, ``to_item(point) -> item``, ``example(rng) -> items``."""
 
     kind = "domains"
@@ -217,7 +208,7 @@ class Domain(Record):
 
 
 @dataclass(frozen=True)
-class Manifold(Record):
+class ManifoldSpec(Record):
     """A manifold class, and ``example(rng) -> manifold``: a small one to check."""
 
     kind = "manifolds"
@@ -228,7 +219,7 @@ class Manifold(Record):
 
 
 @dataclass(frozen=True)
-class Solver(Record):
+class SolverSpec(Record):
     """A solver: ``factory(**options) -> solver``; ``needs`` names the abilities it asks of an objective.
 
     ``constraints`` says that it takes equalities and inequalities.
@@ -244,7 +235,7 @@ class Solver(Record):
 
 
 @dataclass(frozen=True)
-class Reader(Record):
+class ReaderSpec(Record):
     """A reader of files whose name matches one of ``patterns``: ``factory(path) -> SequenceData``.
 
     ``example(folder) -> path`` writes a small file to try it on.
@@ -259,7 +250,7 @@ class Reader(Record):
 
 
 @dataclass(frozen=True)
-class Dataset(Record):
+class DatasetSpec(Record):
     """A data set: ``loader() -> SequenceData``, which verifies the files that it reads, and its licence."""
 
     kind = "datasets"
@@ -270,7 +261,7 @@ class Dataset(Record):
 
 
 @dataclass(frozen=True)
-class Plot(Record):
+class PlotSpec(Record):
     """A plot: ``accepts(result) -> bool`` and ``draw(ax, result)``."""
 
     kind = "plots"
@@ -281,7 +272,7 @@ class Plot(Record):
 
 
 @dataclass(frozen=True)
-class Reproduction(Record):
+class ReproductionSpec(Record):
     """A table or figure of a paper: ``run(**settings) -> rows``, each row with the paper's own figure."""
 
     kind = "reproductions"
@@ -292,5 +283,17 @@ class Reproduction(Record):
 
 
 KINDS: dict[str, type[Record]] = {
-    cls.kind: cls for cls in (Model, Estimator, Kernel, Domain, Manifold, Solver, Reader, Dataset, Plot, Reproduction)
+    cls.kind: cls
+    for cls in (
+        ModelSpec,
+        EstimatorSpec,
+        KernelSpec,
+        DomainSpec,
+        ManifoldSpec,
+        SolverSpec,
+        ReaderSpec,
+        DatasetSpec,
+        PlotSpec,
+        ReproductionSpec,
+    )
 }

@@ -146,7 +146,7 @@ def kernel(
         ``pair_function(item1, item2) -> scalar``, symmetric. Items of the domain ``"lds"`` are tuples of arrays
         ``(A, C)``, A of shape (n, n) and C of shape (m, n). Use ``autograd.numpy`` and `manifoldseq.linalg`.
     domain : str, default "lds"
-        What the items are: a registered `manifoldseq.hooks.Domain`; looked up when a gradient is first needed.
+        What the items are: a registered `manifoldseq.hooks.DomainSpec`; looked up when a gradient is first needed.
     constant_diagonal : bool, default False
         That ``k(S, S)`` is the same for every S, so that means and codes need no self term.
     positive_definite : bool, default True

@@ -119,7 +119,7 @@ def draw_plots(fitted: Fitted, plots: Iterable[str] | None = None) -> list[Drawi
     return drawings
 
 
-def _drawn_plot(record: hooks.Plot, fitted: Fitted) -> Drawing:
+def _drawn_plot(record: hooks.PlotSpec, fitted: Fitted) -> Drawing:
     caption = f"{record.summary.rstrip('.')}." if record.summary else ""
     return drawn(record.name, caption, lambda ax: record.draw(ax, fitted))
 
@@ -128,7 +128,7 @@ def plots_of(estimator: Any) -> tuple[str, ...]:
     """Return the plots that the record of an estimator's class lists; none if no record is about it."""
     cls = type(estimator)
     for _, record in hooks.records("estimators"):
-        assert isinstance(record, hooks.Estimator)
+        assert isinstance(record, hooks.EstimatorSpec)
         target: Any = record.factory
         if isinstance(target, str) and target.split(".")[0].split(":")[0] == cls.__module__.split(".")[0]:
             target = record.resolved().factory

@@ -52,7 +52,7 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     if not file.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
     name = file.name.lower() + "/" * file.is_dir()
-    records = [cast(hooks.Reader, record) for _, record in hooks.records("readers")]
+    records = [cast(hooks.ReaderSpec, record) for _, record in hooks.records("readers")]
     readers = {pattern: reader for reader in reversed(records) for pattern in reader.patterns}
     matching = [pattern for pattern in readers if fnmatchcase(name, pattern)]
     if not matching:
@@ -62,7 +62,7 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     return interpolate(data) if missing == "linear" else data
 
 
-def _call(path: FilePath, reader: hooks.Reader, options: dict[str, Any]) -> SequenceData:
+def _call(path: FilePath, reader: hooks.ReaderSpec, options: dict[str, Any]) -> SequenceData:
     from inspect import signature
 
     function = cast(Any, reader.resolved().factory)

@@ -187,24 +187,24 @@ def _registered(model: Any) -> tuple[hooks.Plugin, str]:
     """Return the plugin and the name that an estimator's class is registered under."""
     cls = type(model)
     for plugin, record in hooks.records("estimators"):
-        factory = cast(hooks.Estimator, record).factory
+        factory = cast(hooks.EstimatorSpec, record).factory
         if isinstance(factory, str) and factory.rpartition(":")[2] != cls.__qualname__:
             continue  # another class: its module need not be imported
-        if cast(hooks.Estimator, record.resolved()).factory is cls:
+        if cast(hooks.EstimatorSpec, record.resolved()).factory is cls:
             return plugin, record.name
     raise ModelError(
         f"{cls.__name__} is not registered, so no file could say what it is: "
-        "register it with manifoldseq_estimators, or manifoldseq.register(manifoldseq.hooks.Estimator(…))"
+        "register it with manifoldseq_estimators, or manifoldseq.register(manifoldseq.hooks.EstimatorSpec(…))"
     )
 
 
-def _record(path: Path, document: dict[str, Any]) -> hooks.Estimator:
+def _record(path: Path, document: dict[str, Any]) -> hooks.EstimatorSpec:
     name, plugin = str(document["estimator"]), str(document["plugin"])
     try:
         try:
-            return hooks.get_record(hooks.Estimator, name)
+            return hooks.get_record(hooks.EstimatorSpec, name)
         except hooks.AmbiguousName:
-            return hooks.get_record(hooks.Estimator, f"{plugin}:{name}")
+            return hooks.get_record(hooks.EstimatorSpec, f"{plugin}:{name}")
     except (hooks.UnknownName, ImportError) as error:
         package = document.get("versions", {}).get("plugin", "")
         origin = f"plugin {plugin!r}" + (f" ({package})" if package else "")

@@ -28,7 +28,7 @@ def check_kernel(
     items: Iterable[Item] | None = None,
     *,
     point: Point | None = None,
-    domain: str | hooks.Domain | None = None,
+    domain: str | hooks.DomainSpec | None = None,
     positive_definite: bool | None = None,
     constant_diagonal: bool | None = None,
     invariances: Mapping[str, Callable[[Item], Item]] | None = None,
@@ -38,14 +38,14 @@ def check_kernel(
 
     Parameters
     ----------
-    kernel : kernel object, manifoldseq.hooks.Kernel or str
+    kernel : kernel object, manifoldseq.hooks.KernelSpec or str
         A record or a registered name brings items, domain, claims and invariances with it.
     items : iterable of items, optional
         For a kernel object; by default the example of its domain.
     point : point, optional
         Where gradients are checked; a random point of ``kernel.manifold(m, n, bound)`` for the sizes of the first item
         by default.
-    domain : str or manifoldseq.hooks.Domain, optional
+    domain : str or manifoldseq.hooks.DomainSpec, optional
         What the items are; by default ``kernel.domain``.
     positive_definite, constant_diagonal : bool, optional
         Claims; by default those of the record, or the attributes of the kernel object.
@@ -70,10 +70,10 @@ def check_kernel(
     """
     rng = np.random.default_rng(seed)
     if isinstance(kernel, str):
-        kernel = hooks.get_record(hooks.Kernel, kernel)
+        kernel = hooks.get_record(hooks.KernelSpec, kernel)
     subject = type(kernel).__name__
     example = None
-    if isinstance(kernel, hooks.Kernel):
+    if isinstance(kernel, hooks.KernelSpec):
         record = kernel.resolved()
         subject, example = record.name, record.example
         domain = record.domain if domain is None else domain
@@ -111,7 +111,7 @@ def check_kernel(
 class _Case:
     kernel: Any
     items: list[Item]
-    domain: hooks.Domain
+    domain: hooks.DomainSpec
     rng: np.random.Generator
 
     def pack(self, items: list[Item] | None = None) -> Any:

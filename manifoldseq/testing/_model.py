@@ -17,12 +17,12 @@ from ._points import same, start
 from ._report import Examination, Report, Verdict, unless
 
 
-def check_model(model: hooks.Model | str, data: Any = None, *, seed: int = 0, **params: Any) -> Report:
+def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0, **params: Any) -> Report:
     """Check a model: it builds a problem, starts on the manifold, and its objective obeys every law.
 
     Parameters
     ----------
-    model : manifoldseq.hooks.Model or str
+    model : manifoldseq.hooks.ModelSpec or str
         The record, or the name that it is registered under.
     data : optional
         By default the record's own example.
@@ -47,8 +47,10 @@ def check_model(model: hooks.Model | str, data: Any = None, *, seed: int = 0, **
     """
     if isinstance(model, str):
         model = hooks.get_model(model)
-    if not isinstance(model, hooks.Model):
-        raise TypeError(f"check_model needs a manifoldseq.hooks.Model or the name of one, got {type(model).__name__}")
+    if not isinstance(model, hooks.ModelSpec):
+        raise TypeError(
+            f"check_model needs a manifoldseq.hooks.ModelSpec or the name of one, got {type(model).__name__}"
+        )
     record = model.resolved()
     if data is None and record.example is None:
         raise ValueError(f"check_model: the model {record.name!r} has no example, pass data=…")

@@ -62,38 +62,38 @@ def check_record(record: hooks.Record, others: Sequence[hooks.Record] = ()) -> R
 
 def _report(record: Any, others: Sequence[hooks.Record]) -> Report:
     match record:
-        case hooks.Model():
+        case hooks.ModelSpec():
             if record.example is None:
-                raise NotExercised("it has no example: give Model(example=…)")
+                raise NotExercised("it has no example: give ModelSpec(example=…)")
             return check_model(record)
-        case hooks.Kernel():
+        case hooks.KernelSpec():
             return check_kernel(record)
-        case hooks.Domain():
+        case hooks.DomainSpec():
             return _domain(record)
-        case hooks.Manifold():
+        case hooks.ManifoldSpec():
             return check_manifold(record.example(np.random.default_rng(0)))
-        case hooks.Solver():
+        case hooks.SolverSpec():
             solver = record.factory()
             if needs := lacking(solver):
                 raise NotExercised(f"it needs {' and '.join(needs)}, which the problems of check_solver lack")
             return check_solver(solver)
-        case hooks.Estimator(input="sequences"):
+        case hooks.EstimatorSpec(input="sequences"):
             return check_sequence_estimator(record.factory())
-        case hooks.Estimator(input="views" | "bags"):  # a bag may be one row
+        case hooks.EstimatorSpec(input="views" | "bags"):  # a bag may be one row
             return check_multiview_estimator(record.factory())
-        case hooks.Estimator():
+        case hooks.EstimatorSpec():
             return check_estimator(record.factory())
-        case hooks.Plot():
-            named = [one for one in others if isinstance(one, hooks.Estimator) and record.name in one.plots]
+        case hooks.PlotSpec():
+            named = [one for one in others if isinstance(one, hooks.EstimatorSpec) and record.name in one.plots]
             return _plot(record, named)
-        case hooks.Reader():
+        case hooks.ReaderSpec():
             return _reader(record)
-        case hooks.Dataset():
+        case hooks.DatasetSpec():
             return _dataset(record)
     raise NotExercised(f"run it with `manifoldseq reproduce {record.name}`")
 
 
-def _domain(record: hooks.Domain) -> Report:
+def _domain(record: hooks.DomainSpec) -> Report:
     """Check that items are tuples of arrays, and that points of the manifold become items of the same sizes."""
     exam = Examination(f"domain {record.name}")
     items = [tuple(item) for item in record.example(np.random.default_rng(0))]
@@ -129,9 +129,9 @@ def _finite(part: Any) -> bool:
     return bool(np.all(np.isfinite(np.asarray(part, dtype=float))))
 
 
-def _reader(record: hooks.Reader) -> Report:
+def _reader(record: hooks.ReaderSpec) -> Report:
     if record.example is None:
-        raise NotExercised("it has no example: give Reader(example=…)")
+        raise NotExercised("it has no example: give ReaderSpec(example=…)")
     exam = Examination(f"reader {record.name}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(record.example(Path(folder)))
@@ -147,7 +147,7 @@ def _reader(record: hooks.Reader) -> Report:
     return exam.report()
 
 
-def _dataset(record: hooks.Dataset) -> Report:
+def _dataset(record: hooks.DatasetSpec) -> Report:
     try:
         data = record.loader()
     except (ImportError, OSError) as error:
@@ -170,7 +170,7 @@ def _equal(a: SequenceData, b: SequenceData) -> bool:
     return same(a.sequences, b.sequences) and same(a.labels, b.labels)
 
 
-def _plot(record: hooks.Plot, estimators: Sequence[hooks.Estimator]) -> Report:
+def _plot(record: hooks.PlotSpec, estimators: Sequence[hooks.EstimatorSpec]) -> Report:
     """Check that a plot draws a small fit of every estimator that names it and that it accepts."""
     if not estimators:
         raise NotExercised("no estimator of this package names it in its plots")
@@ -191,12 +191,12 @@ def _plot(record: hooks.Plot, estimators: Sequence[hooks.Estimator]) -> Report:
     return exam.report()
 
 
-def _draws(record: hooks.Plot, fitted: Fitted) -> Verdict:
+def _draws(record: hooks.PlotSpec, fitted: Fitted) -> Verdict:
     drawing = drawn(record.name, record.summary, lambda ax: record.draw(ax, fitted))
     return True, drawing.title
 
 
-def _fitted(record: hooks.Estimator) -> Fitted:
+def _fitted(record: hooks.EstimatorSpec) -> Fitted:
     """Return a small fit: of sixteen sequences, or of 80 rows of four times four features in two classes."""
     rng = np.random.default_rng(0)
     labels = np.arange(80) % 2

@@ -22,9 +22,9 @@ _PAPER = "Le et al., Hierarchical encoding of sequential data with compact and s
 
 
 @ms.hookimpl
-def manifoldseq_models() -> Iterator[hooks.Model]:
+def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The subspace in which class means represent frames best."""
-    yield hooks.Model(
+    yield hooks.ModelSpec(
         "hierarchical.subspace",
         build="manifoldseq_hierarchical._objective:build",
         example="manifoldseq_hierarchical._objective:example",
@@ -34,24 +34,24 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
 
 
 @ms.hookimpl
-def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     """Encoding and clustering of frames."""
     plots = ("subspace-gain", "subspace-coordinates")
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "subspace-encoder",
         factory="manifoldseq_hierarchical._subspace:SubspaceEncoder",
         input="samples",
         plots=plots,
         summary="Coordinates of frames in the subspace of their class means, in closed form, streamed",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "subspace-kmeans",
         factory="manifoldseq_hierarchical._kmeans:SubspaceKMeans",
         input="samples",
         plots=plots,
         summary="k-means whose centroids live in the subspace that tells them apart best",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "hierarchical-encoder",
         factory="manifoldseq_hierarchical._encoder:HierarchicalSequenceEncoder",
         input="samples",
@@ -62,27 +62,27 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
 
 
 @ms.hookimpl
-def manifoldseq_plots() -> Iterator[hooks.Plot]:
+def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
     """Figures of the reports of the estimators above."""
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "subspace-gain",
         accepts="manifoldseq_hierarchical._subspace_plots:accepts",
         draw="manifoldseq_hierarchical._subspace_plots:draw_gain",
         summary="Energy that is left, F(m), against the number of coordinates m: flat beyond the rank of the centroids",
     )
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "subspace-coordinates",
         accepts="manifoldseq_hierarchical._subspace_plots:accepts",
         draw="manifoldseq_hierarchical._subspace_plots:draw_coordinates",
         summary="Frames and class centroids in the two coordinates that tell the classes apart best",
     )
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "encoder-distances",
         accepts="manifoldseq_hierarchical._encoder_plots:accepts",
         draw="manifoldseq_hierarchical._encoder_plots:draw_distances",
         summary="Distances from frames to the points of an encoded sequence; what is dark was taken for the same place",
     )
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "encoder-storage",
         accepts="manifoldseq_hierarchical._encoder_plots:accepts",
         draw="manifoldseq_hierarchical._encoder_plots:draw_storage",
@@ -91,9 +91,9 @@ def manifoldseq_plots() -> Iterator[hooks.Plot]:
 
 
 @ms.hookimpl
-def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
     """Frames along one way, twice."""
-    yield hooks.Dataset(
+    yield hooks.DatasetSpec(
         "nordland",
         loader="manifoldseq_hierarchical._nordland:nordland_dataset",
         licence="as in tmadl/pySeqSLAM (GPL-3); frames of the film by NRK, CC BY-NC-SA 3.0",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .networks._initial_weights import uniform
     from .networks._layer import HOPELayer
     from .networks._network import HOPENetworkClassifier
-    from .networks._schedule import Exponential, Halving, Ramp
+    from .networks._schedule import Exponential, Ramp, ReduceOnPlateau
     from .networks._stack import HOPEStack
     from .networks._stiefel_sgd import StiefelSGD
     from .networks._windows import Windows
@@ -39,10 +39,10 @@ _HOMES = {
     "HOPELayer": "networks._layer",
     "HOPENetworkClassifier": "networks._network",
     "HOPEStack": "networks._stack",
-    "Halving": "networks._schedule",
     "PCAMovMF": "mixtures._without_hope",
     "PenaltySGD": "mixtures._penalty_sgd",
     "Ramp": "networks._schedule",
+    "ReduceOnPlateau": "networks._schedule",
     "SphericalKMeans": "mixtures._spherical_kmeans",
     "StiefelSGD": "networks._stiefel_sgd",
     "VonMisesFisherMixture": "mixtures._without_hope",
@@ -72,10 +72,10 @@ __all__ = [
     "HOPELayer",
     "HOPENetworkClassifier",
     "HOPEStack",
-    "Halving",
     "PCAMovMF",
     "PenaltySGD",
     "Ramp",
+    "ReduceOnPlateau",
     "SphericalKMeans",
     "StiefelSGD",
     "VonMisesFisherMixture",
@@ -111,6 +111,9 @@ def __getattr__(name: str) -> Any:
             ) from None
         warn(f"manifoldseq_hope.{name} is manifoldseq_papers.{name} now", DeprecationWarning, stacklevel=2)
         return found
+    if name == "Halving":  # for one release
+        warn("manifoldseq_hope.Halving is manifoldseq_hope.ReduceOnPlateau now", DeprecationWarning, stacklevel=2)
+        name = "ReduceOnPlateau"
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -26,16 +26,16 @@ _PAPER = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 
 
 @ms.hookimpl
-def manifoldseq_models() -> Iterator[hooks.Model]:
+def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The likeliest projection and mixture."""
-    yield hooks.Model(
+    yield hooks.ModelSpec(
         "hope.movmf",
         build="manifoldseq_hope.mixtures._likelihood:build_movmf",
         example="manifoldseq_hope.mixtures._likelihood:example",
         summary="Orthonormal projection and von Mises-Fisher mixture: minus the log-likelihood (11), (29)",
         reference=_PAPER,
     )
-    yield hooks.Model(
+    yield hooks.ModelSpec(
         "hope.gmm",
         build="manifoldseq_hope.mixtures._likelihood:build_gmm",
         example="manifoldseq_hope.mixtures._likelihood:example",
@@ -45,50 +45,50 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
 
 
 @ms.hookimpl
-def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     """Projections with mixtures, and their baselines."""
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "hope",
         factory="manifoldseq_hope.mixtures._hope:HOPE",
         input="samples",
         plots=("hope-filters", "hope-concentrations"),
         summary="Orthonormal projection and mixture learnt together, by maximum likelihood: features without labels",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "vmf-mixture",
         factory="manifoldseq_hope.mixtures._without_hope:VonMisesFisherMixture",
         input="samples",
         plots=("hope-filters", "hope-concentrations"),
         summary="Mixture of von Mises-Fisher distributions of the directions of rows, by EM",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "spherical-kmeans",
         factory="manifoldseq_hope.mixtures._spherical_kmeans:SphericalKMeans",
         input="samples",
         plots=("hope-filters",),
         summary="k-means of directions by the cosine",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "pca-movmf",
         factory="manifoldseq_hope.mixtures._without_hope:PCAMovMF",
         input="samples",
         plots=("hope-filters", "hope-concentrations"),
         summary="Principal axes, then a mixture of von Mises-Fisher distributions",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "convolutional-features",
         factory="manifoldseq_hope.features._convolution:ConvolutionalFeatures",
         input="samples",
         summary="Images, as rows of pixels, to pooled responses of units that are learnt from their patches",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "hope-stack",
         factory="manifoldseq_hope.networks._stack:HOPEStack",
         input="samples",
         plots=("hope-filters",),
         summary="Layers of HOPE learnt one on another without labels, with a softmax or support vector head on top",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "hope-network",
         factory="manifoldseq_hope.networks._network:HOPENetworkClassifier",
         input="samples",
@@ -98,9 +98,9 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
 
 
 @ms.hookimpl
-def manifoldseq_solvers() -> Iterator[hooks.Solver]:
+def manifoldseq_solvers() -> Iterator[hooks.SolverSpec]:
     """Algorithm 1."""
-    yield hooks.Solver(
+    yield hooks.SolverSpec(
         "penalty-sgd",
         factory="manifoldseq_hope.mixtures._penalty_sgd:PenaltySGD",
         needs=("value_and_gradient", "terms"),
@@ -109,7 +109,7 @@ def manifoldseq_solvers() -> Iterator[hooks.Solver]:
 
 
 @ms.hookimpl
-def manifoldseq_plots() -> Iterator[hooks.Plot]:
+def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
     """Figures of the reports of the estimators above."""
     for name, summary in (
         ("filters", "What components or units look for in square images, each on its own scale of gray"),
@@ -119,7 +119,7 @@ def manifoldseq_plots() -> Iterator[hooks.Plot]:
         ),
         ("correlations", "Sum of the absolute cosines between the rows of each projection, by epoch"),
     ):
-        yield hooks.Plot(
+        yield hooks.PlotSpec(
             f"hope-{name}",
             accepts=f"manifoldseq_hope._plots:accepts_{name}",
             draw=f"manifoldseq_hope._plots:draw_{name}",
@@ -128,10 +128,10 @@ def manifoldseq_plots() -> Iterator[hooks.Plot]:
 
 
 @ms.hookimpl
-def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
     """The digits of the experiments; fetched on first use."""
     for name, loader, what in (("mnist", "mnist", "60000 training"), ("mnist-test", "mnist_test", "10000 test")):
-        yield hooks.Dataset(
+        yield hooks.DatasetSpec(
             name,
             loader=f"manifoldseq_hope.features._mnist:{loader}",
             licence="CC BY-SA 3.0 (LeCun, Cortes, Burges)",

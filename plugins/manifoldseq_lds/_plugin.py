@@ -36,16 +36,16 @@ _PAPER = "Huang et al., Efficient optimization for linear dynamical systems, NIP
 
 
 @ms.hookimpl
-def manifoldseq_domains() -> Iterator[hooks.Domain]:
+def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
     """Linear dynamical systems as tuples (A, C), canonical points (lam, V, U); histograms."""
-    yield hooks.Domain(
+    yield hooks.DomainSpec(
         "lds",
         manifold="manifoldseq.manifolds:CanonicalLDS",
         to_item="manifoldseq_lds.systems._record:to_item",
         example="manifoldseq_lds.systems._record:example",
         summary="Linear dynamical systems (A, C) with stable A and orthonormal C",
     )
-    yield hooks.Domain(
+    yield hooks.DomainSpec(
         "histograms",
         manifold="manifoldseq_lds.kernels._histograms:manifold",
         to_item="manifoldseq_lds.kernels._histograms:to_item",
@@ -55,7 +55,7 @@ def manifoldseq_domains() -> Iterator[hooks.Domain]:
 
 
 @ms.hookimpl
-def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
+def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
     """The kernels on linear dynamical systems and on histograms."""
     for name, target, claims, summary in (
         (
@@ -85,7 +85,7 @@ def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
             "Projection kernel of the symmetric or skew part of the transitions, in closed form",
         ),
     ):
-        yield hooks.Kernel(
+        yield hooks.KernelSpec(
             name,
             factory=f"manifoldseq_lds.{target}",
             domain="lds",
@@ -93,7 +93,7 @@ def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
             summary=summary,
             **claims,
         )
-    yield hooks.Kernel(
+    yield hooks.KernelSpec(
         "chi2",
         factory="manifoldseq_lds.kernels._histograms:Chi2Kernel",
         domain="histograms",
@@ -102,23 +102,23 @@ def manifoldseq_kernels() -> Iterator[hooks.Kernel]:
 
 
 @ms.hookimpl
-def manifoldseq_models() -> Iterator[hooks.Model]:
+def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The mean of systems under a kernel, and the common problem."""
-    yield hooks.Model(
+    yield hooks.ModelSpec(
         "lds.mean",
         build="manifoldseq_lds.means._mean:build",
         example="manifoldseq_lds.systems._record:example",
         summary="The kernel mean of linear dynamical systems (7), (8), on the canonical manifold (12)",
         reference=_PAPER,
     )
-    yield hooks.Model(
+    yield hooks.ModelSpec(
         "lds.atom",
         build="manifoldseq_lds.means._atom_problem:build",
         example="manifoldseq_lds.systems._record:example",
         summary="One atom of a dictionary of systems (10): the common problem (11), (12), weights of any sign",
         reference=_PAPER,
     )
-    yield hooks.Model(
+    yield hooks.ModelSpec(
         "lds.mean-raw",
         build="manifoldseq_lds.means._raw_mean:build",
         example="manifoldseq_lds.systems._record:example",
@@ -128,58 +128,58 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
 
 
 @ms.hookimpl
-def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     """Identification and clustering of sequences."""
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-identifier",
         factory="manifoldseq_lds.identification._identifier:LDSIdentifier",
         plots=("lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         quality="manifoldseq_lds.identification._forecast_error:forecast_error",
         summary="One linear dynamical system per sequence: SVD, least squares, stabilization",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-kmeans",
         factory="manifoldseq_lds.clustering._kmeans:LDSKMeans",
         choose="manifoldseq_lds.clustering._selection:choose_from_shell",
         plots=("lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-kernel-matrix",
         factory="manifoldseq_lds.clustering._kernel_matrix:LDSKernelMatrix",
         summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-spectral",
         factory="manifoldseq_lds.clustering._spectral:LDSSpectralClustering",
         summary="Spectral clustering of sequences on a kernel of their linear dynamical systems",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-neighbors",
         factory="manifoldseq_lds.clustering._neighbors:LDSNeighbors",
         summary="The sequences whose linear dynamical systems are nearest, and scores of outliers",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-sparse-coder",
         factory="manifoldseq_lds.coding._sparse_coder:LDSSparseCoder",
         summary="Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-dictionary",
         factory="manifoldseq_lds.coding._dictionary:LDSDictionaryLearning",
         summary="A dictionary of linear dynamical systems over which sequences have sparse codes",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "lds-classifier",
         factory="manifoldseq_lds.coding._classifier:LDSClassifier",
         summary="Classes of sequences by the kernels, or the sparse codes, of their linear dynamical systems",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "bag-of-systems",
         factory="manifoldseq_lds.videos._pooling:BagOfSystems",
         summary="Histograms of the codewords that the blocks of a sequence or video are nearest to",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "pyramid-pooling",
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
         summary="Largest sparse codes of the blocks of a sequence or video in the cells of a pyramid",
@@ -187,27 +187,27 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
 
 
 @ms.hookimpl
-def manifoldseq_plots() -> Iterator[hooks.Plot]:
+def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
     """Figures of the reports of the estimators above."""
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "lds-kernel-matrix",
         accepts="manifoldseq_lds._plots:accepts_clustering",
         draw="manifoldseq_lds._plots:draw_kernel_matrix",
         summary="Kernel values between systems, sorted by cluster; a good clustering has bright blocks",
     )
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "lds-spectra",
         accepts="manifoldseq_lds._plots:accepts_systems",
         draw="manifoldseq_lds._plots:draw_spectra",
         summary="Eigenvalues of transition matrices: the angle is the frequency of a mode, the radius its persistence",
     )
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "lds-reconstruction",
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_median_reconstruction",
         summary="The sequence whose forecast error is the median: its record and what its system reproduces",
     )
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "lds-worst-reconstruction",
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_worst_reconstruction",
@@ -216,21 +216,21 @@ def manifoldseq_plots() -> Iterator[hooks.Plot]:
 
 
 @ms.hookimpl
-def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
     """Recorded sequences from the wheel of aeon, and generated videos."""
-    yield hooks.Dataset(
+    yield hooks.DatasetSpec(
         "japanese-vowels",
         loader="manifoldseq_lds._recordings:japanese_vowels",
         licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with aeon",
         summary="640 utterances of nine speakers, 12 channels, 7 to 29 time steps",
     )
-    yield hooks.Dataset(
+    yield hooks.DatasetSpec(
         "basic-motions",
         loader="manifoldseq_lds._recordings:basic_motions",
         licence="as shipped with aeon (BSD-3-Clause)",
         summary="80 smart-watch recordings of four motions, 6 channels, 100 time steps",
     )
-    yield hooks.Dataset(
+    yield hooks.DatasetSpec(
         "dynamic-textures",
         loader="manifoldseq_lds.videos._generated_textures:dataset",
         licence="generated; nothing is read",

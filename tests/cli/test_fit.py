@@ -68,7 +68,7 @@ def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_samples_take_one_label_per_row(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ms.register(hooks.Estimator("centroid", NearestCentroid, input="samples", summary="Nearest centroid"))
+    ms.register(hooks.EstimatorSpec("centroid", NearestCentroid, input="samples", summary="Nearest centroid"))
     X = np.concatenate([np.zeros((6, 2)), np.ones((4, 2))])
     X += 0.1 * np.random.default_rng(0).standard_normal((10, 2))
     y = np.array(["low"] * 6 + ["high"] * 4)
@@ -92,7 +92,7 @@ def test_samples_take_one_label_per_row(run: Run, tmp_path: Path, monkeypatch: p
 
 
 def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -> None:
-    ms.register(hooks.Estimator("centroid", NearestCentroid, input="samples", summary="Nearest centroid"))
+    ms.register(hooks.EstimatorSpec("centroid", NearestCentroid, input="samples", summary="Nearest centroid"))
     assert run("fit", "centroid", "two-levels", "-o", tmp_path / "run")[0] == 0
     data = two_levels()
     assert data.labels is not None
@@ -136,7 +136,7 @@ def test_file_goes_through_the_reader_of_its_pattern(run: Run, tmp_path: Path) -
         values = np.array([float(line) for line in path.read_text().splitlines()])
         return SequenceData([np.full((3, 1), value) for value in values])
 
-    ms.register(ms.hooks.Reader("levels", ("*.levels",), read))
+    ms.register(ms.hooks.ReaderSpec("levels", ("*.levels",), read))
     (tmp_path / "my.levels").write_text("-1\n2\n3\n")
     status, out, err = run("fit", "sign", tmp_path / "my.levels", "--set", "random_state=5", "-o", tmp_path / "run")
     assert (status, err) == (0, "") and "3 sequences of 3 steps, 1 channels" in out
@@ -297,7 +297,7 @@ def test_sequences_with_gaps_are_refused_before_anything_is_written(run: Run, tm
 def test_estimator_of_samples_gets_the_rows_of_all_sequences(run: Run, tmp_path: Path) -> None:
     from sklearn.cluster import KMeans
 
-    ms.register(ms.hooks.Estimator("rows", KMeans, input="samples"))
+    ms.register(ms.hooks.EstimatorSpec("rows", KMeans, input="samples"))
     done = run("fit", "rows", "two-levels", "--set", "n_clusters=2", "--set", "n_init=1", "-o", tmp_path / "run")
     assert done[0] == 0, done
     assert len((tmp_path / "run" / "assignments.csv").read_text().splitlines()) == 1 + 20 * 8
@@ -306,7 +306,7 @@ def test_estimator_of_samples_gets_the_rows_of_all_sequences(run: Run, tmp_path:
 
 
 def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path) -> None:
-    ms.register(ms.hooks.Estimator("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    ms.register(ms.hooks.EstimatorSpec("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((60, 1)) @ rng.standard_normal((1, 5)) + 0.3 * rng.standard_normal((60, 5))
     np.save(tmp_path / "table.npy", rows)
@@ -333,7 +333,7 @@ def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path)
 
 
 def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -> None:
-    ms.register(ms.hooks.Estimator("fisher-vector", "manifoldseq_mpcca:FisherVector", input="bags"))
+    ms.register(ms.hooks.EstimatorSpec("fisher-vector", "manifoldseq_mpcca:FisherVector", input="bags"))
     rng = np.random.default_rng(0)
     bags = [rng.standard_normal((length, 5)) for length in (8, 5, 1, 12)]
     np.savez(tmp_path / "bags.npz", **{f"{i}": bag for i, bag in enumerate(bags)})
@@ -349,8 +349,8 @@ def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -
 
 
 def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
-    ms.register(ms.hooks.Estimator("lds-kmeans", "manifoldseq_lds:LDSKMeans"))
-    ms.register(ms.hooks.Kernel("projection", "manifoldseq_lds.kernels._projection:ProjectionKernel", "lds"))
+    ms.register(ms.hooks.EstimatorSpec("lds-kmeans", "manifoldseq_lds:LDSKMeans"))
+    ms.register(ms.hooks.KernelSpec("projection", "manifoldseq_lds.kernels._projection:ProjectionKernel", "lds"))
     fit = ("fit", "lds-kmeans", "two-levels", "--set", "n_clusters=2", "--set", "n_states=1", "--set", "n_init=2")
     for name, more in (("one", ()), ("two", ("--jobs", "2"))):
         done = run(*fit, *more, "-o", tmp_path / name)

@@ -23,8 +23,8 @@ def table(*, n_runs: int = 2, data: Path | None = None, resume: bool = False) ->
 @pytest.fixture
 def registered(run: Run) -> Run:
     """Return the command line with a reproduction."""
-    ms.register(ms.hooks.Reproduction("table-1", table, paper="Author 2016, Table 1", summary="Errors"))
-    ms.register(ms.hooks.Reproduction("figure-2", lambda: [], summary="Takes nothing"))
+    ms.register(ms.hooks.ReproductionSpec("table-1", table, paper="Author 2016, Table 1", summary="Errors"))
+    ms.register(ms.hooks.ReproductionSpec("figure-2", lambda: [], summary="Takes nothing"))
     return run
 
 

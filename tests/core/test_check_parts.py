@@ -163,7 +163,7 @@ def items(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     return [(rng.uniform(-0.9, 0.9) * np.eye(2), CanonicalLDS(4, 2).random_point(rng)[2]) for _ in range(4)]
 
 
-DOMAIN = hooks.Domain("toy", manifold=CanonicalLDS, to_item=lambda x: (x[0][:, None] * x[1], x[2]), example=items)
+DOMAIN = hooks.DomainSpec("toy", manifold=CanonicalLDS, to_item=lambda x: (x[0][:, None] * x[1], x[2]), example=items)
 
 
 def gain(one: Any, two: Any) -> Any:
@@ -182,7 +182,7 @@ def check(kernel: Any, **options: Any) -> Report:
 
 def test_right_kernels_pass() -> None:
     check(ms.kernel(gain), invariances={"basis": rotated}).raise_for_failure()
-    record = hooks.Kernel(
+    record = hooks.KernelSpec(
         "toy", lambda: ms.kernel(gain), "toy", constant_diagonal=False, invariances={"basis": rotated}
     )
     testing.check_kernel(record, domain=DOMAIN).raise_for_failure()
@@ -246,7 +246,7 @@ def test_kernels_need_items_and_a_domain() -> None:
         testing.check_kernel("no-such-kernel")
 
 
-def model(**changes: Any) -> hooks.Model:
+def model(**changes: Any) -> hooks.ModelSpec:
     def build(data: np.ndarray, *, weight: float = 1.0) -> ms.Problem:
         problem = ms.Problem(
             Stiefel(*data.shape),
@@ -256,7 +256,7 @@ def model(**changes: Any) -> hooks.Model:
         )
         return changes.pop("built", problem)
 
-    return hooks.Model("toy", build, example=lambda rng: rng.standard_normal((5, 2)))
+    return hooks.ModelSpec("toy", build, example=lambda rng: rng.standard_normal((5, 2)))
 
 
 def test_right_models_pass() -> None:
@@ -284,6 +284,6 @@ def test_broken_models_fail(changes: dict[str, Any], word: str) -> None:
 
 def test_models_need_data_or_an_example() -> None:
     with pytest.raises(ValueError, match="has no example, pass data="):
-        testing.check_model(hooks.Model("toy", lambda data: None))
-    with pytest.raises(TypeError, match=r"needs a manifoldseq.hooks.Model"):
+        testing.check_model(hooks.ModelSpec("toy", lambda data: None))
+    with pytest.raises(TypeError, match=r"needs a manifoldseq.hooks.ModelSpec"):
         testing.check_model(3)  # type: ignore[arg-type]

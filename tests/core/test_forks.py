@@ -137,7 +137,7 @@ def test_plugins_that_another_thread_loads(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "slow_plugin.py").write_text(
         "import time\ntime.sleep(1)\nimport manifoldseq as ms\n"
-        "@ms.hookimpl\ndef manifoldseq_datasets():\n    yield ms.hooks.Dataset('slow', lambda: None)\n"
+        "@ms.hookimpl\ndef manifoldseq_datasets():\n    yield ms.hooks.DatasetSpec('slow', lambda: None)\n"
     )
     from importlib.metadata import EntryPoint
 

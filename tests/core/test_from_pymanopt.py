@@ -19,7 +19,7 @@ THEIRS = theirs()
 SOLVERS = [
     record.name
     for _, record in hooks.records("solvers")
-    if isinstance(record, hooks.Solver)
+    if isinstance(record, hooks.SolverSpec)
     and set(record.needs) <= {"value_and_gradient", "hessian_product"}
     and record.needs
     and not record.constraints

@@ -192,17 +192,17 @@ def test_names_with_a_colon_are_the_cores() -> None:
     names = [record.name for _, record in hooks.records("solvers")]
     assert set(DESCENT + SEARCH) <= set(names)
     with pytest.raises(ValueError, match="name must start with a letter or digit"):
-        hooks.Solver("mine:gd", "math:hypot")
+        hooks.SolverSpec("mine:gd", "math:hypot")
     with pytest.raises(ValueError, match="names with 'pymanopt' before a colon are the core's"):
-        ms.register(hooks.Solver("pymanopt:newton", "math:hypot"))
+        ms.register(hooks.SolverSpec("pymanopt:newton", "math:hypot"))
     with pytest.raises(ValueError, match="name must start with"):
-        hooks.Model("pymanopt:x", "math:hypot")
+        hooks.ModelSpec("pymanopt:x", "math:hypot")
     plugin = type("Plugin", (), {})()
 
     @ms.hookimpl
     def manifoldseq_solvers() -> Any:
-        yield hooks.Solver("pymanopt:newton", "math:hypot")
-        yield hooks.Solver("newton", "math:hypot")
+        yield hooks.SolverSpec("pymanopt:newton", "math:hypot")
+        yield hooks.SolverSpec("newton", "math:hypot")
 
     plugin.manifoldseq_solvers = manifoldseq_solvers
     collected = hooks._plugin.Plugin("mine")  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ STEPS = 7
 CATALOGUE = {
     record.name: solver
     for record in catalogue.RECORDS
-    if isinstance(record, ms.hooks.Solver)
+    if isinstance(record, ms.hooks.SolverSpec)
     and isinstance(solver := ms.get_solver(record.name), Solver)
     and solver.resumable
 }

@@ -57,7 +57,7 @@ def test_the_list_is_whole() -> None:
 
 def fit(name: str, random_state: Any, folder: Path, resume: bool = True) -> Any:
     """Fit a small estimator to a few data."""
-    record: Any = ms.hooks.get_record(ms.hooks.Estimator, name)
+    record: Any = ms.hooks.get_record(ms.hooks.EstimatorSpec, name)
     model = record.factory(**SMALL[name], random_state=random_state)
     data = {"samples": (ROWS,), "sequences": (SEQUENCES,), "views": VIEWS, "bags": BAGS}[record.input]
     if name == "hope-network":

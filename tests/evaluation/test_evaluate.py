@@ -110,7 +110,7 @@ def test_features_without_labels_tell_held_out_rows() -> None:
 def test_halves_of_a_sequence_find_each_other() -> None:
     rng = np.random.default_rng(0)
     X = [10 * k + (1 + k) * np.where(np.arange(40)[:, None] % 2, 1.0, -1.0) for k in rng.permutation(15)]
-    control = hooks.get_record(hooks.Estimator, "statistics").factory()  # type: ignore[operator]
+    control = hooks.get_record(hooks.EstimatorSpec, "statistics").factory()  # type: ignore[operator]
     found = judged(control.fit(X), X, controls=("autocovariance",))
     assert found.measure == "halves_found" and found.rows[0]["halves_found"] > 0.9 > found.rows[1]["halves_found"]
     assert "by chance 7%" in found.verdict
@@ -127,7 +127,7 @@ def test_what_cannot_be_judged_is_none() -> None:
 @pytest.mark.parametrize("task", ["classes", "clusters", "features", "neighbours"])
 @pytest.mark.parametrize("input", ["sequences", "samples", "views", "bags"])
 def test_every_default_control_is_registered(task: str, input: str) -> None:
-    assert all(hooks.get_record(hooks.Estimator, name) for name in default_controls(task, input))
+    assert all(hooks.get_record(hooks.EstimatorSpec, name) for name in default_controls(task, input))
 
 
 def test_a_control_is_not_put_beside_itself() -> None:
@@ -156,7 +156,7 @@ def test_one_cluster_is_called_one_cluster() -> None:
 
 
 def test_halves_far_from_zero_are_found_as_well() -> None:
-    control = hooks.get_record(hooks.Estimator, "statistics").factory()  # type: ignore[operator]
+    control = hooks.get_record(hooks.EstimatorSpec, "statistics").factory()  # type: ignore[operator]
     X = [np.random.default_rng(k).standard_normal((30, 2)) * (1 + k) + 10 * k for k in range(12)]
     shares = [judged(control.fit(X), [x + far for x in X], controls=()).rows[0]["halves_found"] for far in (0, 1e9)]
     assert shares[0] == shares[1] >= 0.5
@@ -212,7 +212,7 @@ BUNDLED = [
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "none"])
 @pytest.mark.parametrize("name", BUNDLED)
 def test_every_bundled_estimator_has_a_quality_figure(name: str, labelled: bool, tmp_path: Path) -> None:
-    record: Any = hooks.get_record(hooks.Estimator, name)
+    record: Any = hooks.get_record(hooks.EstimatorSpec, name)
     data, y = sequences()
     X: Any = data
     if record.input in ("samples", "views"):

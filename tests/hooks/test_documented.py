@@ -9,8 +9,9 @@ import click
 import pytest
 
 import manifoldseq as ms
-from manifoldseq.hooks import KINDS, Registry
 from manifoldseq.hooks import _hookspecs as specs
+from manifoldseq.hooks._records import KINDS
+from manifoldseq.hooks._registry import Registry
 
 HOOKS = [name for name in vars(specs) if name.startswith("manifoldseq_")]
 PAGE = Path(__file__).parents[2] / "docs" / "develop" / "hooks.md"

@@ -10,20 +10,29 @@ import pytest
 
 import manifoldseq as ms
 from manifoldseq import hooks
-from manifoldseq.hooks import Registry, resolve
+from manifoldseq.hooks._records import resolve
+from manifoldseq.hooks._registry import Registry
 
 WRONG = [
-    (lambda: hooks.Model("", "a:b"), "Model '': name must start with a letter or digit"),
-    (lambda: hooks.Model("p:x", "a:b"), "Model 'p:x': name must start with a letter or digit"),
-    (lambda: hooks.Model(None, "a:b"), "Model None: name must start"),
-    (lambda: hooks.Model("x", "a.b"), "build must be a callable or a string 'package.module:attribute', not 'a.b'"),
-    (lambda: hooks.Model("x", "a:b", example=3), "Model 'x': example must be a callable"),
-    (lambda: hooks.Kernel("x", "a:b", domain=None), "Kernel 'x': domain must be a string"),
-    (lambda: hooks.Kernel("x", "a:b", "lds", invariances={"r": 1}), "Kernel 'x': invariances must be a mapping"),
-    (lambda: hooks.Kernel("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),
-    (lambda: hooks.Reader("x", "*.edf", "a:b"), "Reader 'x': patterns must be a tuple of strings"),
-    (lambda: hooks.Estimator("x", "a:b", input="tables"), "input must be 'sequences', 'samples', 'views' or 'bags'"),
+    (lambda: hooks.ModelSpec("", "a:b"), "ModelSpec '': name must start with a letter or digit"),
+    (lambda: hooks.ModelSpec("p:x", "a:b"), "ModelSpec 'p:x': name must start with a letter or digit"),
+    (lambda: hooks.ModelSpec(None, "a:b"), "ModelSpec None: name must start"),
+    (lambda: hooks.ModelSpec("x", "a.b"), "build must be a callable or a string 'package.module:attribute', not 'a.b'"),
+    (lambda: hooks.ModelSpec("x", "a:b", example=3), "ModelSpec 'x': example must be a callable"),
+    (lambda: hooks.KernelSpec("x", "a:b", domain=None), "KernelSpec 'x': domain must be a string"),
+    (lambda: hooks.KernelSpec("x", "a:b", "lds", invariances={"r": 1}), "invariances must be a mapping"),
+    (lambda: hooks.KernelSpec("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),
+    (lambda: hooks.ReaderSpec("x", "*.edf", "a:b"), "ReaderSpec 'x': patterns must be a tuple of strings"),
+    (lambda: hooks.EstimatorSpec("x", "a:b", input="tables"), "must be 'sequences', 'samples', 'views' or 'bags'"),
 ]  # fmt: skip
+
+
+def test_records_state_the_version_of_the_hooks() -> None:
+    record = hooks.ModelSpec("x", "a:b", api=1)
+    assert record == hooks.ModelSpec("x", "a:b") and record.as_dict()["api"] == 1
+    for api in (0, 2, "one"):
+        with pytest.raises(ValueError, match=f"ModelSpec 'x' is written for version {api!r} of the hooks"):
+            hooks.ModelSpec("x", "a:b", api=api)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("make", "sentence"), WRONG)
@@ -34,7 +43,7 @@ def test_wrong_field_is_named(make: Any, sentence: str) -> None:
 
 
 def test_records_are_frozen_and_picklable() -> None:
-    record = hooks.Kernel("x", "math:hypot", "lds", invariances={"swap": "math:fabs"})
+    record = hooks.KernelSpec("x", "math:hypot", "lds", invariances={"swap": "math:fabs"})
     with pytest.raises(dataclasses.FrozenInstanceError):
         record.name = "y"  # type: ignore[misc]
     assert pickle.loads(pickle.dumps(record)) == record
@@ -49,7 +58,7 @@ def test_resolve() -> None:
 
 
 def test_resolved_record_holds_callables() -> None:
-    record = hooks.Kernel("x", "math:hypot", "lds", invariances={"sign": "math:fabs"}).resolved()
+    record = hooks.KernelSpec("x", "math:hypot", "lds", invariances={"sign": "math:fabs"}).resolved()
     assert record.factory is math.hypot and record.invariances["sign"] is math.fabs
     assert record.example is None
 
@@ -63,24 +72,24 @@ def test_resolved_record_holds_callables() -> None:
     ],
 )
 def test_target_that_cannot_be_imported_names_the_record(target: str, cause: str) -> None:
-    with pytest.raises(ImportError, match="Model 'x': build names") as caught:
-        hooks.Model("x", target).resolved()
+    with pytest.raises(ImportError, match="ModelSpec 'x': build names") as caught:
+        hooks.ModelSpec("x", target).resolved()
     assert cause in str(caught.value)
 
 
 def test_registering_a_record_again_replaces_it() -> None:
     registry = Registry(list)
     for summary in ("first", "second"):
-        registry.register(hooks.Plot("mine", "math:hypot", "math:hypot", summary=summary))
+        registry.register(hooks.PlotSpec("mine", "math:hypot", "math:hypot", summary=summary))
     assert [record.as_dict()["summary"] for _, record in registry.entries("plots")] == ["second"]
     assert registry.find("plots", "session:mine").name == "mine"
 
 
 def test_registering_tells_the_author_what_is_wrong() -> None:
     registry = Registry(list)
-    registry.add_core([hooks.Solver("lbfgs", "math:hypot")])
+    registry.add_core([hooks.SolverSpec("lbfgs", "math:hypot")])
     with pytest.raises(ValueError, match="is a name of the core"):
-        registry.register(hooks.Solver("lbfgs", "math:hypot"))
+        registry.register(hooks.SolverSpec("lbfgs", "math:hypot"))
     with pytest.raises(ValueError, match="registers nothing"):
         registry.register(SimpleNamespace())
     assert registry.plugins() == []
@@ -96,9 +105,9 @@ def test_public_lookups_raise_one_sentence() -> None:
 
 def test_registered_names_are_found_by_every_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks.register.__globals__["_registry"], "_registered", {})
-    ms.register(hooks.Kernel("test-kernel", lambda **params: params, "lds"))
-    ms.register(hooks.Estimator("test-estimator", "fractions:Fraction"))
-    ms.register(hooks.Model("test-model", "math:hypot"))
+    ms.register(hooks.KernelSpec("test-kernel", lambda **params: params, "lds"))
+    ms.register(hooks.EstimatorSpec("test-estimator", "fractions:Fraction"))
+    ms.register(hooks.ModelSpec("test-model", "math:hypot"))
     assert ms.get_kernel("test-kernel", order=2) == {"order": 2}
     assert ms.get_estimator("test-estimator").__name__ == "Fraction"
     assert ms.get_model("test-model").build is math.hypot
@@ -113,4 +122,4 @@ def test_catalogue_resolves() -> None:
 
 def test_a_data_set_promises_no_checksum_that_nobody_compares() -> None:
     with pytest.raises(TypeError, match="checksum"):
-        hooks.Dataset("tones", "my_package.data:tones", checksum="0" * 64)  # type: ignore[call-arg]
+        hooks.DatasetSpec("tones", "my_package.data:tones", checksum="0" * 64)  # type: ignore[call-arg]

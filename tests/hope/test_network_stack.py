@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import manifoldseq as ms
-from manifoldseq_hope import HOPE, Halving, HOPENetworkClassifier, HOPEStack, log_normalizer
+from manifoldseq_hope import HOPE, HOPENetworkClassifier, HOPEStack, ReduceOnPlateau, log_normalizer
 
 X, y = load_digits(return_X_y=True)
 SOME = np.random.default_rng(0).permutation(len(X))[:500]  # writers mixed
@@ -170,7 +170,7 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
         ({"layers": [(None, None)]}, "layers[0]=(None, None) is not valid"),
         ({"layers": [(10, 20), (30, 5)]}, "layers[1]: M=30 exceeds the 20 inputs"),
         ({"network": HOPENetworkClassifier(5)}, "network: layers=5 is not valid"),
-        ({"network": HOPENetworkClassifier([], learning_rate=Halving(0.1))}, "a stack has none"),
+        ({"network": HOPENetworkClassifier([], learning_rate=ReduceOnPlateau(0.1))}, "a stack has none"),
         ({"network": HOPENetworkClassifier([], criterion="eta")}, "network: criterion='eta' scores 10 classes by"),
         ({"network": HOPENetworkClassifier([9], criterion="eta")}, "which has 9: end layers with one of 10 units"),
         ({"network": HOPENetworkClassifier([30, (31, 5)])}, "network: layers[1]: M=31 exceeds the 30 inputs"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manifoldseq_hope import Halving, Windows
+from manifoldseq_hope import ReduceOnPlateau, Windows
 
 
 def test_windows_are_those_of_a_loop() -> None:
@@ -44,7 +44,7 @@ def test_bad_sequences_are_refused(sequences: Any, width: int, words: str) -> No
 
 
 def test_rate_is_kept_while_errors_fall_then_halved_until_they_hardly_fall() -> None:
-    schedule = Halving(0.004)
+    schedule = ReduceOnPlateau(0.004)
     errors = [90.0, 50.0, 45.0, 46.0, 42.0, 41.95, 41.5, 41.45, 41.4, 30.0]
     seen = []
     for epoch in range(1, len(errors) + 1):
@@ -56,4 +56,4 @@ def test_rate_is_kept_while_errors_fall_then_halved_until_they_hardly_fall() -> 
     assert schedule.rate(flat) == 0.004 and not schedule.ended(flat)
     for bad in ({"first": 0.0}, {"first": 1.0, "factor": 1.0}, {"first": 1.0, "tol": -1.0}):
         with pytest.raises(ValueError):
-            Halving(**bad)
+            ReduceOnPlateau(**bad)

@@ -123,7 +123,7 @@ def test_values_against_50_digits(name, params, exact):
 @pytest.mark.parametrize(("name", "params", "exact"), CASES)
 def test_conformance(name, params, exact):
     kernel = ms.get_kernel(name.split(":")[0], **params)
-    record = ms.hooks.get_record(ms.hooks.Kernel, name.split(":")[0]).resolved()
+    record = ms.hooks.get_record(ms.hooks.KernelSpec, name.split(":")[0]).resolved()
     report = ms.testing.check_kernel(
         kernel,
         None if record.example is None else record.example(np.random.default_rng(0)),

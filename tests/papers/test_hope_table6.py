@@ -14,7 +14,7 @@ if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
 
 import manifoldseq as ms
-from manifoldseq_hope import Halving, HOPENetworkClassifier, Windows
+from manifoldseq_hope import HOPENetworkClassifier, ReduceOnPlateau, Windows
 from manifoldseq_papers import PhoneDecoder, generate_phone_corpus, read_timit, write_sphere
 from manifoldseq_papers.hope import _phone_corpus as _phone_corpus
 from manifoldseq_papers.hope import _table6 as table
@@ -71,12 +71,12 @@ def test_rate_follows_the_error_on_validation_rows_and_resumes(tmp_path: Path) -
     parts, y = sequences(np.random.default_rng(0))
     held, truth = sequences(np.random.default_rng(1))
     X, T = Windows(parts, 5), Windows(held, 5)
-    settings: dict[str, Any] = {"learning_rate": Halving(0.05), "batch_size": 20, "random_state": 0}
+    settings: dict[str, Any] = {"learning_rate": ReduceOnPlateau(0.05), "batch_size": 20, "random_state": 0}
     whole = HOPENetworkClassifier([20], max_iter=60, **settings).fit(X, y, validation=(T, truth))
     errors = whole.history_["validation_error"]
     assert errors[-1] == pytest.approx(100 * np.mean(whole.predict(T) != truth))
     assert whole.status_ is ms.Status.COST_CHANGE and whole.n_iter_ < 60
-    assert Halving(0.05).ended(errors.tolist()) and not Halving(0.05).ended(errors[:-1].tolist())
+    assert ReduceOnPlateau(0.05).ended(errors.tolist()) and not ReduceOnPlateau(0.05).ended(errors[:-1].tolist())
     HOPENetworkClassifier([20], max_iter=3, **settings).fit(X, y, validation=(T, truth), checkpoint=tmp_path)
     settings |= {"max_iter": 60, "momentum_epochs": 3}
     rest = HOPENetworkClassifier([20], **settings).fit(X, y, validation=(T, truth), checkpoint=tmp_path, resume=True)

@@ -144,10 +144,10 @@ def sorter(monkeypatch: pytest.MonkeyPatch) -> Fitted:
     def fail(ax: Any, result: Any) -> None:
         raise ZeroDivisionError("no data")
 
-    ms.register(hooks.Estimator("sorter", Sorter, plots=("bad", "other", "good")))
-    ms.register(hooks.Plot("good", lambda result: True, lambda ax, result: line(ax), summary="Something good"))
-    ms.register(hooks.Plot("bad", lambda result: True, fail))
-    ms.register(hooks.Plot("other", lambda result: False, fail))
+    ms.register(hooks.EstimatorSpec("sorter", Sorter, plots=("bad", "other", "good")))
+    ms.register(hooks.PlotSpec("good", lambda result: True, lambda ax, result: line(ax), summary="Something good"))
+    ms.register(hooks.PlotSpec("bad", lambda result: True, fail))
+    ms.register(hooks.PlotSpec("other", lambda result: False, fail))
     return Fitted(Sorter(), [[1.0]])
 
 

@@ -121,7 +121,7 @@ def read_toy(path, *, length=1):
 
 @pytest.fixture
 def toy():
-    ms.register(ms.hooks.Reader("toy", ("*.toy", "toys-*/"), read_toy))
+    ms.register(ms.hooks.ReaderSpec("toy", ("*.toy", "toys-*/"), read_toy))
 
 
 def test_the_name_chooses_the_reader(tmp_path, toy):

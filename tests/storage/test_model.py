@@ -75,7 +75,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> Whole:
     """Return a fitted estimator of everything, registered for one test."""
     registry = ms.hooks.register.__globals__["_registry"]
     monkeypatch.setattr(registry, "_registered", {})
-    ms.register(ms.hooks.Estimator("whole", Whole))
+    ms.register(ms.hooks.EstimatorSpec("whole", Whole))
     return Whole(table=[1, np.arange(2)], part=Part(3)).fit()
 
 

@@ -9,7 +9,10 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 import manifoldseq as ms
-from manifoldseq.hooks import Registry
+from manifoldseq.hooks._registry import Registry
+
+OLD_NAMES = "manifoldseq.hooks.:DeprecationWarning"
+"""The warning about names of the release before, in a filter: all other warnings are errors."""
 
 PACKAGES = Path(__file__).parent / "packages"
 MAIN = "import sys; from manifoldseq.cli import main; sys.exit(main())"
@@ -21,25 +24,25 @@ BROKEN = {
     "misspelled": (HOOK + "def manifoldseq_modles():\n    yield", "did you mean manifoldseq_models?"),
     "unmarked": ("def manifoldseq_models():\n    yield", "decorate it with @manifoldseq.hookimpl"),
     "raises": (
-        HOOK + "def manifoldseq_kernels():\n    yield ms.hooks.Kernel('kept', 'math:hypot', 'lds')\n    1 / 0\n\n"
-        "@ms.hookimpl\ndef manifoldseq_models():\n    yield ms.hooks.Model('kept-too', 'math:hypot')",
+        HOOK + "def manifoldseq_kernels():\n    yield ms.hooks.KernelSpec('kept', 'math:hypot', 'lds')\n    1 / 0\n\n"
+        "@ms.hookimpl\ndef manifoldseq_models():\n    yield ms.hooks.ModelSpec('kept-too', 'math:hypot')",
         "manifoldseq_kernels raised: ZeroDivisionError: division by zero",
     ),
     "wrong-object": (
         HOOK + "def manifoldseq_models():\n    yield {'name': 'x'}",
-        "yield manifoldseq.hooks.Model records",
+        "yield manifoldseq.hooks.ModelSpec records",
     ),
     "wrong-record": (
-        HOOK + "def manifoldseq_models():\n    yield ms.hooks.Model('x', build='nowhere')",
-        "Model 'x': build must be a callable or a string 'package.module:attribute', not 'nowhere'",
+        HOOK + "def manifoldseq_models():\n    yield ms.hooks.ModelSpec('x', build='nowhere')",
+        "ModelSpec 'x': build must be a callable or a string 'package.module:attribute', not 'nowhere'",
     ),
     "no-generator": (
-        HOOK + "def manifoldseq_models():\n    return ms.hooks.Model('x', 'math:hypot')",
+        HOOK + "def manifoldseq_models():\n    return ms.hooks.ModelSpec('x', 'math:hypot')",
         "make it a generator",
     ),
     "signature": (HOOK + "def manifoldseq_models(data):\n    yield", "declared in the hookimpl but can not be found"),
     "twice": (
-        HOOK + "def manifoldseq_plots():\n    for _ in 'ab': yield ms.hooks.Plot('p', 'a:b', 'a:b')",
+        HOOK + "def manifoldseq_plots():\n    for _ in 'ab': yield ms.hooks.PlotSpec('p', 'a:b', 'a:b')",
         "'p' twice",
     ),
 }
@@ -84,7 +87,7 @@ def registry(site: Path) -> Registry:
             if entry_point.group == "manifoldseq"
         ]
     )
-    made.add_core([ms.hooks.Solver("lbfgs", "manifoldseq.solvers:LBFGS")])
+    made.add_core([ms.hooks.SolverSpec("lbfgs", "manifoldseq.solvers:LBFGS")])
     return made
 
 
@@ -96,7 +99,7 @@ def command(
     path = [str(part) for part in (site, root, root / "plugins") if part is not None]
     path += [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", MAIN, *arguments],
+        [sys.executable, "-W", "error", "-W", f"default:{OLD_NAMES}", "-c", MAIN, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **env},
         cwd=cwd,
         capture_output=True,

@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from strangers.distributions import BROKEN, HOOK, command, registry, write_broken, write_good, write_one
+from strangers.distributions import BROKEN, HOOK, OLD_NAMES, command, registry, write_broken, write_good, write_one
 
-from manifoldseq.hooks import AmbiguousName, Registry, UnknownName
+from manifoldseq.hooks import AmbiguousName, UnknownName
+from manifoldseq.hooks._registry import Registry
+
+pytestmark = pytest.mark.filterwarnings(f"ignore:{OLD_NAMES}")
 
 
 @pytest.fixture
@@ -69,7 +72,7 @@ def test_unknown_name_tells_what_exists_and_what_failed(site: Path) -> None:
 
 
 def test_name_of_the_core_is_a_clash_and_never_wins(site: Path) -> None:
-    write_one(site, "thief", HOOK + "def manifoldseq_solvers():\n    yield ms.hooks.Solver('lbfgs', 'math:hypot')")
+    write_one(site, "thief", HOOK + "def manifoldseq_solvers():\n    yield ms.hooks.SolverSpec('lbfgs', 'math:hypot')")
     found = registry(site)
     assert found.find("solvers", "lbfgs").factory == "manifoldseq.solvers:LBFGS"  # type: ignore[attr-defined]
     assert "is a name of the core, which keeps it" in problems(found, "thief")
@@ -78,7 +81,7 @@ def test_name_of_the_core_is_a_clash_and_never_wins(site: Path) -> None:
 
 def test_name_of_two_plugins_is_an_error_only_when_it_is_asked_for(site: Path) -> None:
     for name in ("left", "right"):
-        code = f"def manifoldseq_models():\n    yield ms.hooks.Model('same', 'math:hypot', summary='{name}')"
+        code = f"def manifoldseq_models():\n    yield ms.hooks.ModelSpec('same', 'math:hypot', summary='{name}')"
         write_one(site, name, HOOK + code)
     found = registry(site)
     assert "another plugin gives models 'same' too" in problems(found, "left")
@@ -143,8 +146,8 @@ def test_checking_a_model_with_a_wrong_gradient_fails(tmp_path: Path) -> None:
 
     @ms.hookimpl
     def manifoldseq_models():
-        yield ms.hooks.Model("wrong-gradient", build, example=lambda rng: None)
-        yield ms.hooks.Model("nowhere", "no_such_module:build")
+        yield ms.hooks.ModelSpec("wrong-gradient", build, example=lambda rng: None)
+        yield ms.hooks.ModelSpec("nowhere", "no_such_module:build")
     """
     write_one(tmp_path, "wrong", code)
     done = command(tmp_path, "check", "stranger-wrong")

@@ -19,7 +19,7 @@ from ..mixtures._checkpoint import checkpoint_of
 from ..mixtures._dense import Dense
 from ._initial_weights import STARTS, Sizes, begin, checked_sizes
 from ._labels import kind_of_labels
-from ._schedule import Exponential, Halving, Ramp, Training
+from ._schedule import Exponential, Ramp, ReduceOnPlateau, Training
 from ._windows import Windows
 
 _ROWS = 4096
@@ -54,9 +54,9 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         directions of the inputs of the layer.
     gamma : float
         Scale of the initial weights (41).
-    learning_rate : float, Schedule or Halving
-        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `Halving` follows the error on
-        the validation rows that `fit` then needs.
+    learning_rate : float, Schedule or ReduceOnPlateau
+        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `ReduceOnPlateau` follows the
+        error on the validation rows that `fit` then needs.
     decay : float
     momentum : (float, float) or float
         First and last (43).
@@ -109,7 +109,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     (4390, 7510)
     """
 
-    stored_types = (Dense, Exponential, Halving, Ramp)
+    stored_types = (Dense, Exponential, ReduceOnPlateau, Ramp)
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         ------
         ValueError
             For an invalid parameter, NaN, labels that are missing, of one class or of another type than those of
-            validation rows, `Halving` without validation rows.
+            validation rows, `ReduceOnPlateau` without validation rows.
         ImportError
             If torch is not installed.
 
@@ -276,9 +276,9 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         X, codes = self._checked_fit(X, y)
         held = None if validation is None else self._checked_validation(validation, y)
         sizes, training = settings_of(self, X.shape[1], len(self.classes_))
-        if isinstance(training.rate, Halving) and held is None:
+        if isinstance(training.rate, ReduceOnPlateau) and held is None:
             raise ValueError(
-                "learning_rate=Halving(...) follows the error on validation rows: pass validation=(X, y) to fit"
+                "learning_rate=ReduceOnPlateau(...) follows the error on validation rows: pass validation=(X, y) to fit"
             )
         from ._training import Trainer
 
@@ -393,7 +393,7 @@ def settings_of(
     check_number("gamma", network.gamma, open_=True)
     check_whole("max_iter", network.max_iter)
     rate = network.learning_rate
-    if not isinstance(rate, ms.solvers.Schedule | Halving):
+    if not isinstance(rate, ms.solvers.Schedule | ReduceOnPlateau):
         check_number("learning_rate", rate, open_=True)
         check_number("decay", network.decay, 0.0, 1.0, open_=True)
         rate = Exponential(float(rate), float(network.decay))

@@ -78,7 +78,7 @@ class Ramp(ms.solvers.Schedule):
 
 
 @dataclass(frozen=True)
-class Halving:
+class ReduceOnPlateau:
     """Keep the rate while the error on validation rows falls, then halve it every epoch, until it hardly falls.
 
     Parameters
@@ -95,8 +95,8 @@ class Halving:
 
     Examples
     --------
-    >>> from manifoldseq_hope import Halving
-    >>> schedule = Halving(0.08)
+    >>> from manifoldseq_hope import ReduceOnPlateau
+    >>> schedule = ReduceOnPlateau(0.08)
     >>> schedule.rate([60.0, 50.0, 45.0]), schedule.rate([60.0, 50.0, 51.0]), schedule.rate([60.0, 50.0, 51.0, 48.0])
     (0.08, 0.04, 0.02)
     >>> schedule.ended([60.0, 50.0, 51.0, 48.0]), schedule.ended([60.0, 50.0, 51.0, 48.0, 48.0, 47.95])
@@ -134,7 +134,7 @@ class Halving:
 class Training:
     """The settings of training; see `HOPENetworkClassifier`."""
 
-    rate: ms.solvers.Schedule | Halving
+    rate: ms.solvers.Schedule | ReduceOnPlateau
     momentum: ms.solvers.Schedule
     batch_size: int = 100
     orthogonality: str | None = "polar"

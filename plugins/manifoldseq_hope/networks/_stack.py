@@ -29,7 +29,7 @@ from ..mixtures._hope import HOPE
 from ._initial_weights import Sizes, checked_sizes
 from ._labels import kind_of_labels
 from ._network import HOPENetworkClassifier, settings_of
-from ._schedule import Halving
+from ._schedule import ReduceOnPlateau
 
 HEADS = ("softmax", "svm")
 _ROWS = 10_000
@@ -266,8 +266,8 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
             return
         if not isinstance(network, HOPENetworkClassifier):
             raise ValueError(f"network={network!r} is not valid: pass a HOPENetworkClassifier, or None")
-        if isinstance(network.learning_rate, Halving):
-            raise ValueError("network: learning_rate=Halving(...) needs validation rows, and a stack has none")
+        if isinstance(network.learning_rate, ReduceOnPlateau):
+            raise ValueError("network: learning_rate=ReduceOnPlateau(...) needs validation rows, and a stack has none")
         if not isinstance(network.layers, list | tuple):
             raise ValueError(f"network: layers={network.layers!r} is not valid: pass a list, such as [1200]")
         K = sizes[-1][1]

@@ -12,7 +12,7 @@ import manifoldseq as ms
 from ..families._family import Array
 from ..mixtures._dense import Dense
 from ._layer import HOPELayer
-from ._schedule import Halving, Training
+from ._schedule import ReduceOnPlateau, Training
 from ._stiefel_sgd import StiefelSGD
 from ._torch import load_torch
 from ._windows import Windows
@@ -59,7 +59,7 @@ class Trainer:
     seed : int
         Order of the rows and dropout: epoch t depends on this number and t only.
     validation : tuple of X and y, optional
-        Rows whose error (%) is measured after every epoch; a rate of `Halving` follows it.
+        Rows whose error (%) is measured after every epoch; a rate of `ReduceOnPlateau` follows it.
     """
 
     def __init__(
@@ -97,7 +97,9 @@ class Trainer:
         self._load(state)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = training.rate.rate(state["errors"] if isinstance(training.rate, Halving) else epoch)
+                group["lr"] = training.rate.rate(
+                    state["errors"] if isinstance(training.rate, ReduceOnPlateau) else epoch
+                )
                 group["momentum"] = training.momentum.rate(epoch)
         N, b = len(self.rows), min(training.batch_size, len(self.rows))
         loss_sum, wrong = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.int64)
@@ -195,7 +197,7 @@ class Trainer:
             return state, self._measures(loss, {"error": error})
         errors = (*errors, self._applied(self.held)[1])
         rate = self.training.rate
-        over = isinstance(rate, Halving) and rate.ended(errors)
+        over = isinstance(rate, ReduceOnPlateau) and rate.ended(errors)
         measures = self._measures(loss, {"error": error, "validation_error": errors[-1]})
         status = ms.Status.COST_CHANGE if over else None
         return {**state, "errors": errors}, dataclasses.replace(measures, status=status)

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 import manifoldseq as ms
 from manifoldseq.reproduction import Rows, check_choice, check_number, check_whole, folder_of, names, row
-from manifoldseq_hope import Halving, HOPENetworkClassifier, Windows
+from manifoldseq_hope import HOPENetworkClassifier, ReduceOnPlateau, Windows
 
 from ._audio import read_audio
 from ._filter_bank import frame_centres, speech_features
@@ -310,7 +310,7 @@ class _Recipe:
             self.layers,
             orthogonality=self.orthogonality,
             start="uniform",
-            learning_rate=Halving(self.rate),
+            learning_rate=ReduceOnPlateau(self.rate),
             momentum=0.9,
             weight_decay=1e-4,
             max_iter=self.epochs,
