@@ -15,10 +15,21 @@ from .._result import Result
 from ._checkpoint import interrupts_held_back
 from ._files import write_all_durably
 from ._limits import OVERHEAD, FilePath, ReadError, decoding, read_bytes, require_memory
-from ._model_codec import RESULT, Encoder, Outside, attributes, decode, decode_estimator, parameters, stored_types
+from ._model_codec import (
+    RESULT,
+    Encoder,
+    Outside,
+    attributes,
+    decode,
+    decode_estimator,
+    parameters,
+    stored_types,
+    stored_version,
+)
 from ._numpy_files import Loader, members_of
 
-FORMAT = 1
+FORMAT, READABLE = 2, (1, 2)
+"""Format 2 gives each estimator the version in which its class is stored; in format 1 that is 1."""
 ARRAYS, DOCUMENT = "model.npz", "model.json"
 
 
@@ -67,6 +78,7 @@ def save_model(model: Any, directory: FilePath) -> None:
             content = {
                 "estimator": name,
                 "plugin": plugin.name,
+                "version": stored_version(type(model)),
                 "parameters": encoder.members(parameters(model), "", types),
                 "attributes": encoder.members(attributes(model), "", types),
             }
@@ -85,7 +97,8 @@ def load_model(directory: FilePath) -> Any:
     """Load what `save_model` wrote.
 
     Nothing in the files is executed or imported: the class of an estimator is found by its registered name, classes
-    inside it by its own ``stored_types``.
+    inside it by its own ``stored_types``. Files of earlier versions are translated by the ``stored_upgrades`` of the
+    class.
 
     Parameters
     ----------
@@ -173,8 +186,11 @@ def _document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path / DOCUMENT} cannot be read ({_sentence(error)}): save the model again") from error
     found = document.get("format") if isinstance(document, dict) else None
-    if found != FORMAT:
-        raise ModelError(f"{path / DOCUMENT} has format {found!r}, this version reads {FORMAT}: save the model again")
+    if type(found) is not int or found not in READABLE:
+        raise ModelError(
+            f"{path / DOCUMENT} has format {found!r}, this version reads {' and '.join(map(str, READABLE))}: "
+            "install the version of manifoldseq that saved it, or a later one"
+        )
     return document
 
 
