@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         MaxIterations,
         MaxTime,
         PredictedDecrease,
+        RunSoFar,
         StepSize,
         StoppingRule,
     )
@@ -84,6 +85,7 @@ _NAMES = {
     "CostChange": "_stopping",
     "GradientNorm": "_stopping",
     "PredictedDecrease": "_stopping",
+    "RunSoFar": "_stopping",
     "MaxEvaluations": "_stopping",
     "MaxIterations": "_stopping",
     "MaxTime": "_stopping",
@@ -127,6 +129,7 @@ __all__ = [
     "Recorder",
     "Result",
     "Run",
+    "RunSoFar",
     "Status",
     "StepSize",
     "StoppingRule",

@@ -16,7 +16,7 @@ import numpy as np
 
 from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status
-from ._stopping import ASSERTED, RunSoFar, StoppingRule
+from ._stopping import ASSERTED, RunSoFar, Stop, StoppingRule, stopping_rule
 from .execution import blas_threads, one_blas_thread
 from .linalg._tree import dtype_of
 from .storage import Checkpoint
@@ -39,7 +39,7 @@ def iterate(
     state: State | Callable[[], tuple[State, Measures]],
     measures: Measures | None = None,
     *,
-    stop: StoppingRule,
+    stop: Stop,
     observers: Sequence[Observer] = (),
     checkpoint: Checkpoint | str | Path | None = None,
     resume: bool = False,
@@ -57,8 +57,8 @@ def iterate(
         ``state["x"]``. Or a function ``() -> (state, Measures)``, called only when nothing is resumed.
     measures : Measures, optional
         Of the given state: record 0 of the history.
-    stop : StoppingRule
-        Asked before the first step and after every step.
+    stop : StoppingRule or callable
+        Asked before the first step and after every step: a rule, or a function of a :class:`RunSoFar`.
     observers : sequence of callables
         Each gets an :class:`Event` per iterate, and a last one when the run ends out of turn (interrupt, non-finite
         value). An exception in one is warned about, and that observer is dropped.
@@ -110,14 +110,13 @@ def confirmed(
     state: State | Callable[[], tuple[State, Measures]],
     measures: Measures | None,
     confirm: Confirm | None,
-    stop: StoppingRule,
+    stop: Stop,
     observers: Sequence[Observer],
     checkpoint: Checkpoint | str | Path | None,
     resume: bool,
 ) -> Run:
     """Run :func:`iterate`; before it ends as solved or stuck, `confirm` measures the iterate again."""
-    if not isinstance(stop, StoppingRule):
-        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
+    rule = stopping_rule(stop)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if resume and store is None:
         raise ValueError("resume=True needs a checkpoint: pass checkpoint=DIRECTORY")
@@ -136,7 +135,7 @@ def confirmed(
         if not is_small(loop.state):
             limit.close()
         loop.confirm = confirm
-        return loop.run(step, stop)
+        return loop.run(step, rule)
 
 
 class _Loop:
@@ -156,7 +155,7 @@ class _Loop:
         first = Measures(fun=math.nan) if measures is None else measures
         if measures is not None and not _finite(measures):
             first = dataclasses.replace(first, status=Status.NON_FINITE)
-        so_far = RunSoFar.start(first, _eps(state))
+        so_far = RunSoFar((first,), eps=_eps(state))
         loop = cls(state, so_far, store, observers)
         loop.record()
         return loop
@@ -176,15 +175,8 @@ class _Loop:
                 stacklevel=4,
             )
         first, recent = _measures_from(record["first"]), tuple(map(_measures_from, record["recent"]))
-        so_far = RunSoFar(
-            record["nit"],
-            record["time"],
-            Evaluations(*record["evaluations"]),
-            first,
-            recent,
-            first.grad_norm or 0.0,
-            _eps(state),
-        )
+        spent = Evaluations(*record["evaluations"])
+        so_far = RunSoFar(recent, record["nit"], record["time"], spent, first, eps=_eps(state))
         loop = cls(state, so_far, store, observers)
         loop.columns = {name: column.tolist() for name, column in columns.items()}
         return loop

@@ -18,7 +18,7 @@ from ._observers import Observer, map_observed
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import OFF_MANIFOLD, generator, start_points
-from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
+from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
 from .estimators import seed_fingerprint
 from .execution import one_blas_thread
 from .hooks import get_solver
@@ -29,10 +29,11 @@ from .objectives._counted import Counter
 from .objectives._objective import number
 from .solvers import Solver
 from .solvers._around import WithCurvature, in_range
-from .solvers._base import evaluate
+from .solvers._iterates import evaluate
 from .storage import Checkpoint
 
-DEFAULT_STOP = PredictedDecrease() | MaxIterations(1000)
+DECREASE = PredictedDecrease()
+DEFAULT_STOP = DECREASE | MaxIterations(1000)
 CLEAN, CLEAN_SINGLE = 1e-14, 1e-6
 
 
@@ -42,9 +43,12 @@ def minimize(
     *,
     solver: str | Solver = "lbfgs",
     options: Mapping[str, Any] | None = None,
-    stop: StoppingRule | None = None,
+    stop: Stop | None = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
     n_starts: int = 1,
     components: str | None = None,
+    callback: Observer | None = None,
     observers: Sequence[Observer] = (),
     checkpoint: Checkpoint | str | Path | None = None,
     resume: bool = False,
@@ -65,12 +69,20 @@ def minimize(
         A name listed by ``manifoldseq solvers``, such as ``"lbfgs"`` or ``"pgd"``.
     options : mapping, optional
         Options of a solver given by name.
-    stop : StoppingRule, optional
-        Replaces the default ``PredictedDecrease() | MaxIterations(1000)``.
+    stop : StoppingRule or callable, optional
+        Replaces the default ``PredictedDecrease(tol) | MaxIterations(max_iter)``: a rule, or a function of a
+        :class:`RunSoFar`.
+    tol : float, optional
+        Of the default rule: the decrease still ahead, relative to the objective; 1e-10 by default.
+    max_iter : int, optional
+        Most iterations, whatever the rule; 1000 by default where `stop` is not given.
     n_starts : int
         Independent runs: the first from `x0`, the others from random points; the best is returned, evaluations summed.
     components : {"all"}, optional
         Also start in every connected component of the manifold (of O(n): both determinants).
+    callback : callable, optional
+        One more observer: ``callback(event)`` per iterate, see :class:`Event`. It never ends a run: what it returns is
+        not looked at, and an exception in it is a warning.
     observers : sequence of callables
         Called with an event per iterate.
     checkpoint, resume
@@ -90,7 +102,8 @@ def minimize(
     Raises
     ------
     ValueError
-        For a start off the manifold or of the wrong shape, unknown names, a solver that needs what the objective lacks.
+        For a start off the manifold or of the wrong shape, unknown names, a solver that needs what the objective lacks,
+        `tol` beside `stop`.
     NotConverged
         If asked for.
     Exception
@@ -108,22 +121,22 @@ def minimize(
 
     >>> import numpy as np, manifoldseq as ms
     >>> A = np.arange(6.0).reshape(3, 2) + np.eye(3, 2)
-    >>> f = ms.objective(lambda X: ((X - A) ** 2).sum(), lambda X: 2 * (X - A))
-    >>> result = ms.minimize(ms.Problem(ms.manifolds.Stiefel(3, 2), f), seed=0)
-    >>> bool(np.allclose(result.x, ms.linalg.polar(A), atol=1e-5))
+    >>> cost, gradient = lambda X: ((X - A) ** 2).sum(), lambda X: 2 * (X - A)
+    >>> problem = ms.Problem(ms.manifolds.Stiefel(3, 2), cost, gradient=gradient)
+    >>> result = ms.minimize(problem, tol=1e-12, max_iter=200, seed=0)
+    >>> bool(np.allclose(result.x, ms.linalg.polar(A), atol=1e-6))
     True
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"minimize needs a Problem(manifold, objective), got {type(problem).__name__}")
-    if stop is not None and not isinstance(stop, StoppingRule):
-        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
+    asked = chosen_rule(stop, tol, max_iter)
     if isinstance(n_starts, bool) or not isinstance(n_starts, Integral) or n_starts < 1:
         raise ValueError(f"n_starts={n_starts!r}: use a whole number ≥ 1")
     algorithm = _solver(problem, solver, options)
     drawn = seed_fingerprint(seed)
     rng = generator(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
-    rule = _Referred(DEFAULT_STOP if stop is None else stop, reference)
+    rule = _Referred(asked, reference)
     starts = start_points(problem, x0, int(n_starts), components, rng, project)
     seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
@@ -143,7 +156,8 @@ def minimize(
         )
         for k, (point, component) in enumerate(starts)
     ]
-    results = [result for result in map_observed(run, tasks, observers) if result is not None]
+    watching = with_callback(observers, callback)
+    results = [result for result in map_observed(run, tasks, watching) if result is not None]
     interrupted = any(result.status is Status.INTERRUPTED for result in results)
     best = min(results, key=lambda r: (r.status is Status.NON_FINITE, *_rank(r.fun, r.grad_norm, r.feasibility)))
     if len(results) > 1:
@@ -154,6 +168,24 @@ def minimize(
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best
+
+
+def chosen_rule(stop: Stop | None, tol: float | None, max_iter: int | None) -> StoppingRule:
+    """Return the rule of a run from what a caller said about it."""
+    if stop is None:
+        decrease = DECREASE if tol is None else PredictedDecrease(tol)
+        return decrease | MaxIterations(1000 if max_iter is None else max_iter)
+    if tol is not None:
+        raise ValueError(f"tol={tol!r} belongs to the default rule: with stop=… write ms.PredictedDecrease(tol) | …")
+    rule = stopping_rule(stop)
+    return rule if max_iter is None else rule | MaxIterations(max_iter)
+
+
+def with_callback(observers: Sequence[Observer], callback: Observer | None) -> Sequence[Observer]:
+    """Return the observers of a run, its callback last."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback={callback!r}: pass a function of an event")
+    return observers if callback is None else (*observers, callback)
 
 
 @dataclasses.dataclass
@@ -308,7 +340,7 @@ def _on_all_data(
         records = [Measures(*pair) for pair in zip(run.history["fun"], run.history["grad_norm"], strict=True)]
         first, recent = records[0], (*records[-2:-1], exact)
         eps = float(np.finfo(dtype_of(x)).eps)
-        so_far = RunSoFar(run.nit, run.time, exact.evaluations, first, recent, first.grad_norm or 0.0, eps)
+        so_far = RunSoFar(recent, run.nit, run.time, exact.evaluations, first, eps=eps)
         status = stop.check(so_far) or Status.ESTIMATE_ONLY
     return dataclasses.replace(run, status=status, measures=exact), _summary({"x": x}, exact)
 

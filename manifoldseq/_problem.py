@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .interop._pymanopt import pymanopt
 from .linalg._tree import norm, tree_map
 from .manifolds import Frozen, Manifold, Product
 from .manifolds._product import _Factored as Factored
-from .objectives import Objective
+from .objectives import Objective, objective
 
 Initializer = Callable[["Problem", np.random.Generator], Point]
 
@@ -29,12 +29,26 @@ class Problem:
     Parameters
     ----------
     manifold : Manifold
-    objective : Objective
-        Made by :func:`manifoldseq.objective` from plain functions, or by a model.
+    objective : Objective or callable
+        A cost ``(point) -> float``, or what :func:`manifoldseq.objective` makes of functions (for Hessian products,
+        other backends and batches), or a model.
     initializers : mapping of str to callable
         ``(problem, rng) -> point``; the first is the default start.
-    equalities, inequalities : tuple of Objective
+    equalities, inequalities : tuple of Objective or callables
         Constraints h = 0 and g ≤ 0 beyond the manifold, for solvers that take them.
+    gradient : callable, optional
+        ``gradient(point)``, the Euclidean gradient of a cost, in the structure of the point; without one the cost is
+        differentiated by autograd: write it with ``autograd.numpy`` then.
+
+    Attributes
+    ----------
+    objective : Objective
+    equalities, inequalities : tuple of Objective
+
+    Raises
+    ------
+    TypeError
+        If a part is of another kind, or a gradient is given with an Objective.
 
     Examples
     --------
@@ -42,7 +56,7 @@ class Problem:
 
     >>> import numpy as np, manifoldseq as ms
     >>> A = np.diag([3.0, 1.0, 0.0])
-    >>> problem = ms.Problem(ms.manifolds.Stiefel(3, 1), ms.objective(lambda x: -(x.T @ A @ x)[0, 0]))
+    >>> problem = ms.Problem(ms.manifolds.Sphere(3), lambda x: -x @ A @ x, gradient=lambda x: -2 * A @ x)
     >>> round(ms.minimize(problem, seed=0).fun, 8)
     -3.0
     """
@@ -52,18 +66,39 @@ class Problem:
     initializers: Mapping[str, Initializer] = field(default_factory=dict)
     equalities: tuple[Objective, ...] = ()
     inequalities: tuple[Objective, ...] = ()
+    gradient: InitVar[Callable[[Point], Point] | None] = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            manifold: Manifold,
+            objective: Objective | Callable[[Any], Any],
+            initializers: Mapping[str, Initializer] = ...,
+            equalities: tuple[Objective | Callable[[Any], Any], ...] = ...,
+            inequalities: tuple[Objective | Callable[[Any], Any], ...] = ...,
+            *,
+            gradient: Callable[[Any], Any] | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self, gradient: Callable[[Point], Point] | None) -> None:
         if not isinstance(self.manifold, Manifold):
             raise TypeError(
                 f"Problem(manifold=…) must be a manifold such as ms.manifolds.Stiefel(5, 2), got {self.manifold!r}"
             )
         if not isinstance(self.objective, Objective):
-            raise TypeError(f"Problem(objective=…) must be an Objective: wrap {self.objective!r} with ms.objective(…)")
+            if not callable(self.objective):
+                raise TypeError(f"Problem(objective=…) must be a function of the point, got {self.objective!r}")
+            if gradient is not None and not callable(gradient):
+                raise TypeError(f"Problem(gradient=…) must be a function of the point, got {gradient!r}")
+            object.__setattr__(self, "objective", objective(self.objective, gradient))
+        elif gradient is not None:
+            raise TypeError("Problem(gradient=…) goes with a cost, not with an Objective, which has its own gradient")
         for name in ("equalities", "inequalities"):
-            constraints = getattr(self, name)
-            if not isinstance(constraints, tuple) or not all(isinstance(c, Objective) for c in constraints):
-                raise TypeError(f"Problem({name}=…) must be a tuple of Objectives, got {constraints!r}")
+            given = getattr(self, name)
+            if not isinstance(given, tuple) or not all(isinstance(c, Objective) or callable(c) for c in given):
+                raise TypeError(f"Problem({name}=…) must be a tuple of functions or Objectives, got {given!r}")
+            object.__setattr__(self, name, tuple([c if isinstance(c, Objective) else objective(c) for c in given]))
         if not isinstance(self.initializers, Mapping):
             raise TypeError(f"Problem(initializers=…) must map names to functions, got {self.initializers!r}")
         for name, initializer in self.initializers.items():

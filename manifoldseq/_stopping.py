@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 
@@ -19,51 +20,83 @@ ROUNDING = 200
 """Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
 
 
-@dataclass(slots=True)
+LAST = WINDOW + 2
+"""Measures that a rule sees: those of ten steps, and of the two iterates that the first of them needs."""
+
+
+@dataclass(slots=True, init=False)
 class RunSoFar:
-    """What a stopping rule may look at.
+    """What a stopping rule receives: the measures of the last iterates, and what is known about the whole run.
+
+    Parameters
+    ----------
+    recent : sequence of Measures
+        Of the last iterates, the current one last.
+    nit : int, optional
+        Iterations; by default as many as lead from the first of `recent` to the last.
+    time : float
+        Seconds since the start, those before a resume included.
+    evaluations : Evaluations, optional
+        Of the whole run; by default those of `recent`, added.
+    first : Measures, optional
+        Of the start; by default the first of `recent`.
+    reference : float, optional
+        Gradient norm that relative tolerances refer to; by default that of `first`.
+    eps : float
+        Machine epsilon of the point's dtype.
 
     Attributes
     ----------
-    nit : int
-    time : float
-        Seconds since the start, those before a resume included.
-    evaluations : Evaluations
-        Of the whole run.
-    first : Measures
-        Of the start.
     recent : tuple of Measures
-        Of the last iterates, at most twelve, the current one last.
-    reference : float
-        Gradient norm that relative tolerances refer to.
-    eps : float
-        Machine epsilon of the point's dtype.
+        At most the last twelve.
+    nit, time, evaluations, first, reference, eps
+        As above.
+
+    Examples
+    --------
+    Asked by hand, a rule is a function of the run:
+
+    >>> import manifoldseq as ms
+    >>> so_far = ms.RunSoFar([ms.Measures(fun, grad_norm=fun) for fun in (4.0, 2.0, 1.0)])
+    >>> so_far.nit, so_far.current.fun, so_far.previous.fun
+    (2, 1.0, 2.0)
+    >>> print(ms.GradientNorm(0.5, relative=True).check(so_far), ms.MaxIterations(3).check(so_far))
+    Status.CONVERGED None
     """
 
+    recent: tuple[Measures, ...]
     nit: int
     time: float
     evaluations: Evaluations
     first: Measures
-    recent: tuple[Measures, ...]
     reference: float
     eps: float
 
-    @classmethod
-    def start(cls, measures: Measures, eps: float) -> RunSoFar:
-        """Return the run before its first step."""
-        return cls(0, 0.0, measures.evaluations, measures, (measures,), measures.grad_norm or 0.0, eps)
+    def __init__(
+        self,
+        recent: Sequence[Measures],
+        nit: int | None = None,
+        time: float = 0.0,
+        evaluations: Evaluations | None = None,
+        first: Measures | None = None,
+        reference: float | None = None,
+        eps: float = 2.0**-52,
+    ) -> None:
+        self.recent = tuple(recent[-LAST:])
+        self.nit = len(recent) - 1 if nit is None else nit
+        self.time = time
+        if evaluations is None:
+            evaluations = Evaluations(*map(sum, zip(*(m.evaluations for m in recent), strict=True)))
+        self.evaluations = evaluations
+        self.first = recent[0] if first is None else first
+        self.reference = (self.first.grad_norm or 0.0) if reference is None else reference
+        self.eps = eps
 
     def after(self, measures: Measures, time: float) -> RunSoFar:
         """Return the run one iteration later, with the measures of the new iterate."""
-        return RunSoFar(
-            self.nit + 1,
-            time,
-            self.evaluations.plus(measures.evaluations),
-            self.first,
-            (*self.recent[-WINDOW - 1 :], measures),
-            self.reference,
-            self.eps,
-        )
+        evaluations = self.evaluations.plus(measures.evaluations)
+        recent = (*self.recent[1 - LAST :], measures)
+        return RunSoFar(recent, self.nit + 1, time, evaluations, self.first, self.reference, self.eps)
 
     def instead(self, measures: Measures) -> RunSoFar:
         """Return the run with other measures of the current iterate; their evaluations are those added."""
@@ -84,16 +117,20 @@ class RunSoFar:
 class StoppingRule(ABC):
     """A condition on a run so far; rules combine with ``|`` (any) and ``&`` (all at the same iteration).
 
+    A function from a :class:`RunSoFar` to a Status, or None to go on, is a rule wherever one is asked for.
+
     Examples
     --------
     A rule of your own; it keeps no state, so that a resumed run stops where an uninterrupted one does:
 
     >>> import manifoldseq as ms
+    >>> def doubled(so_far):
+    ...     return ms.Status.MAX_EVALUATIONS if so_far.evaluations.nfev >= 2 * so_far.nit + 9 else None
     >>> class Target(ms.StoppingRule):
     ...     def check(self, so_far):
     ...         return ms.Status.CONVERGED if so_far.current.fun <= 1e-3 else None
-    >>> problem = ms.Problem(ms.manifolds.Euclidean(1), ms.objective(lambda x: (x**2).sum()))
-    >>> ms.minimize(problem, [1.0], stop=Target() | ms.MaxIterations(50)).fun <= 1e-3
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(1), lambda x: (x**2).sum())
+    >>> ms.minimize(problem, [1.0], stop=Target() | ms.MaxIterations(50) | doubled).fun <= 1e-3
     True
     """
 
@@ -106,11 +143,44 @@ class StoppingRule(ABC):
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return the status to end with, or None to go on."""
 
-    def __or__(self, other: StoppingRule) -> StoppingRule:
+    def __or__(self, other: Stop) -> StoppingRule:
         return AnyOf((*_members(self, AnyOf), *_members(other, AnyOf)))
 
-    def __and__(self, other: StoppingRule) -> StoppingRule:
+    def __and__(self, other: Stop) -> StoppingRule:
         return AllOf((*_members(self, AllOf), *_members(other, AllOf)))
+
+    def __ror__(self, other: Stop) -> StoppingRule:
+        return AnyOf((*_members(other, AnyOf), *_members(self, AnyOf)))
+
+    def __rand__(self, other: Stop) -> StoppingRule:
+        return AllOf((*_members(other, AllOf), *_members(self, AllOf)))
+
+
+Stop = StoppingRule | Callable[[RunSoFar], Status | None]
+
+
+@dataclass(frozen=True)
+class _FromFunction(StoppingRule):
+    """A rule from a function of the run so far."""
+
+    function: Callable[[RunSoFar], Status | None]
+
+    def check(self, so_far: RunSoFar) -> Status | None:
+        status = self.function(so_far)
+        if status is not None and not isinstance(status, Status):
+            raise TypeError(
+                f"the stopping rule {self.function!r} returned {status!r}: return an ms.Status to end, None to go on"
+            )
+        return status
+
+
+def stopping_rule(stop: Stop) -> StoppingRule:
+    """Return a rule, or the rule that a function is; raise a sentence for anything else."""
+    if isinstance(stop, StoppingRule):
+        return stop
+    if not callable(stop) or isinstance(stop, type):
+        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
+    return _FromFunction(stop)
 
 
 @dataclass(frozen=True)
@@ -157,9 +227,10 @@ class AllOf(StoppingRule):
         return found
 
 
-def _members(rule: StoppingRule, kind: type) -> tuple[StoppingRule, ...]:
-    if not isinstance(rule, StoppingRule):
+def _members(rule: Stop, kind: type) -> tuple[StoppingRule, ...]:
+    if not callable(rule) and not isinstance(rule, StoppingRule):
         raise TypeError(f"a stopping rule combines with another rule, not with {rule!r}: write MaxIterations({rule!r})")
+    rule = stopping_rule(rule)
     return rule.rules if isinstance(rule, kind) else (rule,)  # type: ignore[attr-defined]
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from .._iterate import iterate
-from .._minimize import DEFAULT_STOP, _fingerprint
+from .._minimize import _fingerprint, chosen_rule, with_callback
 from .._observers import Observer
 from .._problem import Problem
 from .._result import BatchResult, NotConverged, Point, Run, Status
 from .._start import as_point, compare_shapes, generator, on_manifold, start_point
-from .._stopping import StoppingRule
+from .._stopping import Stop
 from ..estimators import seed_fingerprint
 from ..execution import map_ordered
 from ..linalg._tree import freeze, leaves, tree_map
@@ -35,8 +35,11 @@ def minimize_batch(
     *,
     n_problems: int | None = None,
     options: Mapping[str, Any] | None = None,
-    stop: StoppingRule | None = None,
+    stop: Stop | None = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
     project: bool = False,
+    callback: Observer | None = None,
     observers: Sequence[Observer] = (),
     checkpoint: Checkpoint | str | Path | None = None,
     resume: bool = False,
@@ -61,13 +64,12 @@ def minimize_batch(
         B, where neither `x0` nor `problem` says it.
     options : mapping, optional
         Of :class:`manifoldseq.batch.BatchBB`.
-    stop : StoppingRule, optional
-        Asked for every problem by itself, with the time of the whole run. Replaces the default
-        ``PredictedDecrease() | MaxIterations(1000)``.
+    stop, tol, max_iter
+        As in :func:`manifoldseq.minimize`; asked for every problem by itself, with the time of the whole run.
     project : bool
         Start from the nearest points of the manifold; otherwise a start off the manifold is refused.
-    observers, checkpoint, resume
-        See :func:`manifoldseq.iterate`; the point of an event holds the best one so far of every problem.
+    callback, observers, checkpoint, resume
+        As in :func:`manifoldseq.minimize`; the point of an event holds the best one so far of every problem.
     seed : int or numpy.random.Generator, optional
         For initializers and random starts: one child generator per problem.
     raise_on_failure : bool
@@ -99,9 +101,7 @@ def minimize_batch(
     (True, True)
     """
     problems = _problems(problem)
-    rule = DEFAULT_STOP if stop is None else stop
-    if not isinstance(rule, StoppingRule):
-        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
+    rule = chosen_rule(stop, tol, max_iter)
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options={options!r}: pass a dict of options of ms.batch.BatchBB")
     algorithm = BatchBB(**(options or {}))
@@ -119,7 +119,7 @@ def minimize_batch(
         run.step,
         functools.partial(run.start, points),
         stop=run.clock,
-        observers=observers,
+        observers=with_callback(observers, callback),
         checkpoint=store,
         resume=resume,
     )

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import ASSERTED, WINDOW, RunSoFar, StoppingRule
+from .._stopping import ASSERTED, LAST, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
 from ._bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take
@@ -75,7 +75,7 @@ class RowRun:
         pushed = np.nan if self.manifold.metric == "embedded" else self.manifold.pushed_inward(x, rows["egrad"])
         columns = (rows["fun"], rows["grad_norm"], rows["curvature"], np.nan, self.manifold.scale(x), pushed)
         now = np.stack([np.broadcast_to(column, n) for column in columns], axis=-1)[:, None]
-        return now if before is None else np.concatenate([before[:, -WINDOW - 1 :], now], axis=1)
+        return now if before is None else np.concatenate([before[:, 1 - LAST :], now], axis=1)
 
     def settle(self, state: dict[str, Any]) -> tuple[dict[str, Any], Measures]:
         """Count, let the rows that are solved or cannot go on leave, and measure the whole."""
@@ -169,7 +169,7 @@ def _stationary(rows: dict[str, Any]) -> list[int]:
 
 
 class _RowSoFar:
-    """What a stopping rule may look at, of row `k`; made when it is looked at."""
+    """The :class:`RunSoFar` of row `k`; each part is made when a rule looks at it, which most rows spare."""
 
     def __init__(self, state: dict[str, Any], egrad_norm: np.ndarray, nfev: np.ndarray, time: float) -> None:
         rows = state["rows"]

@@ -14,7 +14,26 @@ from ._blas import DOT
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """Apply `function` to the leaves of trees of equal structure."""
+    """Apply a function to the arrays of points or tangent vectors of equal structure.
+
+    Parameters
+    ----------
+    function : callable
+        Of as many arrays as there are trees.
+    tree, *rest : array or nested tuple of arrays
+
+    Returns
+    -------
+    array or nested tuple
+        What the function returns, in the structure of `tree`.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> x, u = (np.ones(2), np.zeros(1)), (np.array([0.0, 1.0]), np.array([3.0]))
+    >>> ms.linalg.tree_map(lambda a, b: a + 2 * b, x, u)
+    (array([1., 3.]), array([6.]))
+    """
     if isinstance(tree, tuple):
         return tuple(tree_map(function, *parts) for parts in zip(tree, *rest, strict=True))
     return function(tree, *rest)
@@ -30,14 +49,35 @@ def leaves(tree: Any) -> Sequence[Any]:
 
 
 def flatten(tree: Any) -> np.ndarray:
-    """Return all entries as one vector; of a contiguous array, a view."""
+    """Return all entries of a point or tangent vector as one vector, in the order of the factors.
+
+    Of one contiguous array it is a view. Equivalent to `jax.flatten_util.ravel_pytree` of tuples of arrays.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Stiefel(3, 2), ms.manifolds.Euclidean(2))
+    >>> ms.linalg.flatten((np.eye(3, 2), np.array([7.0, 8.0]))).tolist()
+    [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 7.0, 8.0]
+    """
     if type(tree) is not tuple:
         return tree.reshape(-1)
     return np.concatenate([leaf.ravel() for leaf in leaves(tree)])
 
 
 def unflattener(tree: Any) -> Callable[[np.ndarray], Any]:
-    """Return the inverse of :func:`flatten` for trees shaped like `tree`; its leaves are views."""
+    """Return the inverse of :func:`flatten` for points shaped like `tree`: a function of a vector.
+
+    The arrays that it returns are views of the vector.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> x = (np.eye(3, 2), np.array([7.0, 8.0]))
+    >>> unflatten = ms.linalg.unflattener(x)
+    >>> unflatten(2 * ms.linalg.flatten(x))[1].tolist()
+    [14.0, 16.0]
+    """
     return unflattener_of(shapes(tree))
 
 

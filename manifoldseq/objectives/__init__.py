@@ -1,12 +1,14 @@
 """Objectives: what is minimized, how it is differentiated, how it splits over data."""
 
 from .._moved import moved
+from ._counted import Counter
 from ._memo import last_point
 from ._objective import BlockUpdate, FiniteTerms, Objective, finite_sum, objective
 from ._sharded import sharded
 
 __all__ = [
     "BlockUpdate",
+    "Counter",
     "FiniteTerms",
     "Objective",
     "finite_sum",

@@ -15,19 +15,36 @@ _SEVERAL = (tuple, list)
 
 
 class Counter:
-    """Counts what a wrapped objective is asked; :meth:`take` returns the counts since the last take."""
+    """Counts the evaluations of objectives, for outer iterations whose steps take steps of a solver.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> counter = ms.objectives.Counter()
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), counter.wrap(ms.objective(lambda x: (x**2).sum())))
+    >>> state, _ = ms.solvers.LBFGS().init(problem, np.ones(2))
+    >>> counter.take(), counter.take().nfev
+    (Evaluations(nfev=1.0, njev=1.0, nhev=0.0), 0.0)
+    """
 
     def __init__(self) -> None:
         self.nfev = self.njev = self.nhev = 0.0
 
     def take(self) -> Evaluations:
-        """Return the counts since the last call."""
+        """Return the counts since the last call, and begin at zero."""
         counts = Evaluations(self.nfev, self.njev, self.nhev)
         self.nfev = self.njev = self.nhev = 0.0
         return counts
 
     def wrap(self, objective: Objective, share: float = 1.0) -> Objective:
-        """Return the objective with counted, checked calls; `share` is what one of them counts."""
+        """Return the objective with calls that are counted, and whose answers are checked and copied.
+
+        Parameters
+        ----------
+        objective : Objective
+        share : float
+            What one call counts; a mini-batch of :attr:`Objective.terms` counts its share of the terms.
+        """
         fused = objective.value_and_gradient
 
         def value(x: Point) -> float:

@@ -1,18 +1,25 @@
-"""Solvers: one algorithm per file, frozen options over a pure step."""
+"""Solvers, one algorithm per file, and the public parts that they are written with."""
 
 from .._moved import moved
+from ..linalg import flatten, tree_map, unflattener
 from ._adam import Adam
 from ._alternating import Alternating
 from ._augmented_lagrangian import AugmentedLagrangian
 from ._base import Solver
+from ._batches import MiniBatches
 from ._bb import BB
 from ._cg import CG
 from ._gd import GD
-from ._lbfgs import LBFGS
+from ._hessian import first_step, hessian_product
+from ._iterates import Iterate, evaluate, inner_product
+from ._lbfgs import LBFGS, secant_pair, two_loop
 from ._pgd import PGD
 from ._pymanopt import Pymanopt
+from ._saddle import leave_saddle, stationary
 from ._schedules import Cosine, Halving, InverseTime, Schedule
+from ._search import Line, armijo, wolfe
 from ._sgd import SGD
+from ._steps import take_steps
 from ._stochastic import Stochastic
 from ._stochastic_pgd import StochasticPGD
 from ._tr import TR
@@ -31,11 +38,28 @@ __all__ = [
     "Cosine",
     "Halving",
     "InverseTime",
+    "Iterate",
+    "Line",
+    "MiniBatches",
     "Pymanopt",
     "Schedule",
     "Solver",
     "Stochastic",
     "StochasticPGD",
+    "armijo",
+    "evaluate",
+    "first_step",
+    "flatten",
+    "hessian_product",
+    "inner_product",
+    "leave_saddle",
+    "secant_pair",
+    "stationary",
+    "take_steps",
+    "tree_map",
+    "two_loop",
+    "unflattener",
+    "wolfe",
 ]
 
 __getattr__ = moved(__name__, {"manifoldseq.batch": ("BatchBB",)})

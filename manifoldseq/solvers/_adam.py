@@ -12,7 +12,8 @@ from .._result import Point
 from ..linalg._tree import flatten, tree_map, unflattener
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
-from ._base import Iterate, State, positive_numbers
+from ._base import positive_numbers
+from ._iterates import Iterate, State
 from ._schedules import Schedule
 from ._stochastic import Stochastic
 

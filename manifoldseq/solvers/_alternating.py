@@ -12,13 +12,13 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import WINDOW, GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, freeze, tree_map
 from ..manifolds._product import _Factored as Factored
 from ..objectives import BlockUpdate, Objective
-from ._base import Iterate, Solver, State, evaluate, step_curvature
-from ._saddle import confirm
+from ._base import Solver
+from ._iterates import Iterate, State, evaluate, step_curvature
 
 Stage = tuple[BlockUpdate, ...] | int
 """Closed-form updates that follow each other, or the number of a factor that has none."""
@@ -103,9 +103,6 @@ class Alternating(Solver):
         at = _look(problem, point)
         return {**at._asdict(), "stage": 0, "inner": None}, _measures(problem, at)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return recent[-1] if state["egrad"] is None else confirm(problem, Iterate.of(state), recent)
-
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Apply the updates of the next stage, or take one inner step; pass over blocks that cannot do better."""
         at = Iterate(*(state[name] for name in Iterate._fields))
@@ -166,7 +163,7 @@ class Alternating(Solver):
             if self._ended(run, measures):
                 return at, None
         inner, measures = solver.step(part, run["state"])
-        run = {**run, "state": inner, "nit": run["nit"] + 1, "recent": (*run["recent"][-WINDOW - 1 :], measures.kept())}
+        run = {**run, "state": inner, "nit": run["nit"] + 1, "recent": (*run["recent"][1 - LAST :], measures.kept())}
         xk = inner["x"]
         if measures.fun > at.fun + _rounding(at) or np.array_equal(flatten(xk), flatten(start)):
             return at, None
@@ -180,7 +177,7 @@ class Alternating(Solver):
         eps = float(np.finfo(dtype_of(run["state"]["x"])).eps)
         recent = tuple([Measures.of(kept) for kept in run["recent"]])
         first = Measures(math.nan, run["first"])
-        so_far = RunSoFar(run["nit"], 0.0, Evaluations(), first, recent, run["first"] or 0.0, eps)
+        so_far = RunSoFar(recent, run["nit"], 0.0, Evaluations(), first, eps=eps)
         return measures.status is not None or self.inner_stop.check(so_far) is not None
 
 

@@ -12,7 +12,8 @@ from .._problem import Problem
 from .._result import Measures, Point
 from ..linalg._tree import leaves, tree_map
 from ..objectives import Objective
-from ._base import Solver, State, evaluate, step_curvature
+from ._base import Solver
+from ._iterates import State, evaluate, step_curvature
 from ._saddle import confirm
 
 

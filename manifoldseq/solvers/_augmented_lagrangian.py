@@ -12,11 +12,12 @@ from scipy.optimize import lsq_linear
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from .._stopping import WINDOW, GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
-from ._base import Solver, State
+from ._base import Solver
+from ._iterates import State
 
 LARGEST = 1e12
 """The penalty grows no further: beyond, nothing is left of the objective."""
@@ -172,10 +173,9 @@ class AugmentedLagrangian(Solver):
         """Return the state after an inner step, and what it means for the problem with constraints."""
         at = penalized.parts(inner["x"])
         weights = penalized.weights(at.c)
-        first, kept = Measures.of(run["first"]), (*run["recent"][-WINDOW - 1 :], measures.kept())
-        reference, eps = first.grad_norm or 0.0, _eps(inner["x"])
+        first, kept = Measures.of(run["first"]), (*run["recent"][1 - LAST :], measures.kept())
         recent = tuple([Measures.of(numbers) for numbers in kept])
-        so_far = RunSoFar(run["count"], 0.0, Evaluations(), first, recent, reference, eps)
+        so_far = RunSoFar(recent, run["count"], 0.0, Evaluations(), first, eps=_eps(inner["x"]))
         met = measures.status or self.inner_stop.check(so_far)
         n = len(penalized.original.equalities)
         state = {

@@ -9,9 +9,10 @@ from typing import ClassVar
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten, unflattener
-from ._base import Iterate, Solver, State, evaluate, inner, one_of, secant, whole_numbers
+from ._base import Solver, one_of, whole_numbers
 from ._hessian import first_step
-from ._saddle import confirm, settled, stationary
+from ._iterates import Iterate, State, evaluate, inner_product, secant
+from ._saddle import leave_saddle, stationary
 from ._search import Line, armijo
 
 _STEP_SIZES = ("adaptive", "alternating", "long", "short")
@@ -81,14 +82,11 @@ class BB(Solver):
     def _begun(self, at: Iterate) -> State:
         return at.state(step=None, level=at.fun, weight=1.0, even=True)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return confirm(problem, Iterate.of(state), recent)
-
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Step along the negative gradient."""
         at, known, level = Iterate.of(state), state["step"], state["level"]
         if stationary(at):
-            return settled(problem, state, at, self.retraction, self._begun)
+            return leave_saddle(problem, state, at, self.retraction, self._begun)
         square = at.grad_norm * at.grad_norm
         line = Line(problem, at, -at.grad, -square, self.retraction)
         first = first_step(problem, at, self.retraction) if known is None else known
@@ -99,8 +97,8 @@ class BB(Solver):
         last = at.grad
         if problem.manifold.metric != "embedded":
             last = flatten(problem.manifold.transport(at.x, new.x, unflattener(at.x)(last)))
-            square = inner(problem, new.x)(last, last)
-        product = inner(problem, new.x)(last, new.grad)
+            square = inner_product(problem, new.x)(last, last)
+        product = inner_product(problem, new.x)(last, new.grad)
         long, short = _step_sizes(t, square, product, new.grad_norm)
         if self.step_size == "adaptive":
             step = short if short < _SHORT * long else long

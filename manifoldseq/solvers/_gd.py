@@ -8,9 +8,11 @@ from typing import ClassVar
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten, unflattener
-from ._base import Iterate, Solver, State, evaluate, inner, one_of, positive_numbers, secant, whole_numbers
+from ._base import Solver, one_of, positive_numbers, whole_numbers
 from ._hessian import first_step
-from ._saddle import confirm, settled, stationary
+from ._iterates import Iterate, State, evaluate, inner_product, secant
+from ._precondition import Precondition, check_precondition, steepest
+from ._saddle import leave_saddle, stationary
 from ._schedules import Schedule, rate_at
 from ._search import LINE_SEARCHES, Line, search
 
@@ -34,6 +36,8 @@ class GD(Solver):
         projected arc where the manifold is bounded.
     max_trials : int
         Trial steps per line search.
+    precondition : callable, optional
+        See :class:`LBFGS`; `step_size` is then a factor of the preconditioned gradient.
 
     References
     ----------
@@ -51,6 +55,7 @@ class GD(Solver):
     retraction: str | None = None
     line_search: str = "armijo"
     max_trials: int = 30
+    precondition: Precondition | None = None
     curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -58,6 +63,7 @@ class GD(Solver):
             positive_numbers("GD", step_size=self.step_size)
         whole_numbers("GD", max_trials=self.max_trials)
         one_of("GD", LINE_SEARCHES, line_search=self.line_search)
+        check_precondition("GD", self.precondition)
 
     @property
     def monotone(self) -> bool:
@@ -72,28 +78,32 @@ class GD(Solver):
         at = evaluate(problem, point)
         return at.state(step=None, count=0), at.measures(problem.manifold)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return confirm(problem, Iterate.of(state), recent)
-
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Step along the negative gradient."""
+        """Step along the negative gradient, preconditioned if asked for."""
         at, last, k = Iterate.of(state), state["step"], state["count"]
         if stationary(at):
-            return settled(problem, state, at, self.retraction, lambda new: new.state(step=None, count=k + 1))
-        line = Line(problem, at, -at.grad, -at.grad_norm * at.grad_norm, self.retraction)
+            return leave_saddle(problem, state, at, self.retraction, lambda new: new.state(step=None, count=k + 1))
+        direction, slope = steepest(self.precondition, problem, at)
+        line = Line(problem, at, direction, slope, self.retraction)
         if self.step_size is not None:
             t = rate_at(self.step_size, k)
             new = line.go(t)
         else:
-            first = first_step(problem, at, self.retraction) if last is None else 2.0 * last
+            known = None if self.precondition is None else direction
+            first = first_step(problem, at, self.retraction, known) if last is None else 2.0 * last
             found = search(self.line_search, line, first, self.max_trials, 0.9, expand=last is None)
             if found is None:
                 return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
             new, t = found
-        old = at.grad
+        plain, dot = self.precondition is None, inner_product(problem, new.x)
+        length = t * (at.grad_norm if plain else inner_product(problem, at.x)(direction, direction) ** 0.5)
+        # both vectors at the new point: the last direction, and the last gradient
+        moved, old = direction, at.grad
         if problem.manifold.metric != "embedded":
-            old = flatten(problem.manifold.transport(at.x, new.x, unflattener(at.x)(old)))
-        dot = inner(problem, new.x)
-        square = dot(old, old)
-        curvature = secant(square - dot(old, new.grad), t * square)
-        return new.state(step=t, count=k + 1), new.measures(problem.manifold, t * at.grad_norm, curvature)
+            tree, transport = unflattener(at.x), problem.manifold.transport
+            moved = flatten(transport(at.x, new.x, tree(direction)))
+            old = old if plain else flatten(transport(at.x, new.x, tree(old)))
+        square = dot(moved, moved)
+        rise = dot(moved, new.grad) - (-square if plain else dot(moved, old))
+        curvature = secant(rise, t * square)
+        return new.state(step=t, count=k + 1), new.measures(problem.manifold, length, curvature)

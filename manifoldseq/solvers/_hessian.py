@@ -10,15 +10,42 @@ import numpy as np
 from .._problem import Problem
 from ..interop._from_pymanopt import has_hessian
 from ..linalg._tree import flatten, norm, unflattener
-from ._base import Iterate, inner
+from ._iterates import Iterate, inner_product
 
 Product = Callable[[np.ndarray], np.ndarray]
 
 
-def hessian_product(problem: Problem, at: Iterate, kind: str, retraction: str | None) -> tuple[Product, float]:
-    """Return the flat product with the Riemannian Hessian, and its relative error.
+def hessian_product(
+    problem: Problem, at: Iterate, kind: str = "auto", retraction: str | None = None
+) -> tuple[Product, float]:
+    """Return the product of flat tangent vectors with the Riemannian Hessian, and its relative error.
 
-    `kind` is "exact", "finite-difference" or "auto": the first where the objective has Hessian products.
+    Parameters
+    ----------
+    problem : Problem
+    at : Iterate
+    kind : {"auto", "exact", "finite-difference"}
+        From the objective's ``hessian_product``, or from the difference of two Riemannian gradients, the second
+        transported back (one evaluation per product); "auto" takes the first where the objective has it.
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+
+    Returns
+    -------
+    product : callable
+        From vectors (n,) to vectors (n,), of NaN where linear algebra fails.
+    error : float
+        Relative, about: the machine epsilon of the point's dtype, or its root.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Euclidean(1), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: (x[0] ** 2 * x[1]).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([1.0]), np.array([3.0])))
+    >>> product, _ = ms.solvers.hessian_product(problem, at)
+    >>> product(np.array([1.0, 0.0])).tolist()
+    [6.0, 2.0]
     """
     manifold, tree = problem.manifold, unflattener(at.x)
     eps = float(np.finfo(at.grad.dtype).eps)
@@ -27,7 +54,7 @@ def hessian_product(problem: Problem, at: Iterate, kind: str, retraction: str | 
         return lambda u: flatten(manifold.hessian(at.x, at.egrad, exact(at.x, tree(u)), tree(u))), eps
     mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
     free = None if mask is None else flatten(mask)
-    dot, scale = inner(problem, at.x), eps**0.5 * max(1.0, norm(at.x))
+    dot, scale = inner_product(problem, at.x), eps**0.5 * max(1.0, norm(at.x))
     # `gradient` drops components where y meets a bound: a difference needs them at both points
     across = manifold.project if manifold.bounded and manifold.metric == "embedded" else manifold.gradient
 
@@ -47,22 +74,52 @@ def hessian_product(problem: Problem, at: Iterate, kind: str, retraction: str | 
     return difference, eps**0.5
 
 
-def first_step(problem: Problem, at: Iterate, retraction: str | None) -> float:
-    """Return the multiple of the gradient that a run tries first: to the minimizer of the model along it.
+def first_step(
+    problem: Problem, at: Iterate, retraction: str | None = None, direction: np.ndarray | None = None
+) -> float:
+    """Return the step that a line search without history tries first: to the minimizer of the quadratic model.
 
-    The curvature along the gradient costs one product, so that the step has no unit and stays near a start that is
-    almost solved; six bits of it are kept, so that the path does not hang on the rounding of a difference. Where it is
-    not positive the step is as long as the point (of length one at the origin), and it is never ten times as long.
+    The curvature along the direction costs one product with the Hessian (one more gradient where there are none), so
+    that the step has no unit and stays near a start that is almost solved; six bits of it are kept, so that the path
+    does not hang on the rounding of a difference. Where the curvature is not positive the step is as long as the point
+    (of length one at the origin), and it is never ten times as long.
+
+    Parameters
+    ----------
+    problem : Problem
+    at : Iterate
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+    direction : ndarray of shape (n,), optional
+        Flat tangent vector along which the objective decreases; the negative gradient by default.
+
+    Returns
+    -------
+    float
+        A multiple of the direction, greater than zero.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Euclidean(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: 2 * (x[0] ** 2).sum() + 2 * (x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.ones(2), np.ones(1)))
+    >>> ms.solvers.first_step(problem, at)                                    # one over the curvature
+    0.25
     """
     if not at.grad_norm > 0:
         return 1.0
     length = float(problem.manifold.scale(at.x)) or 1.0
-    product = hessian_product(problem, at, "auto", retraction)[0]
-    u = at.grad / at.grad.dtype.type(at.grad_norm)
+    product, dot = hessian_product(problem, at, "auto", retraction)[0], inner_product(problem, at.x)
+    if direction is None:
+        size, share, u = at.grad_norm, 1.0, at.grad / at.grad.dtype.type(at.grad_norm)
+    else:
+        size = dot(direction, direction) ** 0.5
+        share, u = -dot(at.grad, direction) / size**2, -direction / at.grad.dtype.type(size)
     with np.errstate(all="ignore"):
-        curvature = inner(problem, at.x)(u, product(u))
-    step = 1.0 / curvature if curvature > 0 else length / at.grad_norm
-    step = min(step, 10 * length / at.grad_norm)
+        curvature = dot(u, product(u))
+    step = share / curvature if curvature > 0 else length / size
+    step = min(step, 10 * length / size)
     if not 0 < step < math.inf:
         return 1.0
     mantissa, exponent = math.frexp(step)

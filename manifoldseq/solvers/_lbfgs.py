@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +15,14 @@ from ..linalg._blas import AXPY
 from ..linalg._tree import flatten, leaves, tree_map, unflattener
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
-from ._base import Dot, Iterate, Solver, State, evaluate, inner, one_of, secant, whole_numbers
+from ._base import Solver, one_of, whole_numbers
 from ._hessian import first_step
-from ._saddle import confirm, settled, stationary
+from ._iterates import Dot, Iterate, State, evaluate, inner_product, secant
+from ._precondition import Precondition, check_precondition, preconditioned
+from ._saddle import leave_saddle, stationary
 from ._search import LINE_SEARCHES, Line, search
+
+Pair = tuple[np.ndarray, np.ndarray, float, float]
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,11 @@ class LBFGS(Solver):
         projected arc where the manifold is bounded.
     max_trials : int
         Trial steps per line search.
+    precondition : callable, optional
+        ``precondition(problem, x, g) -> tangent vector``: an approximation of the inverse Hessian at x times g (the
+        Riemannian gradient, or a change of it), in the structure of the point; linear in g, symmetric and positive
+        definite in the metric. It takes the place of the identity that the two-loop recursion begins with. Where the
+        direction does not descend, the negative gradient does.
 
     References
     ----------
@@ -58,11 +69,13 @@ class LBFGS(Solver):
     retraction: str | None = None
     line_search: str = "armijo"
     max_trials: int = 30
+    precondition: Precondition | None = None
     curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole_numbers("LBFGS", memory=self.memory, max_trials=self.max_trials)
         one_of("LBFGS", LINE_SEARCHES, line_search=self.line_search)
+        check_precondition("LBFGS", self.precondition)
 
     @property
     def scale_free(self) -> bool:
@@ -73,47 +86,44 @@ class LBFGS(Solver):
         at = evaluate(problem, point)
         return at.state(pairs=(), held=()), at.measures(problem.manifold)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return confirm(problem, Iterate.of(state), recent)
-
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Search along the quasi-Newton direction, and along the negative gradient if that fails."""
         manifold = problem.manifold
         at = Iterate.of(state)
-        tree, dot = unflattener(at.x), inner(problem, at.x)
+        tree, dot = unflattener(at.x), inner_product(problem, at.x)
         pairs, held = state["pairs"], state["held"]
         if stationary(at):
-            return settled(problem, state, at, self.retraction, lambda new: new.state(pairs=(), held=()))
+            return leave_saddle(problem, state, at, self.retraction, lambda new: new.state(pairs=(), held=()))
         if manifold.bounded:
             now = tuple((at.grad == 0).nonzero()[0].tolist())  # what bounds hold is among these
             if now != held:
                 now = _held(manifold.free(at.x, at.egrad))
                 pairs, held = _release(pairs, [i for i in now if i not in held], dot), now
+        P = None if self.precondition is None else partial(preconditioned, self.precondition, problem, at)
         while True:
-            direction = _two_loop(at.grad, pairs, dot)
+            direction = two_loop(-at.grad, pairs, dot, P)
             if pairs:
                 direction = flatten(manifold.project(at.x, tree(direction)))
             slope, size = dot(at.grad, direction), dot(direction, direction) ** 0.5
             found = None
-            if not pairs or slope < -1e-10 * at.grad_norm * size:
-                first = 1.0 if pairs else first_step(problem, at, self.retraction)
+            if slope < -1e-10 * at.grad_norm * size or not (pairs or P):
+                first = 1.0 if pairs else first_step(problem, at, self.retraction, direction if P else None)
                 line = Line(problem, at, direction, slope, self.retraction)
                 found = search(self.line_search, line, first, self.max_trials, 0.9, expand=not pairs)
             if found is not None:
                 break
-            if not pairs:
+            if not (pairs or P):
                 return state, at.measures(manifold, status=Status.NO_DECREASE)
-            pairs = ()
+            pairs, P = (), P if pairs else None
         new, t = found
         s, length = t * direction, t * size
         if manifold.metric != "embedded":
             pairs, curvature = _transported(manifold, at, new, (*pairs, (s, -at.grad))[-self.memory :])
         else:
             y = new.grad - at.grad
-            sy, yy = dot(s, y), dot(y, y)
-            curvature = secant(sy, length * length)
-            if sy > 1e-12 * length * yy**0.5 and yy > 0:
-                pairs = (*pairs, (s, y, sy, sy / yy))[-self.memory :]
+            pair = secant_pair(s, y, dot)
+            curvature = secant(dot(s, y) if pair is None else pair[2], length * length)
+            pairs = pairs if pair is None else (*pairs, pair)[-self.memory :]
         return new.state(pairs=pairs, held=held), new.measures(manifold, length, curvature)
 
 
@@ -153,18 +163,93 @@ def _repeated(x: Point, k: int) -> Point:
     return tree_map(lambda leaf: np.broadcast_to(leaf, (k, *leaf.shape)), x)
 
 
-def _two_loop(grad: np.ndarray, pairs: tuple[Any, ...], dot: Dot) -> np.ndarray:
-    """Return −H·grad by the two-loop recursion."""
+def secant_pair(s: np.ndarray, y: np.ndarray, dot: Dot) -> Pair | None:
+    """Return what :func:`two_loop` remembers of a step: s, y, ⟨s, y⟩ and ⟨s, y⟩/⟨y, y⟩.
+
+    Parameters
+    ----------
+    s, y : ndarray of shape (n,)
+        The step and the change of the gradient, flat tangent vectors at one point.
+    dot : callable
+        Their inner product, see :func:`inner_product`.
+
+    Returns
+    -------
+    tuple or None
+        None where the curvature ⟨s, y⟩ is not positive, beyond rounding.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Positive(1), ms.manifolds.Euclidean(1))
+    >>> dot = ms.solvers.inner_product(ms.Problem(M, lambda x: 0.0), (np.array([2.0]), np.zeros(1)))
+    >>> ms.solvers.secant_pair(np.array([1.0, 0.0]), np.array([4.0, 0.0]), dot)[2:]
+    (1.0, 0.25)
+    """
+    sy, yy = dot(s, y), dot(y, y)
+    if yy > 0 and sy > 1e-12 * (dot(s, s) * yy) ** 0.5:
+        return s, y, sy, sy / yy
+    return None
+
+
+def two_loop(
+    v: np.ndarray,
+    pairs: Sequence[Pair],
+    dot: Dot,
+    initial: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:
+    """Multiply the inverse Hessian of L-BFGS by a vector, by the two-loop recursion.
+
+    Parameters
+    ----------
+    v : ndarray of shape (n,)
+        Flat tangent vector; the negative gradient gives the quasi-Newton direction.
+    pairs : sequence of tuples
+        Of :func:`secant_pair`, oldest first, all at the point of `v`. Without any the result is `v`, or ``initial(v)``.
+    dot : callable
+        Inner product of flat tangent vectors.
+    initial : callable, optional
+        Product with the matrix that the recursion begins with, up to a factor; the identity by default, and where
+        ⟨y, initial(y)⟩ of the last pair is not positive. The factor is ⟨s, y⟩/⟨y, initial(y)⟩.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        A new array.
+
+    References
+    ----------
+    Nocedal, Wright, "Numerical Optimization", 2006, algorithm 7.4.
+
+    Examples
+    --------
+    On a product, with the gradient of a quadratic function of curvatures 4 and 2: after a step along each of the two
+    axes the direction leads to the minimizer.
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Euclidean(1), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: (2 * x[0] ** 2 + x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([1.0]), np.array([3.0])))
+    >>> dot = ms.solvers.inner_product(problem, at.x)
+    >>> axes = [(np.array([1.0, 0.0]), np.array([4.0, 0.0])), (np.array([0.0, 1.0]), np.array([0.0, 2.0]))]
+    >>> ms.solvers.two_loop(-at.grad, [ms.solvers.secant_pair(s, y, dot) for s, y in axes], dot).tolist()
+    [-1.0, -3.0]
+    """
     if not pairs:
-        return -grad
-    axpy = AXPY[grad.dtype]
-    q, n = -grad, grad.size
+        return v.copy() if initial is None else initial(v)
+    axpy = AXPY[v.dtype]
+    q, n = v.copy(), v.size
     alphas = []
     for s, y, sy, _ in reversed(pairs):
         alpha = dot(s, q) / sy
         alphas.append(alpha)
         axpy(y, q, n, -alpha)
-    q *= pairs[-1][3]
+    _, y, sy, scale = pairs[-1]
+    curved = 0.0 if initial is None else dot(y, initial(y))
+    if initial is not None and curved > 0:
+        q = initial(q) * q.dtype.type(sy / curved)
+    else:
+        q *= scale
     for s, y, sy, _ in pairs:
         axpy(s, q, n, alphas.pop() - dot(y, q) / sy)
     return q
@@ -186,7 +271,5 @@ def _release(pairs: tuple[Any, ...], held: list[int], dot: Dot) -> tuple[Any, ..
     for s, y, *_ in pairs:
         s, y = s.copy(), y.copy()
         s[held] = y[held] = 0
-        sy, yy = dot(s, y), dot(y, y)
-        if yy > 0 and sy > 1e-12 * (dot(s, s) * yy) ** 0.5:
-            kept.append((s, y, sy, sy / yy))
-    return tuple(kept)
+        kept.append(secant_pair(s, y, dot))
+    return tuple([pair for pair in kept if pair is not None])

@@ -12,8 +12,9 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten
-from ._base import Iterate, Solver, State, evaluate, step_curvature, try_point, whole_numbers
-from ._saddle import confirm, settled, stationary
+from ._base import Solver, whole_numbers
+from ._iterates import Iterate, State, evaluate, step_curvature, try_point
+from ._saddle import leave_saddle, stationary
 from ._search import sufficient
 
 
@@ -81,15 +82,12 @@ class PGD(Solver):
         at = evaluate(problem, point)
         return at.state(scale=1.0, count=0), at.measures(problem.manifold)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return confirm(problem, Iterate.of(state), recent)
-
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Move every factor along its descent curve."""
         at = Iterate.of(state)
         curve = problem.manifold.descent_curve(at.x, at.egrad)
         if stationary(at):
-            return settled(problem, state, at, None, lambda new: new.state(scale=1.0, count=state["count"] + 1))
+            return leave_saddle(problem, state, at, None, lambda new: new.state(scale=1.0, count=state["count"] + 1))
         start, egrad = flatten(at.x), flatten(at.egrad)
         halvings = 0 if self.halve_every is None else state["count"] // self.halve_every
         scale: float = state["scale"]

@@ -18,7 +18,8 @@ from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
 from ..interop._pymanopt import numpy_random, pymanopt
 from ..linalg._tree import dtype_of, tree_map
-from ._base import Iterate, Solver, State, evaluate, step_curvature
+from ._base import Solver
+from ._iterates import Iterate, State, evaluate, step_curvature
 from ._saddle import confirm
 
 NEEDS = {
@@ -231,8 +232,8 @@ class _Watch:
         """End the run if the rule says so. The counts are those of this step: one evaluation was spent before."""
         now = time.perf_counter() - self.began
         if self.so_far is None:
-            self.so_far = RunSoFar.start(current, float(np.finfo(dtype_of(self.x)).eps))
-            self.so_far.reference = max(self.so_far.reference, self.solver.reference)
+            reference = max(current.grad_norm or 0.0, self.solver.reference)
+            self.so_far = RunSoFar((current,), reference=reference, eps=float(np.finfo(dtype_of(self.x)).eps))
         elif current is not self.so_far.current:
             self.so_far = self.so_far.after(current, now)
         self.so_far.nit, self.so_far.time = self.nit, now

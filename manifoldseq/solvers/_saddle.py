@@ -12,25 +12,59 @@ from .._problem import Problem
 from .._result import Measures, Status
 from .._stopping import inside
 from ..linalg._tree import flatten, unflattener
-from ._base import Iterate, State, inner, retracted, try_point
 from ._hessian import hessian_product
+from ._iterates import Iterate, State, inner_product, retracted, try_point
 
 PRODUCTS, PROBES = 20, 3
 """Hessian products that the search for negative curvature may cost: at a stationary point, and before a success."""
 
 
 def stationary(at: Iterate) -> bool:
-    """Return whether the Riemannian gradient is zero, or rounding of the Euclidean one."""
+    """Return whether the Riemannian gradient is zero, or rounding of the Euclidean one.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
+    >>> ms.solvers.stationary(ms.solvers.evaluate(problem, (np.array([1.0, 0.0]), np.zeros(1))))
+    True
+    """
     return at.grad_norm <= 100 * float(np.finfo(at.grad.dtype).eps) * at.egrad_norm < math.inf
 
 
-def settled(
+def leave_saddle(
     problem: Problem, state: State, at: Iterate, retraction: str | None, begin: Callable[[Iterate], State]
 ) -> tuple[State, Measures]:
-    """Leave a stationary point along negative curvature, or end there.
+    """Leave a stationary point along negative curvature, or end there: a whole step of a solver.
 
-    Returns the state that `begin` makes of a lower point, or the old state with status ROUNDING_LEVEL where no negative
-    curvature is found, else NO_DECREASE: also where the point is only caught at the boundary of an open manifold.
+    Parameters
+    ----------
+    problem : Problem
+    state : dict
+        Of the solver.
+    at : Iterate
+        Its iterate, for which :func:`stationary` holds.
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+    begin : callable
+        ``begin(iterate) -> state``: the state of the solver at a new start.
+
+    Returns
+    -------
+    state, measures
+        What `begin` makes of a lower point; or the old state with the status ROUNDING_LEVEL where no negative
+        curvature is found, else NO_DECREASE (also where the boundary of an open manifold holds the point).
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([1.0, 0.0]), np.zeros(1)))             # the top of the circle
+    >>> state, measures = ms.solvers.leave_saddle(problem, at.state(), at, None, lambda new: new.state())
+    >>> measures.fun < at.fun, measures.curvature < 0
+    (True, True)
     """
     manifold = problem.manifold
     curvature, direction = lowest_curvature(problem, at, retraction)
@@ -64,7 +98,7 @@ def lowest_curvature(
     if w[0] >= -100 * error * float(np.abs(w).max()):
         return max(float(w[0]), 0.0), None
     direction = sum((float(c) * b for c, b in zip(V[:, 0], basis, strict=True)), 0.1 * basis[0])
-    length = inner(problem, at.x)(direction, direction) ** 0.5
+    length = inner_product(problem, at.x)(direction, direction) ** 0.5
     return float(w[0]), (direction / length).astype(at.grad.dtype, copy=False)
 
 
@@ -101,7 +135,7 @@ def krylov(
     problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: str | None
 ) -> tuple[list[np.ndarray], np.ndarray, float]:
     """Return an orthonormal basis of the Krylov space of the Hessian from `v`, the Hessian in it, and its error."""
-    manifold, tree, dot = problem.manifold, unflattener(at.x), inner(problem, at.x)
+    manifold, tree, dot = problem.manifold, unflattener(at.x), inner_product(problem, at.x)
     product, error = hessian_product(problem, at, "auto", retraction)
     basis: list[np.ndarray] = []
     images: list[np.ndarray] = []

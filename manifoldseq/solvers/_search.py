@@ -9,7 +9,7 @@ import numpy as np
 
 from .._problem import Problem
 from ..linalg._tree import dot, flatten, unflattener_of
-from ._base import Iterate, inner, retracted, try_point
+from ._iterates import Iterate, Retraction, inner_product, retracted, try_point
 
 SUFFICIENT = 1e-4
 """The share of the predicted decrease that a step must reach (c₁)."""
@@ -20,27 +20,49 @@ Found = tuple[Iterate, float]
 
 
 class Line:
-    """The curve ``t ↦ retract(x, t·direction)``, and the objective along it.
+    """The curve ``t ↦ retract(x, t·direction)`` and the objective along it, for :func:`armijo` and :func:`wolfe`.
 
     Parameters
     ----------
     problem : Problem
     at : Iterate
-        Where it starts.
-    direction : ndarray
+        Where the curve starts.
+    direction : ndarray of shape (n,)
         Flat tangent vector.
-    slope : float
-        Inner product of the gradient with the direction, negative.
-    retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+    slope : float, optional
+        Inner product of the gradient with the direction, negative where it descends; computed if it is not given.
+    retraction : str or callable, optional
+        A kind that the manifold knows (its default otherwise), or a function ``(x, u) -> point`` of a point and a
+        tangent vector.
+
+    Attributes
+    ----------
+    longest : float
+        The largest t that may be tried; infinity but on manifolds that measure lengths in logarithms.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([0.0, 1.0]), np.array([3.0])))
+    >>> line = ms.solvers.Line(problem, at, -at.grad)
+    >>> line.slope, line.go(0.5).x[1].tolist()
+    (-37.0, [0.0])
     """
 
     __slots__ = ("_tree", "at", "direction", "longest", "problem", "retraction", "slope")
 
     def __init__(
-        self, problem: Problem, at: Iterate, direction: np.ndarray, slope: float, retraction: str | None
+        self,
+        problem: Problem,
+        at: Iterate,
+        direction: np.ndarray,
+        slope: float | None = None,
+        retraction: Retraction = None,
     ) -> None:
-        self.problem, self.at, self.direction, self.slope, self.retraction = problem, at, direction, slope, retraction
+        self.problem, self.at, self.direction, self.retraction = problem, at, direction, retraction
+        self.slope = inner_product(problem, at.x)(at.grad, direction) if slope is None else slope
         self._tree = unflattener_of(problem.manifold.shape)
         self.longest = math.inf
         if problem.manifold.metric != "embedded":
@@ -69,7 +91,7 @@ class Line:
             return dot(new.grad, direction)
         with np.errstate(all="ignore"):
             moved = manifold.transport(self.at.x, new.x, self._tree(direction))
-        return inner(self.problem, new.x)(new.grad, flatten(moved))
+        return inner_product(self.problem, new.x)(new.grad, flatten(moved))
 
     def enough(self, new: Iterate, t: float, reference: float, shortening: float) -> bool:
         """Return whether the objective decreases enough from `reference` (Armijo).
@@ -80,7 +102,7 @@ class Line:
             return True
         if not self.problem.manifold.bounded:
             return False
-        predicted = inner(self.problem, self.at.x)(self.at.grad, flatten(new.x) - flatten(self.at.x))
+        predicted = inner_product(self.problem, self.at.x)(self.at.grad, flatten(new.x) - flatten(self.at.x))
         return sufficient(self.at, new.fun, min(0.0, predicted), shortening, reference)
 
 
@@ -94,14 +116,41 @@ def search(
 
 
 def armijo(
-    line: Line, first: float, max_trials: int, expand: bool = False, reference: float | None = None
+    line: Line, first: float = 1.0, max_trials: int = 30, expand: bool = False, reference: float | None = None
 ) -> Found | None:
-    """Return the first iterate that decreases the objective enough, with its step; or None.
+    """Search for a step that decreases the objective enough, by backtracking.
 
-    The condition is ``f ≤ reference + 1e-4·t·slope``, where the reference is f at the start unless a nonmonotone
-    search gives a larger one. Rejected steps shrink by safeguarded quadratic interpolation, a non-finite value by ten.
-    With `expand` an accepted first step is enlarged while the slope there says that most of the decrease is still
-    ahead.
+    The condition is ``f ≤ reference + 1e-4·t·slope``. Rejected steps shrink by safeguarded quadratic interpolation; one
+    with a value that is not finite, or where linear algebra fails, by ten. On bounded manifolds the search follows the
+    projected arc (Bertsekas 1982).
+
+    Parameters
+    ----------
+    line : Line
+        With a negative slope.
+    first : float
+        The step t that is tried first.
+    max_trials : int
+        Evaluations of the objective at most.
+    expand : bool
+        Whether an accepted first step is enlarged while the slope there says that most of the decrease is still ahead.
+    reference : float, optional
+        The value to compare with: that at the start, unless a nonmonotone search gives a larger one.
+
+    Returns
+    -------
+    (Iterate, float) or None
+        The new iterate and its step, or None where no trial is low enough.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([0.0, 1.0]), np.array([3.0])))
+    >>> new, step = ms.solvers.armijo(ms.solvers.Line(problem, at, -at.grad), first=4.0)
+    >>> new.fun < at.fun, 0 < step < 4
+    (True, True)
     """
     first = min(first, line.longest)
     at, slope, t = line.at, line.slope, first
@@ -137,14 +186,44 @@ class _End(NamedTuple):
     iterate: Iterate | None
 
 
-def wolfe(line: Line, first: float, max_trials: int, curvature: float) -> Found | None:
-    """Return an iterate that meets the strong Wolfe conditions, with its step.
+def wolfe(line: Line, first: float = 1.0, max_trials: int = 30, curvature: float = 0.9) -> Found | None:
+    """Search for a step that meets the strong Wolfe conditions.
 
     They are ``f ≤ f₀ + 1e-4·t·slope`` and ``|slope at t| ≤ curvature·|slope|``. The step grows until an interval
-    contains one, which safeguarded cubic interpolation then shrinks. The best step that decreases the objective enough
-    is returned, or None, after `max_trials`, and where an interval of a hundredth of it contains none: there the
-    transport is not that of the retraction, and its slopes are not those of the curve. Source: Nocedal and Wright,
-    "Numerical Optimization", algorithm 3.5.
+    contains such a step, which safeguarded cubic interpolation then shrinks.
+
+    Parameters
+    ----------
+    line : Line
+        With a negative slope.
+    first : float
+        The step t that is tried first.
+    max_trials : int
+        Evaluations of the objective at most.
+    curvature : float
+        Share of the slope that may be left: 0.9 for quasi-Newton directions, 0.1 for conjugate gradients.
+
+    Returns
+    -------
+    (Iterate, float) or None
+        The new iterate and its step: the best one that decreases the objective enough if `max_trials` are used up, or
+        if an interval of a hundredth of the step contains none that meets both conditions (there the transport is not
+        that of the retraction, and its slopes are not those of the curve). None where no trial is low enough.
+
+    References
+    ----------
+    Nocedal, Wright, "Numerical Optimization", 2006, algorithm 3.5.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([0.0, 1.0]), np.array([3.0])))
+    >>> line = ms.solvers.Line(problem, at, -at.grad)
+    >>> new, step = ms.solvers.wolfe(line, curvature=0.1)
+    >>> new.fun < at.fun, abs(line.slope_at(new)) <= 0.1 * abs(line.slope)
+    (True, True)
     """
     first = min(first, line.longest)
     at, t = line.at, first

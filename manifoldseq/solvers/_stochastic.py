@@ -5,20 +5,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point
 from ..linalg._tree import flatten, leaves, tree_map
-from ._base import Iterate, Solver, State, evaluate, positive_numbers, whole_numbers
+from ._base import Solver, positive_numbers, whole_numbers
+from ._batches import MiniBatches
+from ._iterates import Iterate, State, evaluate
 from ._schedules import Schedule, rate_at
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stochastic(Solver):
-    """A solver that moves along the gradient of a mini-batch; a subclass says how, in :meth:`move`.
+    """A solver that moves along the gradient of a mini-batch; a subclass says how, in :meth:`begin` and :meth:`move`.
 
     Every epoch visits all data once, in an order drawn from the generator in the state. The measures of a step are
     estimates: those of its batch, at the point that the step starts from. Record 0 is exact, and so is the answer of
@@ -40,11 +42,14 @@ class Stochastic(Solver):
     ...         return {}
     ...     def move(self, problem, at, memory, rate, k):
     ...         step = -rate / max(at.grad_norm, 1e-12) * at.grad
-    ...         return problem.manifold.retract(at.x, step.reshape(at.x.shape)), memory
-    >>> f = ms.finite_sum(lambda x, i: ((x - i[:, None]) ** 2).sum(), n=9)
-    >>> problem, solver = ms.Problem(ms.manifolds.Euclidean(1), f), Normalized(step_size=0.5, batch_size=9)
-    >>> ms.minimize(problem, np.zeros(1), solver=solver, stop=ms.MaxIterations(8), seed=0).x.tolist()
-    [4.0]
+    ...         return problem.manifold.retract(at.x, ms.linalg.unflattener(at.x)(step)), memory
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> f = ms.finite_sum(lambda x, i: ((x[1] - i[:, None]) ** 2).sum() + 9 * x[0][0], n=9)
+    >>> problem, solver = ms.Problem(M, f), Normalized(step_size=ms.solvers.Cosine(1.0, steps=100), batch_size=9)
+    >>> start = np.array([0.0, 1.0]), np.zeros(1)
+    >>> x = ms.minimize(problem, start, solver=solver, stop=ms.MaxIterations(100), seed=0).x
+    >>> round(float(x[0][0]), 2), round(float(x[1][0]), 2)
+    (-1.0, 4.0)
     """
 
     step_size: float | Schedule
@@ -80,6 +85,10 @@ class Stochastic(Solver):
     def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
         """Return the next point and memory from the gradient of a batch at the point of iteration `k`."""
 
+    def measured(self, problem: Problem, at: Iterate, step_size: float | None = None) -> Measures:
+        """Return the measures of a batch at a point; override it to add columns of the history in ``extra``."""
+        return at.measures(problem.manifold, step_size)
+
     def seeded(self, seed: int) -> Solver:
         """Return the solver with this seed, unless it has one."""
         return self if self.seed is not None else replace(self, seed=seed)
@@ -88,38 +97,28 @@ class Stochastic(Solver):
         """Return the state before the first epoch, with one evaluation on all data."""
         terms = problem.objective.terms
         assert terms is not None  # one of the needs
-        generator = np.random.default_rng(0 if self.seed is None else self.seed).bit_generator.state
         state = {"x": point, "nit": 0, "memory": self.begin(problem, point), "mean": None}
-        return {**state, "rng": generator, "order": np.arange(0), "next": 0}, evaluate(problem, point).measures(
-            problem.manifold
-        )
+        at = evaluate(problem, point)
+        return {**state, **MiniBatches(self.batch_size).start(self.seed)}, self.measured(problem, at)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Draw a batch and move along its gradient."""
         terms = problem.objective.terms
         assert terms is not None
-        drawn, indices = self._draw(state, terms.n)
+        indices, drawn = MiniBatches(self.batch_size).draw(state, terms.n)
         at = evaluate(replace(problem, objective=terms.batch(indices)), state["x"])
         k: int = state["nit"]
         x, memory = self.move(problem, self._clipped(at), state["memory"], rate_at(self.step_size, k), k)
         if not all(np.all(np.isfinite(leaf)) for leaf in leaves(x)):
             return state, Measures(float("nan"))
         change = flatten(x) - flatten(at.x)
-        measures = at.measures(problem.manifold, float(np.dot(change, change)) ** 0.5)
-        return {**drawn, "x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k)}, measures
+        measures = self.measured(problem, at, float(np.dot(change, change)) ** 0.5)
+        more = {"x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k)}
+        return {**state, **drawn, **more}, measures
 
     def answer(self, problem: Problem, state: State) -> Point:
         """Return the last point, or the point nearest to the mean of the points from ``average_from`` on."""
         return state["x"] if state["mean"] is None else problem.manifold.nearest(state["mean"])
-
-    def _draw(self, state: State, n: int) -> tuple[State, np.ndarray]:
-        """Return the state after drawing, and the sorted indices of the batch."""
-        first = state["next"]
-        if first >= len(state["order"]):
-            rng = _generator(state["rng"])
-            state, first = {**state, "order": rng.permutation(n), "rng": rng.bit_generator.state}, 0
-        last = first + self.batch_size
-        return {**state, "next": last}, np.sort(state["order"][first:last])
 
     def _clipped(self, at: Iterate) -> Iterate:
         if self.clip is None or at.grad_norm <= self.clip:
@@ -133,9 +132,3 @@ class Stochastic(Solver):
             return x
         share = 1.0 / (k - self.average_from + 1)
         return tree_map(lambda a, b: a + a.dtype.type(share) * (b - a), mean, x)
-
-
-def _generator(state: Any) -> np.random.Generator:
-    bits = np.random.PCG64()
-    bits.state = state
-    return np.random.Generator(bits)

@@ -10,7 +10,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Point
 from ..linalg._tree import flatten, tree_map
-from ._base import Iterate, State
+from ._iterates import Iterate, State
 from ._schedules import Schedule
 from ._stochastic import Stochastic
 

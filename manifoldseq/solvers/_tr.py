@@ -14,21 +14,10 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten, tree_map, unflattener
-from ._base import (
-    Dot,
-    Iterate,
-    Solver,
-    State,
-    evaluate,
-    inner,
-    positive_numbers,
-    retracted,
-    secant,
-    try_point,
-    whole_numbers,
-)
+from ._base import Solver, positive_numbers, whole_numbers
 from ._hessian import Product, hessian_product
-from ._saddle import confirm, settled, stationary
+from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, secant, try_point
+from ._saddle import leave_saddle, stationary
 
 
 def _begun(state: State, at: Iterate) -> State:
@@ -121,16 +110,13 @@ class TR(Solver):
             problem.manifold
         )
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return confirm(problem, Iterate.of(state), recent)
-
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Minimize the model in the ball; shorten the step until the objective decreases."""
         manifold = problem.manifold
         at = Iterate(*(state[name] for name in Iterate._fields))
-        dot, tree = inner(problem, at.x), unflattener(at.x)
+        dot, tree = inner_product(problem, at.x), unflattener(at.x)
         if stationary(at):
-            return settled(problem, state, at, self.retraction, partial(_begun, state))
+            return leave_saddle(problem, state, at, self.retraction, partial(_begun, state))
         product, error = hessian_product(problem, at, self.hessian, self.retraction)
         path = _Path(self._pieces(problem, at, product, error, state["reference"]), dot)
         slack = 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)
@@ -162,7 +148,7 @@ class TR(Solver):
         self, problem: Problem, at: Iterate, product: Product, error: float, reference: float
     ) -> Iterator[Piece]:
         """Yield the pieces of the conjugate-gradient path, from zero to where the model is solved well enough."""
-        dot = inner(problem, at.x)
+        dot = inner_product(problem, at.x)
         residual, direction = at.grad, -at.grad
         squared = first = dot(residual, residual)
         goal = max(min(self.kappa, (at.grad_norm / reference) ** self.theta), 10 * error)

@@ -23,8 +23,7 @@ from manifoldseq.manifolds import (
     Stiefel,
     SymmetricPositiveDefinite,
 )
-from manifoldseq.solvers import LBFGS
-from manifoldseq.solvers._base import evaluate, inner
+from manifoldseq.solvers import LBFGS, evaluate, inner_product
 
 Made = tuple[ms.Problem, Any, Any]
 
@@ -160,7 +159,7 @@ def test_pairs_are_those_of_a_loop() -> None:
     state, _ = solver.init(problem, start)
     for _ in range(4):
         last, (state, _) = state, solver.step(problem, state)
-        new, dot = evaluate(problem, state["x"]), inner(problem, state["x"])
+        new, dot = evaluate(problem, state["x"]), inner_product(problem, state["x"])
         known = last["pairs"][-1:]
         assert len(state["pairs"]) == len(known) + 1
         for (s, y, *_), (s2, y2, sy, gamma) in zip(known, state["pairs"][:-1], strict=True):

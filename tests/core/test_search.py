@@ -11,8 +11,7 @@ from core.cases import box, procrustes
 
 import manifoldseq as ms
 from manifoldseq.manifolds import Euclidean
-from manifoldseq.solvers._base import evaluate
-from manifoldseq.solvers._search import Line, armijo, search, wolfe
+from manifoldseq.solvers import Line, armijo, evaluate, wolfe
 
 ALONG: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
     "parabola": (lambda t: (t - 2.0) ** 2, lambda t: 2 * (t - 2.0)),
@@ -96,7 +95,7 @@ def test_searches_give_up_along_a_direction_that_does_not_descend(rule: str) -> 
     problem, x0, _ = procrustes()
     at = evaluate(problem, x0)
     uphill = Line(problem, at, at.grad, -float(at.grad @ at.grad), None)
-    assert search(rule, uphill, 1.0, 12, 0.9) is None
+    assert getattr(ms.solvers, rule)(uphill, 1.0, 12) is None
 
 
 @pytest.mark.parametrize("rule", ["armijo", "wolfe"])
@@ -106,7 +105,7 @@ def test_a_clipped_step_is_judged_by_the_change_that_it_can_make(rule: str) -> N
     x = np.array([-0.6 + 1e-9, -0.6, -0.25, 0.375, 0.6])
     at = evaluate(problem, x)
     line = Line(problem, at, -at.grad, -float(at.grad @ at.grad), None)
-    found = search(rule, line, 0.4, 5, 0.9)
+    found = getattr(ms.solvers, rule)(line, 0.4, 5)
     assert found is not None and found[1] == 0.4
     np.testing.assert_array_equal(found[0].x[:2], [-0.6, -0.6])
     assert line.slope_at(found[0]) == 0.0

@@ -14,7 +14,7 @@ from core.cases import MANIFOLDS, leaves, tree_map
 
 import manifoldseq as ms
 from manifoldseq import hooks
-from manifoldseq.linalg._tree import flatten, unflattener
+from manifoldseq.linalg import flatten, unflattener
 from manifoldseq.manifolds import Frozen, Grassmann, Manifold, Positive, Product, Simplex, Stiefel
 from manifoldseq.testing._manifold_case import has_quotient
 

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import manifoldseq as ms
-from manifoldseq import Evaluations, Measures, Status
-from manifoldseq._stopping import RunSoFar, StoppingRule
+from manifoldseq import Evaluations, Measures, RunSoFar, Status, StoppingRule
 
-START = replace(RunSoFar.start(Measures(1.0), float(np.finfo(float).eps)), reference=1.0)
+START = RunSoFar([Measures(1.0)], reference=1.0)
 
 
 @dataclass(frozen=True)

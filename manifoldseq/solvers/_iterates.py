@@ -1,0 +1,212 @@
+"""Iterates: a point with one evaluation of the objective, and the inner product of flat tangent vectors there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Evaluations, Measures, Point, Status
+from ..linalg._tree import dot, dot_of, flatten, leaves, norm, tree_map, unflattener
+from ..manifolds import Manifold
+
+State = dict[str, Any]
+Dot = Callable[[np.ndarray, np.ndarray], float]
+Retraction = str | Callable[[Point, Point], Point] | None
+_NONE = Evaluations()
+_NO_COLUMNS: dict[str, float] = {}
+
+
+class Iterate(NamedTuple):
+    """A point with what one evaluation of the objective says about it; :func:`evaluate` makes it.
+
+    Attributes
+    ----------
+    x : Point
+    fun : float
+    egrad : Point
+        Euclidean gradient.
+    grad : ndarray of shape (n,)
+        Riemannian gradient, flat (see :func:`flatten`), in the dtype of the point.
+    grad_norm : float
+        Its length in the metric; NaN where the metric has left the range of numbers.
+    egrad_norm : float
+        Norm of the Euclidean gradient, in units of the metric where those are small: rounding errors of the gradient
+        are about ``eps * egrad_norm``.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, ms.objective(lambda x: x[0][0] + 2 * x[1][0] ** 2))
+    >>> at = ms.solvers.evaluate(problem, (np.array([0.0, 1.0]), np.array([3.0])))
+    >>> at.grad.tolist(), at.state(step=None)["fun"], at.measures(M).fun
+    ([1.0, 0.0, 12.0], 18.0, 18.0)
+    """
+
+    x: Point
+    fun: float
+    egrad: Point
+    grad: np.ndarray
+    grad_norm: float
+    egrad_norm: float
+
+    @classmethod
+    def of(cls, state: State) -> Iterate:
+        """Return the iterate that :meth:`state` put into a state."""
+        return cls(*[state[name] for name in cls._fields])
+
+    def state(self, **more: Any) -> State:
+        """Return the state of a solver with this iterate, one key per attribute, and `more`."""
+        more.update(zip(self._fields, self, strict=True))
+        return more
+
+    def measures(
+        self,
+        manifold: Manifold,
+        step_size: float | None = None,
+        curvature: float | None = None,
+        status: Status | None = None,
+    ) -> Measures:
+        """Return the measures of this point.
+
+        Parameters
+        ----------
+        manifold : Manifold
+        step_size, curvature : float, optional
+            Length of the step that led here, and the curvature of the objective along it.
+        status : Status, optional
+            A reason to end the run.
+        """
+        return Measures(
+            self.fun,
+            self.grad_norm,
+            None,
+            step_size,
+            self.egrad_norm,
+            _NONE,
+            status,
+            _NO_COLUMNS,
+            curvature,
+            None,
+            float(manifold.scale(self.x)),
+            None if manifold.metric == "embedded" else float(manifold.pushed_inward(self.x, self.egrad)),
+        )
+
+
+def evaluate(problem: Problem, x: Point) -> Iterate:
+    """Evaluate the objective and its gradients at a point.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its objective has ``value_and_gradient``, which is called once.
+    x : Point
+
+    Returns
+    -------
+    Iterate
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Stiefel(3, 2), ms.manifolds.Positive(2))
+    >>> problem = ms.Problem(M, ms.objective(lambda x: (x[0] * x[1]).sum()))
+    >>> at = ms.solvers.evaluate(problem, (np.eye(3, 2), np.array([1.0, 2.0])))
+    >>> at.fun, at.grad.shape, round(at.grad_norm**2, 12)
+    (3.0, (8,), 10.5)
+    """
+    fun, egrad = problem.objective.value_and_gradient(x)  # type: ignore[misc]
+    manifold = problem.manifold
+    if manifold.metric == "embedded":
+        flat = flatten(manifold.gradient(x, egrad))
+        grad_norm = dot(flat, flat) ** 0.5
+        return Iterate(x, fun, egrad, flat, grad_norm, _rounded(flat, grad_norm, egrad))
+    with np.errstate(all="ignore"):
+        gradient = manifold.gradient(x, egrad)
+        square = manifold.inner(x, gradient, gradient)
+    flat = flatten(gradient)
+    grad_norm, length = square**0.5 if square >= 0 else math.nan, dot(flat, flat) ** 0.5
+    unit = length / grad_norm if grad_norm > length else 1.0
+    return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(flat, length, egrad))
+
+
+def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
+    """Return the norm of the Euclidean gradient whose rounding is in the Riemannian one.
+
+    Where the two differ much: of the entries that are not zero by themselves (of bounds, or of a frozen factor), in the
+    factor where the share that is left is largest; the others say nothing about its rounding.
+    """
+    whole = norm(egrad)
+    if not 0 < grad_norm <= 1e-4 * whole:
+        return whole
+    share = 0.0
+    for a, b in zip(leaves(unflattener(egrad)(grad)), leaves(egrad), strict=True):
+        moves = a != 0
+        if moves.any():
+            share = max(share, norm(a) / max(norm(b[moves]), 1e-300))
+    return grad_norm / share if share > 0 else whole
+
+
+def try_point(problem: Problem, at: Iterate, x: Point) -> Iterate:
+    """Return the evaluation at a trial point; one where linear algebra fails has the value infinity."""
+    try:
+        return evaluate(problem, x)
+    except (np.linalg.LinAlgError, FloatingPointError):
+        return at._replace(x=x, fun=math.inf, grad_norm=math.nan)
+
+
+def secant(product: float, square: float) -> float | None:
+    """Return the curvature ⟨s, y⟩/⟨s, s⟩ of a step, None where the step was nothing."""
+    return product / square if square > 0 else None
+
+
+def step_curvature(problem: Problem, x: Point, grad: np.ndarray, new: Iterate) -> float | None:
+    """Return the curvature along a step from `x`, where the Riemannian gradient was `grad` (flat), by any way."""
+    manifold, tree = problem.manifold, unflattener(x)
+    with np.errstate(all="ignore"):
+        s = flatten(manifold.project(new.x, tree_map(np.subtract, new.x, x)))
+        y = new.grad - flatten(manifold.transport(x, new.x, tree(grad)))
+        dot = inner_product(problem, new.x)
+        return secant(dot(s, y), dot(s, s))
+
+
+def inner_product(problem: Problem, x: Point) -> Dot:
+    """Return the inner product at `x`, a function of two flat tangent vectors.
+
+    Equivalent to `numpy.dot` where the metric is embedded; elsewhere ``manifold.inner``, without warnings where numbers
+    leave their range.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Positive(1), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: (x[0] ** 2 + x[1] ** 2).sum())
+    >>> dot = ms.solvers.inner_product(problem, (np.array([2.0]), np.array([5.0])))
+    >>> dot(np.array([3.0, 1.0]), np.array([4.0, 1.0]))                       # 3 * 4 / 2**2 + 1 * 1
+    4.0
+    """
+    manifold = problem.manifold
+    if manifold.metric == "embedded":
+        return dot_of(leaves(x)[0].dtype)
+    tree = unflattener(x)
+
+    def product(u: np.ndarray, v: np.ndarray) -> float:
+        with np.errstate(all="ignore"):
+            return manifold.inner(x, tree(u), tree(v))
+
+    return product
+
+
+def retracted(problem: Problem, x: Point, u: Point, kind: Retraction) -> Point:
+    """Return the point reached from `x` along `u`: without a warning one that is not finite where `u` leads too far."""
+    manifold = problem.manifold
+    if callable(kind):
+        return kind(x, u)
+    if manifold.metric == "embedded":
+        return manifold.retract(x, u, kind)
+    with np.errstate(all="ignore"):
+        return manifold.retract(x, u, kind)

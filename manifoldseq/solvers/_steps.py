@@ -1,0 +1,71 @@
+"""Steps of a solver inside a step of an outer iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from .._problem import Problem
+from .._result import Measures, Status
+from ._base import Solver, whole_numbers
+from ._iterates import State
+
+
+def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> tuple[State, Measures]:
+    """Take some steps of a solver: what an outer iteration does with it in each of its own steps.
+
+    Parameters
+    ----------
+    solver : Solver
+    problem : Problem
+        Wrap its objective with :class:`manifoldseq.objectives.Counter` where evaluations are to be counted.
+    state : dict
+        Of ``solver.init(problem, point)``, for this very problem, or of an earlier call; not written to.
+    n_steps : int
+        At least one. Fewer are taken where the solver ends by itself.
+
+    Returns
+    -------
+    state : dict
+        With the point at ``state["x"]``.
+    measures : Measures
+        Of that state. ``status`` says why the solver ended, if it did: NON_FINITE where a step left the range of
+        numbers, which then is not taken.
+
+    Examples
+    --------
+    Two centres of points on a product, k-means with steps of L-BFGS in the place of means. The assignments change what
+    a centre minimizes, so each step begins a new run of the solver at the old centre:
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> rng = np.random.default_rng(0)
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(3), ms.manifolds.Euclidean(1))
+    >>> data = [M.retract((np.eye(3)[i % 2], np.array([5.0 * (i % 2)])), (0.1 * rng.standard_normal(3), rng.random(1)))
+    ...         for i in range(40)]
+    >>> def distances(x):
+    ...     return np.array([((x[0] - a) ** 2).sum() + ((x[1] - b) ** 2).sum() for a, b in data])
+    >>> solver, counter = ms.solvers.LBFGS(), ms.objectives.Counter()
+    >>> def centre(x, members):
+    ...     cost = ms.objective(lambda x: sum(((x[0] - a) ** 2).sum() + ((x[1] - b) ** 2).sum() for a, b in members))
+    ...     problem = ms.Problem(M, counter.wrap(cost))
+    ...     state, _ = solver.init(problem, x)
+    ...     return ms.solvers.take_steps(solver, problem, state, 3)[0]["x"]
+    >>> def step(state):
+    ...     labels = np.argmin([distances(x) for x in state["x"]], axis=0)
+    ...     x = tuple(centre(x, [data[i] for i in np.flatnonzero(labels == k)]) for k, x in enumerate(state["x"]))
+    ...     inertia = float(np.min([distances(c) for c in x], axis=0).sum())
+    ...     return {"x": x, "labels": labels}, ms.Measures(inertia, evaluations=counter.take())
+    >>> run = ms.iterate(step, {"x": (data[0], data[2])}, stop=ms.CostChange(1e-6) | ms.MaxIterations(20))
+    >>> run.status.name, run.state["labels"][:4].tolist()
+    ('COST_CHANGE', [1, 0, 1, 0])
+    """
+    whole_numbers("take_steps", n_steps=n_steps)
+    measures = Measures(math.nan)
+    for _ in range(n_steps):
+        new, measures = solver.step(problem, state)
+        if not (math.isfinite(measures.fun) and math.isfinite(measures.grad_norm or 0.0)):
+            return state, dataclasses.replace(measures, status=Status.NON_FINITE)
+        state = new
+        if measures.status is not None:
+            break
+    return state, measures

@@ -1,0 +1,323 @@
+"""The public parts of solvers: the two-loop recursion, mini-batches, preconditioning, steps inside an iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from core.cases import box, close, equal, procrustes, subspace
+
+import manifoldseq as ms
+from manifoldseq import Status
+from manifoldseq.manifolds import CanonicalLDS, Euclidean, Positive, Product, Simplex, Sphere, Stiefel
+from manifoldseq.solvers import (
+    CG,
+    GD,
+    LBFGS,
+    Line,
+    MiniBatches,
+    armijo,
+    evaluate,
+    first_step,
+    flatten,
+    inner_product,
+    secant_pair,
+    take_steps,
+    tree_map,
+    two_loop,
+    unflattener,
+)
+
+WEIGHTS = 10.0 ** np.linspace(0, 5, 12)
+
+
+def ill_conditioned() -> tuple[ms.Problem, Any]:
+    """A product whose second factor has curvatures from 2 to 200,000; its minimum is zero."""
+    direction = np.array([0.6, 0.8, 0.0])
+
+    def cost(x: Any) -> Any:
+        return 1 - x[0] @ direction + (WEIGHTS * (x[1] - 1) ** 2).sum()
+
+    problem = ms.Problem(
+        Product(Sphere(3), Euclidean(12)), cost, gradient=lambda x: (-direction, 2 * WEIGHTS * (x[1] - 1))
+    )
+    return problem, (np.array([0.0, 0.0, 1.0]), np.zeros(12))
+
+
+def diagonal(problem: ms.Problem, x: Any, g: Any) -> Any:
+    return g[0], g[1] / (2 * WEIGHTS)
+
+
+def identity(problem: ms.Problem, x: Any, g: Any) -> Any:
+    return g
+
+
+def several() -> list[tuple[ms.Problem, Any]]:
+    """Problems on the embedded metric, on others, on bounds and on a product."""
+    rng = np.random.default_rng(3)
+    b = rng.random((3, 4)) + 0.5
+    positive = ms.Problem(Positive(3, 4), lambda x: (x - b * np.log(x)).sum(), gradient=lambda x: 1 - b / x)
+    c = rng.random(6) + 0.1
+    simplex = ms.Problem(Simplex(6), lambda x: -(c * np.log(x)).sum(), gradient=lambda x: -c / x)
+    lds = CanonicalLDS(5, 2)
+    near = lds.random_point(rng)
+    fit = ms.Problem(
+        lds,
+        lambda x: sum(((a - 2 * b) ** 2).sum() for a, b in zip(x, near, strict=True)),
+        gradient=lambda x: tree_map(lambda a, b: 2 * (a - 2 * b), x, near),
+    )
+    return [
+        procrustes()[:2],
+        subspace()[:2],
+        box()[:2],
+        (positive, np.full((3, 4), 3.0)),
+        (simplex, np.full(6, 1 / 6)),
+        (fit, lds.random_point(rng)),
+        ill_conditioned(),
+    ]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_two_loops_are_the_dense_formula(given: bool) -> None:
+    """Against H ← (I − ρ s y')H(I − ρ y s') + ρ s s', matrices all the way (Nocedal and Wright, 7.17)."""
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((6, 6))
+    hessian = root @ root.T + np.eye(6)
+    steps = rng.standard_normal((4, 6))
+    pairs = [secant_pair(s, hessian @ s, np.dot) for s in steps]
+    P = np.diag(rng.random(6) + 0.5) if given else np.eye(6)
+    y = hessian @ steps[-1]
+    H = P * (steps[-1] @ y) / (y @ P @ y)
+    for s in steps:
+        y = hessian @ s
+        rho = 1 / (s @ y)
+        left = np.eye(6) - rho * np.outer(s, y)
+        H = left @ H @ left.T + rho * np.outer(s, s)
+    v = rng.standard_normal(6)
+    kept = v.copy()
+    np.testing.assert_allclose(
+        two_loop(v, pairs, np.dot, (lambda u: P @ u) if given else None),  # type: ignore[arg-type]
+        H @ v,
+        rtol=1e-10,
+    )
+    assert np.array_equal(v, kept)
+    assert two_loop(v, [], np.dot) is not v
+    np.testing.assert_array_equal(two_loop(v, [], np.dot, lambda u: P @ u), P @ v)
+
+
+def test_a_pair_has_curvature() -> None:
+    s = np.array([1.0, 2.0])
+    assert secant_pair(s, -s, np.dot) is None
+    assert secant_pair(s, np.array([-2.0, 1.0]), np.dot) is None
+    assert secant_pair(s, 0 * s, np.dot) is None
+    np.testing.assert_allclose(secant_pair(s, 3 * s, np.dot)[2:], (15.0, 1 / 3))  # type: ignore[index]
+
+
+def test_flat_inner_products_are_those_of_the_manifold() -> None:
+    rng = np.random.default_rng(1)
+    M = Product(Positive(3), Product(Stiefel(4, 2), Simplex(5)))
+    problem = ms.Problem(M, lambda x: x[0].sum())
+    x = M.random_point(rng)
+    u, v = (M.random_tangent(x, rng) for _ in range(2))
+    assert inner_product(problem, x)(flatten(u), flatten(v)) == pytest.approx(M.inner(x, u, v), rel=1e-12)
+    equal(unflattener(x)(flatten(u)), u)
+
+
+def test_a_line_takes_any_curve() -> None:
+    """A retraction of one's own, here the QR one, in the place of a kind that the manifold knows."""
+    problem, x, _ = procrustes()
+    at = evaluate(problem, x)
+
+    def by_qr(point: Any, u: Any) -> Any:
+        Q, R = np.linalg.qr(point + u)
+        return Q * np.sign(np.diagonal(R))
+
+    line = Line(problem, at, -at.grad, retraction=by_qr)
+    assert line.slope == pytest.approx(-(at.grad_norm**2), rel=1e-12)
+    found = armijo(line, first_step(problem, at))
+    named = armijo(Line(problem, at, -at.grad, retraction="qr"), first_step(problem, at))
+    assert found is not None and named is not None and found[0].fun < at.fun
+    close(found[0].x, named[0].x, atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", [LBFGS, CG, GD], ids=lambda solver: solver.__name__)
+@pytest.mark.parametrize("number", range(len(several())))
+def test_the_identity_changes_nothing(solver: Any, number: int) -> None:
+    problem, start = several()[number]
+    plain = ms.minimize(problem, start, solver=solver(), max_iter=25)
+    same = ms.minimize(problem, start, solver=solver(precondition=identity), max_iter=25)
+    assert plain.nit > 0 and plain.status is same.status
+    np.testing.assert_allclose(same.history["fun"][:6], plain.history["fun"][:6], rtol=1e-9)
+    assert same.fun == pytest.approx(plain.fun, rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("beta", ["polak-ribiere", "fletcher-reeves", "dai-yuan", "hybrid"])
+def test_the_identity_changes_no_rule_of_beta(beta: str) -> None:
+    problem, start, _ = procrustes()
+    plain, same = (
+        ms.minimize(problem, start, solver=CG(beta=beta, precondition=p), max_iter=8) for p in (None, identity)
+    )
+    np.testing.assert_allclose(same.history["fun"], plain.history["fun"], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("solver", "times"), [(LBFGS, 2), (CG, 3), (GD, 10)], ids=lambda p: getattr(p, "__name__", ""))
+def test_it_helps_where_curvatures_differ(solver: Any, times: int) -> None:
+    problem, start = ill_conditioned()
+    rule = ms.GradientNorm(1e-6) | ms.MaxIterations(5000)
+    plain, better = (ms.minimize(problem, start, solver=solver(precondition=p), stop=rule) for p in (None, diagonal))
+    assert better.success and better.fun < 1e-10
+    assert times * better.nit < plain.nit and times * better.nfev < plain.nfev
+
+
+def test_the_inverse_hessian_is_newtons_step() -> None:
+    problem = ms.Problem(
+        Euclidean(12), lambda x: (WEIGHTS * (x - 1) ** 2).sum(), gradient=lambda x: 2 * WEIGHTS * (x - 1)
+    )
+    solver = GD(precondition=lambda problem, x, g: g / (2 * WEIGHTS), step_size=1.0)
+    state, _ = solver.init(problem, np.zeros(12))
+    np.testing.assert_allclose(solver.step(problem, state)[0]["x"], 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("solver", [LBFGS, CG, GD], ids=lambda solver: solver.__name__)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda problem, x, g: tree_map(np.negative, g),
+        lambda problem, x, g: tree_map(lambda leaf: np.nan * leaf, g),
+        lambda problem, x, g: tree_map(np.zeros_like, g),
+    ],
+    ids=["uphill", "NaN", "zero"],
+)
+def test_a_direction_that_does_not_descend_is_not_followed(solver: Any, wrong: Any) -> None:
+    problem, start, minimum = procrustes()
+    with np.errstate(invalid="ignore"):
+        result = ms.minimize(problem, start, solver=solver(precondition=wrong), max_iter=2000)
+    assert result.success and result.fun == pytest.approx(minimum, abs=1e-7)
+    assert (np.diff(result.history["fun"]) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("solver", [LBFGS, CG, GD], ids=lambda solver: solver.__name__)
+def test_bounds_hold_what_they_hold(solver: Any) -> None:
+    """A preconditioner that mixes coordinates never moves those that a bound holds."""
+    problem, start, minimum = box()
+    P = np.eye(5) + 0.3
+    result = ms.minimize(problem, start, solver=solver(precondition=lambda problem, x, g: P @ g), max_iter=2000)
+    assert result.success and result.fun == pytest.approx(minimum, abs=1e-8)
+
+
+@pytest.mark.parametrize("solver", [LBFGS, CG, GD], ids=lambda solver: solver.__name__)
+def test_a_wrong_preconditioner_is_told(solver: Any) -> None:
+    problem, start = ill_conditioned()
+    with pytest.raises(TypeError, match=r"precondition=3\): pass a function \(problem, x, g\)"):
+        solver(precondition=3)
+    with pytest.raises(ValueError, match=r"returned shape \(12,\): return a tangent vector at x, which has shape"):
+        ms.minimize(problem, start, solver=solver(precondition=lambda problem, x, g: g[1]))
+
+
+def test_every_epoch_visits_all_data_once() -> None:
+    batches, n = MiniBatches(4), 10
+    state, seen = batches.start(seed=5), []
+    for _ in range(9):
+        rows, state = batches.draw({**state, "other": None}, n)
+        assert (np.diff(rows) > 0).all()
+        seen.append(rows)
+    rng = np.random.default_rng(5)  # the order of each epoch, drawn naively
+    for epoch in range(3):
+        order = rng.permutation(n)
+        for rows, expected in zip(seen[3 * epoch :], (order[:4], order[4:8], order[8:]), strict=False):
+            assert rows.tolist() == sorted(expected.tolist())
+    with pytest.raises(ValueError, match="size must be a whole number"):
+        MiniBatches(0)
+
+
+@pytest.mark.parametrize("name", ["lbfgs", "cg", "gd", "bb", "pgd", "tr"])
+def test_steps_are_those_of_minimize(name: str) -> None:
+    problem, start, _ = subspace()
+    solver = ms.get_solver(name)
+    counter = ms.objectives.Counter()
+    counted = dataclasses.replace(problem, objective=counter.wrap(problem.objective))
+    state, _ = solver.init(counted, start)
+    state, first = take_steps(solver, counted, state, 4)
+    state, measures = take_steps(solver, counted, state, 3)
+    result = ms.minimize(problem, start, solver=solver, stop=ms.MaxIterations(7))
+    close(state["x"], result.x, atol=1e-13)
+    assert measures.fun == result.history["fun"][7] and first.fun == result.history["fun"][4]
+    assert counter.take().nfev == result.nfev
+
+
+def test_steps_end_where_the_solver_does() -> None:
+    problem, start, _ = procrustes()
+    solver = LBFGS()
+    state, _ = solver.init(problem, start)
+    state, measures = take_steps(solver, problem, state, 10_000)
+    assert measures.status in (Status.NO_DECREASE, Status.ROUNDING_LEVEL)
+    falls = ms.Problem(Euclidean(1), lambda x: -np.exp(x[0]), gradient=lambda x: -np.exp(x))
+    steepest = GD(step_size=1.0)
+    state, _ = steepest.init(falls, np.array([2.0]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        state, measures = take_steps(steepest, falls, state, 100)
+    assert measures.status is Status.NON_FINITE and np.isfinite(state["x"]).all()
+    with pytest.raises(ValueError, match="n_steps must be a whole number"):
+        take_steps(solver, problem, state, 0)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["begun anew", "state kept"])
+def test_an_outer_iteration_with_inner_steps_resumes(tmp_path: Path, kept: bool) -> None:
+    """Centres on a product: the state of the outer iteration holds points, or the whole states of the solver."""
+    rng = np.random.default_rng(0)
+    M = Product(Sphere(3), Stiefel(4, 2))
+    data = [M.random_point(rng) for _ in range(12)]
+    solver, counter = LBFGS(), ms.objectives.Counter()
+
+    def problem(k: int) -> ms.Problem:
+        members = data[k::2]
+
+        def gradient(x: Any) -> Any:
+            return tuple(sum(2 * (a - m[i]) for m in members) for i, a in enumerate(x))
+
+        cost = ms.objective(
+            lambda x: sum(((a - b) ** 2).sum() for m in members for a, b in zip(x, m, strict=True)), gradient
+        )
+        return ms.Problem(M, counter.wrap(cost))
+
+    def outer(state: Any) -> Any:
+        inner, total = [], 0.0
+        for k in range(2):
+            begun = state["inner"][k] if kept else solver.init(problem(k), state["inner"][k]["x"])[0]
+            begun, measures = take_steps(solver, problem(k), begun, 2)
+            total += measures.fun
+            inner.append(begun if kept else {"x": begun["x"]})
+        return {"inner": tuple(inner)}, ms.Measures(total, evaluations=counter.take())
+
+    def start() -> Any:
+        states = [solver.init(problem(k), data[k]) for k in range(2)]
+        return {"inner": tuple(s if kept else {"x": s["x"]} for s, _ in states)}, ms.Measures(
+            sum(m.fun for _, m in states)
+        )
+
+    whole = ms.iterate(outer, start, stop=ms.MaxIterations(6))
+    assert (np.diff(whole.history["fun"]) <= 1e-12).all() and whole.measures.evaluations.nfev >= 24
+    for limit in (3, 6):
+        run = ms.iterate(outer, start, stop=ms.MaxIterations(limit), checkpoint=tmp_path, resume=True)
+    for a, b in zip(whole.state["inner"], run.state["inner"], strict=True):
+        equal(a["x"], b["x"])
+
+
+def test_parts_keep_single_precision() -> None:
+    problem, start = ill_conditioned()
+    x = tree_map(lambda leaf: leaf.astype(np.float32), start)
+    objective = dataclasses.replace(
+        problem.objective,
+        value_and_gradient=lambda p: (
+            problem.objective.value(p),
+            (-np.array([0.6, 0.8, 0.0], np.float32), (2 * WEIGHTS * (p[1] - 1)).astype(np.float32)),
+        ),
+    )
+    single = dataclasses.replace(problem, objective=objective)
+    for solver in (LBFGS(precondition=diagonal), CG(precondition=diagonal), GD(precondition=diagonal)):
+        state, _ = solver.init(single, x)
+        state, _ = take_steps(solver, single, state, 3)
+        assert {leaf.dtype for leaf in state["x"]} == {np.dtype(np.float32)} and state["grad"].dtype == np.float32

@@ -1,0 +1,1 @@
+"""A solver of thirty lines, written from docs/develop/write-a-solver.md."""
