@@ -212,3 +212,33 @@ def test_an_id_may_be_a_channel_too(tmp_path):
     (tmp_path / "table.csv").write_text("id,x\n1,1\n1,3\n2,2\n2,5\n")
     data = read_csv(tmp_path / "table.csv", time=None, channels=["id", "x"])
     assert data.ids == ("1", "2") and data.sequences[0].tolist() == [[1.0, 1.0], [1.0, 3.0]]
+
+
+@pytest.mark.parametrize("parquet", [False, True], ids=["csv", "parquet"])
+def test_rows_that_are_samples_need_neither_id_nor_clock(tmp_path, parquet):
+    if parquet:
+        pa = pytest.importorskip("pyarrow")
+
+    def read(text, **options):
+        path = tmp_path / ("t.parquet" if parquet else "t.csv")
+        if parquet:
+            header, *lines = [line.split(",") for line in text.split()]
+            cells = [[cell if cell.isalpha() else float(cell) for cell in column] for column in zip(*lines, strict=True)]
+            pa.parquet.write_table(pa.table(dict(zip(header, cells, strict=True))), path)
+        else:
+            path.write_text(text)
+        return (read_parquet if parquet else read_csv)(path, id="auto", ordered=False, **options)
+
+    data = read("y,x\n3,4\n1,2\n2,9\n")
+    assert [x.tolist() for x in data.sequences] == [[[3, 4], [1, 2], [2, 9]]] and data.channel_names == ("y", "x")
+    data = read("index,x,label\n0,4,up\n1,2,down\n2,9,up\n")
+    assert [x.tolist() for x in data.sequences] == [[[4]], [[2]], [[9]]] and data.clocks == ("index",)
+    assert data.labels.tolist() == ["up", "down", "up"] and data.ids == ("0", "1", "2")
+    data = read("id,frame,time,x\nc,5,3,4\na,6,1,2\nb,7,2,9\n")
+    assert data.ids == ("c", "a", "b") and data.clocks == ("frame",)
+    assert np.concatenate(data.sequences).tolist() == [[3, 4], [1, 2], [2, 9]]  # a time that jumps is a channel
+    assert data.channel_names == ("time", "x") and data.sampling_rate is None
+    data = read("id,frame,t2,x\nc,5,3,4\na,6,1,2\nb,7,2,9\n", time="t2")
+    assert data.clocks == ("t2",) and np.concatenate(data.sequences).tolist() == [[5, 4], [6, 2], [7, 9]]
+    data = read("id,x\na,1\nb,2\na,3\n")
+    assert data.ids == ("a", "b") and [x.tolist() for x in data.sequences] == [[[1], [3]], [[2]]]

@@ -38,6 +38,7 @@ def read_csv(
     channels: Sequence[str] | None = None,
     label: str | None = "label",
     delimiter: str = ",",
+    ordered: bool = True,
 ) -> SequenceData:
     """Read sequences from a `.csv` file in the long format, one row per time step.
 
@@ -46,7 +47,8 @@ def read_csv(
     path : str or path-like
         UTF-8 text whose first line names the columns.
     id : str or None
-        The column that says to which sequence a row belongs; None: the file is one sequence.
+        The column that says to which sequence a row belongs; None: the file is one sequence; ``"auto"``: the column
+        ``id`` if there is one.
     time : str or None
         The column of numbers by which the rows of a sequence are sorted; None: they are in order, and no column is the
         time. By default ``"auto"``, the column ``time`` if it is a clock: in every sequence it increases from row to
@@ -59,6 +61,9 @@ def read_csv(
         The column of the label, the same in all rows of a sequence. That of the default name may be missing.
     delimiter : str
         One character.
+    ordered : bool
+        False: rows are samples in any order. No clock is asked for; one that is there is left out. If no id occurs
+        twice, rows stay in the order of the file, and each one that has an id or a label is a sequence of its own.
 
     Returns
     -------
@@ -87,7 +92,7 @@ def read_csv(
     """
     with parsed(path, delimiter) as lines:
         header = [name.strip() for name in next(lines, [])]
-        columns = choose_columns(path, header, id=id, time=time, channels=channels, label=label)
+        columns = choose_columns(path, header, id=id, time=time, channels=channels, label=label, ordered=ordered)
         table = _Table(path, header, columns, delimiter)
         if (plain := table.plain_rows()) is not None:
             return assemble(path, columns, plain, table.place)

@@ -17,7 +17,7 @@ class Columns:
     """The names of the columns in use, each of which the file has.
 
     The time is `certain` if it was named, or holds time stamps, which are in `seconds` whatever its name says; columns
-    may turn out to be `clocks` unless the channels or the time were named.
+    may turn out to be `clocks` unless the channels or the time were named. Rows that are not `ordered` need no clock.
     """
 
     id: str | None
@@ -27,6 +27,7 @@ class Columns:
     certain: bool
     clocks: bool
     seconds: bool = False
+    ordered: bool = True
 
 
 def choose_columns(
@@ -37,9 +38,12 @@ def choose_columns(
     time: str | None,
     channels: Sequence[str] | None,
     label: str | None,
+    ordered: bool = True,
 ) -> Columns:
     """Find the columns in the header; only the default columns of the label and the time may be missing."""
     id, time, label = (_or_none(name, header) for name in (id, time, label))
+    if id == AUTO and AUTO not in header:
+        id = "id" if "id" in header else None
     certain, clocks = time != AUTO, time == AUTO and channels is None
     if time == AUTO:
         time = None if channels is None and "time" not in header else "time"
@@ -60,7 +64,7 @@ def choose_columns(
         channels = [name for name in header if name not in (id, time, label)]
     if not channels:
         raise ReadError(f"{path} has no channels beside {shown[:200]}: add at least one column of numbers")
-    return Columns(id, time, label, tuple(channels), certain, clocks)
+    return Columns(id, time, label, tuple(channels), certain, clocks, ordered=ordered)
 
 
 def _or_none(name: str | None, header: Sequence[str]) -> str | None:
@@ -84,6 +88,8 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     """Make sequences, in order of first appearance and sorted by time; `place` says where a row is in the file."""
     if len(rows.values) == 0:
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
+    if not columns.ordered and (rows.ids is None or len(rows.id_names) == len(rows.values)):
+        return _samples(path, columns, rows)
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids
     if rows.times is not None and not columns.certain and not are_times(rows.times, ids):
         columns, rows = _as_channel(columns, rows)
@@ -111,7 +117,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.channels, ids=names)
     if columns.clocks:
         data = without_clocks(data)
-        if columns.time is None and not columns.certain and not data.clocks:
+        if columns.ordered and columns.time is None and not columns.certain and not data.clocks:
             shown = ", ".join(filter(None, (columns.id, *columns.channels, columns.label)))[:200]
             raise ReadError(
                 f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
@@ -122,6 +128,22 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     rate = sampling_rate(np.split(rows.times[order], starts[1:]), 1.0 if columns.seconds else unit(name))
     rate = rate if columns.seconds or not counts(name) else None
     return replace(data, sampling_rate=rate, clocks=(name, *data.clocks))
+
+
+def _samples(path: FilePath, columns: Columns, rows: Rows) -> SequenceData:
+    """Make a sequence of each row that has an id or a label of its own, else one of all rows; in file order."""
+    named = () if columns.time is None or not columns.certain else (columns.time,)
+    if columns.time is not None and not named:
+        columns, rows = _as_channel(columns, rows)
+    data = record(path, [rows.values], channel_names=columns.channels)
+    if columns.clocks:  # which rise from row to row of the file
+        data = without_clocks(data)
+    data = replace(data, clocks=(*named, *data.clocks), sampling_rate=None)
+    if rows.ids is None and rows.labels is None:
+        return data
+    labels = None if rows.labels is None else np.array(rows.label_names)[rows.labels]
+    names = None if rows.ids is None else [str(rows.id_names[i]) for i in rows.ids.tolist()]
+    return replace(data, sequences=list(data.sequences[0][:, None]), labels=labels, ids=names)
 
 
 def are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:

@@ -20,6 +20,7 @@ def read_parquet(
     time: str | None = AUTO,
     channels: Sequence[str] | None = None,
     label: str | None = "label",
+    ordered: bool = True,
 ) -> SequenceData:
     """Read sequences from a `.parquet` file in the long format, one row per time step.
 
@@ -27,7 +28,7 @@ def read_parquet(
     ----------
     path : str or path-like
         Needs pyarrow; only the columns in use are read.
-    id, time, channels, label
+    id, time, channels, label, ordered
         As in `read_csv`; the time may also be a time stamp, whose unit is known. Nulls in channels become NaN.
 
     Returns
@@ -55,7 +56,7 @@ def read_parquet(
     with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
         header = [str(name) for name in file.schema_arrow.names]
         plain = [name for name in header if not name.startswith("__index_level_")]  # what pandas adds
-        columns = choose_columns(path, plain, id=id, time=time, channels=channels, label=label)
+        columns = choose_columns(path, plain, id=id, time=time, channels=channels, label=label, ordered=ordered)
         named = [name for name in (columns.id, columns.time, columns.label) if name is not None]
         used = list(dict.fromkeys([*named, *columns.channels]))
         texts = _check_size(path, file.metadata, file.schema_arrow, columns, used)
