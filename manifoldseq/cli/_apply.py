@@ -1,8 +1,10 @@
 """``manifoldseq apply``: what a fitted model says about other data."""
 
 import io
+import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -12,20 +14,25 @@ import numpy as np
 
 from .. import hooks
 from .._result import Result
-from ..storage import load
+from ..storage import load, read_bytes
 from ..storage._files import write_durably
 from ..storage._model import registered_name
-from ._data import as_input, describe, load_data, member_ids, remarks, view_sizes
+from ._data import Loaded, advice_on_missing, as_input, describe, load_data, member_ids, named_views, takes_missing
 from ._run import csv_text
 from ._settings import parse_pairs
 from ._shared import BadInput, completed_by, read_option, views_option
 
-_METHODS = {"predict": "prediction", "predict_proba": "probability", "transform": "transform"}
+_METHODS = {
+    "predict": "prediction",
+    "predict_proba": "probability",
+    "score_samples": "score",
+    "transform": "transform",
+}
 
 
 @click.command()
 @click.argument("run_dir", type=click.Path(path_type=Path))
-@click.argument("data", shell_complete=completed_by("datasets"))
+@click.argument("data", nargs=-1, required=True, shell_complete=completed_by("datasets"))
 @read_option
 @views_option
 @click.option(
@@ -35,17 +42,24 @@ _METHODS = {"predict": "prediction", "predict_proba": "probability", "transform"
     type=click.Path(dir_okay=False, path_type=Path),
     help="The .npz or .csv to write.",
 )
-def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None, output: Path) -> None:
+def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views: str | None, output: Path) -> None:
     """Apply the fitted model in RUN_DIR to DATA.
 
-    Writes what predict, predict_proba and transform of the model give, one row per sequence or bag (per row, for a
-    model of samples or views): to .npz as the arrays `id` (the file, or the sequence of a long table), `prediction`,
-    `probability` and `transform` (or one array per part of a transform, such as `A` and `C`), to .csv as columns.
+    Writes what predict, predict_proba, score_samples and transform of the model give, one row per sequence or bag (per
+    row, for a model of samples or views): to .npz as the arrays `id` (the file, the sequence of a long table, or the
+    row), `prediction`, `probability`, `score` and `transform` (or one array per part of a transform, such as `A`
+    and `C`), to .csv as columns. Where a view has missing values that the model can fill in, `filled` has all columns
+    with them.
+
+    The run remembers its columns: of DATA with names those of the same names are taken, in any order, others are left
+    out; and the options --read of a file of the same kind. Of a model of views DATA is one file, or a file for each
+    view in the order of the fit; a view that is in no file is missing.
 
     \b
     Examples:
       manifoldseq apply runs/bm basic-motions -o clusters.csv
       manifoldseq apply runs/bm new_recordings/ -o clusters.npz
+      manifoldseq apply runs/views images2.csv sounds2.csv -o components.csv
     """
     if output.suffix not in (".npz", ".csv"):
         raise BadInput(f"{output} has the ending {output.suffix!r}: write a .npz or a .csv file")
@@ -57,29 +71,82 @@ def apply(run_dir: Path, data: str, reading: tuple[str, ...], views: str | None,
         raise BadInput(str(error)) from error
     if isinstance(model, Result):
         raise BadInput(f"{run_dir} holds the solution of a problem, not an estimator: there is nothing to apply")
-    loaded = load_data(data, parse_pairs(reading, "--read"))
-    record = hooks.get_record(hooks.EstimatorSpec, registered_name(model))
-    X, _ = as_input(record.input, loaded, None, view_sizes(record.input, views, loaded))
     methods = {method: name for method, name in _METHODS.items() if callable(getattr(model, method, None))}
     if not methods:
         raise BadInput(f"{type(model).__name__} has none of {', '.join(_METHODS)}: there is nothing to apply")
+    loaded = _loaded(run_dir, model, data, parse_pairs(reading, "--read"), views)
+    X, _ = as_input(loaded, None)
     try:
         arrays = {
             key: array for method, name in methods.items() for key, array in _arrays(name, getattr(model, method)(X))
         }
+        filled = _filled(model, loaded, X)
     except ValueError as error:
-        raise BadInput(f"{data}: {error}") from error
-    ids = member_ids(record.input, loaded)
+        raise BadInput(f"{' + '.join(data)}: {error}") from error
+    ids = member_ids(loaded)
     if all(len(array) == len(ids) for array in arrays.values()):
         arrays = {"id": np.array(ids), **arrays}
     try:
-        write_durably(output, _npz(arrays) if output.suffix == ".npz" else _csv(arrays).encode())
+        if output.suffix == ".npz":
+            written = _npz({**arrays, **({"filled": np.concatenate(filled, axis=1)} if filled else {})})
+        else:
+            written = csv_text({**_flat(arrays), **_of_columns(loaded, filled)}).encode()
+        write_durably(output, written)
     except OSError as error:
         raise BadInput(f"{output} cannot be written: {error.strerror}") from error
-    click.echo(f"{data}: {describe(loaded, None, record.input)}")
-    for line in remarks(data, loaded):
+    click.echo(f"{' + '.join(data)}: {describe(loaded, None)}")
+    for line in filter(None, [named_views(loaded), *loaded.remarks]):
         click.echo(line)
-    click.echo(f"{output}: {', '.join(arrays)}")
+    click.echo(f"{output}: {', '.join([*arrays, *(['filled'] if filled else [])])}")
+
+
+def _loaded(run_dir: Path, model: Any, data: tuple[str, ...], given: dict[str, Any], views: str | None) -> Loaded:
+    """Read data as the run read its own, where it remembers that."""
+    name = registered_name(model)
+    record = hooks.get_record(hooks.EstimatorSpec, name)
+    memory = _memory(run_dir)
+    kinds = {Path(one).suffix.lower() for one in memory.get("files", ())}
+    options = memory.get("read", {}) if kinds == {Path(one).suffix.lower() for one in data} else {}
+    refuse = None if takes_missing(model, fitted=True) else lambda: f": {advice_on_missing(name, record.input)}"
+
+    def loaded(options: dict[str, Any]) -> Loaded:
+        run = (str(run_dir), memory) if "views" in memory else None
+        return load_data(data, options, record.input, name=name, views=views, run=run, refuse=refuse)
+
+    if "label" in options and "label" not in given:  # new data may have labels, or not
+        with suppress(BadInput):
+            return loaded({**options, **given})
+        options = {option: value for option, value in options.items() if option != "label"}
+    return loaded({**options, **given})
+
+
+def _memory(run_dir: Path) -> dict[str, Any]:
+    """Return what a run remembers of its columns; nothing of a run from before, or of a model alone."""
+    try:
+        found = json.loads(read_bytes(run_dir / "run.json"))["columns"]
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _filled(model: Any, loaded: Loaded, X: Any) -> list[np.ndarray] | None:
+    """Return the views with what is missing filled in, None where nothing is, or the model cannot."""
+    if loaded.kind != "views" or not callable(getattr(model, "impute", None)):
+        return None
+    return model.impute(X) if any(np.isnan(view).any() for view in X) else None
+
+
+def _of_columns(loaded: Loaded, filled: list[np.ndarray] | None) -> dict[str, Any]:
+    """Return the columns of views under their names, those that two views have under that of the view too."""
+    if filled is None:
+        return {}
+    names = loaded.names or [list(map(str, range(view.shape[1]))) for view in filled]
+    every = [name for of_view in names for name in of_view]
+    return {
+        f"filled_{name}" if every.count(name) == 1 else f"filled_{v}_{name}": view[:, j].tolist()
+        for v, (of_view, view) in enumerate(zip(names, filled, strict=True))
+        for j, name in enumerate(of_view)
+    }
 
 
 def _arrays(name: str, answer: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -99,9 +166,10 @@ def _npz(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def _csv(arrays: dict[str, np.ndarray]) -> str:
+def _flat(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the columns of arrays of any shape, a row for each entry of their first axis."""
     columns: dict[str, Any] = {"row": range(len(next(iter(arrays.values()))))}
     for name, array in arrays.items():
         for index in np.ndindex(array.shape[1:]):
             columns["_".join([name, *map(str, index)])] = array[(slice(None), *index)].tolist()
-    return csv_text(columns)
+    return columns

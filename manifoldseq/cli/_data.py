@@ -1,7 +1,8 @@
-"""DATA on the command line: the name of a data set, or a file or folder that a registered reader knows."""
+"""DATA on the command line: names of data sets, or files and folders that a registered reader knows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,55 +12,204 @@ import numpy as np
 from .. import hooks
 from ..estimators import check_sequences
 from ..storage import ReadError, SequenceData, load_array, read, read_bytes
+from ..storage._convert import options_of, reader_of
 from ..storage.readers._clock import rises_alike, says_time
 from ._shared import BadInput
+from ._views import Columns, all_columns, chosen_columns, example, paired, remembered, same_columns, shown
+
+_OF_VIEWS = ("views", "bags")
+_BY_ROW = ("samples", "views")
 
 
-def load_data(data: str, options: Mapping[str, Any], *, missing: bool = False) -> SequenceData:
-    """Read the file or folder of that name if there is one, with options of its reader, else load the data set.
+@dataclass(frozen=True)
+class Loaded:
+    """DATA as an estimator takes it.
+
+    Parameters
+    ----------
+    kind : {"sequences", "samples", "views", "bags"}
+        What the estimator takes, as in its record.
+    parts : tuple of SequenceData
+        Of each view, with the same members in the same order; one where there are no views.
+    memory : dict
+        Which columns of which file they are, see `remembered`.
+    remarks : tuple of str
+        What is to be said about them: clocks, and how members were paired.
+    """
+
+    kind: str
+    parts: tuple[SequenceData, ...]
+    memory: dict[str, Any]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> SequenceData:
+        """Ids, labels and lengths, which all views have in common."""
+        return self.parts[0]
+
+    @property
+    def names(self) -> list[list[str]] | None:
+        """The names of the columns of each view, None if one has none."""
+        if any(part.channel_names is None for part in self.parts):
+            return None
+        return [list(part.channel_names or ()) for part in self.parts]
+
+
+def load_data(
+    sources: Sequence[str],
+    options: Mapping[str, Any],
+    kind: str = "sequences",
+    *,
+    name: str = "this",
+    views: str | None = None,
+    run: tuple[str, Mapping[str, Any]] | None = None,
+    refuse: Callable[[], str] | None = None,
+) -> Loaded:
+    """Read what is named, with options of the reader, as an estimator or model takes it.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        Files or folders if there are any of that name, else data sets; several are a view each.
+    options : mapping
+    kind : {"sequences", "samples", "views", "bags"}
+    name : str
+        Of the estimator or model, for messages.
+    views : str, optional
+        ``--views``.
+    run : (str, mapping), optional
+        A run directory and the `Loaded.memory` of its fit: the same columns are taken.
+    refuse : callable, optional
+        Returns the end of the sentence that says where a value is missing; by default missing values are taken.
 
     Raises
     ------
     BadInput
-        If there is neither, or it cannot be read, or a sequence is empty or has an infinite value, or one that is
-        missing where `missing` values are not asked for.
+        If a name is neither of both, or cannot be read; if a sequence is empty, has an infinite value, or one that is
+        missing where that is refused; if columns or members of views do not fit together.
     """
+    _check_number(name, kind, sources, views)
+    files = [_load_one(source, options, kind) for source in sources]
+    remarks = [line for source, data in zip(sources, files, strict=True) for line in _remarks(source, data)]
+    missing = refuse is None
+    columns: list[Columns | None]
+    if views is not None:
+        columns = [*chosen_columns(views, sources, files)]
+    elif run is not None:
+        columns = same_columns(run[1], run[0], sources, files, missing=missing)
+    elif kind in _OF_VIEWS and len(files) == 1:
+        width = files[0].sequences[0].shape[1]
+        raise BadInput(
+            f"{name} takes views: share the {width} columns out, such as --views 1,{width - 1} or --views "
+            f"{example(files[0])}, or give a file for each view"
+            if width > 1
+            else f"{name} takes views, and {sources[0]} has one column: give a file for each view"
+        )
+    else:
+        columns = [all_columns(i, data) for i, data in enumerate(files)]
+    if kind == "views" and views is not None and len(columns) == 1 and not views.strip().isdecimal():
+        raise BadInput(f"--views {views} is one view, {name} takes two or more: put a colon between them, as in a,b:c")
+    memory = remembered(files, [one for one in columns if one is not None]) if run is None or views else dict(run[1])
+    there = [one for one in columns if one is not None]
+    parts = [one.of(files[one.file]) for one in there]
+    for one, part in zip(there, parts, strict=True):
+        source = sources[one.file]
+        try:
+            check_sequences([np.where(np.isnan(x), 0.0, x) for x in part.sequences])  # NaN goes on to the estimator
+        except ValueError as error:
+            raise BadInput(f"{source}: {error}") from error
+        if refuse is not None and (where := _first_missing(source, part, kind)):
+            raise BadInput(f"{where} is missing{refuse()}")
+    if len({one.file for one in there}) > 1:
+        parts, said = paired([sources[one.file] for one in there], parts, by_row=kind == "views", refuse=refuse)
+        remarks.append(said)
+    if len(there) < len(columns) and run is not None:
+        parts, said = _with_absent(parts, columns, run[1])
+        remarks.append(said)
+    return Loaded(kind, tuple(parts), memory, tuple(remarks))
+
+
+def _check_number(name: str, kind: str, sources: Sequence[str], views: str | None) -> None:
+    """Refuse views for an estimator that takes none."""
+    if kind in _OF_VIEWS or (len(sources) == 1 and views is None):
+        return
+    able = " or ".join(
+        sorted({one.name for _, one in hooks.records("estimators") if getattr(one, "input", "") in _OF_VIEWS})
+    )
+    of_views = f"; estimators of views are {able}" if able else ""
+    if views is not None:
+        raise BadInput(f"--views {views}: {name} takes {kind}, not views: leave it out{of_views}")
+    together = "put them into one folder and give its name" if kind == "sequences" else "join them into one"
+    raise BadInput(f"{name} takes {kind} of one file, and {len(sources)} are given: {together}{of_views}")
+
+
+def _load_one(source: str, options: Mapping[str, Any], kind: str) -> SequenceData:
     try:
-        if Path(data).exists():
-            loaded = read(Path(data), **options)
-        elif options:
-            raise BadInput(f"--read sets options for reading a file, but there is no file or folder {data}")
-        else:
-            loaded = hooks.get_dataset(data).loader()
-        check_sequences([np.where(np.isnan(x), 0.0, x) for x in loaded.sequences])  # NaN goes on to the estimator
+        if Path(source).exists():
+            return read(Path(source), **{**_defaults(source, kind), **options})
+        if options:
+            raise BadInput(f"--read sets options for reading a file, but there is no file or folder {source}")
+        return hooks.get_dataset(source).loader()
     except hooks.UnknownName as error:
-        raise BadInput(f"{data!r} is neither a file or folder nor a data set: {error}") from error
+        raise BadInput(f"{source!r} is neither a file or folder nor a data set: {error}") from error
     except ReadError as error:
         raise BadInput(str(error)) from error
     except (ValueError, ImportError, OSError) as error:
-        raise BadInput(f"{data}: {error}") from error
-    if not missing and (where := first_missing(data, loaded)):
-        raise BadInput(f"{where} is missing: interpolate by --read missing=linear")
-    return loaded
+        raise BadInput(f"{source}: {error}") from error
 
 
-def takes_missing(model: Any) -> bool:
-    """Return whether an estimator, as it is set, takes missing values."""
+def _defaults(source: str, kind: str) -> dict[str, Any]:
+    """Return options of a reader of tables: samples and views need no clock, nor ids, and bags no clock."""
+    wanted = {"samples": {"id": "auto", "ordered": False}, "views": {"id": "auto", "ordered": False}}
+    known = options_of(reader_of(source))
+    chosen = wanted.get(kind, {"ordered": False} if kind == "bags" else {})
+    return {option: value for option, value in chosen.items() if option in known}
+
+
+def _with_absent(
+    parts: Sequence[SequenceData], columns: Sequence[Columns | None], memory: Mapping[str, Any]
+) -> tuple[list[SequenceData], str]:
+    """Return parts with NaN for each view that no file has."""
+    there = iter(parts)
+    found, absent = [], []
+    for v, one in enumerate(columns):
+        if one is not None:
+            found.append(next(there))
+            continue
+        names = memory["views"][v]["names"]
+        empty = [np.full((len(x), len(names)), np.nan) for x in parts[0].sequences]
+        labels, ids = parts[0].labels, parts[0].ids
+        found.append(SequenceData(empty, labels, channel_names=names, ids=ids))
+        absent.append(f"view {v} ({shown(names)}) is missing")
+    return found, "; ".join(absent)
+
+
+def takes_missing(model: Any, *, fitted: bool = False) -> bool:
+    """Return whether an estimator takes missing values: as it is set, or, if `fitted`, in what it is asked."""
     from sklearn.utils import get_tags
 
+    setting = getattr(model, "missing", None)
+    if setting is not None and not fitted:
+        return setting not in ("error", "refuse")
     tagged = hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.allow_nan
-    return bool(tagged) or getattr(model, "missing", "error") != "error"
+    return bool(tagged) or setting not in (None, "error", "refuse")
 
 
-def first_missing(source: str, data: SequenceData) -> str:
+def _first_missing(source: str, data: SequenceData, kind: str) -> str:
     """Return where the first missing value is, in the words of the files, or nothing if none is missing."""
+    before = 0
     for name, x in zip(data.ids, data.sequences, strict=True):
         if np.isnan(x).any():
             t, channel = np.argwhere(np.isnan(x))[0].tolist()
             column = f"column {channel}" if data.channel_names is None else f"column {data.channel_names[channel]}"
             path = Path(source)
+            if kind in _BY_ROW and data.numbered:
+                return f"{source}, row {before + t}, {column}"
             where = f"{path / name}" if path.is_dir() else f"{source}, {name}" if len(data) > 1 else source
+            if kind in _BY_ROW:
+                return f"{where}, {column}" + (f", row {t}" if len(x) > 1 else "")
             return f"{where}, {column}, t = {t}"
+        before += len(x)
     return ""
 
 
@@ -71,74 +221,66 @@ def advice_on_missing(name: str, kind: str) -> str:
             made: Any = hooks.get_record(hooks.EstimatorSpec, record.name)
             if made.input == kind and "missing" in made.factory().get_params(deep=False):
                 takers.append(record.name)
+    setting = "--set missing=em" if kind == "views" else "--set missing=smooth"
+    other = "fill it, or leave the row out" if kind in ("views", "bags") else "interpolate by --read missing=linear"
     if name in takers:
-        return "use --set missing=smooth, or interpolate by --read missing=linear"
-    others = f", or fit {' or '.join(takers)} with --set missing=smooth" if takers else ""
-    return f"interpolate by --read missing=linear{others}"
+        return f"use {setting}, or {other}"
+    others = f", or fit {' or '.join(takers)} with {setting}" if takers else ""
+    return f"{other}{others}"
 
 
-def load_labels(path: Path, data: SequenceData, kind: str) -> np.ndarray:
-    """Read one label per line, or a ``.npy`` array: one for each sequence, or, of ``"samples"``, for each row."""
+def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
+    """Read one label per line, or a ``.npy`` array: one for each sequence, or, of samples and views, for each row."""
     try:
         labels = load_array(path) if path.suffix == ".npy" else np.array(read_bytes(path).decode().splitlines())
     except ReadError as error:
         raise BadInput(str(error)) from error
     except (ValueError, OSError) as error:
         raise BadInput(f"{path} holds no labels: {error}") from error
-    n, n_rows = len(data), sum(map(len, data.sequences))
-    if labels.shape != (n,) and not (kind == "samples" and labels.shape == (n_rows,)):
-        what = f"{n_rows} rows" if kind == "samples" else f"{n} sequences"
+    n, n_rows, by_row = len(loaded.data), sum(map(len, loaded.data.sequences)), loaded.kind in _BY_ROW
+    if labels.shape != (n,) and not (by_row and labels.shape == (n_rows,)):
+        what = f"{n_rows} rows" if by_row else f"{n} sequences"
         raise BadInput(f"{path} holds labels of shape {labels.shape} for {what}: give one label each")
     return labels
 
 
-def absolute(data: str) -> str:
-    """Return what names the same data in every folder."""
-    return str(Path(data).resolve()) if Path(data).exists() else data
+def absolute(sources: Sequence[str]) -> str | list[str] | None:
+    """Return what names the same data in every folder, as `run.toml` has it."""
+    found = [str(Path(one).resolve()) if Path(one).exists() else one for one in sources]
+    return found if len(found) > 1 else found[0] if found else None
 
 
-def as_input(
-    kind: str, data: SequenceData, labels: np.ndarray | None, views: tuple[int, ...] = ()
-) -> tuple[Any, np.ndarray | None]:
+def listed(data: Any) -> tuple[str, ...]:
+    """Return the names of data that `run.toml` has."""
+    return (data,) if isinstance(data, str) else tuple(data or ())
+
+
+def as_input(loaded: Loaded, labels: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
     """Return X and y for an estimator of sequences, of their rows (``"samples"``), or of views of either.
 
     Views of the rows are ``"views"``; those of the sequences, each a list of arrays, are ``"bags"``.
     """
-    if kind == "sequences":
-        return data.sequences, labels
-    if kind == "bags":
-        parts = [np.split(sequence, np.cumsum(views)[:-1], axis=1) for sequence in data.sequences]
-        return [list(view) for view in zip(*parts, strict=True)], labels
-    rows = np.concatenate(data.sequences)
-    if labels is not None and len(labels) < len(rows):
-        labels = np.repeat(labels, [len(sequence) for sequence in data.sequences])
-    return np.split(rows, np.cumsum(views)[:-1], axis=1) if kind == "views" else rows, labels
+    if loaded.kind == "sequences":
+        return loaded.data.sequences, labels
+    if loaded.kind == "bags":
+        return [part.sequences for part in loaded.parts], labels
+    views = [part.sequences[0] if len(part) == 1 else np.concatenate(part.sequences) for part in loaded.parts]
+    if labels is not None and len(labels) < len(views[0]):
+        labels = np.repeat(labels, [len(sequence) for sequence in loaded.data.sequences])
+    return views if loaded.kind == "views" else views[0], labels
 
 
-def view_sizes(kind: str, views: str | None, data: SequenceData) -> tuple[int, ...]:
-    """Return the columns of each view from ``"76,216"``; none for an estimator of anything else."""
-    if kind not in ("views", "bags"):
-        if views is not None:
-            raise BadInput(f"--views {views}: the estimator takes {kind}, leave it out")
-        return ()
-    columns = data.sequences[0].shape[1]
-    if views is None:
-        raise BadInput(f"the estimator takes views: share the {columns} columns out, such as --views 1,{columns - 1}")
-    parts = [part.strip() for part in views.split(",")]
-    sizes = tuple(map(int, parts)) if all(part.isascii() and part.isdecimal() for part in parts) else ()
-    if not sizes or min(sizes) < 1 or sum(sizes) != columns:
-        raise BadInput(f"--views {views}: give the columns of each view, whole numbers of sum {columns}")
-    return sizes
-
-
-def member_ids(kind: str, data: SequenceData) -> list[str]:
+def member_ids(loaded: Loaded) -> list[str]:
     """Return the id of each sequence or bag, or, for samples and views, that of the sequence of each row."""
-    if kind in ("sequences", "bags"):
+    data = loaded.data
+    if loaded.kind not in _BY_ROW:
         return list(data.ids)
+    if data.numbered and len(data) == 1:  # the file has no ids
+        return list(map(str, range(len(data.sequences[0]))))
     return [name for name, sequence in zip(data.ids, data.sequences, strict=True) for _ in sequence]
 
 
-def remarks(source: str, data: SequenceData) -> list[str]:
+def _remarks(source: str, data: SequenceData) -> list[str]:
     """Return a line for what was taken as the clock of a table, and for channels that may be one."""
     said = []
     if data.clocks:
@@ -156,20 +298,28 @@ def remarks(source: str, data: SequenceData) -> list[str]:
     return said
 
 
-def describe(data: SequenceData, labels: np.ndarray | None, kind: str = "sequences") -> str:
+def describe(loaded: Loaded, labels: np.ndarray | None) -> str:
     """Return one line about the data, as an estimator of this kind sees it."""
-    lengths = [len(sequence) for sequence in data.sequences]
+    lengths = [len(sequence) for sequence in loaded.data.sequences]
     classes = "" if labels is None else f", {len(np.unique(labels))} classes"
-    if kind in ("samples", "views"):
-        return f"{sum(lengths)} rows of {data.sequences[0].shape[1]} columns{classes}"
+    widths = " and ".join(f"{part.sequences[0].shape[1]}" for part in loaded.parts)
+    if loaded.kind in _BY_ROW:
+        return f"{sum(lengths)} rows of {widths} columns{classes}"
     spread = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
-    return f"{len(lengths)} sequences of {spread} steps, {data.sequences[0].shape[1]} channels{classes}"
+    return f"{len(lengths)} sequences of {spread} steps, {widths} channels{classes}"
 
 
-def fingerprint(data: SequenceData | None, labels: np.ndarray | None, settings: Any) -> str:
+def named_views(loaded: Loaded) -> str:
+    """Return one line about the columns of each view, nothing where there are no views or no names."""
+    if loaded.kind not in _OF_VIEWS or loaded.names is None:
+        return ""
+    return "; ".join(f"view {v}: {shown(names)}" for v, names in enumerate(loaded.names))
+
+
+def fingerprint(loaded: Loaded | None, labels: np.ndarray | None, settings: Any) -> str:
     """Return a digest of everything that a resumed run must have in common with the one before."""
     digest = sha256(repr(settings).encode())
-    for sequence in () if data is None else data.sequences:
+    for sequence in () if loaded is None else (x for part in loaded.parts for x in part.sequences):
         digest.update(repr(sequence.shape).encode())
         digest.update(sequence.tobytes())
     digest.update(b"" if labels is None else "\0".join(map(str, labels.tolist())).encode())

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import signature
 from pathlib import Path
@@ -15,20 +15,20 @@ from .. import execution, hooks
 from .._result import Status
 from ..evaluation import Evaluation, evaluate
 from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
-from ..storage import CheckpointError, SequenceData, load
+from ..storage import CheckpointError, load
 from ._data import (
+    Loaded,
     absolute,
     advice_on_missing,
     as_input,
     describe,
     fingerprint,
-    first_missing,
+    listed,
     load_data,
     load_labels,
     member_ids,
-    remarks,
+    named_views,
     takes_missing,
-    view_sizes,
 )
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
@@ -51,12 +51,12 @@ from ._shared import (
 from ._signals import interruptible
 
 _STOPPING = ("max_iter", "tol")  # a resumed run may end later, or earlier, than was first asked for
-_CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}
+_CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 
 
 @click.command()
 @click.argument("estimator", required=False, shell_complete=completed_by("estimators"))
-@click.argument("data", required=False, shell_complete=completed_by("datasets"))
+@click.argument("data", nargs=-1, shell_complete=completed_by("datasets"))
 @set_option
 @config_option
 @read_option
@@ -79,7 +79,7 @@ _CONFIG = {"estimator": str, "data": str, "labels": str, "views": str}
 @json_option
 def fit(
     estimator: str | None,
-    data: str | None,
+    data: tuple[str, ...],
     settings: tuple[str, ...],
     config: Path | None,
     reading: tuple[str, ...],
@@ -107,8 +107,8 @@ def fit(
 
     \b
     Options of readers, --read NAME=VALUE:
-      .csv          id time channels label delimiter missing
-      .parquet      id time channels label missing
+      .csv          id time channels label delimiter ordered missing
+      .parquet      id time channels label ordered missing
       folders       time missing
       .mat          variable labels orientation missing
       all others    missing
@@ -125,8 +125,8 @@ def fit(
     if jobs is not None and dask is not None:
         raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
     given = read_config(config, _CONFIG)
-    estimator, data = estimator or given.get("estimator"), data or given.get("data")
-    if estimator is None or data is None:
+    estimator, data = estimator or given.get("estimator"), data or listed(given.get("data"))
+    if estimator is None or not data:
         raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
     labels = labels or (Path(given["labels"]) if "labels" in given else None)
     views = views or given.get("views")
@@ -139,12 +139,9 @@ def fit(
     record, model = _configure(estimator, chosen, used_seed)
     read_options = {**given["read"], **parse_pairs(reading, "--read")}
     directory = choose_directory(output, default_name(estimator, data), resume)
-    loaded = load_data(data, read_options, missing=True)
-    if not takes_missing(model) and (where := first_missing(data, loaded)):
-        advice = advice_on_missing(estimator, record.input)
-        raise BadInput(f"{where} is missing, which {estimator} does not take so: {advice}")
-    truth = loaded.labels if labels is None else load_labels(labels, loaded, record.input)
-    sizes = view_sizes(record.input, views, loaded)
+    refuse = _refusal(estimator, record, model)
+    loaded = load_data(data, read_options, record.input, name=estimator, views=views, refuse=refuse)
+    truth = loaded.data.labels if labels is None else load_labels(labels, loaded)
     table = ""
     if choose:
         with _executor(jobs, dask):
@@ -152,18 +149,21 @@ def fit(
         chosen |= best
     parameters = model.get_params(deep=False)
     settled = {name: value for name, value in parameters.items() if name not in _STOPPING}
-    mark = fingerprint(loaded, truth, [estimator, settled, *([sizes] if sizes else [])])
+    mark = fingerprint(loaded, truth, [estimator, settled])
     if resume and already_done(directory, mark):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return 0
+    columns = named_views(loaded)
     about = {
         "command": command_line(["fit", *_arguments(estimator, data, chosen, read_options, labels, views, used_seed)]),
         "estimator": estimator,
-        "data": data,
-        "about": describe(loaded, truth, record.input),
+        "data": " + ".join(data),
+        "about": describe(loaded, truth),
+        **({"views": columns} if columns else {}),
         "seed": used_seed,
         "parameters": parameters,
         "fingerprint": mark,
+        "columns": loaded.memory | {"read": read_options, "files": list(data)},
         **({"choice": table} if table else {}),
     }
     repeat = {
@@ -178,26 +178,26 @@ def fit(
     kept = resume and model_kept(directory, mark)
     run = RunDirectory(directory, about, repeat, kept=kept)
     with _executor(jobs, dask), run.writing():
-        X, y = as_input(record.input, loaded, truth, sizes)
+        X, y = as_input(loaded, truth)
         if kept:
             model = load(directory)
         else:
             resumed = resume and run.has_checkpoint()
-            options = _fit_options(estimator, model, run, every, mark, resume)
+            options = _fit_options(estimator, model, run, every, mark, resume, loaded)
             with interruptible():
                 given = y if record.input in ("sequences", "samples") else None
                 seconds = _fit(run, model, X, given, options, resumed)
             run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
         with interruptible():
-            fitted = Fitted(model, loaded if record.input == "sequences" else X, y, directory.name)
+            fitted = Fitted(model, loaded.data if record.input == "sequences" else X, y, directory.name)
             kept_times = run.kept_metrics()
             took = kept_times.get("seconds", kept_times.get("seconds_since_resume", 0.0))
-            ids = member_ids(record.input, loaded)
+            ids = member_ids(loaded)
             evaluation = _evaluated(estimator, record, model, X, y, used_seed, took, ids) if quality else None
             metrics, warned = _write(run, fitted, ids, evaluation)
     for warning in warned:
         click.echo(f"Warning: {warning}", err=True)
-    said = [f"{data}: {about['about']}", *remarks(data, loaded), *table.splitlines()]
+    said = [f"{about['data']}: {about['about']}", *filter(None, [columns]), *loaded.remarks, *table.splitlines()]
     if as_json:
         judged = None if evaluation is None else evaluation.as_dict()
         echo_json({"about": said, "metrics": metrics, "evaluation": judged, "directory": str(directory)})
@@ -209,6 +209,13 @@ def fit(
         click.echo(_sentence(evaluation))
     click.echo(f"Report: {directory / 'report.html'}")
     return 0
+
+
+def _refusal(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[], str] | None:
+    """Return what ends the sentence about a missing value, None for an estimator that takes it."""
+    if takes_missing(model):
+        return None
+    return lambda: f", which {name} does not take so: {advice_on_missing(name, record.input)}"
 
 
 def _evaluated(
@@ -228,13 +235,13 @@ def _evaluated(
 
 
 def _choose(
-    name: str, record: hooks.EstimatorSpec, model: Any, data: SequenceData, fixed: frozenset[str], seed: int
+    name: str, record: hooks.EstimatorSpec, model: Any, data: Loaded, fixed: frozenset[str], seed: int
 ) -> tuple[dict[str, Any], str]:
     """Set what the estimator's rule chooses; return it, and the table of what was tried."""
     if record.choose is None:
         able = [one.name for _, one in hooks.records("estimators") if getattr(one, "choose", None) is not None]
         raise BadInput(f"{name} has no rule by which settings are chosen: --choose goes with {', '.join(able)}")
-    X, _ = as_input(record.input, data, None)
+    X, _ = as_input(data, None)
     try:
         choice = cast(Any, record.choose)(model, X, seed, fixed)
     except ValueError as error:
@@ -275,7 +282,7 @@ def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Esti
 
 def _arguments(
     estimator: str,
-    data: str,
+    data: tuple[str, ...],
     chosen: dict[str, Any],
     reading: dict[str, Any],
     labels: Path | None,
@@ -285,17 +292,21 @@ def _arguments(
     pairs = [f"--set={name}={value}" for name, value in chosen.items()]
     pairs += [f"--read={name}={value}" for name, value in reading.items()]
     flags = [f"--labels={labels}" if labels else None, f"--views={views}" if views else None, f"--seed={seed}"]
-    return [estimator, data, *pairs, *flags]
+    return [estimator, *data, *pairs, *flags]
 
 
-def _fit_options(name: str, model: Any, run: RunDirectory, every: float, mark: str, resume: bool) -> dict[str, Any]:
-    """Return what `fit` of this estimator takes of observers, checkpoint and resume."""
+def _fit_options(
+    name: str, model: Any, run: RunDirectory, every: float, mark: str, resume: bool, loaded: Loaded
+) -> dict[str, Any]:
+    """Return what `fit` of this estimator takes of observers, checkpoint, resume and feature_names."""
     takes = signature(model.fit).parameters
     options: dict[str, Any] = {}
     if "observers" in takes:
         options["observers"] = [Watch(name, getattr(model, "max_iter", None))]
     if "checkpoint" in takes:
         options["checkpoint"] = run.checkpoint(every, mark)
+    if "feature_names" in takes and loaded.names is not None:
+        options["feature_names"] = loaded.names
     if resume and "resume" in takes:
         options["resume"] = True
     elif resume:

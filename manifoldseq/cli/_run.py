@@ -286,10 +286,10 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
     return True
 
 
-def default_name(what: str, data: str | None) -> str:
+def default_name(what: str, data: Sequence[str]) -> str:
     """Return the name of a run directory for an estimator or model on data."""
-    source = "" if data is None else Path(data).stem if Path(data).exists() else data
-    return "-".join(part.replace("/", "-").replace(":", "-") for part in (what, source) if part)
+    sources = [Path(one).stem if Path(one).exists() else one for one in data]
+    return "-".join(part.replace("/", "-").replace(":", "-") for part in (what, *sources) if part)
 
 
 def command_line(arguments: Sequence[Any]) -> str:

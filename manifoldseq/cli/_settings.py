@@ -38,7 +38,7 @@ def check_names(values: Iterable[str], known: Iterable[str], what: str) -> None:
             raise BadInput(f"{what} has no parameter {name!r}: {suggestion(name, names)}{have}")
 
 
-def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
+def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
     """Read a ``run.toml``.
 
     Parameters
@@ -46,7 +46,7 @@ def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
     path : Path or None
         None gives nothing.
     known : mapping of str to type
-        The keys that the command takes, with the types of their values.
+        The keys that the command takes, with the types of their values; a list holds strings.
 
     Returns
     -------
@@ -62,18 +62,24 @@ def read_config(path: Path | None, known: Mapping[str, type]) -> dict[str, Any]:
         raise BadInput(str(error)) from error
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no TOML file: {error}") from error
-    types = {**known, "seed": int, "set": dict, "read": dict, "none": list}
+    types: dict[str, Any] = {**known, "seed": int, "set": dict, "read": dict, "none": list}
     for name, value in config.items():
         if name not in types:
             raise BadInput(f"{path} has the key {name!r}: {suggestion(name, types)}Known are {', '.join(types)}")
-        if type(value) is not types[name] and not (types[name] is float and type(value) is int):
-            raise BadInput(f"{path} has {name} = {value!r}: write a value of type {types[name].__name__}")
+        wanted = types[name] if isinstance(types[name], tuple) else (types[name],)
+        texts = not isinstance(value, list) or all(isinstance(item, str) for item in value)
+        if not texts or (type(value) not in wanted and not (float in wanted and type(value) is int)):
+            raise BadInput(f"{path} has {name} = {value!r}: write a value of type {_types(wanted)}")
     if not 0 <= config.get("seed", 0) < 2**32:
         raise BadInput(f"{path} has seed = {config['seed']}: write a number of at least 0, below 2**32")
     none = config.pop("none", ())
     chosen = dict.fromkeys(name for name in none if not name.startswith(_READ))
     reading = dict.fromkeys(name.removeprefix(_READ) for name in none if name.startswith(_READ))
     return {**config, "set": {**config.get("set", {}), **chosen}, "read": {**config.get("read", {}), **reading}}
+
+
+def _types(wanted: tuple[type, ...]) -> str:
+    return " or ".join("list of str" if one is list else one.__name__ for one in wanted)
 
 
 def to_config(settings: Mapping[str, Any]) -> dict[str, Any]:

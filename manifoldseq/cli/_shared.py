@@ -27,7 +27,10 @@ read_option: Callable[..., Any] = click.option(
     help="An option of the file's reader, such as id=subject of .csv; may be repeated.",
 )
 views_option: Callable[..., Any] = click.option(
-    "--views", metavar="N,M,…", help="Columns of each view, for an estimator of views, such as 76,216."
+    "--views",
+    metavar="COLUMNS",
+    help="Columns of each view of one file: how many each has (76,216), or which, by name, * and ? for any letters, or "
+    "number, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7); those of several files likewise.",
 )
 seed_option: Callable[..., Any] = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of all random choices [0]."

@@ -18,8 +18,8 @@ from .._problem import Problem
 from .._result import Result, Status
 from .._stopping import MaxIterations, PredictedDecrease
 from ..report import read_run, render_html
-from ..storage import CheckpointError, SequenceData, load, read_bytes
-from ._data import absolute, describe, fingerprint, load_data, remarks
+from ..storage import CheckpointError, load, read_bytes
+from ._data import Loaded, absolute, as_input, describe, fingerprint, listed, load_data, named_views
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
 from ._settings import check_names, parse_pairs, read_config
@@ -34,16 +34,17 @@ from ._shared import (
     resume_option,
     seed_option,
     set_option,
+    views_option,
 )
 from ._signals import interruptible
 
-_CONFIG = {"model": str, "data": str, "solver": str, "init": str, "max_iter": int, "tol": float}
+_CONFIG = {"model": str, "data": (str, list), "views": str, "solver": str, "init": str, "max_iter": int, "tol": float}
 _OPTIONS = "solver."
 
 
 @click.command()
 @click.argument("model", metavar="MODEL|FILE.py:NAME", required=False, shell_complete=completed_by("models"))
-@click.argument("data", required=False, shell_complete=completed_by("datasets"))
+@click.argument("data", nargs=-1, shell_complete=completed_by("datasets"))
 @click.option(
     "--solver",
     metavar="NAME",
@@ -54,6 +55,7 @@ _OPTIONS = "solver."
 @set_option
 @config_option
 @read_option
+@views_option
 @click.option("--max-iter", type=click.IntRange(0), metavar="N", help="Most iterations [1000].")
 @click.option("--tol", type=click.FloatRange(0), metavar="NUMBER", help="Decrease still ahead, over |f| [1e-10].")
 @seed_option
@@ -62,12 +64,13 @@ _OPTIONS = "solver."
 @every_option
 def solve(
     model: str | None,
-    data: str | None,
+    data: tuple[str, ...],
     solver: str | None,
     init: str | None,
     settings: tuple[str, ...],
     config: Path | None,
     reading: tuple[str, ...],
+    views: str | None,
     max_iter: int | None,
     tol: float | None,
     seed: int | None,
@@ -79,8 +82,8 @@ def solve(
 
     Writes a run directory, as `manifoldseq fit` does, whatever the run came to. MODEL is a registered name (see
     `manifoldseq models`), or FILE.py:NAME, which runs FILE.py: NAME is there a manifoldseq.Problem, or a function
-    build(data, **params) that returns one. It gets DATA as a list of (T, d) arrays; without DATA it is called as
-    build(**params).
+    build(data, **params) that returns one. It gets DATA as a list of (T, d) arrays, and views (several DATA, or
+    --views) as a list of (N, d) arrays with the same rows; without DATA it is called as build(**params).
     --set solver.NAME=VALUE sets an option of the solver.
 
     The exit status is 0 if the problem was solved, and 1 if the run ended otherwise: at --max-iter, say, or where the
@@ -89,11 +92,13 @@ def solve(
     \b
     Examples:
       manifoldseq solve lds.mean basic-motions --set n_states=4 -o runs/mean
+      manifoldseq solve mpcca images.csv sounds.csv --set n_latent=1
       manifoldseq solve ./mine.py:build walks.npz --solver pgd --seed 1
       manifoldseq solve ./mine.py:problem --set solver.memory=20
     """
     given = read_config(config, _CONFIG)
-    model, data = model or given.get("model"), data or given.get("data")
+    model, data = model or given.get("model"), data or listed(given.get("data"))
+    views = views or given.get("views")
     if model is None:
         raise BadInput("give MODEL, or --config run.toml: see `manifoldseq solve --help`")
     used_solver: str = solver or given.get("solver", "lbfgs")
@@ -106,9 +111,9 @@ def solve(
     options = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
     params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
     algorithm = _solver(used_solver, options)
-    name, build = _builder(model)
+    name, build, kind = _builder(model)
     directory = choose_directory(output, default_name(name, data), resume)
-    loaded = None if data is None else load_data(data, read_options)
+    loaded = _loaded(name, data, read_options, kind, views, params)
     problem = _problem(model, build, loaded, params)
     if init is not None and init not in problem.initializers:
         raise BadInput(f"{model} has no initializer {init!r}: it has {', '.join(problem.initializers) or 'none'}")
@@ -118,20 +123,23 @@ def solve(
         return int(not json.loads((directory / "metrics.json").read_bytes())["success"])
     pairs = [f"--set={key}={value}" for key, value in chosen.items()]
     pairs += [f"--read={key}={value}" for key, value in read_options.items()]
-    flags = {"solver": used_solver, "init": init, "max-iter": max_iter, "tol": tol, "seed": seed}
+    flags = {"views": views, "solver": used_solver, "init": init, "max-iter": max_iter, "tol": tol, "seed": seed}
     pairs += [f"--{key}={value}" for key, value in flags.items() if value is not None]
+    columns = "" if loaded is None else named_views(loaded)
     about = {
-        "command": command_line(["solve", model, data, *pairs]),
+        "command": command_line(["solve", model, *data, *pairs]),
         "model": model,
-        "data": data or "",
-        "about": "" if loaded is None else describe(loaded, loaded.labels),
+        "data": " + ".join(data),
+        "about": "" if loaded is None else describe(loaded, loaded.data.labels),
+        **({} if loaded is None else {"columns": loaded.memory}),
+        **({"views": columns} if columns else {}),
         "seed": seed,
         "solver": used_solver,
         "parameters": chosen,
         "fingerprint": mark,
     }
     repeat = {
-        "model": _absolute_model(model), "data": data and absolute(data), "solver": used_solver, "init": init,
+        "model": _absolute_model(model), "data": absolute(data), "views": views, "solver": used_solver, "init": init,
         "max_iter": max_iter, "tol": tol, "seed": seed, "read": read_options, "set": chosen,
     }  # fmt: skip
     stop = DEFAULT_STOP
@@ -173,7 +181,7 @@ def solve(
     rows += [("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
     rows += [("status", f"{result.status.name}: {result.message}")]
     echo_table((name, ""), rows)
-    for line in () if data is None or loaded is None else remarks(data, loaded):
+    for line in () if loaded is None else [*filter(None, [columns]), *loaded.remarks]:
         click.echo(line)
     click.echo(f"Report: {directory / 'report.html'}")
     return int(not result.success)
@@ -200,13 +208,30 @@ def _solver(name: str, options: dict[str, Any]) -> Any:
         raise click.ClickException(str(error)) from error
 
 
-def _builder(model: str) -> tuple[str, Any]:
-    """Return a short name, and the problem or what builds it."""
+def _loaded(
+    name: str, data: tuple[str, ...], options: dict[str, Any], kind: str, views: str | None, params: dict[str, Any]
+) -> Loaded | None:
+    """Read DATA as a model takes it; a problem of a file takes views if some are given."""
+    if not data:
+        if views is not None:
+            raise BadInput(f"--views {views} shares columns out: give DATA, a file or a data set")
+        return None
+    if kind == "views" and len(data) == 1 and views is None and "views" in params:  # the model shares them out
+        kind = "sequences"
+    elif not kind:
+        kind = "views" if views is not None or len(data) > 1 else "sequences"
+    advice = ": fill it, or leave the row out" if kind == "views" else ": interpolate by --read missing=linear"
+    return load_data(data, options, kind, name=name, views=views, refuse=lambda: advice)
+
+
+def _builder(model: str) -> tuple[str, Any, str]:
+    """Return a short name, the problem or what builds it, and from which kind of data, nothing if it is not known."""
     file, colon, name = model.rpartition(":")
     if colon and file.endswith(".py"):
-        return name, _from_file(Path(file), name)
+        return name, _from_file(Path(file), name), ""
     try:
-        return model, hooks.get_model(model).build
+        record = hooks.get_model(model)
+        return model, record.build, record.input
     except ValueError as error:
         raise BadInput(f"{error}; a problem of your own is given as FILE.py:NAME") from error
     except ImportError as error:
@@ -237,7 +262,7 @@ def _is_own(value: Any, module: str) -> bool:
     return isinstance(value, Problem) or (callable(value) and getattr(value, "__module__", None) == module)
 
 
-def _problem(model: str, build: Any, data: SequenceData | None, params: dict[str, Any]) -> Problem:
+def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]) -> Problem:
     if isinstance(build, Problem):
         if params or data is not None:
             raise BadInput(f"{model} is a Problem, which takes neither DATA nor --set: name a function build(data, …)")
@@ -252,7 +277,7 @@ def _problem(model: str, build: Any, data: SequenceData | None, params: dict[str
     if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
         check_names(params, [parameter.name for parameter in known], f"model {model!r}")
     try:
-        problem = build(**params) if data is None else build(data.sequences, **params)
+        problem = build(**params) if data is None else build(as_input(data, None)[0], **params)
     except (ValueError, TypeError) as error:
         raise BadInput(f"{model} cannot be built from this: {error}") from error
     if not isinstance(problem, Problem):

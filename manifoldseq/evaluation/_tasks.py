@@ -68,9 +68,14 @@ def size(X: Any, input: str) -> int:
 
 
 def flat(X: Any, input: str) -> Any:
-    """Return what a control takes: views side by side, bags as sequences of their descriptors side by side."""
+    """Return what a control takes: views side by side, bags as sequences of their descriptors side by side.
+
+    Where views have missing values, controls get the means of the columns.
+    """
     if input == "views":
-        return np.concatenate([np.asarray(view, dtype=np.float64) for view in X], axis=1)
+        rows = np.concatenate([np.asarray(view, dtype=np.float64) for view in X], axis=1)
+        holes = np.isnan(rows)
+        return np.where(holes, np.nanmean(rows, axis=0), rows) if holes.any() else rows
     if input == "bags":
         return [np.concatenate(parts, axis=1) for parts in zip(*X, strict=True)]
     return X

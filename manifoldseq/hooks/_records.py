@@ -133,7 +133,9 @@ def _plain(value: Any) -> Any:
 class ModelSpec(Record):
     """A model: ``build(data, **params) -> Problem`` and ``example(rng) -> data`` to try it on.
 
-    ``params`` is a dataclass of the parameters of `build`, if there is one.
+    ``params`` is a dataclass of the parameters of `build`, if there is one. ``input`` says what `manifoldseq solve`
+    hands on as data: ``"sequences"``, a list of (T, d) arrays, or ``"views"``, a list of (N, d_v) arrays with the same
+    rows.
     """
 
     kind = "models"
@@ -141,8 +143,14 @@ class ModelSpec(Record):
     _: KW_ONLY
     example: Target | None = None
     params: Target | None = None
+    input: str = "sequences"
     summary: str = ""
     reference: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.input not in ("sequences", "views"):
+            raise ValueError(f"Model {self.name!r}: input must be 'sequences' or 'views', not {self.input!r}")
 
 
 @dataclass(frozen=True)

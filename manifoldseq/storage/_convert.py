@@ -48,6 +48,12 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     """
     if missing not in ("keep", "linear"):
         raise ReadError(f"{path}: missing is {missing!r}: choose 'keep' or 'linear'")
+    data = _call(path, reader_of(path), options)
+    return interpolate(data) if missing == "linear" else data
+
+
+def reader_of(path: FilePath) -> hooks.ReaderSpec:
+    """Return the reader that is registered for the name of a file or folder; raise as `read` does."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
@@ -58,16 +64,20 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     if not matching:
         known = ", ".join(sorted(readers))
         raise ReadError(f"{path}: no reader knows this name: rename or convert the file to one of {known}")
-    data = _call(path, readers[max(matching, key=len)], options)
-    return interpolate(data) if missing == "linear" else data
+    return readers[max(matching, key=len)]
+
+
+def options_of(reader: hooks.ReaderSpec) -> list[str]:
+    """Return the names of the options of a reader."""
+    from inspect import signature
+
+    return [name for name in signature(cast(Any, reader.resolved().factory)).parameters if name != "path"]
 
 
 def _call(path: FilePath, reader: hooks.ReaderSpec, options: dict[str, Any]) -> SequenceData:
-    from inspect import signature
-
     function = cast(Any, reader.resolved().factory)
     if options:
-        known = [name for name in signature(function).parameters if name != "path"]
+        known = options_of(reader)
         if unknown := [name for name in options if name not in known]:
             have = f"its options are {', '.join([*known, 'missing'])}"
             raise ReadError(f"{path}: the reader {reader.name!r} has no option {unknown[0]!r}: {have}")

@@ -10,6 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from ._real import check_real, warn_of_order
 
 
+class _Numbers(tuple[str, ...]):
+    """Ids that nobody gave; `dataclasses.replace` hands them on."""
+
+
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class SequenceData:
     """Sequences, and what is known about them.
@@ -81,7 +85,10 @@ class SequenceData:
         labels = None if labels is None else np.asarray(labels)
         if labels is not None and labels.shape != (len(arrays),):
             raise ValueError(f"labels have shape {labels.shape} but there are {len(arrays)} sequences: pass one each")
-        names = tuple(map(str, range(len(arrays)))) if ids is None else tuple(ids)
+        if ids is None or isinstance(ids, _Numbers):
+            names: tuple[str, ...] = _Numbers(map(str, range(len(arrays))))
+        else:
+            names = tuple(ids)
         if len(names) != len(arrays) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"there are {len(names)} ids for {len(arrays)} sequences: pass one string each")
         if len(set(names)) < len(names):
@@ -94,6 +101,11 @@ class SequenceData:
         object.__setattr__(self, "channel_names", None if channel_names is None else tuple(channel_names))
         object.__setattr__(self, "ids", names)
         object.__setattr__(self, "clocks", tuple(clocks))
+
+    @property
+    def numbered(self) -> bool:
+        """Whether nobody gave ids, so that they say no more than the order."""
+        return isinstance(self.ids, _Numbers)
 
     def __len__(self) -> int:
         return len(self.sequences)

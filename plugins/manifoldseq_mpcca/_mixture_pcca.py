@@ -23,10 +23,21 @@ from ._parameters import Array, Mixture
 from ._settings import check_choice, check_fits, check_init, check_number, check_problem, check_same, check_whole
 from ._starts import Start
 from ._statistics import Statistics
-from ._views import Moments, View, as_list, as_view, check_sizes, check_views, row_blocks
+from ._views import (
+    Moments,
+    Names,
+    View,
+    as_list,
+    as_view,
+    check_names,
+    check_sizes,
+    check_views,
+    given_names,
+    row_blocks,
+)
 
 ACCELERATIONS = ("lbfgs", None)
-MISSING = ("refuse", "em")
+MISSING = ("error", "em")
 
 _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
@@ -69,7 +80,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     noise_floor : float
         Least variance of the noise of a column, as a share of the variance of the column.
-    missing : {"refuse", "em"}
+    missing : {"error", "em"}
         What `fit` makes of NaN: an error, or the exact likelihood of what is observed. Full noise takes only whole
         views that miss in a row.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -92,6 +103,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
     status_ : manifoldseq.Status
     n_features_in_ : int
         Columns of all views together.
+    feature_names_in_ : list of ndarray of str of shape (d_v,)
+        The columns of each view, where all views have names: data frames, or `feature_names` of `fit`.
     n_rows_ : int
         Rows seen in `fit`.
 
@@ -139,7 +152,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         max_iter: int = 200,
         tol: float = 1e-7,
         noise_floor: float = 1e-6,
-        missing: str = "refuse",
+        missing: str = "error",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -164,6 +177,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
+        feature_names: Sequence[Sequence[str]] | None = None,
     ) -> Self:
         """Fit the mixture to paired rows.
 
@@ -173,6 +187,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for every start; the state holds ``x`` (`Mixture.point`) and ``start``. Each
             start has its own folder in the checkpoint.
+        feature_names : sequence of sequence of str, optional
+            The names of the columns of each view; by default those of data frames.
 
         Raises
         ------
@@ -185,7 +201,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
             If a component ended with fewer than two rows, or the likelihood did not stay finite; `status_` is then
             NON_FINITE.
         """
-        views, moments = self._prepared(X, Y, *more)
+        views, moments, names = self._prepared(X, Y, *more, names=feature_names)
         em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None)
         given = isinstance(self.init, Mixture)
         store = self._store(checkpoint, views)  # before a Generator is drawn from
@@ -215,7 +231,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         self.status_ = interrupted or best.status
         for name in _OF_BATCHES:
             self.__dict__.pop(name, None)
-        self._remember(views)
+        self._remember(views, names)
         if best.status is ms.Status.NON_FINITE:
             warnings.warn(
                 f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not converged: "
@@ -242,13 +258,13 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         X, Y, *more : array-like of shape (b, d_v), or one list of them
         """
         if not hasattr(self, "batches_"):
-            views, moments = self._prepared(X, Y, *more)
+            views, moments, names = self._prepared(X, Y, *more)
             em = EM.of(views, moments, self.noise_floor, self.update, False)
             mixture = self._start(views, moments, em.floor, random_generator(self.random_state))
             for name in _OF_FIT:
                 self.__dict__.pop(name, None)
             self.floor_, self.statistics_, self.batches_ = em.floor, em.evaluate(mixture), 1
-            self._remember(views)
+            self._remember(views, names)
         else:
             self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
@@ -373,16 +389,23 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         density = self.score_samples(X, Y, *more)
         return float(-2 * density.sum() + self.mixture_.n_parameters * np.log(len(density)))
 
-    def _prepared(self, X: Any, Y: Any, *more: Any) -> tuple[list[View], Moments]:
-        """Return the views that a fit starts with, after all checks."""
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _prepared(self, X: Any, Y: Any, *more: Any, names: Any = None) -> tuple[list[View], Moments, Names | None]:
+        """Return the views that a fit starts with, their moments and names, after all checks."""
         self._check_settings()
-        views = check_views(*_given(X, Y, *more), missing=self.missing == "em")
+        items = _given(X, Y, *more)
+        names = given_names(items, names)
+        views = check_views(items, missing=self.missing == "em", names=names)
         sizes = tuple(view.shape[1] for view in views)
         check_fits(sizes, len(views[0]), self.n_components, self.n_latent)
         check_init(self.init, sizes, self.n_components, self.n_latent, self.covariance_type == "full")
         if self.covariance_type == "full":
             _check_whole_views(views)
-        return views, Moments.of(views)
+        return views, Moments.of(views, names), names
 
     def _check_settings(self) -> None:
         check_problem(self.n_components, self.n_latent, self.covariance_type, self.noise_floor)
@@ -391,7 +414,10 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         check_number("tol", self.tol)
         check_choice("update", self.update, UPDATES)
         check_choice("acceleration", self.acceleration, ACCELERATIONS)
-        check_choice("missing", self.missing, MISSING)
+        if self.missing == "refuse":
+            warnings.warn("missing='refuse' is now called missing='error'", DeprecationWarning, stacklevel=4)
+        else:
+            check_choice("missing", self.missing, MISSING)
 
     def _checked(self, X: Any, Y: Any, *more: Any, missing: bool = True) -> list[View]:
         """Return the views that a fitted estimator is asked about; one that is None becomes NaN."""
@@ -399,6 +425,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         sizes = self.mixture_.views
         items = as_list(X, Y, *more) if Y is not None or more or isinstance(X, (list, tuple)) else [X, None]
         items += [None] * (len(sizes) - len(items))
+        check_names(items, getattr(self, "feature_names_in_", None), type(self).__name__)
         items = [None if item is None else as_view(item, v) for v, item in enumerate(items)]
         rows = [len(item) for item in items if item is not None]
         if not rows:
@@ -429,9 +456,12 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         sizes = (self.n_components, self.n_latent, self.covariance_type == "full")
         return Start.of(views, moments, *sizes, floor, rng).mixture(self.init)
 
-    def _remember(self, views: list[View]) -> None:
+    def _remember(self, views: list[View], names: Names | None) -> None:
         self.n_features_in_ = sum(view.shape[1] for view in views)
         self.n_rows_ = len(views[0])
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
 
     def _store(self, checkpoint: Any, views: list[View]) -> ms.storage.Checkpoint | None:
         """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
@@ -464,7 +494,7 @@ def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
     for v, item in enumerate(items):
         if item is None:
             raise ValueError(f"view {v} is None: pass all views to fit, with NaN where rows are missing")
-    return [items]
+    return items
 
 
 def _check_whole_views(views: list[View]) -> None:

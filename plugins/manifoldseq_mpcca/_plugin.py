@@ -27,6 +27,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         "mpcca",
         build="manifoldseq_mpcca._objective:build",
         example="manifoldseq_mpcca._objective:example",
+        input="views",
         summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",
         reference=_PAPER,
     )

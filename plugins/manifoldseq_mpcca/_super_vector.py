@@ -50,6 +50,7 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
+        feature_names: Sequence[Sequence[str]] | None = None,
     ) -> Self:
         """Fit the mixture to descriptors of all bags.
 
@@ -59,7 +60,7 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             X is the first view and Y the second, or X is a list of all views. A view is a list of arrays (T_i, d_v),
             one per bag, an array (N, T, d_v), or an array (N, d_v), whose rows are bags of one descriptor. A sequence
             that reads an array when it is indexed is never in memory as a whole.
-        observers, checkpoint, resume
+        observers, checkpoint, resume, feature_names
             As in `MixturePCCA.fit`.
 
         Raises
@@ -72,9 +73,12 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         rng = random_generator(self.random_state)
         model = self._model(rng)
         rows = bags.sample(self.max_descriptors, rng)
-        model.fit(rows, observers=observers, checkpoint=checkpoint, resume=resume)
+        model.fit(rows, observers=observers, checkpoint=checkpoint, resume=resume, feature_names=feature_names)
         self.mixture_, self.n_features_in_ = model.mixture_, model.n_features_in_
         self.n_iter_, self.history_, self.status_ = model.n_iter_, model.history_, model.status_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
         return self
 
     def fit_transform(self, X: Any, Y: Any = None) -> Array:  # pyright: ignore
@@ -218,7 +222,7 @@ class FisherVector(_BagEncoder):
         The Gaussian mixture, as one without latent vector.
     blocks_ : dict of str to slice
         Where each view is in a vector.
-    n_iter_, history_, status_, n_features_in_
+    n_iter_, history_, status_, n_features_in_, feature_names_in_
         Of the fit, see `MixturePCCA`. Ctrl-C ends it with the best mixture so far.
 
     Notes
@@ -297,7 +301,7 @@ class MultiViewSuperVector(_BagEncoder):
         positive, so that Z does not depend on a rotation.
     blocks_ : dict of str to slice
         Where ``"view 0"`` (G_x), ``"view 1"`` (G_y) and ``"latent"`` (Z) are in a vector.
-    n_iter_, history_, status_, n_features_in_
+    n_iter_, history_, status_, n_features_in_, feature_names_in_
         Of the fit, see `MixturePCCA`. Ctrl-C ends it with the best mixture so far.
 
     Notes

@@ -17,7 +17,11 @@ LARGEST = 1e150
 """Values beyond this have squares, and sums of them, that no float holds."""
 
 
-def check_views(X: Any, *more: Any, missing: bool = False) -> list[View]:
+Names = list[NDArray[Any]]
+"""The names of the columns of each view, arrays of texts."""
+
+
+def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None = None) -> list[View]:
     """Validate views and return them as arrays of their own floating dtype; nothing is copied that need not be.
 
     Parameters
@@ -26,6 +30,8 @@ def check_views(X: Any, *more: Any, missing: bool = False) -> list[View]:
     *more : array-like of shape (N, d_v) or None
     missing : bool
         Accept NaN.
+    names : list of ndarray of str of shape (d_v,), optional
+        What messages call the columns.
 
     Returns
     -------
@@ -51,14 +57,65 @@ def check_views(X: Any, *more: Any, missing: bool = False) -> list[View]:
             raise ValueError(
                 f"view {v} has {len(view)} rows but view 0 has {len(views[0])}: pass the same samples in every view"
             )
-        if missing:
-            check_values(view, f"view {v}", missing=True)
-        else:
-            check_values(view, f"view {v}", "remove or fill it, or fit with missing='em'")
+        of_view = None if names is None else names[v]
+        remedy = "remove or fill it, or fit with missing='em'"
+        check_values(view, f"view {v}", remedy, missing=missing, names=of_view)
     return views
 
 
-def check_values(rows: View, where: str, remedy: str = "remove or fill it", missing: bool = False) -> None:
+def given_names(items: list[Any], names: Any = None) -> Names | None:
+    """Return the names of the columns of views: those given, else those of data frames, None if a view has none.
+
+    Raises
+    ------
+    ValueError
+        If they are not as many texts as there are columns.
+    """
+    if names is None:
+        found = [_names_of(item) for item in items]
+        return None if any(one is None for one in found) else [np.array(one, dtype=object) for one in found]
+    if len(names) != len(items):
+        raise ValueError(f"feature_names has {len(names)} lists for {len(items)} views: pass one for each")
+    for v, (one, item) in enumerate(zip(names, items, strict=True)):
+        if isinstance(one, str) or not all(isinstance(name, str) for name in one):
+            raise ValueError(f"feature_names[{v}] is {one!r}: pass a list of texts")
+        if len(one) != (width := as_view(item, v).shape[1]):
+            raise ValueError(f"feature_names[{v}] has {len(one)} names for {width} columns: pass one for each")
+    return [np.array(list(one), dtype=object) for one in names]
+
+
+def check_names(items: list[Any], names: Names | None, name: str) -> None:
+    """Refuse data frames with other columns than those that an estimator was fitted on."""
+    for v, (item, known) in enumerate(zip(items, names or (), strict=False)):
+        found = _names_of(item)
+        if found is not None and found != list(known):
+            wrong = next((one for one in found if one not in set(known)), None)
+            what = "in another order" if wrong is None else f"and one is {wrong!r}"
+            raise ValueError(
+                f"view {v} does not have the columns that this {name} was fitted on, {what}: "
+                f"pass {', '.join(known[:6])}{' and so on' if len(known) > 6 else ''}"
+            )
+
+
+def _names_of(item: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame, None for anything else and where a name is no text."""
+    columns = getattr(item, "columns", None)
+    found = [] if columns is None else list(columns)
+    return found if found and all(isinstance(name, str) for name in found) else None
+
+
+def column(j: int, names: NDArray[Any] | None) -> str:
+    """Return what a message calls a column."""
+    return f"column {j}" if names is None else f"column {str(names[j])!r}"
+
+
+def check_values(
+    rows: View,
+    where: str,
+    remedy: str = "remove or fill it",
+    missing: bool = False,
+    names: NDArray[Any] | None = None,
+) -> None:
     """Refuse rows with infinity, with values whose squares overflow, and, unless they may be missing, with NaN."""
     for part in row_blocks(len(rows)):
         block = rows[part]
@@ -69,7 +126,7 @@ def check_values(rows: View, where: str, remedy: str = "remove or fill it", miss
             wrong |= np.isnan(block)
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
-            value, place = block[i, j], f"at row {part.start + i}, column {j}"
+            value, place = block[i, j], f"at row {part.start + i}, {column(int(j), names)}"
             if np.isnan(value):
                 raise ValueError(f"{where} has NaN {place}: {remedy}")
             if np.isinf(value):
@@ -132,8 +189,8 @@ class Moments:
     variance: NDArray[np.float64]
 
     @classmethod
-    def of(cls, views: list[View]) -> "Moments":
-        """Return the moments of views; NaN counts as missing.
+    def of(cls, views: list[View], names: Names | None = None) -> "Moments":
+        """Return the moments of views; NaN counts as missing. Messages call columns by `names`.
 
         Raises
         ------
@@ -142,6 +199,7 @@ class Moments:
         """
         means, variances = [], []
         for v, view in enumerate(views):
+            of_view = None if names is None else names[v]
             shift = np.nan_to_num(np.asarray(view[0], np.float64))
             count, first, second = np.zeros((3, view.shape[1]))
             for rows in row_blocks(len(view)):
@@ -150,13 +208,16 @@ class Moments:
                 first += np.nansum(block, axis=0)
                 second += np.nansum(block**2, axis=0)
             if not count.all():
-                raise ValueError(f"column {int(count.argmin())} of view {v} is missing in every row: remove it")
+                where = column(int(count.argmin()), of_view)
+                raise ValueError(f"{where} of view {v} is missing in every row: remove it")
             offset = first / count
             variance = second / count - offset**2
             scale = np.abs(shift + offset) + np.sqrt(second / count)
             constant = variance <= (16 * np.finfo(_eps_dtype(view)).eps * scale) ** 2
             for j in np.flatnonzero(constant):
-                raise ValueError(f"column {j} of view {v} is constant: remove it, no density describes it")
+                raise ValueError(
+                    f"{column(int(j), of_view)} of view {v} is constant: remove it, no density describes it"
+                )
             means.append(shift + offset)
             variances.append(variance)
         return cls(np.concatenate(means), np.concatenate(variances))

@@ -61,11 +61,16 @@ def test_bad_input_is_a_sentence_and_writes_nothing(run: Run, fitted: Path, tmp_
     for run_dir, data, output, sentence in (
         (fitted, "two-levels", "out.txt", "has the ending '.txt'"),
         (fitted, "nothing", "out.csv", "'nothing' is neither a file or folder nor a data set"),
-        (fitted, tmp_path / "wide.npy", "out.csv", "wide.npy: "),
+        (
+            fitted,
+            tmp_path / "wide.npy",
+            "out.csv",
+            "wide.npy has 7 columns, and no names to find them by: give a file with 2 columns",
+        ),
         (fitted, "two-levels", "no/folder/out.csv", "cannot be written"),
         (tmp_path / "nowhere", "two-levels", "out.csv", "there is no directory"),
         (tmp_path, "two-levels", "out.csv", "holds no model"),
-        (tmp_path / "sign", "two-levels", "out.csv", "has none of predict, predict_proba, transform"),
+        (tmp_path / "sign", "two-levels", "out.csv", "has none of predict, predict_proba, score_samples, transform"),
     ):
         status, _, err = run("apply", run_dir, data, "-o", tmp_path / output)
         assert status == 2 and sentence in err and "Traceback" not in err

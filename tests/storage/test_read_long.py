@@ -223,7 +223,9 @@ def test_rows_that_are_samples_need_neither_id_nor_clock(tmp_path, parquet):
         path = tmp_path / ("t.parquet" if parquet else "t.csv")
         if parquet:
             header, *lines = [line.split(",") for line in text.split()]
-            cells = [[cell if cell.isalpha() else float(cell) for cell in column] for column in zip(*lines, strict=True)]
+            cells = [
+                [cell if cell.isalpha() else float(cell) for cell in column] for column in zip(*lines, strict=True)
+            ]
             pa.parquet.write_table(pa.table(dict(zip(header, cells, strict=True))), path)
         else:
             path.write_text(text)

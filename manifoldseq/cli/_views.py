@@ -1,0 +1,406 @@
+"""Views on the command line: columns of one file (``--views``), or several files whose members are paired."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage import SequenceData
+from ._shared import BadInput, suggestion
+
+_ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,:]*?))\s*([,:]|\Z)')
+_COUNTS = re.compile(r"\s*[0-9]+\s*(,\s*[0-9]+\s*)*\Z")
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?\Z")
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a view: their numbers in one of the files, and their names if the file has any."""
+
+    file: int
+    numbers: tuple[int, ...]
+    names: tuple[str, ...] | None
+
+    def of(self, data: SequenceData) -> SequenceData:
+        """Return data of these columns alone, each array in one piece."""
+        if self.numbers == tuple(range(data.sequences[0].shape[1])):
+            return data
+        chosen = [np.ascontiguousarray(x[:, self.numbers]) for x in data.sequences]
+        return replace(data, sequences=chosen, channel_names=self.names)
+
+
+def all_columns(file: int, data: SequenceData) -> Columns:
+    """Return all columns of a file as one view."""
+    return Columns(file, tuple(range(data.sequences[0].shape[1])), data.channel_names)
+
+
+def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceData]) -> list[Columns]:
+    """Return the columns that ``--views`` names: views of the one file, or columns of each of several.
+
+    Raises
+    ------
+    BadInput
+        If the text names a column that is not there, one in two views, or counts that do not add up.
+    """
+    widths = [data.sequences[0].shape[1] for data in files]
+    if _COUNTS.match(text):
+        sizes = [int(size) for size in text.split(",")]
+        if len(files) == 1 and (min(sizes) < 1 or sum(sizes) != widths[0]):
+            raise BadInput(
+                f"--views {text}: give the columns of each view, whole numbers of sum {widths[0]}, "
+                f"or name them, such as --views {example(files[0])}"
+            )
+        if len(files) > 1 and sizes != widths:
+            raise BadInput(
+                f"--views {text}: {' and '.join(sources)} are views already, of {_and(widths)} columns: "
+                "leave it out, or name the columns of each, with a colon between them"
+            )
+        ends = np.cumsum(sizes).tolist()
+        if len(files) == 1:
+            numbers = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+            return [_columns(0, files[0], some) for some in numbers]
+        return [all_columns(i, data) for i, data in enumerate(files)]
+    parts = _parts(text)
+    if len(files) > 1 and len(parts) != len(files):
+        raise BadInput(
+            f"--views {text} names the columns of {len(parts)} views for {len(files)} files: name those of each, "
+            "with a colon between them"
+        )
+    found: list[Columns] = []
+    for v, items in enumerate(parts):
+        file = v if len(files) > 1 else 0
+        numbers = _numbers(text, items, sources[file], files[file])
+        if not numbers:
+            raise BadInput(f"--views {text}: view {v} has no columns: name at least one on each side of a colon")
+        for u, other in enumerate(found):
+            if other.file == file and (both := [j for j in numbers if j in set(other.numbers)]):
+                raise BadInput(
+                    f"--views {text}: column {_named(files[file], both[0])} is in view {u} and in view {v}: "
+                    "give it to one of them"
+                )
+        found.append(_columns(file, files[file], numbers))
+    return found
+
+
+def example(data: SequenceData) -> str:
+    """Return what could be typed to cut these columns into two views."""
+    width = data.sequences[0].shape[1]
+    names = data.channel_names
+    if names is None:
+        return f"0-{width - 2}:{width - 1}" if width > 2 else "0:1"
+    quoted = [f'"{name}"' if _must_be_quoted(name) else name for name in names]
+    return f"{quoted[0]}{',…' if width > 3 else ',' + quoted[1] if width == 3 else ''}:{quoted[-1]}"
+
+
+def _must_be_quoted(name: str) -> bool:
+    return bool(set(name) & set(',:"*?')) or name.startswith("-")
+
+
+def _parts(text: str) -> list[list[tuple[bool, str]]]:
+    """Return the items of each view; an item in quotes is a name and nothing else."""
+    parts: list[list[tuple[bool, str]]] = [[]]
+    place = 0
+    while True:
+        match = _ITEM.match(text, place)
+        if match is None:
+            raise BadInput(f'--views {text}: a quote is open or follows a name: write "…" around a whole name')
+        quoted, plain, separator = match.groups()
+        if quoted is not None or plain:
+            parts[-1].append((quoted is not None, plain if quoted is None else quoted.replace('""', '"')))
+        if separator == ":":
+            parts.append([])
+        if not separator:
+            return parts
+        place = match.end()
+
+
+def _numbers(text: str, items: list[tuple[bool, str]], source: str, data: SequenceData) -> tuple[int, ...]:
+    """Return the columns of one view, each once, in the order in which they are named."""
+    width = data.sequences[0].shape[1]
+    names = list(data.channel_names or ())
+    found: dict[int, None] = {}
+    for quoted, item in items:
+        if item in names:
+            matching = [j for j, name in enumerate(names) if name == item]
+        elif not quoted and item.startswith("-") and len(item) > 1:
+            for j in _numbers(text, [(False, item[1:])], source, data):
+                found.pop(j, None)
+            continue
+        elif not quoted and (span := _RANGE.match(item)):
+            first, last = int(span[1]), int(span[2] or span[1])
+            if not first <= last < width:
+                raise BadInput(f"--views {text}: {source} has columns 0 to {width - 1}, and none numbered {item}")
+            matching = list(range(first, last + 1))
+        elif not quoted and set(item) & {"*", "?"}:
+            pattern = re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in item), re.S)
+            matching = [j for j, name in enumerate(names) if pattern.fullmatch(name)]
+            if not matching:
+                raise BadInput(f"--views {text}: no column of {source} matches {item!r}: {_has(data)}")
+        else:
+            raise BadInput(f"--views {text}: {source} has no column {item!r}: {suggestion(item, names)}{_has(data)}")
+        found.update(dict.fromkeys(matching))
+    return tuple(found)
+
+
+def _has(data: SequenceData) -> str:
+    if data.channel_names is None:
+        width = data.sequences[0].shape[1]
+        return f"its columns have no names, give numbers from 0 to {width - 1}, such as {example(data)}"
+    return f"it has {shown(data.channel_names)}"
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return names as one text, the last of many left out."""
+    rest = len(names) - _SHOWN
+    return ", ".join(names) if rest <= 1 else f"{', '.join(names[:_SHOWN])} and {rest} more"
+
+
+def _columns(file: int, data: SequenceData, numbers: Sequence[int]) -> Columns:
+    names = data.channel_names
+    return Columns(file, tuple(numbers), None if names is None else tuple(names[j] for j in numbers))
+
+
+def _named(data: SequenceData, j: int) -> str:
+    return f"{j}" if data.channel_names is None else repr(data.channel_names[j])
+
+
+def _and(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))
+
+
+# Members of several files, paired.
+
+
+def paired(
+    sources: Sequence[str], parts: Sequence[SequenceData], *, by_row: bool, refuse: Callable[[], str] | None
+) -> tuple[list[SequenceData], str]:
+    """Return the views of the same members in the same order, and how they were paired.
+
+    By their ids where every file has some: in the order of the first file, then what only others have. Else in the
+    order of the files, which must have as many.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        What messages call the files.
+    parts : sequence of SequenceData
+        One per view.
+    by_row : bool
+        Members are rows, else sequences; those of one id are paired in their order.
+    refuse : callable or None
+        Returns what is said of missing values; None: a member that a file does not have becomes NaN there.
+
+    Raises
+    ------
+    BadInput
+        If members are left over, or have different lengths or labels.
+    """
+    if not any(part.numbered for part in parts):
+        return _by_id(sources, parts, refuse)
+    what = "rows" if by_row else "sequences"
+    counts = [sum(map(len, part.sequences)) if by_row else len(part) for part in parts]
+    for source, count in zip(sources[1:], counts[1:], strict=True):
+        if count != counts[0]:
+            without = [one for one, part in zip(sources, parts, strict=True) if part.numbered]
+            raise BadInput(
+                f"{sources[0]} has {counts[0]} {what} but {source} has {count}, and {' and '.join(without)} "
+                f"{'has' if len(without) == 1 else 'have'} no ids to pair them by: add a column 'id' to each file "
+                f"(or name it by --read id=NAME), or give the same {what} in the same order"
+            )
+    leader = max(parts, key=lambda part: (not part.numbered, len(part)))
+    lengths = [len(x) for x in leader.sequences]
+    aligned = []
+    for source, part in zip(sources, parts, strict=True):
+        if by_row and [len(x) for x in part.sequences] != lengths:
+            if part.labels is not None:
+                raise BadInput(
+                    f"{source} has labels of other rows than {sources[_place(leader, parts)]} has ids or labels: "
+                    "keep the labels in one of them"
+                )
+            rows = part.sequences[0] if len(part) == 1 else np.concatenate(part.sequences)
+            part = replace(part, sequences=np.split(rows, np.cumsum(lengths)[:-1]), ids=leader.ids)
+        aligned.append(part)
+    _check_lengths(sources, aligned, leader.ids)
+    labels = _labels(sources, aligned, leader.ids)
+    return [replace(part, ids=leader.ids, labels=labels) for part in aligned], f"{counts[0]} {what} paired in order"
+
+
+def _place(one: SequenceData, parts: Sequence[SequenceData]) -> int:
+    return next(i for i, part in enumerate(parts) if part is one)
+
+
+def _by_id(
+    sources: Sequence[str], parts: Sequence[SequenceData], refuse: Callable[[], str] | None
+) -> tuple[list[SequenceData], str]:
+    places = [{name: i for i, name in enumerate(part.ids)} for part in parts]
+    ids = tuple(dict.fromkeys(name for part in parts for name in part.ids))
+    lacking = [[name for name in ids if name not in place] for place in places]
+    if not any(all(name in place for place in places) for name in ids):
+        raise BadInput(
+            f"no id is in {' and in '.join(sources)}, such as {parts[0].ids[0]!r} and {parts[1].ids[0]!r}: "
+            "write the same ids, or leave them out (--read id=none) to pair rows in order"
+        )
+    for source, names in zip(sources, lacking, strict=True):
+        if names and refuse is not None:
+            there = next(one for one, place in zip(sources, places, strict=True) if names[0] in place)
+            raise BadInput(f"{source} does not have {_some(names)} of {there}; what it lacks is missing{refuse()}")
+    both = list(zip(parts, places, strict=True))
+    lengths = [next(len(part.sequences[place[name]]) for part, place in both if name in place) for name in ids]
+    aligned = []
+    for part, place, names in zip(parts, places, lacking, strict=True):
+        if part.ids != ids:
+            width = part.sequences[0].shape[1]
+            absent = set(names)
+            sequences = [
+                np.full((length, width), np.nan) if name in absent else part.sequences[place[name]]
+                for name, length in zip(ids, lengths, strict=True)
+            ]
+            labels = None
+            if part.labels is not None:
+                known = part.labels.tolist()
+                labels = np.empty(len(ids), dtype=object)
+                labels[:] = [None if name in absent else known[place[name]] for name in ids]
+            part = replace(part, sequences=sequences, labels=labels, ids=ids)
+        aligned.append(part)
+    _check_lengths(sources, aligned, ids)
+    labels = _labels(sources, aligned, ids)
+    said = f"{len(ids) - len(set().union(*lacking))} ids in {'both' if len(parts) == 2 else 'all'} files"
+    for source, names in zip(sources, lacking, strict=True):
+        if names:
+            said += f"; {source} does not have {_some(names)}: missing"
+    return [replace(part, labels=labels) for part in aligned], said
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - 1
+    return f"{names[0]!r}" + (f" and {more} more id{'s' * (more > 1)}" if more else "")
+
+
+def _check_lengths(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence[str]) -> None:
+    for source, part in zip(sources[1:], parts[1:], strict=True):
+        for name, x, y in zip(ids, parts[0].sequences, part.sequences, strict=True):
+            if len(x) != len(y):
+                raise BadInput(
+                    f"{name!r} has {len(x)} rows in {sources[0]} but {len(y)} in {source}: give the same rows in each"
+                )
+
+
+def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence[str]) -> NDArray[Any] | None:
+    """Return the labels that any file has; None where a member has none, or two files differ."""
+    found: list[Any] = [None] * len(ids)
+    origin: list[str] = [""] * len(ids)
+    for source, part in zip(sources, parts, strict=True):
+        if part.labels is None:
+            continue
+        for i, label in enumerate(part.labels.tolist()):
+            if found[i] is None:
+                found[i], origin[i] = label, source
+            elif label is not None and label != found[i]:
+                raise BadInput(
+                    f"{ids[i]!r} has the label {found[i]!r} in {origin[i]} but {label!r} in {source}: correct one, or "
+                    "read none of them with --read label=none"
+                )
+    if all(label is None for label in found):
+        return None
+    for i, label in enumerate(found):
+        if label is None:
+            raise BadInput(f"{ids[i]!r} has no label, others have: add it, or read none with --read label=none")
+    return np.array(found)
+
+
+# What a run directory remembers of its views, so that the same columns are taken from other files.
+
+
+def remembered(files: Sequence[SequenceData], views: Sequence[Columns]) -> dict[str, Any]:
+    """Return for JSON which columns of which file the views were."""
+    return {
+        "widths": [data.sequences[0].shape[1] for data in files],
+        "views": [
+            {"file": view.file, "columns": _compact(view.numbers), **({"names": view.names} if view.names else {})}
+            for view in views
+        ],
+    }
+
+
+def _compact(numbers: Sequence[int]) -> str:
+    """Return numbers as ranges, ``"0-75,80"``."""
+    cuts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1), len(numbers)]
+    ends = [(numbers[a], numbers[b - 1]) for a, b in pairwise(cuts)]
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in ends)
+
+
+def _spelt_out(text: str) -> tuple[int, ...]:
+    spans = [part.partition("-") for part in text.split(",")]
+    return tuple(j for first, _, last in spans for j in range(int(first), int(last or first) + 1))
+
+
+def same_columns(
+    memory: Mapping[str, Any], run: str, sources: Sequence[str], files: Sequence[SequenceData], *, missing: bool
+) -> list[Columns | None]:
+    """Return the columns of other files that the views of a run are; None for a view that is in no file.
+
+    Columns with names are found by them, others by their place.
+
+    Raises
+    ------
+    BadInput
+        If a column is not there, or the number of files is another.
+    """
+    views = [
+        Columns(view["file"], _spelt_out(view["columns"]), tuple(view["names"]) if "names" in view else None)
+        for view in memory["views"]
+    ]
+    widths = memory["widths"]
+    if len(files) not in {1, len(widths), len(views)}:
+        many = f"{len(widths)} files" if len(widths) > 1 else f"one file{f', or {len(views)}' * (len(views) > 1)}"
+        raise BadInput(f"{len(files)} files are given, but {run} was fitted on {many}: give as many, in that order")
+    found: list[Columns | None] = []
+    for v, view in enumerate(views):
+        file = view.file if len(files) == len(widths) else v if len(files) == len(views) else 0
+        data, source = files[file], sources[file]
+        if view.names is not None and data.channel_names is not None:
+            shared = len(files) < len(views)
+            if shared:
+                _check_distinct(views, v)
+            found.append(_by_name(view.names, v, len(views), source, file, data, missing and shared))
+        elif len(files) == len(widths) and data.sequences[0].shape[1] == widths[file]:
+            found.append(_columns(file, data, view.numbers))
+        elif len(files) == len(views) and data.sequences[0].shape[1] == len(view.numbers):
+            found.append(all_columns(file, data))
+        else:
+            wanted = f"{widths[view.file]} columns" if len(files) == len(widths) else "columns with names"
+            raise BadInput(
+                f"{source} has {data.sequences[0].shape[1]} columns, and no names to find them by: give a file with "
+                f"{wanted}, as {run} was fitted on"
+            )
+    if not any(found):
+        names = shown([name for view in views for name in view.names or ()])
+        raise BadInput(f"{sources[0]} has no column that {run} was fitted on, {names}: {_has(files[0])}")
+    return found
+
+
+def _check_distinct(views: Sequence[Columns], v: int) -> None:
+    """Refuse to look for two views of different files in one: a name that both have says nothing."""
+    for u, other in enumerate(views[:v]):
+        if other.file != views[v].file and (twice := set(views[v].names or ()) & set(other.names or ())):
+            raise BadInput(
+                f"a column {sorted(twice)[0]!r} is in view {u} and in view {v}: give a file for each view, as in fit"
+            )
+
+
+def _by_name(
+    names: Sequence[str], v: int, n_views: int, source: str, file: int, data: SequenceData, may_be_absent: bool
+) -> Columns | None:
+    there = {name: j for j, name in enumerate(data.channel_names or ())}
+    lacking = [name for name in names if name not in there]
+    if len(lacking) == len(names) and may_be_absent:
+        return None
+    if lacking:
+        of = f" of view {v}" if n_views > 1 else ""
+        raise BadInput(f"{source} has no column {lacking[0]!r}{of}, which the model was fitted on: {_has(data)}")
+    return _columns(file, data, [there[name] for name in names])
