@@ -97,10 +97,13 @@ def fit(
 ) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
 
-    DATA is a file or folder that a registered reader knows (see `manifoldseq readers`), or the name of a data set. The
-    run directory holds run.json and run.toml from the start; model.npz and model.json follow once the fit is done, then
-    history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If one of these fails, the model stays,
-    the exit status is 1, and --resume writes them.
+    DATA is a file or folder that a registered reader knows (see `manifoldseq readers`), or the name of a data set. An
+    estimator of views takes a file for each view, whose members are paired by ids (the column `id` of a table, the
+    names of files) or else in their order; or one file whose columns --views shares out.
+
+    The run directory holds run.json and run.toml from the start; model.npz and model.json follow once the fit is done,
+    then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If one of these fails, the model
+    stays, the exit status is 1, and --resume writes them.
 
     A fit is judged beside simple controls: agreement with labels and between seeds for clusterings, accuracy on what
     was left out for classifiers and features. The best one is marked by an asterisk.
@@ -118,7 +121,9 @@ def fit(
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
       manifoldseq fit lds-kmeans recordings/ --choose --read missing=linear
+      manifoldseq fit mixture-pcca images.csv sounds.csv --set missing=em
       manifoldseq fit mixture-pcca table.npy --views 76,216 --set n_components=8
+      manifoldseq fit mixture-pcca table.csv --views "red,blue:wave_*"
       manifoldseq fit --config runs/bm/run.toml -o runs/again
       manifoldseq fit --config runs/bm/run.toml -o runs/bm --resume
     """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..storage import SequenceData
 from ._shared import BadInput, suggestion
 
-_ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,:]*?))\s*([,:]|\Z)')
+_ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,:"]*?))\s*([,:]|\Z)')
 _COUNTS = re.compile(r"\s*[0-9]+\s*(,\s*[0-9]+\s*)*\Z")
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?\Z")
 _SHOWN = 8
