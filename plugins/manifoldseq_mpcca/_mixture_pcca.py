@@ -48,6 +48,13 @@ _OF_BATCHES = ("floor_", "statistics_", "batches_")
 """Attributes that `fit`, or `partial_fit`, leaves and the other takes away."""
 
 
+def _error_for_refuse(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take the word of version 1 for the default of `missing`."""
+    if parameters.get("missing") == "refuse":
+        parameters = {**parameters, "missing": "error"}
+    return parameters, attributes
+
+
 class MixturePCCA(DensityMixin, BaseEstimator):
     """Model paired views by a mixture of probabilistic canonical correlation analysers.
 
@@ -138,6 +145,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
     """
 
     stored_types = (Mixture, Statistics)
+    stored_upgrades = (_error_for_refuse,)
 
     def __init__(
         self,
