@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from numbers import Integral
@@ -14,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ._iterate import confirmed, is_small
-from ._observers import Observer, map_observed
+from ._observers import Observer
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import OFF_MANIFOLD, generator, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
-from .estimators import seed_fingerprint
+from .estimators import marked, seed_fingerprint
+from .estimators._starts import best_start
 from .execution import one_blas_thread
 from .hooks import get_solver
 from .hooks import records as hook_records
@@ -139,14 +138,11 @@ def minimize(
     rule = _Referred(asked, reference)
     starts = start_points(problem, x0, int(n_starts), components, rng, project)
     seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
-    store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    if store is not None and store.fingerprint is None:
-        store = dataclasses.replace(store, fingerprint=_fingerprint(problem, algorithm, drawn))
+    store = marked(checkpoint, lambda: description(problem, algorithm, drawn))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(
             f"the solver {type(algorithm).__name__} runs in one step to its end: it takes no checkpoint and no resume"
         )
-    run = _Starts(problem, rule, resume)
     tasks = [
         (
             point,
@@ -156,15 +152,19 @@ def minimize(
         )
         for k, (point, component) in enumerate(starts)
     ]
-    watching = with_callback(observers, callback)
-    results = [result for result in map_observed(run, tasks, watching) if result is not None]
-    interrupted = any(result.status is Status.INTERRUPTED for result in results)
-    best = min(results, key=lambda r: (r.status is Status.NON_FINITE, *_rank(r.fun, r.grad_norm, r.feasibility)))
+
+    def run(start: tuple[Point, int | None, Solver, Checkpoint | None], observers: Sequence[Observer]) -> Result:
+        point, component, solver, where = start
+        with one_blas_thread() if is_small({"x": point}) else nullcontext():
+            return _single(problem, point, solver, rule, observers, where, resume, component)
+
+    def rank(result: Result) -> tuple[Any, ...]:
+        return result.status is Status.NON_FINITE, *_rank(result.fun, result.grad_norm, result.feasibility)
+
+    best, results = best_start(run, tasks, with_callback(observers, callback), rank)
     if len(results) > 1:
         total = {name: sum(getattr(r, name) for r in results) for name in ("nfev", "njev", "nhev", "time")}
         best = dataclasses.replace(best, **total)
-    if interrupted:
-        best = dataclasses.replace(best, status=Status.INTERRUPTED)
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best
@@ -188,35 +188,12 @@ def with_callback(observers: Sequence[Observer], callback: Observer | None) -> S
     return observers if callback is None else (*observers, callback)
 
 
-@dataclasses.dataclass
-class _Starts:
-    """Runs one start after the other, until an interrupt; a copy in another process knows of its own only."""
-
-    problem: Problem
-    stop: _Referred
-    resume: bool
-    interrupted: bool = False
-
-    def __call__(
-        self, start: tuple[Point, int | None, Solver, Checkpoint | None], observers: Sequence[Observer]
-    ) -> Result | None:
-        if self.interrupted:
-            return None
-        point, component, solver, checkpoint = start
-        with one_blas_thread() if is_small({"x": point}) else nullcontext():
-            result = _single(self.problem, point, solver, self.stop, observers, checkpoint, self.resume, component)
-        self.interrupted = self.interrupted or result.status is Status.INTERRUPTED
-        return result
-
-
-def _fingerprint(problem: Problem, solver: object, seed: str) -> str:
-    """Return what tells this run from others: problem, solver and seed described, and the value at one fixed point."""
+def description(problem: Problem, solver: object, seed: str) -> tuple[Any, ...]:
+    """Return what tells this run from others: manifold, solver and seed, and the values at one fixed point."""
     point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
     with np.errstate(all="ignore"):
         values = [number(f.value(point)) for f in (problem.objective, *problem.equalities, *problem.inequalities)]
-    several = " ".join(f"{value:.6g}" for value in values) + f" {len(problem.equalities)}"
-    described = re.sub(r" at 0x[0-9a-f]+", "", f"{problem.manifold!r} {solver!r} {several} {seed}")
-    return hashlib.sha256(described.encode()).hexdigest()
+    return problem.manifold, solver, [f"{value:.6g}" for value in values], len(problem.equalities), seed
 
 
 def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] | None) -> Solver:

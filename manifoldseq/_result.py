@@ -160,6 +160,11 @@ class Run:
     time: float
     history: dict[str, np.ndarray]
 
+    @property
+    def fun(self) -> float:
+        """Objective of the last state."""
+        return self.measures.fun
+
     def to_frame(self) -> Any:
         """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""
         return frame(self.history)

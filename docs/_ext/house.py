@@ -21,7 +21,7 @@ SAYS = {
     "_problem": "both",
     "_observers": "watch",
     "report": "show",
-    "estimators": "validate",
+    "estimators": "starts, checks",
     "evaluation": "how good",
     "reproduction": "rows, parts",
     "kernels": "similarity",

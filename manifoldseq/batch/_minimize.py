@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import hashlib
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -13,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from .._iterate import iterate
-from .._minimize import _fingerprint, chosen_rule, with_callback
+from .._minimize import chosen_rule, description, with_callback
 from .._observers import Observer
 from .._problem import Problem
 from .._result import BatchResult, NotConverged, Point, Run, Status
 from .._start import as_point, compare_shapes, generator, on_manifold, start_point
 from .._stopping import Stop
-from ..estimators import seed_fingerprint
+from ..estimators import marked, seed_fingerprint
 from ..execution import map_ordered
 from ..linalg._tree import freeze, leaves, tree_map
 from ..manifolds import Manifold
@@ -111,10 +109,7 @@ def minimize_batch(
     n = len(leaves(points)[0])
     reference = x0.reference if isinstance(x0, BatchResult) else None
     run = RowRun(manifold, _oracle(problems, n), algorithm, rule, Clock(), reference)
-    store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    if store is not None and store.fingerprint is None:
-        several = "".join(_fingerprint(each, algorithm, drawn) for each in problems)
-        store = dataclasses.replace(store, fingerprint=hashlib.sha256(f"{n} {several}".encode()).hexdigest())
+    store = marked(checkpoint, lambda: (n, [description(each, algorithm, drawn) for each in problems]))
     done = iterate(
         run.step,
         functools.partial(run.start, points),

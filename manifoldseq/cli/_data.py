@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -314,13 +313,3 @@ def named_views(loaded: Loaded) -> str:
     if loaded.kind not in _OF_VIEWS or loaded.names is None:
         return ""
     return "; ".join(f"view {v}: {shown(names)}" for v, names in enumerate(loaded.names))
-
-
-def fingerprint(loaded: Loaded | None, labels: np.ndarray | None, settings: Any) -> str:
-    """Return a digest of everything that a resumed run must have in common with the one before."""
-    digest = sha256(repr(settings).encode())
-    for sequence in () if loaded is None else (x for part in loaded.parts for x in part.sequences):
-        digest.update(repr(sequence.shape).encode())
-        digest.update(sequence.tobytes())
-    digest.update(b"" if labels is None else "\0".join(map(str, labels.tolist())).encode())
-    return digest.hexdigest()

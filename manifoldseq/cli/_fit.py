@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import execution, hooks
 from .._result import Status
+from ..estimators import fingerprint
 from ..evaluation import Evaluation, evaluate
 from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
 from ..storage import CheckpointError, load
@@ -22,7 +23,6 @@ from ._data import (
     advice_on_missing,
     as_input,
     describe,
-    fingerprint,
     listed,
     load_data,
     load_labels,
@@ -50,7 +50,7 @@ from ._shared import (
 )
 from ._signals import interruptible
 
-_STOPPING = ("max_iter", "tol")  # a resumed run may end later, or earlier, than was first asked for
+_MAY_CHANGE = ("max_iter", "tol", "n_jobs", "verbose")  # a resumed run may end later, or earlier, than first asked for
 _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 
 
@@ -153,8 +153,8 @@ def fit(
             best, table = _choose(estimator, record, model, loaded, frozenset(chosen) - {"random_state"}, used_seed)
         chosen |= best
     parameters = model.get_params(deep=False)
-    settled = {name: value for name, value in parameters.items() if name not in _STOPPING}
-    mark = fingerprint(loaded, truth, [estimator, settled])
+    settled = {name: value for name, value in parameters.items() if name not in _MAY_CHANGE}
+    mark = fingerprint(estimator, settled, [part.sequences for part in loaded.parts], truth)
     if resume and already_done(directory, mark):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return 0

@@ -17,9 +17,10 @@ from .._minimize import DEFAULT_STOP, minimize
 from .._problem import Problem
 from .._result import Result, Status
 from .._stopping import MaxIterations, PredictedDecrease
+from ..estimators import fingerprint
 from ..report import read_run, render_html
 from ..storage import CheckpointError, load, read_bytes
-from ._data import Loaded, absolute, as_input, describe, fingerprint, listed, load_data, named_views
+from ._data import Loaded, absolute, as_input, describe, listed, load_data, named_views
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
 from ._settings import check_names, parse_pairs, read_config
@@ -117,7 +118,8 @@ def solve(
     problem = _problem(model, build, loaded, params)
     if init is not None and init not in problem.initializers:
         raise BadInput(f"{model} has no initializer {init!r}: it has {', '.join(problem.initializers) or 'none'}")
-    mark = fingerprint(loaded, None, [_source(model), params, used_solver, options, init, seed])
+    sequences = loaded and [part.sequences for part in loaded.parts]
+    mark = fingerprint(sequences, _source(model), params, used_solver, options, init, seed)
     if resume and already_done(directory, mark):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return int(not json.loads((directory / "metrics.json").read_bytes())["success"])

@@ -1,16 +1,40 @@
-"""What sequence and multi-view estimators share: validation, conventions and the baseline features."""
+"""What estimators are made of: input and parameter checks, starts, fingerprints, row blocks, the baseline features."""
 
 from ..storage._real import check_real, check_unmasked, warn_of_order
+from ._fingerprint import fingerprint, marked
+from ._parameters import (
+    check_choice,
+    check_number,
+    check_optional,
+    check_parameters,
+    check_positive,
+    check_switch,
+    check_whole,
+)
 from ._random import random_generator, seed_fingerprint
+from ._rows import row_blocks, validate_rows
 from ._sequences import channel_statistics, check_sequences, validate_sequences
+from ._starts import fit_starts
 
 __all__ = [
     "channel_statistics",
+    "check_choice",
+    "check_number",
+    "check_optional",
+    "check_parameters",
+    "check_positive",
     "check_real",
     "check_sequences",
+    "check_switch",
     "check_unmasked",
+    "check_whole",
+    "fingerprint",
+    "fit_starts",
+    "marked",
     "random_generator",
+    "row_blocks",
     "seed_fingerprint",
+    "validate_rows",
     "validate_sequences",
     "warn_of_order",
 ]

@@ -1,6 +1,7 @@
 """What a reproduction of a table or figure is made of: rows, parts that resume, checked parameters."""
 
-from ._parameters import check_choice, check_number, check_whole, figure_file, folder_of, names, whole_numbers
+from ..estimators import check_choice, check_number, check_whole
+from ._parameters import figure_file, folder_of, names, whole_numbers
 from ._parts import finished
 from ._rows import Row, Rows, row
 

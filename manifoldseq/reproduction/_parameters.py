@@ -1,41 +1,10 @@
 """Checks of the parameters of reproductions; one sentence each."""
 
-from math import inf, isfinite
-from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-
-def check_whole(name: str, value: Any, least: int = 1) -> None:
-    """Raise ValueError unless the value is a whole number of at least `least`.
-
-    Examples
-    --------
-    >>> check_whole("seeds", 0)
-    Traceback (most recent call last):
-    ...
-    ValueError: seeds=0 is not valid: pass a whole number of at least 1
-    """
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least {least}")
-
-
-def check_number(name: str, value: Any, least: float = 0.0, most: float = inf, open_: bool = False) -> None:
-    """Raise ValueError unless the value is a finite number from `least` to `most`, or above `least` if `open_`."""
-    real = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-    good = real and least <= float(value) <= most
-    if not good or (open_ and value == least):
-        above = "" if least == -inf else f" above {least:g}" if open_ else f" of at least {least:g}"
-        below = "" if most == inf else f" and at most {most:g}"
-        kind = "finite number" if inf in (-least, most) else "number"
-        raise ValueError(f"{name}={value!r} is not valid: pass a {kind}{above}{below}")
-
-
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Raise ValueError unless the value is one of the choices."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise ValueError(f"{name}={value!r} is not known: choose {', '.join(map(repr, choices))}")
+from ..estimators import check_choice, check_whole
 
 
 def whole_numbers(name: str, value: Any) -> tuple[int, ...]:

@@ -1,13 +1,13 @@
 """Finished parts kept as JSON, so that an interrupted reproduction can continue."""
 
 import json
-import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from ..storage import read_bytes
+from ..storage._files import write_durably
 
 
 def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
@@ -46,7 +46,5 @@ def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], 
             pass
     result = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"settings": json.loads(text), "result": result}), encoding="utf-8")
-    os.replace(temporary, path)
+    write_durably(path, json.dumps({"settings": json.loads(text), "result": result}).encode())
     return result

@@ -21,10 +21,11 @@ import numpy as np
 
 from ._files import write_durably
 from ._limits import opened
+from ._model_codec import Encoder, decode
 from ._numpy_files import Loader, members_of
-from ._state import State, decode, encode
+from ._state import State, normalize
 
-FORMAT = 2
+FORMAT = 3
 
 
 class CheckpointError(ValueError):
@@ -83,17 +84,17 @@ class Checkpoint:
         """Write a checkpoint durably under its final name, and remove all others but the one before."""
         directory = Path(self.directory)
         directory.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, np.ndarray] = {}
+        encoder = Encoder()
         text = json.dumps(
             {
                 "format": FORMAT,
                 "fingerprint": self.fingerprint,
-                "state": encode(state, arrays),
+                "state": encoder.encode(state, "state", {}),
                 "record": dict(record),
                 "columns": list(columns),
             }
         )
-        arrays |= {f"column {name}": column for name, column in columns.items()}
+        arrays = encoder.arrays | {f"column {name}": column for name, column in columns.items()}
         with interrupts_held_back():
             buffer = io.BytesIO()
             np.savez(buffer, **arrays, document=np.frombuffer(text.encode(), np.uint8))  # type: ignore[arg-type]
@@ -120,10 +121,8 @@ class Checkpoint:
                 arrays = _arrays(path)
                 document = json.loads(arrays.pop("document").tobytes())
                 columns = {name: arrays[f"column {name}"] for name in document["columns"]}
-                for array in arrays.values():
-                    array.flags.writeable = False
                 found = document.get("format"), document["fingerprint"]
-                loaded = decode(document["state"], arrays), document["record"], columns
+                loaded = normalize(decode(document["state"], arrays, {})), document["record"], columns
                 if len({len(column) for column in columns.values()}) > 1:
                     raise ValueError("its history is incomplete")
             except Exception as error:  # whatever a damaged file provokes: the one before it counts

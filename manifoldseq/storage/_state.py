@@ -1,4 +1,4 @@
-"""The grammar of a resumable state, and its exact translation to arrays and JSON."""
+"""The grammar of a resumable state."""
 
 from __future__ import annotations
 
@@ -80,28 +80,3 @@ def _array(array: np.ndarray, copy: bool) -> np.ndarray:
     array = np.array(array, order="C")
     array.flags.writeable = False
     return array
-
-
-def encode(state: State, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a JSON value for a normalized state; its arrays go to `arrays` under new keys."""
-    if isinstance(state, np.ndarray):
-        key = f"a{len(arrays)}"
-        arrays[key] = state
-        return {"array": key}
-    if isinstance(state, tuple):
-        return {"tuple": [encode(part, arrays) for part in state]}
-    if isinstance(state, dict):
-        return {"dict": {key: encode(part, arrays) for key, part in state.items()}}
-    return state
-
-
-def decode(value: Any, arrays: dict[str, np.ndarray]) -> State:
-    """Return the state that :func:`encode` wrote, bit by bit."""
-    if not isinstance(value, dict):
-        return value
-    (kind, content), *_ = value.items()
-    if kind == "array":
-        return arrays[content]
-    if kind == "tuple":
-        return tuple(decode(part, arrays) for part in content)
-    return {key: decode(part, arrays) for key, part in content.items()}

@@ -13,8 +13,8 @@ from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 from .clustering._kmeans import LDSKMeans
 from .identification._identifier import LDSIdentifier
 from .identification._sequence_input import new_systems
+from .kernels._resolved import resolved_kernel
 from .systems._record import Systems
-from .systems._settings import resolved_kernel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,19 +7,20 @@ What is where, from the top down; rooms import from their own row and from those
   sequences), `_texture_files` (folders of videos), `_generated_textures`
 * `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one step of it),
   `_initial_atoms`, `_atom_families` (what atoms may be), `_lasso` (the kernel lasso)
-* `clustering/`: `_kmeans` (`LDSKMeans`, its checks and checkpoints), `_epoch` (starts, assignment, repair,
+* `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair,
   relocation, mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_selection` (settings chosen without
   labels)
 * `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_span_compression`; the models `_mean`
   (``lds.mean``), `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact mean,
   Algorithm 1, Align, MDS, Grass)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square);
-  `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays)
+  `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays),
+  `_resolved` (the kernel that a parameter stands for)
 * `identification/`: `_sequence_input` (how estimators take sequences), `_identifier` (`LDSIdentifier`),
   `_forecast_error` (its quality), `_estimation` (batches of one length), `_missing` (EM), `_order` (number of states),
   `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
 * `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_kalman`, `_canonical_form` (Theorem 1), `_record`
-  (`Systems`), `_settings` (checks of settings)
+  (`Systems`)
 """
 
 from collections.abc import Iterator

@@ -55,8 +55,8 @@ def test_a_checkpoint_of_other_settings_is_refused(name, tmp_path):
 
 def test_checkpoints_tell_kernel_objects_apart_by_their_values(tmp_path):
     data, params = generated(N=8, m=4, n=2), {"n_init": 1, "random_state": 0, "max_iter": 1}
-    LDSKMeans(2, kernel=ms.kernel(linear_kernel, name="k"), **params).fit(data, checkpoint=tmp_path)
-    same, other = (ms.kernel(lambda a, b, c=c: c * linear_kernel(a, b), name="k") for c in (1, 2))
+    first, same, other = (ms.kernel(lambda a, b, c=c: c * linear_kernel(a, b), name="k") for c in (1, 1, 2))
+    LDSKMeans(2, kernel=first, **params).fit(data, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="belongs to other"):
         LDSKMeans(2, kernel=other, **params).fit(data, checkpoint=tmp_path, resume=True)
     LDSKMeans(2, kernel=same, **params).fit(data, checkpoint=tmp_path, resume=True)

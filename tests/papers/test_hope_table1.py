@@ -136,7 +136,7 @@ def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
         ({"seeds": 0}, "seeds=0"),
         ({"K": 0}, "K=0"),
         ({"K": 4000}, "exceeds n_samples"),
-        ({"models": ["svm"]}, "'kmeans', 'spkmeans', 'movmf', 'pca-movmf', 'hope'"),
+        ({"models": ["svm"]}, "'kmeans', 'spkmeans', 'movmf', 'pca-movmf' or 'hope'"),
         ({"models": 3}, "models=3 is not known"),
         ({"models": []}, "models=[] is empty"),
         ({"K": []}, "K=[] is empty"),

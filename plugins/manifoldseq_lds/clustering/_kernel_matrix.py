@@ -11,12 +11,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_parameters
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..identification._identifier import IDENTIFICATION
+from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..kernels._resolved import resolved_kernel
 from ..means._common_problem import items_on
 from ..systems._record import Systems
-from ..systems._settings import resolved_kernel
 
 Array = NDArray[np.float64]
 
@@ -129,7 +131,7 @@ class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
 
     def _fitted(self, X: Any) -> Any:
         kernel = resolved_kernel(self.kernel, self.kernel_params)
-        identifier_of(self).check_settings()
+        check_parameters(self, IDENTIFICATION)
         systems, identifier = learned_systems(self, X)
         self.systems_ = items_on(self._manifold(kernel, systems), systems)
         remember(self, systems, identifier)

@@ -1,11 +1,8 @@
 """k-means of linear dynamical systems in the feature space of a kernel."""
 
-import dataclasses
-import re
 import warnings
 from collections.abc import Sequence
-from hashlib import sha256
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,39 +11,52 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator, seed_fingerprint
+from manifoldseq.estimators import (
+    check_choice,
+    check_parameters,
+    check_switch,
+    check_whole,
+    fit_starts,
+    random_generator,
+)
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..identification._identifier import IDENTIFICATION
+from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means._centre_rules import AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid, resolved_rule
 from ..means._common_problem import beyond, items_on
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
-from ..systems._settings import check_solver, check_switches, check_whole, resolved_kernel
 from ._epoch import Clustering, absorbed, as_systems, distances
 
 Array = NDArray[np.float64]
 
-# Before a fit: its settings, its start, and the mark of its checkpoints.
-
 INITS = ("k-means++", "medoid")
 
 
-def check_parameters(estimator: "LDSKMeans") -> None:
-    """Refuse an invalid parameter."""
-    check_whole(estimator, "n_clusters", "n_init", "max_iter", "inner_iter")
-    identifier_of(estimator).check_settings()
-    resolved_kernel(estimator.kernel)
-    check_switches(estimator, "relocate")
-    if estimator.solver != "auto":
-        check_solver(estimator.solver)
-    resolved_rule(estimator.mean)
-    if isinstance(estimator.init, str) and estimator.init not in INITS:
-        raise ValueError(
-            f"init={estimator.init!r} is not known: choose {', '.join(map(repr, INITS))}, labels or Systems"
-        )
-    if not isinstance(estimator.tol, Real) or not estimator.tol >= 0:
-        raise ValueError(f"tol={estimator.tol!r} is not valid: pass a number of at least 0")
+def _check_solver(name: str, value: Any) -> None:
+    if isinstance(value, str) and value != "auto":
+        ms.get_solver(value)
+    elif not isinstance(value, str | ms.solvers.Solver):
+        raise ValueError(f"{name}={value!r} is not a solver: pass a name such as 'lbfgs' or a ms.solvers.Solver")
+
+
+def _check_init(name: str, value: Any) -> None:
+    if isinstance(value, str):
+        check_choice(name, value, INITS, "labels or Systems")
+
+
+_RULES = {
+    **IDENTIFICATION,
+    "n_clusters": check_whole,
+    "kernel": check_kernel,
+    "mean": lambda _, value: resolved_rule(value),
+    "solver": _check_solver,
+    "inner_iter": check_whole,
+    "init": _check_init,
+    "relocate": check_switch,
+}
 
 
 def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
@@ -67,31 +77,6 @@ def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
     if set(np.unique(labels)) != set(range(K)):
         raise ValueError(f"init must assign a sequence to each of the clusters 0 to {K - 1}, and to no other")
     return labels.astype(np.int64)
-
-
-def marked_store(
-    estimator: "LDSKMeans", checkpoint: Any, clustering: Clustering, init: Any
-) -> ms.storage.Checkpoint | None:
-    """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
-    if checkpoint is None:
-        return None
-    store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    if store.fingerprint is not None:
-        return store
-    digest = sha256()
-    for record in (clustering.systems, init) if isinstance(init, Systems) else (clustering.systems,):
-        for value in (record.A, record.C, record.x1):
-            digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())
-    # kernels are told apart by some of their values, objects without a repr of their own by their type
-    cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
-    values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
-    seed = seed_fingerprint(estimator.random_state)
-    start = init if isinstance(init, str) else None if isinstance(init, Systems) else init.tolist()
-    settings = [
-        getattr(estimator, name) for name in ("n_clusters", "mean", "solver", "inner_iter", "relocate", "bound")
-    ]
-    digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr([*settings, seed, start, values])).encode())
-    return dataclasses.replace(store, fingerprint=digest.hexdigest())
 
 
 class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -137,6 +122,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         With ``mean="exact"``, once the assignment has settled: dissolve a cluster if its centre lowers the objective
         more in the midst of another one.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -202,6 +189,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         relocate: bool = True,
         random_state: Any = None,
         bound: float = 0.99,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -220,6 +209,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         self.relocate = relocate
         self.random_state = random_state
         self.bound = bound
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self,
@@ -250,52 +241,35 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         UserWarning
             Once, if centres are members beyond the bound; it says what the bound would cost.
         """
-        clustering, state = self._fit_quietly(X, observers, checkpoint, resume)
+        clustering, state = self._fit_quietly(X, observers=observers, checkpoint=checkpoint, resume=resume)
         cost = clustering.cost_of_bound(state)
         if cost is not None:
             warnings.warn(cost, stacklevel=2)
         return self
 
-    def _fit_quietly(
-        self, X: Any, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
-    ) -> tuple[Clustering, dict[str, Any]]:
+    def _fit_quietly(self, X: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
         """Fit, and return the clustering problem with the best state."""
-        check_parameters(self)
+        check_parameters(self, _RULES)
         systems, identifier = learned_systems(self, X)
         init = checked_init(self.init, systems, self.n_clusters)
         with one_blas_thread():
             clustering = self._clustering(systems)
             if isinstance(init, Systems):
                 init = items_on(clustering.manifold, init)
-            store = marked_store(self, checkpoint, clustering, init)  # before a Generator is drawn from
-            generators = random_generator(self.random_state).spawn(self.n_init if isinstance(init, str) else 1)
-            runs: dict[int, ms.Run] = {}
-            interrupted = False
+            # kernels without a repr of their own are told apart by some of their values
+            cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
+            values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
 
-            def run(number: int, observers: Sequence[Any]) -> ms.Run:
-                made = runs[number] = ms.iterate(
+            def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
+                return ms.iterate(
                     clustering.step,
-                    lambda: clustering.start(init, generators[number], number),
+                    lambda: clustering.start(init, rng, number),
                     stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                    observers=observers,
-                    checkpoint=store and store.child(f"start-{number}"),
-                    resume=resume,
+                    **loop,
                 )
-                if made.status is ms.Status.INTERRUPTED:
-                    raise KeyboardInterrupt  # also ends the other starts
-                return made
 
-            try:
-                # a start elsewhere fills no dict here
-                runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
-            except KeyboardInterrupt:
-                if not runs:
-                    raise
-                interrupted = True
-        best = min(
-            (runs[number] for number in sorted(runs)),
-            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
-        )
+            n_starts = self.n_init if isinstance(init, str) else 1
+            best = fit_starts(self, run, clustering.systems, values, n_starts=n_starts, **options)
         self.labels_ = np.array(best.state["labels"])
         self.counts_ = np.bincount(self.labels_, minlength=self.n_clusters)
         self.systems_ = as_systems(best.state["x"])
@@ -303,7 +277,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         self.inertia_ = best.measures.fun * len(systems)
         self.n_iter_ = best.nit
         self.history_ = best.history
-        self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
+        self.status_ = best.status
         remember(self, systems, identifier)
         return clustering, best.state
 
@@ -326,7 +300,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         ValueError
             As `fit`.
         """
-        check_parameters(self)
+        check_parameters(self, _RULES)
         if not isinstance(resolved_rule(self.mean), ExactMean):
             raise ValueError(f"partial_fit is defined for mean='exact' only, and mean={self.mean!r}")
         begun = hasattr(self, "counts_")
@@ -356,10 +330,6 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         if not begun:
             remember(self, systems, identifier)
         return self
-
-    def fit_predict(self, X: Any, y: object = None, **options: Any) -> NDArray[np.int64]:  # pyright: ignore
-        """Equivalent to ``fit(X).labels_``."""
-        return self.fit(X, **options).labels_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Assign sequences or systems to the nearest centre.

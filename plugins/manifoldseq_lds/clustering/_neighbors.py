@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldseq.estimators import check_parameters, check_whole
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..identification._identifier import IDENTIFICATION
+from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means._common_problem import items_on
 from ..systems._record import Systems
-from ..systems._settings import check_whole, resolved_kernel
 
 Array = NDArray[np.float64]
 
@@ -86,9 +88,7 @@ class LDSNeighbors(BaseEstimator):
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
         """
-        check_whole(self, "n_neighbors")
-        identifier_of(self).check_settings()
-        resolved_kernel(self.kernel)
+        check_parameters(self, {**IDENTIFICATION, "n_neighbors": check_whole, "kernel": check_kernel})
         systems, identifier = learned_systems(self, X)
         self.systems_ = systems
         remember(self, systems, identifier)

@@ -15,9 +15,8 @@ from manifoldseq.estimators import check_sequences, random_generator
 from manifoldseq.execution import map_ordered
 from manifoldseq.report import line_style, prepared_axes
 
-from ..identification._identifier import LDSIdentifier
+from ..identification._identifier import IDENTIFICATION, LDSIdentifier
 from ..identification._order import default_sizes
-from ..identification._sequence_input import SETTINGS
 from ..systems._record import Systems
 
 if TYPE_CHECKING:
@@ -232,7 +231,7 @@ def _predictions(known: dict[str, Any], X: Any, params: list[dict[str, Any]]) ->
         raise ValueError("X is Systems, which are identified already: leave n_states, center, delay, stabilizer out")
     sequences = check_sequences(X)
     scale = np.concatenate(sequences).std(axis=0)
-    chosen = [{name: one.get(name, known[name]) for name in SETTINGS} for one in params]
+    chosen = [{name: one.get(name, known[name]) for name in IDENTIFICATION} for one in params]
     shortest = min(2 * len(x) // 3 for x in sequences)
     for one in chosen:
         one["n_states"], one["delay"] = default_sizes(one["n_states"], one["delay"], len(scale), shortest)

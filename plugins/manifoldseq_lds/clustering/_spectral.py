@@ -6,14 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._sequence_input import identifier_of, learned_systems, remember
+from ..identification._identifier import IDENTIFICATION
+from ..identification._sequence_input import learned_systems, remember
+from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means._common_problem import items_on
-from ..systems._settings import check_positive, check_whole, resolved_kernel
 
 Array = NDArray[np.float64]
+
+_RULES = {
+    **IDENTIFICATION,
+    "n_clusters": check_whole,
+    "kernel": check_kernel,
+    "sharpness": check_positive,
+}
 
 
 class LDSSpectralClustering(ClusterMixin, BaseEstimator):
@@ -92,9 +100,7 @@ class LDSSpectralClustering(ClusterMixin, BaseEstimator):
         """
         from sklearn.cluster import SpectralClustering
 
-        check_whole(self, "n_clusters")
-        check_positive(self, "sharpness")
-        identifier_of(self).check_settings()
+        check_parameters(self, _RULES)
         kernel = resolved_kernel(self.kernel)
         seed = int(random_generator(self.random_state).integers(2**31))
         systems, identifier = learned_systems(self, X)

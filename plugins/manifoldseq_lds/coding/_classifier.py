@@ -9,12 +9,13 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_unmasked
+from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_unmasked
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..identification._identifier import IDENTIFICATION
+from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..kernels._resolved import check_kernel, resolved_kernel
 from ..systems._record import Systems
-from ..systems._settings import check_positive, resolved_kernel
 from ._atom_families import SystemAtoms
 from ._lasso import positive_semidefinite, sparse_codes, zero_codes
 
@@ -22,6 +23,13 @@ Array = NDArray[np.float64]
 
 METHODS = ("svm", "nearest", "residual", "ridge")
 _RIDGE = 0.1
+_RULES = {
+    **IDENTIFICATION,
+    "method": (check_choice, METHODS),
+    "kernel": check_kernel,
+    "C": check_positive,
+    "alpha": check_positive,
+}
 
 
 class LDSClassifier(ClassifierMixin, BaseEstimator):
@@ -108,7 +116,7 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
         X : list of array-like of shape (T_i, d), or Systems
         y : array-like of shape (N,)
         """
-        self._check_parameters()
+        check_parameters(self, _RULES)
         systems, identifier = learned_systems(self, X)
         if y is None:
             raise ValueError("LDSClassifier requires y to be passed, but the target y is None")
@@ -203,12 +211,6 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
     def _family(self, systems: Systems) -> SystemAtoms:
         kernel = resolved_kernel(self.kernel)
         return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, self.bound), "pgd", (), 1)
-
-    def _check_parameters(self) -> None:
-        identifier_of(self).check_settings()
-        check_positive(self, "C", "alpha")
-        if not isinstance(self.method, str) or self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} is not known: choose {', '.join(map(repr, METHODS))}")
 
 
 def _symmetric(gram: Array) -> Array:

@@ -1,10 +1,8 @@
 """Dictionary learning on sequences: atoms that are linear dynamical systems (9), (10)."""
 
-import dataclasses
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from hashlib import sha256
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -15,14 +13,23 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator, seed_fingerprint
+from manifoldseq.estimators import (
+    check_choice,
+    check_optional,
+    check_parameters,
+    check_positive,
+    check_whole,
+    fit_starts,
+    random_generator,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._epoch import as_systems
-from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..identification._identifier import IDENTIFICATION
+from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means._common_problem import BOUND_ADVICE, COSTLY
 from ..systems._record import Systems
-from ..systems._settings import check_positive, check_whole, resolved_kernel
 from ._atom_families import AtomFamily, GrassmannAtoms, Leaves, SymmetricAtoms, SystemAtoms
 from ._initial_atoms import INITS, starting_systems
 from ._learning import Batches, Coding, Learning, coding
@@ -30,6 +37,32 @@ from ._learning import Batches, Coding, Learning, coding
 Array = NDArray[np.float64]
 
 METHODS = ("lbfgs", "pgd", "grassmann", "symmetric")
+
+
+def _check_rates(name: str, value: Any) -> None:
+    rates = np.atleast_1d(np.asarray(value, dtype=object))
+    if rates.shape not in ((3,), (4,)) or not all(isinstance(rate, Real) and rate > 0 for rate in rates):
+        raise ValueError(f"{name}={value!r} is not valid: pass three rates, of Lambda, V and U")
+
+
+def _check_init(name: str, value: Any) -> None:
+    if not isinstance(value, Systems):
+        check_choice(name, value, INITS, "Systems")
+
+
+_RULES = {
+    **IDENTIFICATION,
+    "n_atoms": check_whole,
+    "kernel": check_kernel,
+    "alpha": check_positive,
+    "method": (check_choice, METHODS),
+    "step_size": _check_rates,
+    "halve_every": (check_optional, check_whole),
+    "inner_iter": check_whole,
+    "batch_size": (check_optional, lambda _, value: _batch_size(value)),
+    "n_steps": check_whole,
+    "init": _check_init,
+}
 
 
 class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -77,6 +110,8 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
     tol : float
         A start ends when the objective changes by at most ``tol * max(1, itself)`` in an epoch.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -143,6 +178,8 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         max_iter: int = 20,
         tol: float = 1e-4,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_atoms = n_atoms
         self.n_states = n_states
@@ -164,6 +201,8 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self,
@@ -198,45 +237,36 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         UserWarning
             Once, if atoms are data beyond the bound; it says what the bound would cost.
         """
-        self._check_parameters()
+        check_parameters(self, _RULES)
         systems, identifier = learned_systems(self, X)
         self._check_data(systems, groups)
         with one_blas_thread():
             learning = self._learning(systems, groups)
-            store = self._store(checkpoint, learning)  # before a Generator is drawn from
-            generators = random_generator(self.random_state).spawn(self.n_init if isinstance(self.init, str) else 1)
-            runs: dict[int, ms.Run] = {}
-            interrupted = False
+            # kernels without a repr of their own are told apart by some of their values
+            values = [f"{value:.6g}" for value in learning.family.cross(learning.packed[:1], learning.packed[:16])[0]]
 
-            def run(number: int, observers: Sequence[Any]) -> ms.Run:
-                rng = generators[number]
-                made = runs[number] = ms.iterate(
+            def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
+                return ms.iterate(
                     learning.step,
                     lambda: learning.start(self._first_atoms(learning, rng), rng, number),
                     stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                    observers=observers,
-                    checkpoint=store and store.child(f"start-{number}"),
-                    resume=resume,
+                    **loop,
                 )
-                if made.status is ms.Status.INTERRUPTED:
-                    raise KeyboardInterrupt  # also ends the other starts
-                return made
 
-            try:
-                runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
-            except KeyboardInterrupt:
-                if not runs:
-                    raise
-                interrupted = True
-        best = min(
-            (runs[number] for number in sorted(runs)),
-            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
-        )
+            best = fit_starts(
+                self,
+                run,
+                *(systems, learning.batch.groups, values),
+                n_starts=self.n_init if isinstance(self.init, str) else 1,
+                observers=observers,
+                checkpoint=checkpoint,
+                resume=resume,
+            )
         self._keep(best.state["x"])
         self.objective_ = best.measures.fun
         self.n_iter_ = best.nit
         self.history_ = best.history
-        self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
+        self.status_ = best.status
         remember(self, systems, identifier)
         if "path" in best.state:
             with one_blas_thread():
@@ -256,7 +286,7 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
             The first batch has at least `n_atoms`.
         y : ignored
         """
-        self._check_parameters()
+        check_parameters(self, _RULES)
         begun = hasattr(self, "objective_")
         if begun and (J := len(self.systems_ if hasattr(self, "systems_") else self.subspaces_)) != self.n_atoms:
             raise ValueError(f"n_atoms={self.n_atoms} but the dictionary has {J} atoms: fit from new")
@@ -363,65 +393,20 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
         like.systems_ = Systems.trusted({"A": np.zeros((J, n, n)), "C": np.zeros((J, size // self.n_steps, n))})
         return new_systems(like, X)
 
-    def _store(self, checkpoint: Any, learning: Learning) -> ms.storage.Checkpoint | None:
-        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
-        if checkpoint is None:
-            return None
-        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        if store.fingerprint is not None:
-            return store
-        digest = sha256()
-        for record in (learning.systems, self.init) if isinstance(self.init, Systems) else (learning.systems,):
-            for value in (record.A, record.C):
-                digest.update(np.ascontiguousarray(value).tobytes())
-        # kernels are told apart by some of their values, objects without a repr of their own by their type
-        cross = learning.family.cross(learning.packed[:1], learning.packed[:16])
-        plain = {name: value for name, value in self.get_params().items() if name not in _NOT_IN_STATE}
-        seed = seed_fingerprint(self.random_state)
-        start = self.init if isinstance(self.init, str) else None
-        digest.update(repr([plain, seed, start, [f"{value:.6g}" for value in cross[0]]]).encode())
-        if learning.batch.groups is not None:
-            digest.update(learning.batch.groups.tobytes())
-        return dataclasses.replace(store, fingerprint=digest.hexdigest())
-
-    def _check_parameters(self) -> None:
-        check_whole(self, "n_atoms", "n_init", "max_iter", "inner_iter", "n_steps")
-        identifier_of(self).check_settings()
-        resolved_kernel(self.kernel)
-        check_positive(self, "alpha")
-        if not isinstance(self.method, str) or self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} is not known: choose {', '.join(map(repr, METHODS))}")
-        rates = np.atleast_1d(np.asarray(self.step_size, dtype=object))
-        if rates.shape not in ((3,), (4,)) or not all(isinstance(rate, Real) and rate > 0 for rate in rates):
-            raise ValueError(f"step_size={self.step_size!r} is not valid: pass three rates, of Lambda, V and U")
-        if self.halve_every is not None:
-            check_whole(self, "halve_every")
-        if self.batch_size is not None:
-            _batch_size(self.batch_size)
-            if self.method != "pgd":
-                raise ValueError(f"batch_size={self.batch_size!r} asks for method='pgd', not {self.method!r}")
-        if isinstance(self.init, str) and self.init not in INITS:
-            raise ValueError(f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))} or Systems")
-        if not isinstance(self.tol, Real) or not self.tol >= 0:
-            raise ValueError(f"tol={self.tol!r} is not valid: pass a number of at least 0")
-
     def _check_data(self, systems: Systems, groups: ArrayLike | None) -> None:
         N, J = len(systems), self.n_atoms
+        if self.batch_size is not None and self.method != "pgd":
+            raise ValueError(f"batch_size={self.batch_size!r} asks for method='pgd', not {self.method!r}")
         if isinstance(self.init, Systems):
             size = (J, systems.n_outputs, systems.n_states)
             if self.init.C.shape != size:
                 raise ValueError(f"init has C of shape {self.init.C.shape}: pass {J} systems, C of shape {size}")
-        elif not isinstance(self.init, str):
-            raise ValueError(f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))} or Systems")
         elif N < J:
             raise ValueError(f"X has {N} sequences for n_atoms={J}: pass more sequences or lower n_atoms")
         if groups is not None and np.shape(groups) != (N,):
             raise ValueError(f"groups have shape {np.shape(groups)} but there are {N} sequences: pass one group each")
         if isinstance(self.batch_size, tuple | list) and groups is None:
             raise ValueError(f"batch_size={self.batch_size!r} draws groups: pass fit(X, groups=...), one per sequence")
-
-
-_NOT_IN_STATE = ("kernel", "init", "n_init", "max_iter", "tol", "random_state")
 
 
 def _batch_size(size: Any) -> int | tuple[int, int]:

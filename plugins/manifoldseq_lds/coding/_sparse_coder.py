@@ -8,17 +8,32 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._sequence_input import identifier_of, learned_systems, new_systems, remember
+from ..identification._identifier import IDENTIFICATION
+from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..kernels._resolved import check_kernel, resolved_kernel
 from ..systems._record import Systems
-from ..systems._settings import check_positive, check_whole, resolved_kernel
 from ._atom_families import SystemAtoms
 from ._initial_atoms import INITS, starting_systems
 from ._learning import Coding, coding
 
 Array = NDArray[np.float64]
+
+
+def _check_dictionary(name: str, value: Any) -> None:
+    if not isinstance(value, Systems):
+        check_choice(name, value, (*INITS, "all"), "Systems")
+
+
+_RULES = {
+    **IDENTIFICATION,
+    "dictionary": _check_dictionary,
+    "n_atoms": check_whole,
+    "kernel": check_kernel,
+    "alpha": check_positive,
+}
 
 
 class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -106,16 +121,9 @@ class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
         """
-        check_whole(self, "n_atoms")
-        check_positive(self, "alpha")
-        identifier_of(self).check_settings()
+        check_parameters(self, _RULES)
         kernel = resolved_kernel(self.kernel)
         given = isinstance(self.dictionary, Systems)
-        known = (*INITS, "all")
-        if not given and (not isinstance(self.dictionary, str) or self.dictionary not in known):
-            raise ValueError(
-                f"dictionary={self.dictionary!r} is not known: pass Systems or {', '.join(map(repr, known))}"
-            )
         systems, identifier = learned_systems(self, X)
         if given or self.dictionary == "all":
             atoms = self.dictionary if given else systems

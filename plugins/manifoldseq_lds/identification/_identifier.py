@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_choice, check_parameters, check_switch, random_generator
 
 from ..systems._kalman import compress, kalman_filter
 from ..systems._prediction import check_steps, check_systems, expected, simulated
 from ..systems._record import Systems
-from ..systems._settings import check_bound, check_switches
 from ._estimation import Estimation, checked
 from ._missing import embed, interpolated, smoothed
 from ._order import check_delay, check_order, choose_order, default_sizes
@@ -23,6 +22,25 @@ from ._stabilizers import STABILIZERS
 from ._stored_sequences import channel_scale, is_large
 
 Array = NDArray[np.float64]
+
+
+def check_bound(name: str, value: Any) -> None:
+    """Raise ValueError unless a bound of singular values is between 0 and 1."""
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name}={value!r} is not valid: pass a number between 0 and 1, such as 0.99")
+
+
+IDENTIFICATION = {
+    "n_states": lambda _, value: check_order(value),
+    "delay": check_delay,
+    "center": check_switch,
+    "scale": check_switch,
+    "stabilizer": (check_choice, (*STABILIZERS, None)),
+    "bound": check_bound,
+}
+"""Rules of the parameters that all estimators of sequences have."""
+
+_RULES = {**IDENTIFICATION, "missing": (check_choice, ("error", "smooth"))}
 
 
 class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -292,18 +310,6 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             made[rows] = kalman_filter(chosen, compress(chosen, embed(Y, delay))).log_likelihood
         return made
 
-    def check_settings(self) -> None:
-        """Refuse an invalid parameter."""
-        check_order(self.n_states)
-        check_delay(self.delay)
-        check_switches(self, "center", "scale")
-        if self.stabilizer is not None and self.stabilizer not in list(STABILIZERS):
-            known = ", ".join(map(repr, STABILIZERS))
-            raise ValueError(f"stabilizer={self.stabilizer!r} is not known: choose {known} or None")
-        check_bound(self.bound)
-        if self.missing not in ("error", "smooth"):
-            raise ValueError(f"missing={self.missing!r} is not known: choose 'error' or 'smooth'")
-
     def _learn(self, sequences: list[Any]) -> Estimation:
         """Set the fitted attributes."""
         d = sequences[0].shape[1]
@@ -350,7 +356,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _check(self, X: Any) -> list[Any]:
         """Check sequences to be learned from; of what `fit` chooses, they need the least."""
-        self.check_settings()
+        check_parameters(self, _RULES)
         order = check_order(self.n_states)
         return self._checked(X, order if isinstance(order, int) else 1, 1 if self.delay == "auto" else self.delay)
 
@@ -361,7 +367,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
         chosen = {"n_states_": self.n_states, "delay_": self.delay}
         check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if isinstance(value, str))])
-        self.check_settings()
+        check_parameters(self, _RULES)
         sequences = self._checked(X, *self._sizes(), missing)
         if sequences[0].shape[1] != self.n_features_in_:
             raise ValueError(

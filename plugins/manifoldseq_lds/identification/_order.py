@@ -40,11 +40,11 @@ def check_order(n_states: Any) -> int | float | str | None:
     raise ValueError(f"n_states={n_states!r} is not valid: {ask}")
 
 
-def check_delay(delay: Any) -> None:
+def check_delay(name: str, delay: Any) -> None:
     """Raise unless a delay is a whole number of at least 1, or "auto"."""
     whole = isinstance(delay, Integral) and not isinstance(delay, bool) and delay >= 1
     if not whole and not (isinstance(delay, str) and delay == "auto"):
-        raise ValueError(f"delay={delay!r} is not valid: pass a whole number of at least 1, or 'auto'")
+        raise ValueError(f"{name}={delay!r} is not valid: pass a whole number of at least 1, or 'auto'")
 
 
 def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int) -> tuple[Any, int]:

@@ -7,14 +7,12 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.estimators import validate_sequences
 
 from ..systems._record import Systems
-from ._identifier import LDSIdentifier
-
-SETTINGS = ("n_states", "center", "scale", "delay", "stabilizer", "bound")
+from ._identifier import IDENTIFICATION, LDSIdentifier
 
 
 def identifier_of(estimator: Any) -> LDSIdentifier:
     """Return an unfitted identifier with the settings of an estimator."""
-    return LDSIdentifier(**{name: getattr(estimator, name) for name in SETTINGS})
+    return LDSIdentifier(**{name: getattr(estimator, name) for name in IDENTIFICATION})
 
 
 def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:

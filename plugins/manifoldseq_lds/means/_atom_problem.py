@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
+from ..identification._identifier import check_bound
+from ..kernels._resolved import resolved_kernel
 from ..systems._record import Systems, real_array
-from ..systems._settings import check_bound, resolved_kernel
 from ._common_problem import checked_weights, common_problem, items_on, own_weight, start_of
 from ._mean import identified
 
@@ -81,7 +82,7 @@ def build(
     True
     """
     kernel = resolved_kernel(kernel, kernel_params)
-    check_bound(bound)
+    check_bound("bound", bound)
     systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
     if codes is None or atoms is None:
         if codes is not None or atoms is not None:

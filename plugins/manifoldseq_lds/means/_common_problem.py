@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
+from ..identification._identifier import check_bound
+from ..kernels._resolved import resolved_kernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, real_array
-from ..systems._settings import check_bound, resolved_kernel
 from ._span_compression import SpanCompression
 
 Array = NDArray[np.float64]
@@ -243,7 +244,7 @@ def solve_common_problem(
     ((500, 1), True)
     """
     kernel = resolved_kernel(kernel, kernel_params)
-    check_bound(bound)
+    check_bound("bound", bound)
     if not isinstance(systems, Systems) or not len(systems):
         raise ValueError("systems are no Systems with at least one: identify sequences with LDSIdentifier")
     weights = checked_weights(beta, len(systems))

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
+from ..identification._identifier import check_bound
+from ..kernels._resolved import resolved_kernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
-from ..systems._settings import check_bound, resolved_kernel
 from ._common_problem import common_objective, common_problem, items_on, own_weight
 
 __all__ = ["build", "canonical_form", "identified", "items_on", "mean_objective", "medoid_row"]
@@ -78,7 +79,7 @@ def build(
     True
     """
     kernel = resolved_kernel(kernel, kernel_params)
-    check_bound(bound)
+    check_bound("bound", bound)
     systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
     N = len(systems)
     return common_problem(kernel, systems, np.full(N, -2 / max(N, 1)), own_weight(kernel, 1.0), bound)

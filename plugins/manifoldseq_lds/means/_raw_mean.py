@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
-from ..systems._settings import check_bound, resolved_kernel
+from ..identification._identifier import check_bound
+from ..kernels._resolved import resolved_kernel
 from ._common_problem import BestDatum, common_problem, items_on, own_weight, whole_point
 from ._mean import identified
 
@@ -121,7 +122,7 @@ def build(
     True
     """
     kernel = resolved_kernel(kernel, kernel_params)
-    check_bound(bound)
+    check_bound("bound", bound)
     systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
     n, N = systems.n_states, len(systems)
     canonical = kernel.manifold(systems.n_outputs, n, bound)

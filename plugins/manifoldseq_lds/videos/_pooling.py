@@ -9,19 +9,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_sequences
+from manifoldseq.estimators import check_optional, check_parameters, check_sequences, check_whole
 
 from ..clustering._kmeans import LDSKMeans
 from ..coding._dictionary import LDSDictionaryLearning
 from ..systems._record import Systems
-from ..systems._settings import check_whole
 from ._blocks import Blocks, cut_sequence
 
 Array = NDArray[np.float64]
 
 _LEAST_WINDOW = 2
 """Time steps from which a system can be identified."""
-_IDENTIFICATION = ("n_states", "center", "scale", "delay", "stabilizer", "bound")
+_RULES = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
 
 
 class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -39,7 +38,7 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         half the window. Without effect on `Blocks`.
     n_states, center, scale, delay, stabilizer, bound
         How blocks are identified, see `LDSIdentifier`.
-    kernel, mean, n_init, max_iter, tol
+    kernel, mean, n_init, max_iter, tol, n_jobs, verbose
         See `LDSKMeans`.
     max_blocks : int or None
         Random blocks per video that the codewords are learned from; None takes all.
@@ -86,6 +85,8 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         tol: float = 1e-4,
         max_blocks: int | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.window = window
@@ -103,6 +104,8 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.tol = tol
         self.max_blocks = max_blocks
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Learn the codewords.
@@ -137,8 +140,8 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return counts / counts.sum(axis=1, keepdims=True)
 
     def _codebook(self) -> LDSKMeans:
-        names = (*_IDENTIFICATION, "kernel", "mean", "n_init", "max_iter", "tol", "random_state")
-        return LDSKMeans(self.n_clusters, **{name: getattr(self, name) for name in names})
+        own = {"window", "stride", "max_blocks"}
+        return LDSKMeans(**{name: value for name, value in self.get_params(deep=False).items() if name not in own})
 
 
 class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -158,7 +161,7 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         As in `BagOfSystems`.
     n_states, center, scale, delay, stabilizer, bound
         How blocks are identified, see `LDSIdentifier`.
-    kernel, alpha, method, step_size, halve_every, inner_iter, batch_size, init, max_iter, tol
+    kernel, alpha, method, step_size, halve_every, inner_iter, batch_size, init, n_init, max_iter, tol, n_jobs, verbose
         See `LDSDictionaryLearning`. The groups of a `batch_size` such as (20, 4) are the videos.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
@@ -206,10 +209,13 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         inner_iter: int = 1,
         batch_size: Any = None,
         init: Any = "random",
+        n_init: int = 1,
         max_iter: int = 20,
         tol: float = 1e-4,
         max_blocks: int | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_atoms = n_atoms
         self.levels = levels
@@ -229,10 +235,13 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         self.inner_iter = inner_iter
         self.batch_size = batch_size
         self.init = init
+        self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.max_blocks = max_blocks
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Learn the dictionary.
@@ -293,9 +302,7 @@ def _hand_over(giver: Any, taker: Any) -> Any:
 
 def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks]]:
     """Return what sequences are cut by, and the blocks of each."""
-    for name in ("window", "stride", "max_blocks"):
-        if getattr(estimator, name) is not None:
-            check_whole(estimator, name)
+    check_parameters(estimator, _RULES)
     if (bags := _given(X)) is not None:
         return 0, 0, bags
     sequences = check_sequences(X, min_length=_LEAST_WINDOW, needed_by="a block")

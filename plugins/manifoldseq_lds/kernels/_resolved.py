@@ -1,43 +1,15 @@
-"""Checks of settings that identification, means and clustering share; one sentence each."""
+"""The kernel that a parameter stands for: a registered name, or an object."""
 
-from numbers import Integral, Real
 from typing import Any
-
-import numpy as np
 
 import manifoldseq as ms
 
 _METHODS = ("pack", "cross", "diag", "weighted", "manifold", "constant_diagonal")
 
 
-def check_whole(estimator: Any, *names: str) -> None:
-    """Refuse settings that are no whole number of at least 1."""
-    for name in names:
-        value = getattr(estimator, name)
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 1")
-
-
-def check_switches(estimator: Any, *names: str) -> None:
-    """Refuse settings that are neither True nor False."""
-    for name in names:
-        value = getattr(estimator, name)
-        if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"{name}={value!r} is not valid: pass True or False")
-
-
-def check_positive(estimator: Any, *names: str) -> None:
-    """Refuse settings that are no positive number."""
-    for name in names:
-        value = getattr(estimator, name)
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < float("inf"):
-            raise ValueError(f"{name}={value!r} is not valid: pass a positive number")
-
-
-def check_bound(bound: Any) -> None:
-    """Refuse a bound of singular values that is not between 0 and 1."""
-    if not isinstance(bound, Real) or not 0 < float(bound) < 1:
-        raise ValueError(f"bound={bound!r} is not valid: pass a number between 0 and 1, such as 0.99")
+def check_kernel(name: str, value: Any) -> None:
+    """Raise ValueError unless the value is the name of a kernel on systems, or such a kernel."""
+    resolved_kernel(value)
 
 
 def resolved_kernel(kernel: Any, params: dict[str, Any] | None = None) -> Any:
@@ -68,11 +40,3 @@ def _on_systems(made: Any, kernel: Any) -> Any:
     if domain != "lds":
         raise ValueError(f"the kernel {kernel!r} is one of {domain}, not of systems: pass one such as 'projection'")
     return made
-
-
-def check_solver(solver: Any) -> None:
-    """Refuse what is neither a registered name nor a solver."""
-    if isinstance(solver, str):
-        ms.get_solver(solver)
-    elif not isinstance(solver, ms.solvers.Solver):
-        raise ValueError(f"solver={solver!r} is not a solver: pass a name such as 'lbfgs' or a ms.solvers.Solver")

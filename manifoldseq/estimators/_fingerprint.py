@@ -1,0 +1,119 @@
+"""Fingerprints: what tells data and settings from others, in checkpoints and run directories."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..storage import Checkpoint
+from ._random import seed_fingerprint
+from ._rows import row_blocks
+
+MAY_CHANGE = ("max_iter", "tol", "n_init", "n_jobs", "verbose")
+"""Parameters that no iterate depends on: a fit may be resumed with others."""
+_SEEDS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_BYTES = 1 << 24
+"""Bytes of an array that are copied at a time."""
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a digest that is equal only for equal parts, in every process.
+
+    Take it before anything is drawn from a generator among the parts.
+
+    Parameters
+    ----------
+    *parts
+        Arrays, by their bytes, dtypes and shapes; numbers and strings; mappings, sequences and dataclasses of them;
+        generators, as in `seed_fingerprint`; estimators, by their classes and parameters, without `max_iter`, `tol`,
+        `n_init`, `n_jobs` and `verbose`, with which a fit may be resumed. Anything else by its class and repr, without
+        addresses in memory: of a function of yours, pass some values too.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_hope import SphericalKMeans
+    >>> X = np.eye(3)
+    >>> fingerprint(SphericalKMeans(2, max_iter=5), X) == fingerprint(SphericalKMeans(2), X)
+    True
+    >>> fingerprint(SphericalKMeans(2), X) == fingerprint(SphericalKMeans(3), X)
+    False
+    """
+    digest = sha256()
+    for part in parts:
+        _feed(digest.update, part)
+    return digest.hexdigest()
+
+
+def marked(checkpoint: Checkpoint | str | Path | None, parts: Callable[[], Any]) -> Checkpoint | None:
+    """Return the checkpoint that an argument is or names, with a fingerprint of the parts unless it has one.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint, str, Path or None
+        None is returned as it is.
+    parts : callable
+        ``parts() -> tuple``, for `fingerprint`; called only where there is none yet.
+
+    Raises
+    ------
+    ValueError
+        If `checkpoint` is anything else.
+
+    Examples
+    --------
+    >>> marked("runs/one", lambda: (1, 2)).fingerprint == fingerprint(1, 2)
+    True
+    """
+    if checkpoint is None:
+        return None
+    store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    if not isinstance(store, Checkpoint):
+        raise ValueError(f"checkpoint={checkpoint!r} is not valid: name a folder, or pass a Checkpoint")
+    return store if store.fingerprint is not None else dataclasses.replace(store, fingerprint=fingerprint(*parts()))
+
+
+def _feed(update: Callable[[bytes], None], part: Any) -> None:
+    """Feed a value to a digest; lengths and kinds come before contents, so that no two values read alike."""
+    if isinstance(part, np.generic):
+        part = part.item()
+    if isinstance(part, _PLAIN):
+        update(f"{type(part).__name__} {part!r};".encode())
+    elif isinstance(part, np.ndarray) and not part.dtype.hasobject:
+        update(f"array {part.dtype.str} {part.shape};".encode())
+        rows = part if part.ndim else part[None]
+        for block in row_blocks(len(rows), max(1, _BYTES // max(1, rows[:1].nbytes))):
+            update(rows[block].tobytes())
+    elif isinstance(part, _SEEDS):
+        update(f"seed {seed_fingerprint(part)};".encode())
+    elif isinstance(part, Mapping):
+        update(b"mapping;")
+        _feed(update, sorted(part.items(), key=lambda item: repr(item[0])))
+    elif isinstance(part, list | tuple | set | frozenset | np.ndarray):
+        items = sorted(part, key=repr) if isinstance(part, set | frozenset) else list(part)
+        update(f"{type(part).__name__} {len(items)};".encode())
+        if all(type(item) in _PLAIN for item in items):
+            update(repr(items).encode())
+        else:
+            for item in items:
+                _feed(update, item)
+    elif isinstance(part, type):
+        update(f"{part.__module__}.{part.__qualname__};".encode())
+    else:
+        _feed(update, type(part))
+        if callable(getattr(part, "get_params", None)):
+            settings = part.get_params(deep=False)
+            _feed(update, {name: value for name, value in settings.items() if name not in MAY_CHANGE})
+        elif dataclasses.is_dataclass(part):
+            _feed(update, {one.name: getattr(part, one.name) for one in dataclasses.fields(part) if one.compare})
+        else:
+            update(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(part)).encode())
