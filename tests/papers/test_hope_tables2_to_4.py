@@ -321,7 +321,7 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
         ("table2", {"folder": 3}, "folder=3 is not valid"),
         ("table2", {"search": "maybe"}, "search='maybe' is not known"),
         ("table3", {"M": (200, 785)}, "M=785 exceeds the 784 inputs"),
-        ("table3", {"models": "linear"}, "models='linear' is not known: choose 'baseline', 'hope'"),
+        ("table3", {"models": "linear"}, "models='linear' is not known: choose 'baseline' or 'hope'"),
         ("table4", {"models": 3}, "models=3 is not known"),
         ("table3", {"search": 2}, "search=2 is not known"),
         ("table4", {"columns": []}, "columns=[] is empty"),
