@@ -140,7 +140,7 @@ def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
         ({"models": 3}, "models=3 is not known"),
         ({"models": []}, "models=[] is empty"),
         ({"K": []}, "K=[] is empty"),
-        ({"search": "maybe"}, "search='maybe' is not known: choose True, False"),
+        ({"search": "maybe"}, "search='maybe' is not known: choose True or False"),
         ({"folder": 3}, "folder=3 is not valid: name a folder"),
     ],
 )

@@ -258,7 +258,7 @@ def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, word
         ({"K": 0}, "K=0"),
         ({"rate": 0.0}, "rate=0.0"),
         ({"realignments": -1}, "realignments=-1"),
-        ({"orthogonality": "none"}, "'polar', 'qr', 'penalty'"),
+        ({"orthogonality": "none"}, "'polar', 'qr' or 'penalty'"),
         ({"M": 2000}, "M=2000 exceeds the 1845 inputs"),
     ],
 )

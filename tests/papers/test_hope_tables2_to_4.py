@@ -301,9 +301,9 @@ def test_the_reproductions_are_registered() -> None:
         ({"seeds": 0}, "seeds=0"),
         ({"K": 0}, "K=0"),
         ({"M": 785}, "M=785 exceeds the 784 inputs"),
-        ({"models": ["svm"]}, "'baseline', 'hope', 'linear'"),
+        ({"models": ["svm"]}, "'baseline', 'hope' or 'linear'"),
         ({"epochs": 1.5}, "epochs=1.5"),
-        ({"orthogonality": "none"}, "'polar', 'qr', 'penalty'"),
+        ({"orthogonality": "none"}, "'polar', 'qr' or 'penalty'"),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
