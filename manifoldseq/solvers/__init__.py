@@ -17,7 +17,7 @@ from ._pgd import PGD
 from ._pymanopt import Pymanopt
 from ._saddle import leave_saddle, stationary
 from ._schedules import Cosine, Halving, InverseTime, Schedule
-from ._search import Line, armijo, wolfe
+from ._search import Line, armijo, backtrack, wolfe
 from ._sgd import SGD
 from ._steps import take_steps
 from ._stochastic import Stochastic
@@ -47,6 +47,7 @@ __all__ = [
     "Stochastic",
     "StochasticPGD",
     "armijo",
+    "backtrack",
     "evaluate",
     "first_step",
     "flatten",

@@ -10,13 +10,13 @@ import numpy as np
 from .._problem import Problem
 from ..interop._from_pymanopt import has_hessian
 from ..linalg._tree import flatten, norm, unflattener
-from ._iterates import Iterate, inner_product
+from ._iterates import Iterate, Retraction, inner_product, retracted
 
 Product = Callable[[np.ndarray], np.ndarray]
 
 
 def hessian_product(
-    problem: Problem, at: Iterate, kind: str = "auto", retraction: str | None = None
+    problem: Problem, at: Iterate, kind: str = "auto", retraction: Retraction = None
 ) -> tuple[Product, float]:
     """Return the product of flat tangent vectors with the Riemannian Hessian, and its relative error.
 
@@ -27,8 +27,8 @@ def hessian_product(
     kind : {"auto", "exact", "finite-difference"}
         From the objective's ``hessian_product``, or from the difference of two Riemannian gradients, the second
         transported back (one evaluation per product); "auto" takes the first where the objective has it.
-    retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+    retraction : str or callable, optional
+        As in :class:`Line`.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def hessian_product(
     def difference(u: np.ndarray) -> np.ndarray:
         h = scale / dot(u, u) ** 0.5
         with np.errstate(all="ignore"):
-            y = manifold.retract(at.x, tree(u * u.dtype.type(h)), retraction)
+            y = retracted(problem, at.x, tree(u * u.dtype.type(h)), retraction)
         try:
             _, egrad = problem.objective.value_and_gradient(y)  # type: ignore[misc]
         except (np.linalg.LinAlgError, FloatingPointError):
@@ -75,7 +75,7 @@ def hessian_product(
 
 
 def first_step(
-    problem: Problem, at: Iterate, retraction: str | None = None, direction: np.ndarray | None = None
+    problem: Problem, at: Iterate, retraction: Retraction = None, direction: np.ndarray | None = None
 ) -> float:
     """Return the step that a line search without history tries first: to the minimizer of the quadratic model.
 
@@ -88,8 +88,8 @@ def first_step(
     ----------
     problem : Problem
     at : Iterate
-    retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+    retraction : str or callable, optional
+        As in :class:`Line`.
     direction : ndarray of shape (n,), optional
         Flat tangent vector along which the objective decreases; the negative gradient by default.
 

@@ -13,7 +13,7 @@ from .._result import Measures, Status
 from .._stopping import inside
 from ..linalg._tree import flatten, unflattener
 from ._hessian import hessian_product
-from ._iterates import Iterate, State, inner_product, retracted, try_point
+from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 
 PRODUCTS, PROBES = 20, 3
 """Hessian products that the search for negative curvature may cost: at a stationary point, and before a success."""
@@ -34,7 +34,7 @@ def stationary(at: Iterate) -> bool:
 
 
 def leave_saddle(
-    problem: Problem, state: State, at: Iterate, retraction: str | None, begin: Callable[[Iterate], State]
+    problem: Problem, state: State, at: Iterate, retraction: Retraction, begin: Callable[[Iterate], State]
 ) -> tuple[State, Measures]:
     """Leave a stationary point along negative curvature, or end there: a whole step of a solver.
 
@@ -45,8 +45,8 @@ def leave_saddle(
         Of the solver.
     at : Iterate
         Its iterate, for which :func:`stationary` holds.
-    retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+    retraction : str or callable, optional
+        As in :class:`Line`.
     begin : callable
         ``begin(iterate) -> state``: the state of the solver at a new start.
 
@@ -78,7 +78,7 @@ def leave_saddle(
 
 
 def lowest_curvature(
-    problem: Problem, at: Iterate, retraction: str | None, steps: int = PRODUCTS
+    problem: Problem, at: Iterate, retraction: Retraction, steps: int = PRODUCTS
 ) -> tuple[float, np.ndarray | None]:
     """Return the lowest curvature found by Lanczos steps, and its direction (length one) if that is negative.
 
@@ -132,7 +132,7 @@ def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Meas
 
 
 def krylov(
-    problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: str | None
+    problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: Retraction
 ) -> tuple[list[np.ndarray], np.ndarray, float]:
     """Return an orthonormal basis of the Krylov space of the Hessian from `v`, the Hessian in it, and its error."""
     manifold, tree, dot = problem.manifold, unflattener(at.x), inner_product(problem, at.x)
@@ -167,7 +167,7 @@ def _finite_product(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray) 
 
 
 def _descend(
-    problem: Problem, at: Iterate, direction: np.ndarray, curvature: float, retraction: str | None
+    problem: Problem, at: Iterate, direction: np.ndarray, curvature: float, retraction: Retraction
 ) -> tuple[Iterate, float] | None:
     """Return a point along ± the direction with a tenth of the decrease that the curvature promises, and the length."""
     tree = unflattener(at.x)

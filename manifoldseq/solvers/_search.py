@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -172,9 +173,64 @@ def armijo(
         elif best is not None:
             return best
         else:
-            curvature = new.fun - at.fun - t * slope
-            t = min(0.5 * t, max(0.1 * t, -0.5 * slope * t * t / curvature)) if curvature > 0 else 0.5 * t
+            t = _shortened(t, new.fun - at.fun, slope)
     return best
+
+
+def backtrack(
+    value: Callable[[float], float], fun: float, slope: float, first: float = 1.0, max_trials: int = 30
+) -> float | None:
+    """Search for a step that decreases a function along any curve enough, by backtracking.
+
+    As :func:`armijo` does on a :class:`Line`, where a closed form moves some factors along with others, so that no
+    tangent vector describes the curve.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(t) -> float`` along the curve; infinity or NaN where the step is too long.
+    fun, slope : float
+        The value at the start, and its derivative by t there, negative.
+    first : float
+        The step that is tried first.
+    max_trials : int
+        Calls of `value` at most.
+
+    Returns
+    -------
+    float or None
+        The step of the last call of `value`, or None where no trial is low enough.
+
+    Examples
+    --------
+    On a product, along the curve that minimizes over the second factor:
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> sphere = ms.manifolds.Sphere(3)
+    >>> x, u = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
+    >>> def value(t):
+    ...     y = sphere.retract(x, t * u)
+    ...     best = y[1] / 2                                                   # of the second factor, in closed form
+    ...     return float((best - y[1]) ** 2 + best**2 - y[1])
+    >>> step = ms.solvers.backtrack(value, fun=0.0, slope=-1.0, first=8.0)
+    >>> step <= 8.0 and value(step) < 0
+    True
+    """
+    t = first
+    for _ in range(max_trials):
+        new = value(t)
+        # a rise at rounding level is none, but for a step that is rounding itself
+        rounding = 50 * float(np.finfo(float).eps) * abs(fun) if t > 1e-6 * first else 0.0
+        if math.isfinite(new) and new <= fun + SUFFICIENT * t * slope + rounding:
+            return t
+        t = _shortened(t, new - fun, slope) if math.isfinite(new) else 0.1 * t
+    return None
+
+
+def _shortened(t: float, rise: float, slope: float) -> float:
+    """Return the minimizer of the parabola with this slope at zero and this rise at `t`, from 0.1 t to 0.5 t."""
+    curvature = rise - t * slope
+    return min(0.5 * t, max(0.1 * t, -0.5 * slope * t * t / curvature)) if curvature > 0 else 0.5 * t
 
 
 class _End(NamedTuple):

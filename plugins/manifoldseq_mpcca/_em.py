@@ -17,7 +17,7 @@ from ._statistics import Statistics
 from ._views import Moments, View, row_blocks
 
 State = dict[str, Any]
-"""``x``: `Mixture.point`; ``statistics`` at it; ``steps`` and ``changes`` of L-BFGS; ``wait``, iterations of EM before
+"""``x``: `Mixture.point`; ``statistics`` at it; ``pairs`` of L-BFGS; ``wait``, iterations of EM before
 L-BFGS is tried, and ``patience``, those after its next failure; ``tried``: which components were re-seeded, and
 ``repairs``, how many of them stayed; ``start``, a number."""
 
@@ -28,7 +28,6 @@ _PATIENCE = 32
 """Most iterations of EM after a failure of L-BFGS; they double from one with every failure."""
 _TRIALS = 2
 """Points that a line search looks at before it leaves the step to EM."""
-_ARMIJO = 1e-4
 _COLLAPSED = 2.0
 """A component with fewer rows than this describes no variance: it has collapsed."""
 
@@ -90,7 +89,7 @@ class EM:
     def start(self, mixture: Mixture, number: int = 0) -> tuple[State, ms.Measures]:
         """Return the state that EM begins with, and its measures."""
         statistics = self.evaluate(mixture)
-        state = {"steps": (), "changes": (), "tried": np.zeros(mixture.n_components, bool)}
+        state = {"pairs": (), "tried": np.zeros(mixture.n_components, bool)}
         state |= {"start": number, "wait": _PLAIN, "patience": 1, "repairs": 0}
         return self._at(mixture, statistics, state), self._measures(statistics, 1, 0)
 
@@ -110,36 +109,35 @@ class EM:
         statistics = self.evaluate(mixture)
         if -np.inf < statistics.log_likelihood < before.log_likelihood:  # rounding: EM has nothing left to gain
             return state, self._measures(before, calls + 1, state["repairs"], ms.Status.ROUNDING_LEVEL)
-        state |= {"steps": (), "changes": ()}
+        state |= {"pairs": ()}
         return self._at(mixture, statistics, state), self._measures(statistics, calls + 1, state["repairs"])
 
     def _searched(
         self, old: Mixture, before: Statistics, state: State, calls: int
     ) -> tuple[tuple[State, ms.Measures] | None, int]:
-        """Return the outcome of a line search along the direction of L-BFGS, if any, and the evaluations until then."""
+        """Return the outcome of a step of L-BFGS in the natural units, if any, and the evaluations until then."""
         units = Units.of(before, old, self.floor)
         slope = units.gradient(before)
-        direction = _inverse_hessian(slope, state["steps"], state["changes"])
-        gain, t = float(slope @ direction), 1.0
-        for _ in range(_TRIALS):
-            calls += 1
+        direction = ms.solvers.two_loop(slope, state["pairs"], np.dot)
+        found: list[tuple[Mixture, Statistics]] = []
+
+        def value(t: float) -> float:
+            """Minus the log-likelihood after a step; infinity where a component has lost all rows."""
             mixture = units.moved(t * direction)
-            with np.errstate(over="ignore", invalid="ignore"):  # a step too far is refused below
-                statistics = self.evaluate(mixture)
-            rise = statistics.log_likelihood - before.log_likelihood
-            if max(_ARMIJO * t * gain, 0) <= rise < np.inf and statistics.counts.min() > 0:
-                state["patience"] = 1
-                step, change = t * direction, slope - Units.of(statistics, mixture, self.floor).gradient(statistics)
-                if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-                    state |= {
-                        "steps": (*state["steps"], step)[-_MEMORY:],
-                        "changes": (*state["changes"], change)[-_MEMORY:],
-                    }
-                measures = self._measures(statistics, calls, state["repairs"])
-                return (self._at(mixture, statistics, state), measures), calls
-            curved = gain * t * t / (2 * (gain * t - rise)) if np.isfinite(rise) else 0.0
-            t = float(np.clip(curved, 0.1 * t, 0.5 * t))
-        return None, calls
+            with np.errstate(over="ignore", invalid="ignore"):  # the search shortens a step too far
+                found.append((mixture, self.evaluate(mixture)))
+            statistics = found[-1][1]
+            return -statistics.log_likelihood if statistics.counts.min() > 0 else np.inf
+
+        t = ms.solvers.backtrack(value, -before.log_likelihood, -float(slope @ direction), max_trials=_TRIALS)
+        calls += len(found)
+        mixture, statistics = found[-1]
+        if t is None or statistics.log_likelihood < before.log_likelihood:
+            return None, calls
+        change = slope - Units.of(statistics, mixture, self.floor).gradient(statistics)
+        pair = ms.solvers.secant_pair(t * direction, change, np.dot)
+        state |= {"patience": 1, "pairs": (*state["pairs"], *([] if pair is None else [pair]))[-_MEMORY:]}
+        return (self._at(mixture, statistics, state), self._measures(statistics, calls, state["repairs"])), calls
 
     def _repaired(self, old: Mixture, before: Statistics, state: State) -> tuple[tuple[State, ms.Measures] | None, int]:
         """Return the outcome of putting a collapsed component where the density is least, if likelier; evaluations."""
@@ -159,7 +157,7 @@ class EM:
         statistics = self.evaluate(mixture)
         if not before.log_likelihood <= statistics.log_likelihood < np.inf:
             return None, 1
-        state |= {"repairs": state["repairs"] + 1, "steps": (), "changes": ()}
+        state |= {"repairs": state["repairs"] + 1, "pairs": ()}
         return (self._at(mixture, statistics, state), self._measures(statistics, 1, state["repairs"])), 1
 
     def _at(self, mixture: Mixture, statistics: Statistics, state: State) -> State:
@@ -174,21 +172,6 @@ class EM:
             status=status,
             extra={"repairs": float(repairs)},
         )
-
-
-def _inverse_hessian(slope: Array, steps: tuple[Array, ...], changes: tuple[Array, ...]) -> Array:
-    """Return the direction of L-BFGS (two loops), which is `slope`, a step of EM, while nothing is known."""
-    q, shares = slope.copy(), []
-    pairs = list(zip(steps, changes, strict=True))
-    for s, y in reversed(pairs):
-        shares.append((s @ q) / (s @ y))
-        q -= shares[-1] * y
-    if pairs:
-        s, y = pairs[-1]
-        q *= (s @ y) / (y @ y)
-    for (s, y), share in zip(pairs, reversed(shares), strict=True):
-        q += (share - (y @ q) / (s @ y)) * s
-    return q
 
 
 def grouped(views: list[View]) -> Iterator[tuple[NDArray[np.bool_], list[View]]]:

@@ -321,3 +321,32 @@ def test_parts_keep_single_precision() -> None:
         state, _ = solver.init(single, x)
         state, _ = take_steps(solver, single, state, 3)
         assert {leaf.dtype for leaf in state["x"]} == {np.dtype(np.float32)} and state["grad"].dtype == np.float32
+
+
+def test_backtracking_along_a_curve() -> None:
+    """On (t − 1)² from 0: steps below 2 decrease it; a longer one goes to the vertex of the parabola at once."""
+    asked: list[float] = []
+
+    def parabola(t: float) -> float:
+        asked.append(t)
+        return (t - 1) ** 2
+
+    assert ms.solvers.backtrack(parabola, 1.0, -2.0, first=1.9) == 1.9
+    assert ms.solvers.backtrack(parabola, 1.0, -2.0, first=4.0) == pytest.approx(1.0)
+    assert asked == pytest.approx([1.9, 4.0, 1.0])
+    assert ms.solvers.backtrack(parabola, 1.0, -2.0, first=200.0, max_trials=2) is None
+    assert ms.solvers.backtrack(parabola, 1.0, -2.0, first=200.0) == pytest.approx(2.0, rel=0.6)
+    assert ms.solvers.backtrack(lambda t: t, 0.0, -1.0) is None
+    walls = {8.0: np.inf, 0.8: 1.0}
+    assert ms.solvers.backtrack(lambda t: walls.get(round(t, 9), -t), 0.0, -1.0, first=8.0) == pytest.approx(0.32 / 1.8)
+
+
+def test_a_first_step_along_a_curve_of_ones_own() -> None:
+    """The curvature along the gradient does not depend on the curve, to first order at a random point: it is near."""
+    problem, x, _ = subspace()
+    at = evaluate(problem, x)
+
+    def curve(point: Any, u: Any) -> Any:
+        return np.linalg.qr(point + u)[0] * np.sign(np.diagonal(np.linalg.qr(point + u)[1]))
+
+    assert first_step(problem, at, curve) == pytest.approx(first_step(problem, at), rel=0.05)
