@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,20 @@ from ..estimators import check_sequences
 from ..storage import ReadError, SequenceData, load_array, read, read_bytes
 from ..storage._convert import options_of, reader_of
 from ..storage.readers._clock import rises_alike, says_time
+from ..storage.readers._csv import csv_header
+from ..storage.readers._parquet import parquet_header
 from ._shared import BadInput
-from ._views import Columns, all_columns, chosen_columns, example, paired, remembered, same_columns, shown
+from ._views import (
+    Columns,
+    all_columns,
+    chosen_columns,
+    example,
+    named_columns,
+    paired,
+    remembered,
+    same_columns,
+    shown,
+)
 
 _OF_VIEWS = ("views", "bags")
 _BY_ROW = ("samples", "views")
@@ -88,7 +101,8 @@ def load_data(
         missing where that is refused; if columns or members of views do not fit together.
     """
     _check_number(name, kind, sources, views)
-    files = [_load_one(source, options, kind) for source in sources]
+    names = partial(named_columns, views, run and run[1], len(sources))
+    files = [_load_one(source, options, kind, partial(names, i)) for i, source in enumerate(sources)]
     remarks = [line for source, data in zip(sources, files, strict=True) for line in _remarks(source, data)]
     missing = refuse is None
     columns: list[Columns | None]
@@ -114,10 +128,12 @@ def load_data(
     for one, part in zip(there, parts, strict=True):
         source = sources[one.file]
         try:
-            check_sequences([np.where(np.isnan(x), 0.0, x) for x in part.sequences])  # NaN goes on to the estimator
+            check_sequences([np.zeros_like(x[:1]) for x in part.sequences])  # their shapes
         except ValueError as error:
             raise BadInput(f"{source}: {error}") from error
-        if refuse is not None and (where := _first_missing(source, part, kind)):
+        if where := _first(np.isinf, source, part, kind):
+            raise BadInput(f"{where} is infinite: clip it, or leave it empty where it is missing")
+        if refuse is not None and (where := _first(np.isnan, source, part, kind)):
             raise BadInput(f"{where} is missing{refuse()}")
     if len({one.file for one in there}) > 1:
         parts, said = paired([sources[one.file] for one in there], parts, by_row=kind == "views", refuse=refuse)
@@ -129,10 +145,15 @@ def load_data(
 
 
 def _check_number(name: str, kind: str, sources: Sequence[str], views: str | None) -> None:
-    """Refuse views for an estimator that takes none."""
-    if kind in _OF_VIEWS or (len(sources) == 1 and views is None):
+    """Refuse views for an estimator that takes none, and a file that is two of them."""
+    if kind in _OF_VIEWS:
+        places = [Path(source).resolve() if Path(source).exists() else source for source in sources]
+        if twice := [source for i, source in enumerate(sources) if places[i] in places[:i]]:
+            raise BadInput(f"{twice[0]} is given twice: give it once, and share its columns out by --views")
         return
-    able = " or ".join(
+    if len(sources) == 1 and views is None:
+        return
+    able = ", ".join(
         sorted({one.name for _, one in hooks.records("estimators") if getattr(one, "input", "") in _OF_VIEWS})
     )
     of_views = f"; estimators of views are {able}" if able else ""
@@ -142,10 +163,20 @@ def _check_number(name: str, kind: str, sources: Sequence[str], views: str | Non
     raise BadInput(f"{name} takes {kind} of one file, and {len(sources)} are given: {together}{of_views}")
 
 
-def _load_one(source: str, options: Mapping[str, Any], kind: str) -> SequenceData:
+def _load_one(
+    source: str, options: Mapping[str, Any], kind: str, names: Callable[[Sequence[str]], list[str]]
+) -> SequenceData:
+    """Read a file or load a data set; `names` says which columns of a table are asked for by name."""
     try:
         if Path(source).exists():
-            return read(Path(source), **{**_defaults(source, kind), **options})
+            chosen = {**_defaults(source, kind), **options}
+            try:
+                return read(Path(source), **chosen)
+            except ReadError:  # what is not asked for may hold text
+                if found := names(_header(source, chosen)):
+                    with suppress(ReadError):
+                        return read(Path(source), **chosen, channels=found)
+                raise
         if options:
             raise BadInput(f"--read sets options for reading a file, but there is no file or folder {source}")
         return hooks.get_dataset(source).loader()
@@ -155,6 +186,18 @@ def _load_one(source: str, options: Mapping[str, Any], kind: str) -> SequenceDat
         raise BadInput(str(error)) from error
     except (ValueError, ImportError, OSError) as error:
         raise BadInput(f"{source}: {error}") from error
+
+
+def _header(source: str, options: Mapping[str, Any]) -> list[str]:
+    """Return the names of the channels that a table may have, of a folder or another file none."""
+    if not Path(source).is_file() or not {"channels", "id", "label"} <= set(options_of(reader_of(source))):
+        return []
+    if "channels" in options:
+        return []
+    parquet = Path(source).suffix.lower() == ".parquet"
+    header = parquet_header(source) if parquet else csv_header(source, options.get("delimiter", ","))
+    taken = {"id", "label"} | {options.get(option) for option in ("id", "label", "time")}
+    return [name for name in header if name not in taken]
 
 
 def _defaults(source: str, kind: str) -> dict[str, Any]:
@@ -194,19 +237,19 @@ def takes_missing(model: Any, *, fitted: bool = False) -> bool:
     return bool(tagged) or setting not in (None, "error", "refuse")
 
 
-def _first_missing(source: str, data: SequenceData, kind: str) -> str:
-    """Return where the first missing value is, in the words of the files, or nothing if none is missing."""
+def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: SequenceData, kind: str) -> str:
+    """Return where the first value of that kind is, in the words of the files, or nothing if there is none."""
     before = 0
     for name, x in zip(data.ids, data.sequences, strict=True):
-        if np.isnan(x).any():
-            t, channel = np.argwhere(np.isnan(x))[0].tolist()
+        if not np.isfinite(x).all() and wrong(x).any():
+            t, channel = np.argwhere(wrong(x))[0].tolist()
             column = f"column {channel}" if data.channel_names is None else f"column {data.channel_names[channel]}"
             path = Path(source)
             if kind in _BY_ROW and data.numbered:
                 return f"{source}, row {before + t}, {column}"
+            if kind in _BY_ROW and not path.is_dir():
+                return f"{source}, id {name}, {column}" + (f", row {t}" if len(x) > 1 else "")
             where = f"{path / name}" if path.is_dir() else f"{source}, {name}" if len(data) > 1 else source
-            if kind in _BY_ROW:
-                return f"{where}, {column}" + (f", row {t}" if len(x) > 1 else "")
             return f"{where}, {column}, t = {t}"
         before += len(x)
     return ""

@@ -137,7 +137,7 @@ def _numbers(text: str, items: list[tuple[bool, str]], source: str, data: Sequen
                 raise BadInput(f"--views {text}: {source} has columns 0 to {width - 1}, and none numbered {item}")
             matching = list(range(first, last + 1))
         elif not quoted and set(item) & {"*", "?"}:
-            pattern = re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in item), re.S)
+            pattern = _pattern(item)
             matching = [j for j, name in enumerate(names) if pattern.fullmatch(name)]
             if not matching:
                 raise BadInput(f"--views {text}: no column of {source} matches {item!r}: {_has(data)}")
@@ -145,6 +145,38 @@ def _numbers(text: str, items: list[tuple[bool, str]], source: str, data: Sequen
             raise BadInput(f"--views {text}: {source} has no column {item!r}: {suggestion(item, names)}{_has(data)}")
         found.update(dict.fromkeys(matching))
     return tuple(found)
+
+
+def _pattern(item: str) -> re.Pattern[str]:
+    return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in item), re.DOTALL)
+
+
+def named_columns(
+    text: str | None, memory: Mapping[str, Any] | None, n_files: int, file: int, header: Sequence[str]
+) -> list[str]:
+    """Return what ``--views``, or else a run, asks of a file by name; nothing if it does not go by names.
+
+    Its other columns need not be read.
+    """
+    if text is None:
+        wanted: set[str] = set()
+        for v, view in enumerate([] if memory is None else memory["views"]):
+            of = 0 if memory is None or n_files == 1 else view["file"] if n_files == len(memory["widths"]) else v
+            wanted |= set(view.get("names", ())) if of == file else set()
+        return [name for name in header if name in wanted]
+    if _COUNTS.match(text):
+        return []
+    parts = _parts(text)
+    items = [item for part in (parts if n_files == 1 else parts[file : file + 1]) for item in part]
+    patterns = []
+    for quoted, item in items:
+        if quoted or item in header:
+            patterns.append(re.compile(re.escape(item)))
+        elif _RANGE.match(item):
+            return []
+        elif not item.startswith("-"):
+            patterns.append(_pattern(item))
+    return [name for name in header if any(pattern.fullmatch(name) for pattern in patterns)]
 
 
 def _has(data: SequenceData) -> str:
@@ -243,7 +275,7 @@ def _by_id(
     if not any(all(name in place for place in places) for name in ids):
         raise BadInput(
             f"no id is in {' and in '.join(sources)}, such as {parts[0].ids[0]!r} and {parts[1].ids[0]!r}: "
-            "write the same ids, or leave them out (--read id=none) to pair rows in order"
+            "write the same ids, or remove them from the files, which are then paired in order"
         )
     for source, names in zip(sources, lacking, strict=True):
         if names and refuse is not None:
@@ -300,16 +332,16 @@ def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence
         for i, label in enumerate(part.labels.tolist()):
             if found[i] is None:
                 found[i], origin[i] = label, source
-            elif label is not None and label != found[i]:
+            elif label is not None and str(label) != str(found[i]):
                 raise BadInput(
                     f"{ids[i]!r} has the label {found[i]!r} in {origin[i]} but {label!r} in {source}: correct one, or "
-                    "read none of them with --read label=none"
+                    "remove the labels from one of the files"
                 )
     if all(label is None for label in found):
         return None
     for i, label in enumerate(found):
         if label is None:
-            raise BadInput(f"{ids[i]!r} has no label, others have: add it, or read none with --read label=none")
+            raise BadInput(f"{ids[i]!r} has no label, others have: add it, or remove all labels")
     return np.array(found)
 
 

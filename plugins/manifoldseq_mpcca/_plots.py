@@ -1,4 +1,4 @@
-"""Figures of a fitted mixture: what views share."""
+"""Figures of a fitted mixture: what views share, and which of their columns."""
 
 from typing import Any
 
@@ -6,6 +6,9 @@ import numpy as np
 
 from ._mixture_pcca import MixturePCCA
 from ._parameters import Array, Mixture, mixture_of
+
+_BEST, _LONGEST = 6, 24
+"""Columns of each view, and letters of a name, that a figure shows at most."""
 
 
 def plot_shared(mixture: Any, ax: Any = None) -> Any:
@@ -27,26 +30,72 @@ def plot_shared(mixture: Any, ax: Any = None) -> Any:
     >>> [float(bar.get_height()) for bar in plot_shared(mixture).patches]
     [0.5, 0.8]
     """
-    from manifoldseq.report import prepared_axes
+    from manifoldseq.report import line_style, prepared_axes
 
+    names = getattr(mixture, "feature_names_in_", None)
     mixture = mixture_of(mixture)
     ax = prepared_axes(ax)
     shares = shared_variance(mixture)
     K, V = shares.shape
     width = 0.8 / V
     for v in range(V):
-        ax.bar(np.arange(K) + (v - (V - 1) / 2) * width, shares[:, v], width, label=f"view {v}")
-    ax.set_xticks(range(K), [f"{k}\n{weight:.2g}" for k, weight in enumerate(mixture.weights)])
+        ax.bar(
+            np.arange(K) + (v - (V - 1) / 2) * width,
+            shares[:, v],
+            width,
+            label=view_label(v, names),
+            color=line_style(v)["color"],
+        )
+    ax.set_xticks(range(K), [f"{k}\n{weight:.0%}" for k, weight in enumerate(mixture.weights)])
     ax.set(xlabel="component, weight", ylabel="shared variance", ylim=(0, 1), title="What the views share")
     ax.legend()
     return ax
 
 
+def view_label(v: int, names: Any) -> str:
+    """Return what a legend calls a view: its number, and its first and last column if they have names."""
+    if names is None:
+        return f"view {v}"
+    return f"view {v}: {' … '.join(dict.fromkeys((_shown(names[v][0]), _shown(names[v][-1]))))}"
+
+
+def _shown(name: str) -> str:
+    """Return a name for a figure: not too long, and no mathematics to matplotlib."""
+    short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return short.replace("$", r"\$")
+
+
+def shares_of_columns(mixture: Mixture) -> Array:
+    """Return the share of the variance of each column that the latent vector explains, (K, D)."""
+    shared = np.sum(mixture.loadings**2, axis=2)
+    return shared / (shared + mixture.variances)
+
+
 def shared_variance(mixture: Mixture) -> Array:
     """Return the mean over a view's columns of the share of variance that the latent vector explains, (K, V)."""
-    shared = np.sum(mixture.loadings**2, axis=2)
-    share = shared / (shared + mixture.variances)
+    share = shares_of_columns(mixture)
     return np.stack([share[:, mixture.columns(v)].mean(axis=1) for v in range(len(mixture.views))], axis=1)
+
+
+def draw_columns(ax: Any, result: Any) -> None:
+    """Draw, of each view, the columns of which the latent vector explains most, on average over the rows."""
+    from manifoldseq.report import line_style, prepared_axes
+
+    ax, model = prepared_axes(ax), result.estimator
+    mixture, names = mixture_of(model), getattr(model, "feature_names_in_", None)
+    share = mixture.weights @ shares_of_columns(mixture) / mixture.weights.sum()
+    place, ticks = 0, []
+    for v, columns in enumerate(mixture.columns(v) for v in range(len(mixture.views))):
+        of_view = share[columns]
+        best = np.argsort(-of_view, kind="stable")[:_BEST]
+        rows = place + np.arange(len(best))
+        ax.barh(rows, of_view[best], label=f"view {v}", color=line_style(v)["color"])
+        ticks += [f"column {j}" if names is None else _shown(names[v][j]) for j in best]
+        place += len(best)
+    ax.set_yticks(range(place), ticks)
+    ax.invert_yaxis()
+    ax.set(xlabel="shared variance", xlim=(0, 1), title="Columns that are shared most")
+    ax.legend()
 
 
 def accepts(result: Any) -> bool:

@@ -40,7 +40,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "mixture-pcca",
         factory="manifoldseq_mpcca._mixture_pcca:MixturePCCA",
         input="views",
-        plots=("mpcca-shared",),
+        plots=("mpcca-shared", "mpcca-columns"),
         summary="Mixture of probabilistic CCAs of paired views: clustering, shared latents, a missing view",
     )
     yield hooks.EstimatorSpec(
@@ -65,6 +65,12 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         accepts="manifoldseq_mpcca._plots:accepts",
         draw="manifoldseq_mpcca._plots:draw_shared",
         summary="Share of each view's variance that the latent vector shared with the other views explains",
+    )
+    yield hooks.PlotSpec(
+        "mpcca-columns",
+        accepts="manifoldseq_mpcca._plots:accepts",
+        draw="manifoldseq_mpcca._plots:draw_columns",
+        summary="The columns of each view whose variance the shared latent vector explains most, by name",
     )
 
 

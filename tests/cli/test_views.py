@@ -203,7 +203,7 @@ def test_a_missing_cell_goes_to_who_takes_it(run: Run, files: Path, numerals: Nu
     (files / "kar.csv").write_text("\n".join([*text[:5], ",".join(cells), *text[6:]]))
     fit = ("fit", "mixture-pcca", files / "kar.csv", files / "zer.csv", *SET, "--no-quality")
     status, _, err = run(*fit, "-o", files / "run")
-    assert status == 2 and f"kar.csv, {numerals.ids[4]}, column kar_2 is missing, which mixture-pcca" in err
+    assert status == 2 and f"kar.csv, id {numerals.ids[4]}, column kar_2 is missing, which mixture-pcca" in err
     assert run(*fit, "--set", "missing=em", "-o", files / "run")[0] == 0
     holes = numerals.kar.copy()
     holes[4, 2] = np.nan
@@ -310,7 +310,7 @@ def test_apply_to_two_files_and_to_one_with_all_columns(run: Run, files: Path, n
         found = applied(run, files / "run", *(files / one for one in data))
         np.testing.assert_array_equal(found["probability"], expected)
     for data, sentence in (
-        (("kar.csv", "zer.csv", "zer.csv"), "3 files are given, but"),
+        (("kar.csv", "zer.csv", "zer.npy"), "3 files are given, but"),
         (("zer.csv", "kar.csv"), "zer.csv has no column 'kar_0' of view 0"),
         (("zer.npy", "kar.npy"), "zer.npy has 9 columns, and no names to find them by: give a file with 12 columns"),
         (("both.npy",), "both.npy has 21 columns, and no names to find them by"),
@@ -368,6 +368,26 @@ def test_samples_of_a_table_need_no_clock_and_are_found_by_name(run: Run, files:
     np.testing.assert_array_equal(ms.load(files / "run").cluster_centers_, model.cluster_centers_)
     write(files / "turned.csv", dict(reversed(table("zer", numerals.zer).items())))
     np.testing.assert_array_equal(applied(run, files / "run", files / "turned.csv")["prediction"], model.labels_)
+
+
+def test_text_in_columns_that_are_not_asked_for_does_no_harm(run: Run, files: Path, numerals: Numerals) -> None:
+    kar, zer, ids, digits = numerals
+    words = [f"hand {i % 3}" for i in range(120)]
+    columns = {"id": ids, "writer": words, **table("kar", kar), "kind": words, **table("zer", zer), "label": digits}
+    write(files / "words.csv", columns)
+    fit = ("fit", "mixture-pcca", files / "words.csv", *SET, "--no-quality")
+    status, _, err = run(*fit, "--views", "12,9", "-o", files / "run")
+    assert status == 2 and "column 'writer' is 'hand 0', no number" in err
+    assert "column 'writer' is 'hand 0', no number" in run(*fit, "--views", "writer:kar_*", "-o", files / "run")[2]
+    status, out, err = run(*fit, "--views", "kar_*:zer_*", "-o", files / "run")
+    assert (status, err) == (0, "") and "120 rows of 12 and 9 columns, 3 classes" in out
+    model = fitted(kar, zer)
+    assert_same(files / "run", model)
+    found = applied(run, files / "run", files / "words.csv")
+    np.testing.assert_array_equal(found["prediction"], model.predict(kar, zer))
+    write(files / "words-kar.csv", {name: columns[name] for name in ("writer", *names("kar", 12))})
+    found = applied(run, files / "run", files / "words-kar.csv", files / "zer-plain.csv")
+    np.testing.assert_array_equal(found["prediction"], model.predict(kar, zer))
 
 
 def test_bags_of_two_files_are_paired_by_id(run: Run, files: Path, numerals: Numerals) -> None:
@@ -448,6 +468,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
     write(files / "strange.csv", {"id": [f"x{i}" for i in range(120)], **table("zer", zer)})
     write(files / "short.csv", table("zer", zer[:119]))
     write(files / "relabelled.csv", {"id": ids, **table("zer", zer), "label": ["8", *digits[1:]]})
+    write(files / "infinite.csv", {"id": ids, **table("zer", np.where(zer == zer[4, 2], np.inf, zer))})
     write(files / "constant.csv", {**table("kar", kar), "flat": [1.0] * 120})
     one, two = files / "both.csv", (files / "kar.csv", files / "zer.csv")
     views = "--views"
@@ -472,6 +493,8 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((two[0], files / "short.csv"), "short.csv has no ids to pair them by: add a column 'id' to each file"),
         ((two[0], files / "strange.csv"), "such as 'n0000' and 'x0': write the same ids"),
         ((two[0], files / "relabelled.csv"), "'n0000' has the label '0' in " + str(two[0]) + " but '8' in "),
+        ((two[0], files / "infinite.csv"), f"infinite.csv, id {ids[4]}, column zer_2 is infinite: clip it"),
+        ((two[0], files / "." / "kar.csv"), "kar.csv is given twice: give it once, and share its columns out by --vi"),
         ((two[0], "nowhere.csv"), "'nowhere.csv' is neither a file or folder nor a data set"),
         ((files / "constant.csv", views, "kar_*:kar_0,flat"), "column 'kar_0' is in view 0 and in view 1"),
         ((files / "constant.csv", views, "kar_1,kar_2:kar_0,flat"), "column 'flat' of view 1 is constant: remove it"),

@@ -8,7 +8,7 @@ from mpcca.problems import covariances, drawn, mixture
 import manifoldseq as ms
 from manifoldseq.report import Fitted
 from manifoldseq_mpcca import MixturePCCA, plot_shared
-from manifoldseq_mpcca._plots import accepts, draw_shared, shared_variance
+from manifoldseq_mpcca._plots import accepts, draw_columns, draw_shared, shared_variance
 
 
 def test_names_are_found():
@@ -38,3 +38,22 @@ def test_figure_shows_it():
     ax = plot_shared(fitted.estimator.mixture_)
     assert len(ax.patches) == 6
     plt.close(ax.figure)
+
+
+def test_columns_that_are_shared_most_are_drawn_with_their_names():
+    views, _ = drawn(mixture(), 300)
+    names = [["a", "b", "c", "d", "a name that is longer than a figure has room for"], ["u", "v", "w", "$y$"]]
+    model = MixturePCCA(3, 2, max_iter=5, random_state=0).fit(views, feature_names=names)
+    total = np.diagonal(covariances(model.mixture_), axis1=1, axis2=2)
+    share = model.mixture_.weights @ (1 - model.mixture_.variances / total)
+    figure, ax = plt.subplots()
+    draw_columns(ax, Fitted(model, views))
+    best = [np.argsort(-share[:5]), 5 + np.argsort(-share[5:])]
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], share[np.concatenate(best)], rtol=1e-10)
+    shown = [name[:23] + "…" if len(name) > 24 else name.replace("$", r"\$") for one in names for name in one]
+    assert [text.get_text() for text in ax.get_yticklabels()] == [shown[j] for j in np.concatenate(best)]
+    plt.close(figure)
+    figure, ax = plt.subplots()
+    draw_shared(ax, Fitted(model, views))
+    assert ax.get_legend().get_texts()[1].get_text() == r"view 1: u … \$y\$"
+    plt.close(figure)

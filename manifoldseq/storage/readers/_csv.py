@@ -116,6 +116,12 @@ def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
             ) from None
 
 
+def csv_header(path: FilePath, delimiter: str = ",") -> list[str]:
+    """Return the names in the first line of a table."""
+    with parsed(path, delimiter) as lines:
+        return [name.strip() for name in next(lines, [])]
+
+
 def number(cell: str) -> float:
     """Return the number in a cell, NaN for a missing value; raises ValueError for anything else."""
     return math.nan if cell.strip().lower() in MISSING else decimal(cell)

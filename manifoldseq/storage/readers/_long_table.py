@@ -46,7 +46,7 @@ def choose_columns(
         id = "id" if "id" in header else None
     certain, clocks = time != AUTO, time == AUTO and channels is None
     if time == AUTO:
-        time = None if channels is None and "time" not in header else "time"
+        time = None if (channels is None or not ordered) and "time" not in header else "time"
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise ReadError(f"{path} has two columns named {twice[0]!r}: rename one")
     if label == "label" and label not in header:

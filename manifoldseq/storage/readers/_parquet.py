@@ -68,6 +68,13 @@ def read_parquet(
         return assemble(path, columns, _rows(path, table, columns), lambda row: f"row {int(row)}")
 
 
+def parquet_header(path: FilePath) -> list[str]:
+    """Return the names of the columns."""
+    parquet = extra("pyarrow.parquet", path, "a .parquet file")
+    with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
+        return [str(name) for name in file.schema_arrow.names]
+
+
 def _check_size(path: FilePath, metadata: Any, schema: Any, columns: Columns, used: Sequence[str]) -> list[str]:
     """Compare what the footer claims with the memory; return the columns in use that are texts."""
     pa = extra("pyarrow", path, "a .parquet file")
