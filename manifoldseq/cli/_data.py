@@ -190,12 +190,10 @@ def _load_one(
 
 def _header(source: str, options: Mapping[str, Any]) -> list[str]:
     """Return the names of the channels that a table may have, of a folder or another file none."""
-    if not Path(source).is_file() or not {"channels", "id", "label"} <= set(options_of(reader_of(source))):
+    suffix = Path(source).suffix.lower()
+    if not Path(source).is_file() or suffix not in (".csv", ".parquet") or "channels" in options:
         return []
-    if "channels" in options:
-        return []
-    parquet = Path(source).suffix.lower() == ".parquet"
-    header = parquet_header(source) if parquet else csv_header(source, options.get("delimiter", ","))
+    header = parquet_header(source) if suffix == ".parquet" else csv_header(source, options.get("delimiter", ","))
     taken = {"id", "label"} | {options.get(option) for option in ("id", "label", "time")}
     return [name for name in header if name not in taken]
 

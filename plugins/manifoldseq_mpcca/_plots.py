@@ -39,13 +39,8 @@ def plot_shared(mixture: Any, ax: Any = None) -> Any:
     K, V = shares.shape
     width = 0.8 / V
     for v in range(V):
-        ax.bar(
-            np.arange(K) + (v - (V - 1) / 2) * width,
-            shares[:, v],
-            width,
-            label=view_label(v, names),
-            color=line_style(v)["color"],
-        )
+        places, colour = np.arange(K) + (v - (V - 1) / 2) * width, line_style(v)["color"]
+        ax.bar(places, shares[:, v], width, label=view_label(v, names), color=colour)
     ax.set_xticks(range(K), [f"{k}\n{weight:.0%}" for k, weight in enumerate(mixture.weights)])
     ax.set(xlabel="component, weight", ylabel="shared variance", ylim=(0, 1), title="What the views share")
     ax.legend()
