@@ -17,7 +17,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .PHONY: help demo test test-all lint docs faults planted bench \
-	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale clean
+	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables clean
 
 help:
 	@echo "make demo      cluster recorded speech, write runs/demo/report.html"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
 	@echo "make bench-hope  Bessel functions, an EM sweep, held-out densities and patches of MNIST beside peers"
 	@echo "make bench-mpcca bench-hope bench-scale  the other plugins; files on several processes"
+	@echo "make bench-tables  tables of text beside pandas.read_csv"
 	@echo "make clean     remove the virtual environment, caches and what was built"
 
 # the first Python >= 3.11 that runs and can make environments (PYTHON=... chooses another)
@@ -63,7 +64,7 @@ $(EXTRAS): $(DEV)
 	@$(PIP) $(TORCH) && $(PIP) --editable '.[jax,dask,faiss]' pooch && touch $@
 
 $(PEERS): $(EXTRAS)
-	@$(PIP) geoopt pandas && $(PIP) --no-deps clustpy && touch $@
+	@$(PIP) geoopt && $(PIP) --no-deps clustpy && touch $@
 
 demo: $(RUN)
 	@rm -rf runs/demo
@@ -94,7 +95,7 @@ bench-lds: $(RUN)
 bench-hierarchical: $(PEERS)
 	$(BIN)/python -m benchmarks.hierarchical
 
-bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-hope bench-scale
+bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-hope bench-scale bench-tables
 
 # twenty minutes; with ARGS=--docs it writes what it measured into docs/guide/choose-a-solver.md
 bench-engine: $(PEERS)
@@ -108,6 +109,9 @@ bench-hope: $(RUN)
 
 bench-scale: $(EXTRAS)
 	$(BIN)/python -m benchmarks.scale
+
+bench-tables: $(DEV)
+	$(BIN)/python -m benchmarks.tables
 
 # twenty rounds of kill -9 and resume; about ten minutes
 faults: $(RUN)

@@ -140,9 +140,9 @@ def open_file(path: FilePath) -> Iterator[BinaryIO]:
 def read_bytes(path: FilePath) -> bytes:
     """Return the content of a regular file, counted against the memory; raises as `open_file` and `require_memory`."""
     with open_file(path) as file:
-        require_memory(path, os.fstat(file.fileno()).st_size)
+        require_memory(path, size := os.fstat(file.fileno()).st_size)
         blocks, total = [], 0
-        while block := file.read(BLOCK):  # also of a file that grows, or has no size, as in /proc
+        while block := file.read(BLOCK if blocks else max(BLOCK, size)):  # also of a file that grows, or has no size
             blocks.append(block)
             total += len(block)
             require_memory(path, total + len(block), taken=total)
@@ -338,6 +338,7 @@ def record(
     sampling_rate: float | None = None,
     channel_names: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
+    clocks: Sequence[str] = (),
 ) -> SequenceData:
     """Return the record of what a file held: at least one sequence, none empty, all with the same channels."""
     if not sequences:
@@ -351,4 +352,4 @@ def record(
             )
     with naming(path):
         name = Path(path).stem if name is None else name
-        return SequenceData(sequences, labels, name, sampling_rate, channel_names, ids)
+        return SequenceData(sequences, labels, name, sampling_rate, channel_names, ids, clocks)

@@ -182,32 +182,6 @@ class TestParquet:
             read_parquet(path)
 
 
-SURPRISES = (
-    "a,1e400\nb,2", "a,nan\nb,1", "a,iNF\nb,1", "a,\nb,1", "a,1\x0b\nb,2", "a,1\x1c\nb,2", "a,1\rb,2", "a,1\r\nb,2\r\n",
-    '"a",1\nb,2', "a,１\nb,2", "a, 1 \nb,\t2", "a,+.5e1\nb,-5.", "a,1\n\nb,2\n\n", "a,1_0\nb,1", "a,0x1\nb,1", "a,1",
-    "",    "a,1,\nb,2", "a,1\nb", "a,1\n \nb,2", " a ,1\nb,2", "a#b,1\n#c,2", "é,1\nb,2",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("body", SURPRISES)
-@pytest.mark.parametrize("repeated", [1, 3])
-def test_numpy_reads_no_table_otherwise(tmp_path, monkeypatch, body, repeated):
-    """What NumPy's own reader takes, it takes as the cell by cell reader does; the rest gets its sentences."""
-    path = tmp_path / "table.csv"
-    path.write_bytes("\n".join(["id,x", *[body] * repeated]).encode())
-
-    def outcome():
-        try:
-            data = read_csv(path, time=None)
-        except ReadError as error:
-            return str(error)
-        return data.ids, [x.tobytes() for x in data.sequences]
-
-    fast = outcome()
-    monkeypatch.setattr("manifoldseq.storage.readers._csv._Table.plain_rows", lambda self: None)
-    assert outcome() == fast
-
-
 def test_an_id_may_be_a_channel_too(tmp_path):
     (tmp_path / "table.csv").write_text("id,x\n1,1\n1,3\n2,2\n2,5\n")
     data = read_csv(tmp_path / "table.csv", time=None, channels=["id", "x"])

@@ -4,7 +4,6 @@ import codecs
 import csv
 import io
 import math
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -15,19 +14,13 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import BLOCK as BYTES
-from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, read_bytes, require, require_memory
+from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
 from ._ascii_numbers import decimal, decimals
 from ._clock import AUTO
 from ._long_table import Columns, Rows, assemble, choose_columns
+from ._plain_table import MISSING, Layout, plain_table
 
-MISSING = frozenset(("", "?", "na", "n/a", "null", "none"))
 BLOCK = 1 << 14
-_PLAIN = bytes({*b"\t\r\n", *range(32, 127)} - {ord('"')})
-_PLAIN_SIZE = 1 << 28
-_PLAIN_MEMORY = 12
-"""Bytes that NumPy's reader and what is made of it take for each of a table."""
-_COMPRESSED = (".gz", ".bz2", ".xz", ".lzma")
-"""Endings that NumPy would decompress."""
 
 
 def read_csv(
@@ -94,7 +87,7 @@ def read_csv(
         header = [name.strip() for name in next(lines, [])]
         columns = choose_columns(path, header, id=id, time=time, channels=channels, label=label, ordered=ordered)
         table = _Table(path, header, columns, delimiter)
-        if (plain := table.plain_rows()) is not None:
+        if (plain := table.plain_rows(lines.line_num)) is not None:
             return assemble(path, columns, plain, table.place)
         while block := list(islice(lines, BLOCK)):
             table.add([cells for cells in block if cells])
@@ -192,56 +185,43 @@ class _Table:
             where = f"{self.place(self.count + i)}, column {name!r}"
             raise ReadError(f"{self.path}, {where} is {cell[:40]!r}, no number: {what}") from None
 
-    def plain_rows(self) -> Rows | None:
-        """Return the rows of a table without quotes, missing values and other surprises, None for any other.
-
-        NumPy's own reader takes a quarter of the time. What it takes and `add` refuses is left to `add`, whose
-        sentences say where something is wrong: numbers that are not finite, characters beyond printable ASCII, a
-        carriage return alone.
-        """
-        try:
-            size = os.stat(self.path).st_size
-            if size > _PLAIN_SIZE or str(self.path).lower().endswith(_COMPRESSED):
-                return None
-            require_memory(self.path, _PLAIN_MEMORY * size)
-            data = read_bytes(self.path)
-            if data.translate(None, _PLAIN) or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
-                return None
-            if data.find(b"\n", data.find(b"\n") + 1) < 0:  # no rows, or one
-                return None
-            del data
-            names = [*([] if self.columns.time is None else [self.columns.time]), *self.columns.channels]
-            if not self.names.keys().isdisjoint(names):  # an id that is a channel too
-                return None
-            kinds = [(f"{j}", np.float64 if name in names else object) for j, name in enumerate(self.header)]
-            found = np.loadtxt(
-                os.path.abspath(self.path), kinds, comments=None, delimiter=self.delimiter, skiprows=1, ndmin=1
-            )
-        except (ValueError, OSError):
+    def plain_rows(self, skip: int) -> Rows | None:
+        """Return the rows of a plain table, which follow `skip` lines; None for any other."""
+        places = {name: j for j, name in enumerate(self.header)}
+        times, channels = self.columns.time, self.columns.channels
+        if not self.names.keys().isdisjoint((times, *channels)):  # an id that is a channel too
             return None
-        place = {name: f"{j}" for j, name in enumerate(self.header)}
-        numeric = np.empty((len(found), len(names)))
-        for j, name in enumerate(names):
-            numeric[:, j] = found[place[name]]
-        if len(found) == 0 or not np.isfinite(numeric).all():
+        groups = [[places[name] for name in channels], *([] if times is None else [[places[times]]])]
+        texts = [places[name] for name in self.names]
+        found = plain_table(self.path, Layout(self.delimiter, skip, len(self.header), groups, texts))
+        if found is None:
             return None
-        for name, codes in self.names.items():
-            numbered = map(codes.__getitem__, map(str.strip, found[place[name]]))
-            self.codes[name] = [np.fromiter(numbered, np.intp, len(found))]
-        self.numeric = [numeric]
-        return self.rows()
+        (values, *time), runs = found
+        codes = {}
+        for (name, numbers), (cells, lengths) in zip(self.names.items(), runs, strict=True):
+            of_runs = np.fromiter(map(numbers.__getitem__, map(str.strip, cells)), np.intp, len(cells))
+            codes[name] = np.repeat(of_runs, lengths)
+        return self._rows(values, time[0][:, 0] if time else None, codes)
 
     def rows(self) -> Rows:
         numeric = np.concatenate(self.numeric) if self.numeric else np.empty((0, 1))
-        times, values = None, numeric
-        if self.columns.time is not None:
-            times, values = numeric[:, 0], numeric[:, 1:]
-        ids, labels = (
-            None if name is None else np.concatenate(self.codes[name] or [np.empty(0, np.intp)])
-            for name in (self.columns.id, self.columns.label)
+        codes = {name: np.concatenate(parts or [np.empty(0, np.intp)]) for name, parts in self.codes.items()}
+        if self.columns.time is None:
+            return self._rows(numeric, None, codes)
+        return self._rows(np.ascontiguousarray(numeric[:, 1:]), numeric[:, 0], codes)
+
+    def _rows(
+        self, values: NDArray[np.float64], times: NDArray[np.float64] | None, codes: dict[str, NDArray[np.intp]]
+    ) -> Rows:
+        of_ids, of_labels = self.columns.id or "", self.columns.label or ""
+        return Rows(
+            values,
+            times,
+            None if self.columns.id is None else codes[of_ids],
+            list(self.names.get(of_ids, ())),
+            None if self.columns.label is None else codes[of_labels],
+            list(self.names.get(of_labels, ())),
         )
-        id_names, label_names = (list(self.names.get(name or "", ())) for name in (self.columns.id, self.columns.label))
-        return Rows(np.ascontiguousarray(values), times, ids, id_names, labels, label_names)
 
     def place(self, row: int) -> str:
         """Say in which line a row ends: the file is read again, since cells may hold line ends."""

@@ -14,6 +14,7 @@ from ._ascii_numbers import written_otherwise
 from ._clock import AUTO, without, without_clocks
 from ._csv import number, parsed
 from ._npz import read_array
+from ._plain_table import Layout, plain_table
 
 Float = NDArray[np.float64]
 
@@ -184,6 +185,7 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
     names: list[str] | None = None
     rows: list[list[float]] = []
     first: list[str] = []
+    settled, skip = False, 0
     with parsed(file) as lines:
         for cells in filter(None, lines):
             try:
@@ -196,10 +198,14 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
             rows.append(row)
             if len(rows) == 2 and names is None and _numbers_columns(first, cells):
                 names, rows = [cell.strip() for cell in first], [row]
-            first = cells
+            first, skip = cells, lines.line_num - 1 if len(rows) == 1 else skip
             if len(row) != (width := len(names or rows[0])):
                 where = f"{file}, line {lines.line_num}"
                 raise ReadError(f"{where} has {len(row)} cells, unlike the first with {width}: complete or remove it")
+            if not settled and (names is not None or len(rows) == 2):
+                settled = True
+                if (plain := plain_table(file, Layout(",", skip, width, [range(width)]))) is not None:
+                    return names, plain[0][0]
             require(file, 4 * width * len(rows), len(rows))
     if not rows:
         raise ReadError(f"{file} has no row of numbers: write one row per time step")

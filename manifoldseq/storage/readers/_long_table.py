@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, record
-from ._clock import AUTO, counts, is_time, sampling_rate, unit, without_clocks
+from ._clock import AUTO, counts, filled, is_time, sampling_rate, unit, without_clocks
 
 
 @dataclass(frozen=True)
@@ -91,30 +91,44 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     if not columns.ordered and (rows.ids is None or len(rows.id_names) == len(rows.values)):
         return _samples(path, columns, rows)
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids
-    if rows.times is not None and not columns.certain and not are_times(rows.times, ids):
-        columns, rows = _as_channel(columns, rows)
+    given = rows
+    if rows.times is not None and np.isnan(rows.times).any():
+        rows = replace(rows, times=_without_holes(rows.times, ids))
+    starts = _in_order(ids, rows.times)
+    if rows.times is not None and starts is None and not columns.certain and not are_times(rows.times, ids):
+        columns, rows = _as_channel(columns, given)
+        starts = _in_order(ids, None)
     if rows.times is not None and len(bad := np.flatnonzero(~np.isfinite(rows.times))):
         raise ReadError(f"{path}, {place(int(bad[0]))} has no {columns.time}: write a number")
-    order = np.lexsort((ids,) if rows.times is None else (rows.times, ids))
-    ids = ids[order]
-    if rows.times is not None:
-        times = rows.times[order]
+    values, times, codes, order = rows.values, rows.times, rows.labels, None
+    if starts is None:
+        order = np.lexsort((ids,) if times is None else (times, ids))
+        ids, values = ids[order], values[order]
+        times, codes = None if times is None else times[order], None if codes is None else codes[order]
+        starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    if order is not None and times is not None:
         for i in np.flatnonzero((times[1:] == times[:-1]) & (ids[1:] == ids[:-1]))[:1].tolist():
             of = "" if rows.ids is None else f" of {columns.id} {str(rows.id_names[int(ids[i])])[:40]!r}"
             where = f"{path}, {place(int(order[i]))} and {place(int(order[i + 1]))}"
             raise ReadError(f"{where}: both have {columns.time} {times[i]:g}{of}: remove or correct one")
-    starts = np.flatnonzero(np.diff(ids, prepend=-1))
     labels = None
-    if rows.labels is not None:
-        codes = rows.labels[order]
+    if codes is not None:
         firsts = codes[starts]
         for i in np.flatnonzero(codes != np.repeat(firsts, np.diff(starts, append=len(ids))))[:1].tolist():
             found = f"{columns.label} is {str(rows.label_names[int(codes[i])])[:40]!r}, unlike in an earlier row"
-            raise ReadError(f"{path}, {place(int(order[i]))}: {found}: give all rows of a sequence one label")
+            where = f"{path}, {place(i if order is None else int(order[i]))}"
+            raise ReadError(f"{where}: {found}: give all rows of a sequence one label")
         labels = np.array(rows.label_names)[firsts]
-    values = rows.values if (np.diff(order) == 1).all() else rows.values[order]
     names = None if rows.ids is None else [str(rows.id_names[i]) for i in ids[starts].tolist()]
-    data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.channels, ids=names)
+    known: dict[str, Any] = {}
+    if times is not None:
+        name = str(columns.time)
+        lengths = np.diff(starts, append=len(ids)).tolist()
+        rate = None
+        if columns.seconds or not counts(name):
+            rate = sampling_rate(times, lengths, 1.0 if columns.seconds else unit(name))
+        known = {"sampling_rate": rate, "clocks": (name,)}
+    data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.channels, ids=names, **known)
     if columns.clocks:
         data = without_clocks(data)
         if columns.ordered and columns.time is None and not columns.certain and not data.clocks:
@@ -122,12 +136,30 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
             raise ReadError(
                 f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
             )
-    if rows.times is None:
-        return data
-    name = str(columns.time)
-    rate = sampling_rate(np.split(rows.times[order], starts[1:]), 1.0 if columns.seconds else unit(name))
-    rate = rate if columns.seconds or not counts(name) else None
-    return replace(data, sampling_rate=rate, clocks=(name, *data.clocks))
+    return data
+
+
+def _in_order(ids: NDArray[np.intp], times: NDArray[np.float64] | None) -> NDArray[np.intp] | None:
+    """Return where sequences start, or None if their rows do not stand together, or their times do not increase."""
+    starts = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
+    if not (np.diff(ids[starts]) > 0).all():
+        return None
+    if times is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.diff(times)
+        steps[starts[1:] - 1] = 1
+        if not (steps > 0).all():
+            return None
+    return starts
+
+
+def _without_holes(times: NDArray[np.float64], ids: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return times with those that are missing, where the steps around them tell them."""
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    whole = np.empty_like(times)
+    whole[order] = np.concatenate([filled(t) for t in np.split(times[order], starts[1:])])
+    return whole
 
 
 def _samples(path: FilePath, columns: Columns, rows: Rows) -> SequenceData:
