@@ -67,6 +67,8 @@ def _monotone(report: Report) -> None:
             rng = np.random.default_rng(seed)
             X = np.repeat(rng.standard_normal((6, 10)), 100, axis=0) + 0.5 * rng.standard_normal((600, 10))
             init = ("pca", "random")[seed % 2]
-            model = HOPE(4, 6, family=family, init=init, solver="em", max_iter=40, tol=0.0, random_state=seed).fit(X)
+            model = HOPE(
+                6, n_latent=4, family=family, init=init, solver="em", max_iter=40, tol=0.0, random_state=seed
+            ).fit(X)
             worst = max(worst, float(np.diff(model.history_["fun"]).max()))
         report.row(f"{family}: largest rise of minus the likelihood", max(worst, 0.0), ".1e", most=1e-12)

@@ -63,7 +63,7 @@ def _hope(X: np.ndarray, D: int, seed: int) -> Any:
             for K in sorted({k for k in (5, 10, 20, 40) if k <= largest}):
                 for floor in (2e-3, 1e-2):
                     settings = {"family": family, "variance_floor": floor, "solver": "em", "max_iter": 60, "tol": 1e-4}
-                    model = HOPE(M, K, random_state=seed, **settings).fit(X)
+                    model = HOPE(K, n_latent=M, random_state=seed, **settings).fit(X)
                     yield f"{family}, M={M}, K={K}, floor {floor:g}", model.score_samples
 
 

@@ -18,7 +18,7 @@ def run(report: Report) -> None:
         images, where = generated(), "generated images, MNIST is not there"
     images = images[:N]
     report.title(f"Features of {N} images, patches of {SIZE} x {SIZE}, M={M}, K={K}, quadrants, one thread, in float32")
-    model = PCAMovMF(M, K, kappa=40.0, solver="online-em", max_iter=2)
+    model = PCAMovMF(K, n_latent=M, kappa=40.0, solver="online-em", max_iter=2)
     features = ConvolutionalFeatures(model, patch_size=SIZE, n_patches=50_000, random_state=0).fit(images)
     patches, pixels = features._patches, images.astype(np.float32).ravel()
     at = (np.arange(N)[:, None] * images[0].size + patches.corners).ravel()

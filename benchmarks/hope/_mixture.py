@@ -22,10 +22,10 @@ def run(report: Report) -> None:
     off = np.abs(model.concentrations_[order] / kappas - 1)
     report.row("EM: concentration of the component of 2000", float(model.concentrations_[order][0]), ".0f")
     report.row("EM: largest relative error of a concentration", float(off.max()), ".3f")
-    joint = HOPE(6, 5, init="random", n_init=3, solver="em", max_iter=300, tol=1e-8, random_state=0).fit(X)
+    joint = HOPE(5, n_latent=6, init="random", n_init=3, solver="em", max_iter=300, tol=1e-8, random_state=0).fit(X)
     found = np.sort(joint.weights_)[::-1]
     report.row("HOPE, M=6 of 12: KL divergence of the weights", float(entropy(weights, found)), ".1e", most=1e-3)
-    problem = ms.get_model("hope.movmf").build(X, n_components=12, n_mixtures=5, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").build(X, n_components=5, n_latent=12, noise_variance=0.1)
     problem = problem.freeze("projection", "mu")
     for repaired in (False, True):
         options = {"step_size": 1e-4 if not repaired else 0.05, "repaired": repaired, "batch_size": 100}

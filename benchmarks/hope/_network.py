@@ -78,7 +78,7 @@ def _epochs(report: Report) -> None:
 
     def epoch(layers, mode):
         return lambda: HOPENetworkClassifier(
-            layers, orthogonality=mode, start="uniform", max_iter=1, batch_size=BATCH, random_state=0
+            layers, orthogonality=mode, init="uniform", max_iter=1, batch_size=BATCH, random_state=0
         ).fit(X, y)
 
     nets = {"polar": epoch([(M, 1000)], "polar"), "penalty": epoch([(M, 1000)], "penalty")}

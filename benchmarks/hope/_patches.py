@@ -22,9 +22,9 @@ def run(report: Report) -> None:
     X, held = patches(N)[0], patches(HELD, seed=1)[0]
     settings = {"solver": "online-em", "max_iter": PASSES, "tol": 0.0, "noise_variance": 0.1, "random_state": 0}
     models = {
-        "PCA-movMF": PCAMovMF(M, K, **settings),
-        "HOPE, PCA start": HOPE(M, K, **settings),
-        "HOPE, random start": HOPE(M, K, init="random", **settings),
+        "PCA-movMF": PCAMovMF(K, n_latent=M, **settings),
+        "HOPE, PCA start": HOPE(K, n_latent=M, **settings),
+        "HOPE, random start": HOPE(K, n_latent=M, init="random", **settings),
     }
     found = {}
     for name, model in models.items():

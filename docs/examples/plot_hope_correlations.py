@@ -36,7 +36,7 @@ X = (X / np.where(length > 0, length, 1))[length[:, 0] > 0]
 # the first step.
 
 M, K = 8, 20
-settings = {"n_components": M, "n_mixtures": K, "noise_variance": 0.1}
+settings = {"n_components": K, "n_latent": M, "noise_variance": 0.1}
 problem = ms.get_model("hope.movmf").build(X, **settings)
 rng = np.random.default_rng(0)
 U = rng.uniform(-1, 1, (X.shape[1], M))  # rows of U are columns of a point on the Stiefel manifold
@@ -75,7 +75,7 @@ fig.colorbar(image, ax=axes, shrink=0.8)
 # maximization has closed forms for the mixture, and its U stays on the manifold. The mean log-likelihood of the rows,
 # constants included, with the nearest orthonormal rows:
 
-model = HOPE(M, K, noise_variance=0.1, init="random", random_state=0).fit(X)
+model = HOPE(K, n_latent=M, noise_variance=0.1, init="random", random_state=0).fit(X)
 print(f"{'expectation maximization':26}{model.score(X):6.1f}")
 for name in ("means, no penalty", "means, penalty", "means, kept orthonormal"):
     U, *mixture = ends[name]
@@ -92,7 +92,7 @@ kappas = np.geomspace(3, 3e4, 9)
 collapsed = [log_normalizer(M, kappa) + kappa + np.log(0.5) for kappa in kappas]
 spread = []
 for kappa in kappas:
-    fixed = HOPE(M, K, noise_variance=0.1, kappa=float(kappa), max_iter=20, random_state=0).fit(X)
+    fixed = HOPE(K, n_latent=M, noise_variance=0.1, kappa=float(kappa), max_iter=20, random_state=0).fit(X)
     spread.append(np.logaddexp.reduce(fixed.log_contributions(X), axis=1).mean())
 
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
@@ -109,7 +109,7 @@ ax.legend()
 
 counts = np.array([60, 30, 10])
 rows = np.repeat(np.eye(6)[:3], counts, axis=0)
-toy = ms.get_model("hope.movmf").build(rows, n_components=3, n_mixtures=3, noise_variance=0.1)
+toy = ms.get_model("hope.movmf").build(rows, n_components=3, n_latent=3, noise_variance=0.1)
 begin = (np.eye(6)[:, :3].copy(), np.full(3, 1 / 3), 60 * np.eye(3))
 weights = {"true": counts / 100}
 for name, options in {
@@ -138,7 +138,7 @@ ax.legend()
 pca = float(np.sort(np.linalg.eigvalsh(X.T @ X))[: X.shape[1] - M].sum() / np.sum(X**2))
 variances = np.geomspace(0.003, 0.3, 5)
 shares = [
-    HOPE(M, K, noise_variance=float(v), init="random", max_iter=30, random_state=0).fit(X).residual_share_
+    HOPE(K, n_latent=M, noise_variance=float(v), init="random", max_iter=30, random_state=0).fit(X).residual_share_
     for v in variances
 ]
 

@@ -69,8 +69,9 @@ def learnt(kind, size, rows, seed):
     if kind == "patches: PCA":
         pca = PCA(size).fit(seen)
         return lambda rows: pooled(lambda x: np.maximum(0, np.hstack([z := pca.transform(x), -z])), rows)
-    mixture = (HOPE if kind == "patches: HOPE" else PCAMovMF)(*size, quantile=0.8, max_iter=40, random_state=seed)
-    mixture.fit(seen)
+    M, K = size
+    mixture = (HOPE if kind == "patches: HOPE" else PCAMovMF)(K, n_latent=M, quantile=0.8, max_iter=40)
+    mixture.set_params(random_state=seed).fit(seen)
     return lambda rows: pooled(mixture.transform, rows)
 
 

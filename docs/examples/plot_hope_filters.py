@@ -27,7 +27,7 @@ X = X[np.linalg.norm(X, axis=1) > 0.3]  # the others have hardly any contrast
 X = X[rng.permutation(len(X))]
 
 M, K = 30, 64
-model = HOPE(M, K, max_iter=30, random_state=0).fit(X[:-500])
+model = HOPE(K, n_latent=M, max_iter=30, random_state=0).fit(X[:-500])
 print(f"{len(X)} patches of {SIDE**2} pixels; U leaves {model.residual_share_:.0%} of their energy out")
 
 

@@ -282,7 +282,10 @@ def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.Esti
     check_names(chosen, known, f"estimator {name!r}")
     if "random_state" in known and chosen.get("random_state") is None:  # None would not be repeatable
         chosen["random_state"] = seed
-    return record, model.set_params(**chosen)
+    try:
+        return record, model.set_params(**chosen)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
 
 
 def _arguments(

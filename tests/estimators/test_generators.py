@@ -17,10 +17,10 @@ from manifoldseq_hope import SphericalKMeans
 
 ITERATIONS = {"max_iter": 2}
 SMALL: dict[str, dict[str, Any]] = {
-    "hope": {"n_components": 3, "n_mixtures": 2, **ITERATIONS},
-    "vmf-mixture": {"n_mixtures": 2, **ITERATIONS},
+    "hope": {"n_components": 2, "n_latent": 3, **ITERATIONS},
+    "vmf-mixture": {"n_components": 2, **ITERATIONS},
     "spherical-kmeans": {"n_clusters": 3, **ITERATIONS},
-    "pca-movmf": {"n_components": 3, "n_mixtures": 2, **ITERATIONS},
+    "pca-movmf": {"n_components": 2, "n_latent": 3, **ITERATIONS},
     "convolutional-features": {"patch_size": 3, "n_patches": 40, "model": SphericalKMeans(3, max_iter=2)},
     "hope-stack": {"layers": [(3, 4)]},
     "hope-network": {"layers": [(3, 4)], **ITERATIONS},

@@ -18,7 +18,6 @@ SETTINGS = {
     "n_clusters": 3,
     "n_atoms": 3,
     "n_components": 3,
-    "n_mixtures": 3,
     "n_latent": 1,
     "n_states": 2,
     "n_units": 4,

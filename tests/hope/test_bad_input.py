@@ -10,9 +10,9 @@ from manifoldseq_hope.families._settings import unit_rows
 X, y = (part[:150] for part in load_digits(return_X_y=True))
 
 DIRECTIONAL = {
-    "hope": lambda: HOPE(5, 4, max_iter=5, random_state=0),
+    "hope": lambda: HOPE(4, n_latent=5, max_iter=5, random_state=0),
     "vmf-mixture": lambda: VonMisesFisherMixture(4, max_iter=5, random_state=0),
-    "pca-movmf": lambda: PCAMovMF(5, 4, max_iter=5, random_state=0),
+    "pca-movmf": lambda: PCAMovMF(4, n_latent=5, max_iter=5, random_state=0),
     "spherical-kmeans": lambda: SphericalKMeans(4, max_iter=5, random_state=0),
 }
 
@@ -56,14 +56,14 @@ def test_unit_rows_of_every_size():
 )
 def test_gaussians_refuse_what_has_no_variance(family, rows, words):
     with pytest.raises(ValueError, match=words) as caught:
-        HOPE(3, 2, family=family, random_state=0).fit(rows)
+        HOPE(2, n_latent=3, family=family, random_state=0).fit(rows)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("M", "K"), [(1, 1), (1, 4), (64, 1), (64, 3)])
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
 def test_smallest_and_largest_sizes(family, M, K):
-    model = HOPE(M, K, family=family, max_iter=4, random_state=0).fit(X)
+    model = HOPE(K, n_latent=M, family=family, max_iter=4, random_state=0).fit(X)
     for values in (model.transform(X), model.score_samples(X), model.inverse_transform(model.transform(X[:5]))):
         assert np.isfinite(values).all()
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
@@ -85,17 +85,17 @@ def test_smallest_and_largest_sizes(family, M, K):
 )
 def test_settings_that_make_no_sense_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
-        HOPE(3, 2, max_iter=2, random_state=0, **settings).fit(X)
+        HOPE(2, n_latent=3, max_iter=2, random_state=0, **settings).fit(X)
 
 
-@pytest.mark.parametrize("model", [HOPE(3, 2), SphericalKMeans(2), HOPEStack([(3, 4)])])
+@pytest.mark.parametrize("model", [HOPE(2, n_latent=3), SphericalKMeans(2), HOPEStack([(3, 4)])])
 def test_a_checkpoint_is_a_folder(model):
     with pytest.raises(ValueError, match="checkpoint=3 is not valid: name a folder, or pass a Checkpoint"):
         model.fit(X, checkpoint=3)
 
 
 def test_no_cap_of_concentrations():
-    assert HOPE(3, 2, largest_kappa=np.inf, max_iter=2, random_state=0).fit(X).n_capped_ == 0
+    assert HOPE(2, n_latent=3, largest_kappa=np.inf, max_iter=2, random_state=0).fit(X).n_capped_ == 0
     assert concentration(3, 0.5, largest=np.inf) == pytest.approx(concentration(3, 0.5))
 
 

@@ -44,21 +44,21 @@ def naive(model, images, patch=(3, 3), stride=(1, 1), grid=(2, 2), threshold=0.0
 
 
 MIXTURES = [
-    HOPE(4, 7, kappa=20.0),
-    HOPE(4, 7, normalize_z=False),
-    HOPE(8, 3, normalize_z=False),
-    HOPE(4, 7, family="gmm", max_iter=20),
-    HOPE(3, 4, family="gmm-full", prepare=None, max_iter=20),
-    PCAMovMF(4, 7),
+    HOPE(7, n_latent=4, kappa=20.0),
+    HOPE(7, n_latent=4, normalize_z=False),
+    HOPE(3, n_latent=8, normalize_z=False),
+    HOPE(7, n_latent=4, family="gmm", max_iter=20),
+    HOPE(4, n_latent=3, family="gmm-full", prepare=None, max_iter=20),
+    PCAMovMF(7, n_latent=4),
     VonMisesFisherMixture(7, kappa="shared"),
 ]
 
 
-@pytest.mark.parametrize("model", MIXTURES, ids=lambda model: f"{type(model).__name__}-{model.n_mixtures}")
+@pytest.mark.parametrize("model", MIXTURES, ids=lambda model: f"{type(model).__name__}-{model.n_components}")
 def test_features_are_those_of_loops(model):
     features = ConvolutionalFeatures(model, patch_size=3, n_patches=700, random_state=0).fit(IMAGES)
     expected = naive(features.model_, IMAGES, threshold=features.threshold_)
-    assert features.transform(IMAGES).shape == (N, 4 * model.n_mixtures) and expected.any()
+    assert features.transform(IMAGES).shape == (N, 4 * model.n_components) and expected.any()
     np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
     np.testing.assert_allclose(features.transform(IMAGES.astype(np.float32)), expected, atol=0.02)
 
@@ -86,7 +86,7 @@ def test_other_units_are_those_of_loops():
         np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", [HOPE(4, 30, kappa=40.0), KMeans(6, n_init=1)])
+@pytest.mark.parametrize("model", [HOPE(30, n_latent=4, kappa=40.0), KMeans(6, n_init=1)])
 def test_features_do_not_depend_on_how_patches_are_grouped(model, monkeypatch):
     features = ConvolutionalFeatures(model, patch_size=3, n_patches=1000, random_state=0).fit(IMAGES)
     expected = features.transform(IMAGES)
@@ -98,7 +98,7 @@ def test_features_do_not_depend_on_how_patches_are_grouped(model, monkeypatch):
 
 
 def test_weights_power_stride_grid_and_shape():
-    model = HOPE(3, 5, random_state=0)
+    model = HOPE(5, n_latent=3, random_state=0)
     settings = {"patch_size": (2, 4), "stride": (2, 1), "pooling": (3, 2), "power": 1.0, "n_patches": 400}
     images = IMAGES.reshape(-1, 4, 16)[:, :, :11]
     features = ConvolutionalFeatures(model, keep_weights=True, threshold=-3.0, random_state=0, **settings)
@@ -125,7 +125,7 @@ def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter(monkeypatch):
     """28 x 28 pixels, patches of 6 x 6 (6.1.1); one image in parts, blocks of two sizes."""
     images = np.random.default_rng(0).integers(256, size=(5, 28, 28)).astype(np.uint8)
     images[1, :20] = 0
-    features = ConvolutionalFeatures(HOPE(5, 9, kappa=30.0), n_patches=500, random_state=0).fit(images)
+    features = ConvolutionalFeatures(HOPE(9, n_latent=5, kappa=30.0), n_patches=500, random_state=0).fit(images)
     cells = features._patches.cells
     assert np.bincount(cells).tolist() == [144, 132, 132, 121]
     whole = features.transform(images)
@@ -137,7 +137,9 @@ def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter(monkeypatch):
 
 
 def test_threshold_is_the_quantile_of_responses():
-    features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, quantile=0.7, power=1.0, random_state=0)
+    features = ConvolutionalFeatures(
+        HOPE(7, n_latent=4, kappa=20.0), patch_size=3, quantile=0.7, power=1.0, random_state=0
+    )
     features.fit(IMAGES)  # fewer patches than n_patches: all of them are used
     windows = np.lib.stride_tricks.sliding_window_view(IMAGES, (3, 3), axis=(1, 2)).reshape(-1, 9)
     x = windows[np.ptp(windows, axis=1) > 0]
@@ -151,7 +153,7 @@ def test_blank_images_and_flat_patches_give_zeros():
     images[0, :, :4] = 3.3
     for scale, shift in ((1, 0), (1e-3, 0.1), (1e6, 1e7)):
         moved = images * scale + shift
-        features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, random_state=0).fit(moved)
+        features = ConvolutionalFeatures(HOPE(7, n_latent=4, kappa=20.0), patch_size=3, random_state=0).fit(moved)
         found = features.transform(moved)
         assert np.isfinite(found).all() and not found[-2:].any() and found[0].any()
         assert not features.transform(moved.astype(np.float32))[-2:].any()
@@ -161,7 +163,9 @@ def test_blank_images_and_flat_patches_give_zeros():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("model", [HOPE(4, 7, kappa=20.0, max_iter=3), SphericalKMeans(5), KMeans(5, n_init=1)])
+@pytest.mark.parametrize(
+    "model", [HOPE(7, n_latent=4, kappa=20.0, max_iter=3), SphericalKMeans(5), KMeans(5, n_init=1)]
+)
 def test_pixels_whose_squares_underflow_are_constant_and_those_that_overflow_refused(model, dtype):
     images = IMAGES.astype(dtype)
     images[3] = np.finfo(dtype).tiny * np.arange(64).reshape(8, 8)
@@ -210,7 +214,7 @@ def test_115_empty_clusters_leave_2740_features():
 def test_images_mapped_to_files_are_read_in_parts(tmp_path, monkeypatch):
     np.save(tmp_path / "images.npy", IMAGES)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, n_patches=900, random_state=0)
+    features = ConvolutionalFeatures(HOPE(7, n_latent=4, kappa=20.0), patch_size=3, n_patches=900, random_state=0)
     expected = features.fit(IMAGES).transform(IMAGES)
     seen = []
     real = patches.read
@@ -225,7 +229,7 @@ def test_images_mapped_to_files_are_read_in_parts(tmp_path, monkeypatch):
 
 
 def test_units_of_the_sizes_one_and_of_fitted_models():
-    features = ConvolutionalFeatures(HOPE(1, 1), patch_size=2, pooling=1, random_state=0).fit(IMAGES)
+    features = ConvolutionalFeatures(HOPE(1, n_latent=1), patch_size=2, pooling=1, random_state=0).fit(IMAGES)
     assert features.transform(IMAGES).shape == (N, 1)
     again = ConvolutionalFeatures(features.model_, prefit=True, patch_size=2, pooling=1, random_state=0).fit(IMAGES)
     assert again.model_ is features.model_
@@ -237,7 +241,7 @@ def test_units_of_the_sizes_one_and_of_fitted_models():
 def test_conventions_and_files(tmp_path):
     ms.testing.check_estimator(ConvolutionalFeatures()).raise_for_failure()
     assert ms.get_estimator("convolutional-features") is ConvolutionalFeatures
-    for model in (HOPE(4, 7, kappa=20.0), KMeans(5, n_init=1)):
+    for model in (HOPE(7, n_latent=4, kappa=20.0), KMeans(5, n_init=1)):
         features = ConvolutionalFeatures(model, patch_size=3, n_patches=800, random_state=0).fit(IMAGES)
         ms.storage.save_model(features, tmp_path)
         np.testing.assert_array_equal(ms.storage.load_model(tmp_path).transform(IMAGES), features.transform(IMAGES))
@@ -245,8 +249,8 @@ def test_conventions_and_files(tmp_path):
 
 def test_an_interrupted_fit_resumes(tmp_path):
     settings = {"patch_size": 3, "n_patches": 900, "random_state": 0}
-    whole = ConvolutionalFeatures(HOPE(4, 7, batch_size=200, tol=0.0, max_iter=6), **settings).fit(IMAGES)
-    part = ConvolutionalFeatures(HOPE(4, 7, batch_size=200, tol=0.0, max_iter=3), **settings)
+    whole = ConvolutionalFeatures(HOPE(7, n_latent=4, batch_size=200, tol=0.0, max_iter=6), **settings).fit(IMAGES)
+    part = ConvolutionalFeatures(HOPE(7, n_latent=4, batch_size=200, tol=0.0, max_iter=3), **settings)
     part.fit(IMAGES, checkpoint=tmp_path)
     part.set_params(model__max_iter=6).fit(IMAGES, checkpoint=tmp_path, resume=True)
     np.testing.assert_array_equal(part.transform(IMAGES), whole.transform(IMAGES))
@@ -264,7 +268,7 @@ def test_an_interrupted_fit_resumes(tmp_path):
         ({"pooling": 7}, "smaller than the 9 x 9 .* pooling=7"),
         ({"image_shape": (4, 8)}, r"image_shape=\(4, 8\) does not fit X"),
         ({"n_patches": 0}, "n_patches=0"),
-        ({"n_patches": 5}, "n_mixtures=7 exceeds n_samples=5"),
+        ({"n_patches": 5}, "n_components=7 exceeds n_samples=5"),
         ({"quantile": 1.5}, "quantile=1.5"),
         ({"power": 0}, "power=0 is not valid"),
         ({"kmeans": "soft"}, "kmeans='soft' is not known: choose 'triangle', 'distance'"),
@@ -274,14 +278,14 @@ def test_an_interrupted_fit_resumes(tmp_path):
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(settings, words):
-    made = {"model": HOPE(4, 7), "patch_size": 3, "random_state": 0} | settings
+    made = {"model": HOPE(7, n_latent=4), "patch_size": 3, "random_state": 0} | settings
     with pytest.raises(ValueError, match=words) as caught:
         ConvolutionalFeatures(**made).fit(IMAGES)
     assert "\n\n" not in str(caught.value)
 
 
 def test_bad_images_are_refused():
-    features = ConvolutionalFeatures(HOPE(4, 7), patch_size=3, random_state=0).fit(IMAGES)
+    features = ConvolutionalFeatures(HOPE(7, n_latent=4), patch_size=3, random_state=0).fit(IMAGES)
     bad = IMAGES.copy()
     bad[17, 2, 2] = np.nan
     for call in (features.fit, features.transform):
@@ -307,7 +311,7 @@ def test_bad_images_are_refused():
     ],
 )
 def test_an_output_that_cannot_hold_features_is_refused(out, words):
-    features = ConvolutionalFeatures(HOPE(4, 7, kappa=20.0), patch_size=3, random_state=0).fit(IMAGES)
+    features = ConvolutionalFeatures(HOPE(7, n_latent=4, kappa=20.0), patch_size=3, random_state=0).fit(IMAGES)
     with pytest.raises(ValueError, match=words):
         features.transform(IMAGES, out=out)
 

@@ -25,14 +25,14 @@ def test_conventions(estimator):
 @pytest.mark.parametrize("family", ["movmf", "gmm"])
 def test_features_are_a_pruned_likelihood(family):
     """(37)-(39), and the exact value of the approximate likelihood."""
-    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    model = HOPE(6, n_latent=4, family=family, random_state=0).fit(X)
     phi, eta, eps = model.log_contributions(X), model.transform(X), model.threshold_
     np.testing.assert_allclose(eta, np.maximum(phi - eps, 0), atol=1e-12)
     assert np.mean(eta > 0) == pytest.approx(0.05, abs=0.01)
     pruned = np.log(np.exp(np.maximum(phi, eps)).sum(axis=1))
     np.testing.assert_allclose(eps + np.log(np.exp(eta).sum(axis=1)), pruned, rtol=1e-12)
     assert (pruned >= np.logaddexp.reduce(phi, axis=1) - 1e-12).all()
-    assert HOPE(4, 6, family=family, threshold=-3.0, random_state=0).fit(X).threshold_ == -3
+    assert HOPE(6, n_latent=4, family=family, threshold=-3.0, random_state=0).fit(X).threshold_ == -3
     assert eta.dtype == float and model.transform(X.astype(np.float32)).dtype == np.float32
 
 
@@ -40,7 +40,7 @@ def test_layer_without_normalization_is_a_relu_layer():
     """Footnote 4 and section 5.1: w_k = U' mu_k, b_k = ln pi_k + ln C_M - eps."""
     from manifoldseq_hope import log_normalizer
 
-    model = HOPE(4, 6, normalize_z=False, random_state=0).fit(X)
+    model = HOPE(6, n_latent=4, normalize_z=False, random_state=0).fit(X)
     (mu,) = model.parameters_
     bias = np.log(model.weights_) + log_normalizer(4, model.concentrations_) - model.threshold_
     relu = np.maximum(unit(X) @ (mu @ model.components_).T + bias, 0)
@@ -51,14 +51,14 @@ def test_layer_without_normalization_is_a_relu_layer():
         np.testing.assert_allclose(np.maximum(made(rows), 0), model.transform(X.astype(np.float32)), atol=1e-5)
     assert layer.n_inputs == 8 and layer.merged().weight.shape == (6, 8)
     with pytest.raises(ValueError, match=r"to_relu_layer cannot bring z to unit length .*normalize_z=False"):
-        HOPE(4, 6, random_state=0).fit(X).to_relu_layer()
+        HOPE(6, n_latent=4, random_state=0).fit(X).to_relu_layer()
     with pytest.raises(ValueError, match="to_rbf_layer is for components that are Gaussians"):
         model.to_rbf_layer()
 
 
 def test_gaussian_layer_is_a_radial_layer():
     """Footnote 5."""
-    model = HOPE(4, 6, family="gmm", random_state=0).fit(X)
+    model = HOPE(6, n_latent=4, family="gmm", random_state=0).fit(X)
     z = model.project(X)
     apart = (z[:, None] - model.means_) ** 2 / model.covariances_
     height = np.log(model.weights_) - 0.5 * np.log(2 * np.pi * model.covariances_).sum(axis=1)
@@ -69,13 +69,13 @@ def test_gaussian_layer_is_a_radial_layer():
     radial = heights - 0.5 * np.sum((z[:, None] - centres) ** 2 / scales, axis=2)
     np.testing.assert_allclose(np.maximum(radial, 0), model.transform(X), atol=1e-9)
     with pytest.raises(ValueError, match="diagonal covariances: fit with family='gmm'"):
-        HOPE(4, 6, family="gmm-full", random_state=0).fit(X).to_rbf_layer()
+        HOPE(6, n_latent=4, family="gmm-full", random_state=0).fit(X).to_rbf_layer()
 
 
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
 def test_trilateration(family):
     """Figure 2: K > M features locate z; the way back gives the signal part (4)."""
-    model = HOPE(2, 6, family=family, threshold=-1e4, random_state=0).fit(X)
+    model = HOPE(6, n_latent=2, family=family, threshold=-1e4, random_state=0).fit(X)
     z = model.project(X)
     z = unit(z) if family == "movmf" else z
     np.testing.assert_allclose(model.locate(model.transform(X)), z, atol=1e-6)
@@ -87,7 +87,7 @@ def test_trilateration(family):
 @pytest.mark.parametrize("family", ["movmf", "gmm"])
 def test_trilateration_leaves_out_what_is_zero(family):
     """Figure 2: a component that is far has the feature zero, which says nothing of its distance."""
-    model = HOPE(2, 6, family=family, random_state=0).fit(X)
+    model = HOPE(6, n_latent=2, family=family, random_state=0).fit(X)
     model.threshold_ = np.sort(model.log_contributions(X), axis=1)[:, -4].min() - 1e-3  # four are near every row
     eta, z = model.transform(X), model.project(X)
     assert np.sum(eta == 0) > 50
@@ -97,7 +97,7 @@ def test_trilateration_leaves_out_what_is_zero(family):
 def test_noise_has_mean_zero_as_rows_are_centred():
     """Footnote 1."""
     moved = X + np.linspace(1, 8, 8)
-    model = HOPE(4, 6, family="gmm", random_state=0).fit(moved)
+    model = HOPE(6, n_latent=4, family="gmm", random_state=0).fit(moved)
     rows, U = X - X.mean(axis=0), model.components_
     rest = rows - rows @ U.T @ U
     np.testing.assert_allclose(rest.mean(axis=0), 0, atol=1e-12)
@@ -110,7 +110,7 @@ def test_noise_has_mean_zero_as_rows_are_centred():
 
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
 def test_draws_have_the_likelihood_of_the_data(family):
-    model = HOPE(4, 6, family=family, normalize_z=None, random_state=0).fit(X)
+    model = HOPE(6, n_latent=4, family=family, normalize_z=None, random_state=0).fit(X)
     rows, labels = model.sample(4000, random_state=1)
     assert rows.shape == (4000, 8)
     np.testing.assert_allclose(np.bincount(labels, minlength=6) / 4000, model.weights_, atol=0.03)
@@ -124,7 +124,7 @@ def test_draws_have_the_likelihood_of_the_data(family):
 @pytest.mark.parametrize("family", ["movmf", "gmm"])
 def test_rows_are_a_signal_and_noise_across_it(family):
     """(1)-(3) in a basis that completes U: of the data, and of rows drawn from the model."""
-    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    model = HOPE(6, n_latent=4, family=family, random_state=0).fit(X)
     U, V = model.components_, null_space(model.components_).T
     rows = unit(X) if family == "movmf" else X - X.mean(axis=0)
     z, n = model.project(X), rows @ V.T
@@ -144,7 +144,7 @@ def test_rows_are_a_signal_and_noise_across_it(family):
 @pytest.mark.parametrize("family", ["gmm", "gmm-full"])
 def test_likelihood_of_a_row_is_its_density_by_scipy(family):
     """(6), (8), (11), (38): a mixture of normal distributions of x, each with the noise in its covariance."""
-    model = HOPE(4, 6, family=family, random_state=0).fit(X)
+    model = HOPE(6, n_latent=4, family=family, random_state=0).fit(X)
     U = model.components_
     rest = model.noise_variance_ * (np.eye(8) - U.T @ U)
     spread = [np.diag(S) if S.ndim == 1 else S for S in model.covariances_]
@@ -158,7 +158,7 @@ def test_likelihood_of_a_row_is_its_density_by_scipy(family):
 
 
 def test_residual_energy_and_likelihood():
-    model = HOPE(4, 6, random_state=0).fit(X)
+    model = HOPE(6, n_latent=4, random_state=0).fit(X)
     rows, U = unit(X), model.components_
     energy = np.sum(rows**2, axis=1) - np.sum((rows @ U.T) ** 2, axis=1)  # (20)
     np.testing.assert_allclose(model.residual_energy(X), energy, atol=1e-12)
@@ -171,11 +171,11 @@ def test_residual_energy_and_likelihood():
 
 
 def test_pca_comes_first_and_stays():
-    model = PCAMovMF(4, 6, random_state=0).fit(X)
+    model = PCAMovMF(6, n_latent=4, random_state=0).fit(X)
     rows = unit(X)
     axes = np.linalg.svd(rows, full_matrices=False)[2][:4]
     np.testing.assert_allclose(np.abs(model.components_ @ axes.T), np.eye(4), atol=1e-8)
-    joint = HOPE(4, 6, solver="em", noise_variance=model.noise_variance_, tol=1e-7, random_state=0).fit(X)
+    joint = HOPE(6, n_latent=4, solver="em", noise_variance=model.noise_variance_, tol=1e-7, random_state=0).fit(X)
     assert joint.log_likelihood_ > model.log_likelihood_
 
 
@@ -193,7 +193,9 @@ def test_spherical_kmeans_against_a_loop():
     np.testing.assert_allclose(model.transform(X), np.maximum(rows @ centres.T, 0), atol=1e-12)
 
 
-@pytest.mark.parametrize("make", [lambda: HOPE(4, 6), lambda: HOPE(4, 6, family="gmm"), lambda: PCAMovMF(4, 6)])
+@pytest.mark.parametrize(
+    "make", [lambda: HOPE(6, n_latent=4), lambda: HOPE(6, n_latent=4, family="gmm"), lambda: PCAMovMF(6, n_latent=4)]
+)
 def test_saved_models_come_back(make, tmp_path):
     model = make().set_params(random_state=0).fit(X)
     ms.storage.save_model(model, tmp_path)
@@ -206,7 +208,7 @@ def test_saved_models_come_back(make, tmp_path):
 @pytest.mark.parametrize("K", [1, 6])
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
 def test_extreme_sizes(M, K, family):
-    model = HOPE(M, K, family=family, max_iter=5, random_state=0).fit(X)
+    model = HOPE(K, n_latent=M, family=family, max_iter=5, random_state=0).fit(X)
     assert np.isfinite(model.score_samples(X)).all() and np.isfinite(model.sample(5, 0)[0]).all()
     assert model.transform(X).shape == (240, K)
 
@@ -215,21 +217,24 @@ def test_rows_of_zeros():
     rows = X.copy()
     rows[7] = 0
     with pytest.warns(UserWarning, match=r"row 7 of X is all zeros \(1 of 240 rows are\)"):
-        model = HOPE(4, 6, random_state=0).fit(rows)
+        model = HOPE(6, n_latent=4, random_state=0).fit(rows)
     with pytest.warns(UserWarning, match="row 7"):
         assert SphericalKMeans(3, random_state=0).fit(rows).labels_.shape == (240,)
-    alone = HOPE(4, 6, random_state=0).fit(np.delete(rows, 7, axis=0))
+    alone = HOPE(6, n_latent=4, random_state=0).fit(np.delete(rows, 7, axis=0))
     np.testing.assert_allclose(model.weights_, alone.weights_)
     assert np.isfinite(model.transform(rows)).all() and not model.project(rows)[7].any()
     with pytest.warns(UserWarning, match="row 7"):  # fit_transform is fit, then transform of the same rows
-        assert HOPE(4, 6, random_state=0).fit_transform(rows).shape == (240, 6)
+        assert HOPE(6, n_latent=4, random_state=0).fit_transform(rows).shape == (240, 6)
     with pytest.raises(ValueError, match="every row of X is all zeros"):
-        HOPE(4, 6).fit(np.zeros((20, 8)))
+        HOPE(6, n_latent=4).fit(np.zeros((20, 8)))
     with pytest.raises(ValueError, match="row 7 of X is all zeros"):
         ms.get_model("hope.movmf").build(rows)
 
 
-@pytest.mark.parametrize("estimator", [HOPE(4, 3), HOPE(4, 3, family="gmm"), VonMisesFisherMixture(3), PCAMovMF(4, 3)])
+@pytest.mark.parametrize(
+    "estimator",
+    [HOPE(3, n_latent=4), HOPE(3, n_latent=4, family="gmm"), VonMisesFisherMixture(3), PCAMovMF(3, n_latent=4)],
+)
 def test_rows_of_zeros_have_no_likelihood_where_directions_are_modelled(estimator):
     model = estimator.set_params(random_state=0, max_iter=5).fit(X)
     rows = X.copy()
@@ -246,15 +251,15 @@ def test_rows_of_zeros_have_no_likelihood_where_directions_are_modelled(estimato
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [
-        (HOPE(9), "n_components=9 exceeds n_features=8: lower n_components"),
-        (HOPE(4, 241), "n_mixtures=241 exceeds n_samples=240: lower n_mixtures"),
-        (HOPE(0), "n_components=0 is not valid"),
+        (HOPE(n_latent=9), "n_latent=9 exceeds n_features=8: lower n_latent"),
+        (HOPE(241, n_latent=4), "n_components=241 exceeds n_samples=240: lower n_components"),
+        (HOPE(0, n_latent=1), "n_components=0 is not valid"),
         (HOPE(family="poisson"), "family='poisson' is not known"),
         (HOPE(prepare="whiten"), "prepare='whiten' is not known"),
         (HOPE(noise_variance="free"), "noise_variance='free' is not valid"),
         (HOPE(noise_variance=-1.0), r"noise_variance=-1\.0 is not valid"),
         (HOPE(init="ica"), "init='ica' is not known"),
-        (HOPE(4, init=np.ones((4, 8))), "init has shape"),
+        (HOPE(n_latent=4, init=np.ones((4, 8))), "init has shape"),
         (HOPE(solver="newton"), "unknown solver 'newton'"),
         (HOPE(solver_options={"step_size": 1}), "solver_options="),
         (HOPE(quantile=2.0), r"quantile=2\.0 is not valid"),
@@ -279,4 +284,4 @@ def test_nan_is_refused():
     with pytest.raises(ValueError, match="zero"):
         HOPE().fit(X, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="eta has shape"):
-        HOPE(4, 6, random_state=0).fit(X).locate(np.zeros((2, 5)))
+        HOPE(6, n_latent=4, random_state=0).fit(X).locate(np.zeros((2, 5)))

@@ -32,16 +32,16 @@ def test_check_finds_a_wrong_function():
 
 def test_third_family_is_learnt():
     X = clusters()
-    model = HOPE(3, 4, family=SPHERICAL, random_state=0).fit(X)
+    model = HOPE(4, n_latent=3, family=SPHERICAL, random_state=0).fit(X)
     assert model.parameters_[1].shape == (4,)
-    full = HOPE(3, 4, family="gmm", random_state=0).fit(X)
+    full = HOPE(4, n_latent=3, family="gmm", random_state=0).fit(X)
     assert full.log_likelihood_ > model.log_likelihood_  # it has more parameters
 
 
 def test_mixture_of_a_third_family_is_that_of_scipy():
     """(7): weights times densities."""
     X = clusters()
-    model = HOPE(3, 4, family=SPHERICAL, prepare=None, random_state=0).fit(np.vstack([X, X[:90]]))
+    model = HOPE(4, n_latent=3, family=SPHERICAL, prepare=None, random_state=0).fit(np.vstack([X, X[:90]]))
     assert model.weights_.max() > 1.5 * model.weights_.min()
     z, parts = X @ model.components_.T, zip(*model.parameters_, strict=True)
     expected = np.stack([multivariate_normal(mean, variance).logpdf(z) for mean, variance in parts], axis=1)

@@ -40,14 +40,14 @@ def assert_same(drawn, filters):
 
 @pytest.mark.parametrize("K", [1, 7])
 def test_filters_of_a_mixture_by_weight(ax, K):
-    model = HOPE(4, K, random_state=0, max_iter=5).fit(X)
+    model = HOPE(K, n_latent=4, random_state=0, max_iter=5).fit(X)
     plot_filters(model, ax)
     order = np.argsort(-model.weights_)
     assert_same(tiles(ax, 8), [model.components_.T @ model.parameters_[0][k] for k in order])
 
 
 def test_filters_of_gaussians_and_many_components(ax):
-    model = HOPE(4, 70, family="gmm", random_state=0, max_iter=3).fit(X)
+    model = HOPE(70, n_latent=4, family="gmm", random_state=0, max_iter=3).fit(X)
     plot_filters(model, ax)
     order = np.argsort(-model.weights_)[:64]
     assert_same(tiles(ax, 8), [model.components_.T @ model.means_[k] for k in order])
@@ -64,22 +64,22 @@ def test_filters_of_the_first_layer_are_merged(ax):
 
 
 def test_rows_that_are_no_images_are_refused():
-    model = PCAMovMF(2, 3, random_state=0).fit(X[:, :10])
+    model = PCAMovMF(3, n_latent=2, random_state=0).fit(X[:, :10])
     with pytest.raises(ValueError, match="rows of 10 columns: no square images"):
         plot_filters(model)
     with pytest.raises(ValueError, match="ndarray has no filters to draw: pass a fitted estimator"):
         plot_filters(X)
     with pytest.raises(ValueError, match="not fitted"):
-        plot_filters(PCAMovMF(2, 3))
+        plot_filters(PCAMovMF(3, n_latent=2))
     assert [one.name for one in ms.report.draw_plots(Fitted(model, X))] == ["hope-concentrations"]
 
 
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (HOPE(4, 6, max_iter=2), ["hope-filters", "hope-concentrations"]),
-        (HOPE(4, 1, max_iter=2, kappa=5.0), ["hope-filters", "hope-concentrations"]),
-        (HOPE(4, 6, family="gmm-full", max_iter=2), ["hope-filters"]),
+        (HOPE(6, n_latent=4, max_iter=2), ["hope-filters", "hope-concentrations"]),
+        (HOPE(1, n_latent=4, max_iter=2, kappa=5.0), ["hope-filters", "hope-concentrations"]),
+        (HOPE(6, n_latent=4, family="gmm-full", max_iter=2), ["hope-filters"]),
         (SphericalKMeans(4, max_iter=2), ["hope-filters"]),
         (HOPEStack([(4, 6)], mixture=HOPE(max_iter=2)), ["hope-filters"]),
     ],
@@ -91,7 +91,7 @@ def test_reports_have_the_figures(model, names):
 
 
 def test_concentrations_are_all_counted(ax):
-    model = PCAMovMF(4, 9, random_state=0).fit(X)
+    model = PCAMovMF(9, n_latent=4, random_state=0).fit(X)
     ms.hooks.get_plot("hope-concentrations").draw(ax, Fitted(model, X))
     bars = [(bar.get_x(), bar.get_x() + bar.get_width(), bar.get_height()) for bar in ax.patches]
     assert sum(height for *_, height in bars) == 9
@@ -110,7 +110,7 @@ def test_correlations_are_those_of_the_history(ax):
 def test_the_command_line_reports_them(tmp_path: Path):
     np.save(tmp_path / "digits.npy", X)
     run = tmp_path / "run"
-    sizes = ("--set", "n_components=4", "--set", "n_mixtures=6", "--set", "max_iter=3")
+    sizes = ("--set", "n_components=6", "--set", "n_latent=4", "--set", "max_iter=3")
     assert main(["fit", "hope", str(tmp_path / "digits.npy"), *sizes, "-o", str(run)]) == 0
     page = (run / "report.html").read_text()
     assert "Filters" in page and "Concentrations" in page

@@ -64,7 +64,7 @@ def test_a_likelihood_that_is_not_finite_is_no_convergence(value):
     """Every E-step of the third iteration fails: four polar steps and one of EM alone."""
     X = unit(clusters(120, seed=1))
     with pytest.warns(UserWarning, match="the likelihood is not finite after 2 iterations, the fit ended there"):
-        model = HOPE(3, 4, family=failing(range(3, 8), value), tol=0.0, random_state=0).fit(X)
+        model = HOPE(4, n_latent=3, family=failing(range(3, 8), value), tol=0.0, random_state=0).fit(X)
     assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 2
     assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(model.score(X))
     assert model.log_likelihood_ == -model.history_["fun"][-1]
@@ -75,14 +75,14 @@ def test_mini_batches_that_end_without_a_likelihood_have_not_converged():
     X = unit(clusters(120, seed=1))
     options = dict(solver="online-em", batch_size=40, tol=1e9, random_state=0)
     with pytest.warns(UserWarning, match="the likelihood is not finite after 1 iterations"):
-        model = HOPE(3, 4, family=failing([4]), **options).fit(X)
+        model = HOPE(4, n_latent=3, family=failing([4]), **options).fit(X)
     assert model.status_ is ms.Status.NON_FINITE and np.isnan(model.log_likelihood_)
-    assert HOPE(3, 4, **options).fit(X).status_ is ms.Status.COST_CHANGE
+    assert HOPE(4, n_latent=3, **options).fit(X).status_ is ms.Status.COST_CHANGE
 
 
 def test_a_start_that_fails_is_not_the_best():
     X = unit(clusters(120, seed=1))
-    model = HOPE(3, 4, family=failing([0]), n_init=2, random_state=0).fit(X)
+    model = HOPE(4, n_latent=3, family=failing([0]), n_init=2, random_state=0).fit(X)
     assert model.status_.success and model.log_likelihood_ == pytest.approx(model.score(X))
 
 
@@ -121,7 +121,7 @@ def test_weights_and_concentrations_of_a_known_mixture():
     order = np.argsort(-model.weights_)
     assert entropy(weights, model.weights_[order]) < 1e-3
     np.testing.assert_allclose(model.concentrations_[order], [2000, 60, 60, 30, 30], rtol=0.12)
-    joint = HOPE(6, 5, init="random", n_init=2, max_iter=150, tol=1e-7, random_state=0).fit(X)
+    joint = HOPE(5, n_latent=6, init="random", n_init=2, max_iter=150, tol=1e-7, random_state=0).fit(X)
     assert entropy(weights, np.sort(joint.weights_)[::-1]) < 1e-3
 
 
@@ -142,7 +142,7 @@ def test_single_gaussian_finds_the_best_eigenvectors():
 
     for variance, chosen in ((1e-3, [0, 1]), (9.95, [3, 4])):
         problem = ms.get_model("hope.gmm").build(
-            X, n_components=2, n_mixtures=1, covariance_type="full", noise_variance=variance
+            X, n_components=1, n_latent=2, covariance_type="full", noise_variance=variance
         )
         found = min((ms.minimize(problem, "random", seed=seed) for seed in range(4)), key=lambda r: r.fun)
         assert -found.fun == pytest.approx(best(np.array(chosen), variance), abs=1e-8)
@@ -150,7 +150,7 @@ def test_single_gaussian_finds_the_best_eigenvectors():
         np.testing.assert_allclose(span, Q[:, chosen] @ Q[:, chosen].T, atol=1e-5)
     # with (23) alone a minor subspace is likeliest; its bound by the variances of z gives the principal one
     free, bounded = (
-        HOPE(2, 1, family="gmm-full", noise_variance=kind, variance_floor=1e-9, init=Q.T[[3, 4]], prepare=None)
+        HOPE(1, n_latent=2, family="gmm-full", noise_variance=kind, variance_floor=1e-9, init=Q.T[[3, 4]], prepare=None)
         .fit(X)
         .score(X)
         for kind in ("closed", "bounded")
@@ -160,12 +160,12 @@ def test_single_gaussian_finds_the_best_eigenvectors():
 
 def test_mini_batches_reach_what_full_batches_reach():
     X = unit(clusters(6000, 8, K=6, spread=0.5)).astype(np.float32)
-    full = HOPE(4, 6, solver="em", tol=1e-7, random_state=0).fit(X)
-    online = HOPE(4, 6, batch_size=500, max_iter=30, random_state=0).fit(X)
+    full = HOPE(6, n_latent=4, solver="em", tol=1e-7, random_state=0).fit(X)
+    online = HOPE(6, n_latent=4, batch_size=500, max_iter=30, random_state=0).fit(X)
     assert online.log_likelihood_ > full.log_likelihood_ - 0.05
     U = online.components_
     np.testing.assert_allclose(U @ U.T, np.eye(4), atol=1e-12)
-    stream = HOPE(4, 6, random_state=0)
+    stream = HOPE(6, n_latent=4, random_state=0)
     order = np.random.default_rng(0).permutation(len(X))
     for rows in np.array_split(np.tile(order, 6), 72):
         stream.partial_fit(X[rows])
@@ -176,8 +176,11 @@ def test_mini_batches_reach_what_full_batches_reach():
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"n_mixtures": 5}, "n_mixtures=5 differs from 6, that of the first call of partial_fit: fit again"),
-        ({"n_components": 3}, "n_components=3 differs from 4"),
+        (
+            {"n_components": 5, "n_latent": "auto"},
+            "n_components=5 differs from 6, that of the first call of partial_fit: fit again",
+        ),
+        ({"n_latent": 3}, "n_latent=3 differs from 4"),
         ({"family": "gmm"}, "family='gmm' differs from 'movmf'"),
         ({"prepare": None}, "prepare=None differs from 'unit'"),
         ({"normalize_z": False}, "normalize_z=False differs from True"),
@@ -185,12 +188,12 @@ def test_mini_batches_reach_what_full_batches_reach():
 )
 def test_a_stream_keeps_its_structure(changed, words, tmp_path):
     X = unit(clusters(120, 8, K=6, spread=0.5))
-    stream = HOPE(None, 6, random_state=0).partial_fit(X[:60])
+    stream = HOPE(6, n_latent="auto", random_state=0).partial_fit(X[:60])
     before = stream.components_.copy()
     with pytest.raises(ValueError, match=words):
         stream.set_params(**changed).partial_fit(X[60:])
     np.testing.assert_array_equal(stream.components_, before)
-    stream.set_params(n_components=4, n_mixtures=6, family="movmf", prepare="auto", normalize_z=True, kappa="shared")
+    stream.set_params(n_components=6, n_latent=4, family="movmf", prepare="auto", normalize_z=True, kappa="shared")
     stream.partial_fit(X[60:])  # M = D / 2 by name, and what is no size may change
     assert stream.n_seen_ == 120
     ms.storage.save_model(stream, tmp_path)
@@ -205,11 +208,11 @@ def test_every_learner_improves_and_resumes(solver, tmp_path):
     X = unit(clusters(300, 8, K=6, spread=0.5))
     options = {} if "em" in solver else {"step_size": 0.01, "batch_size": 50}
     settings = {"solver": solver, "solver_options": options, "batch_size": 100, "tol": 0.0, "random_state": 0}
-    whole = HOPE(4, 6, max_iter=4, **settings).fit(X)
+    whole = HOPE(6, n_latent=4, max_iter=4, **settings).fit(X)
     assert whole.log_likelihood_ > -whole.history_["fun"][0]
     np.testing.assert_allclose(whole.components_ @ whole.components_.T, np.eye(4), atol=1e-10)
-    HOPE(4, 6, max_iter=2, **settings).fit(X, checkpoint=tmp_path)
-    again = HOPE(4, 6, max_iter=4, **settings).fit(X, checkpoint=tmp_path, resume=True)
+    HOPE(6, n_latent=4, max_iter=2, **settings).fit(X, checkpoint=tmp_path)
+    again = HOPE(6, n_latent=4, max_iter=4, **settings).fit(X, checkpoint=tmp_path, resume=True)
     np.testing.assert_array_equal(again.components_, whole.components_)
     np.testing.assert_array_equal(again.weights_, whole.weights_)
 
@@ -217,9 +220,9 @@ def test_every_learner_improves_and_resumes(solver, tmp_path):
 def test_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
     X = clusters(120)
     SphericalKMeans(3, max_iter=1, tol=0, random_state=0).fit(X, checkpoint=tmp_path / "k")
-    HOPE(2, 3, max_iter=1, random_state=0).fit(X, checkpoint=tmp_path / "h")
+    HOPE(3, n_latent=2, max_iter=1, random_state=0).fit(X, checkpoint=tmp_path / "h")
     SphericalKMeans(3, random_state=0).fit(X, checkpoint=tmp_path / "k", resume=True)
-    for estimator, where in ((SphericalKMeans(3, random_state=0), "k"), (HOPE(2, 3, random_state=0), "h")):
+    for estimator, where in ((SphericalKMeans(3, random_state=0), "k"), (HOPE(3, n_latent=2, random_state=0), "h")):
         with pytest.raises(ms.storage.CheckpointError):
             estimator.fit(X[1:], checkpoint=tmp_path / where, resume=True)
         with pytest.raises(ms.storage.CheckpointError):
@@ -228,7 +231,7 @@ def test_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
 
 def flat_problem(**params):
     X = unit(clusters(300, 8, K=6, spread=0.5))
-    settings = {"n_components": 3, "n_mixtures": 3, "noise_variance": 0.1} | params
+    settings = {"n_components": 3, "n_latent": 3, "noise_variance": 0.1} | params
     return ms.get_model("hope.movmf").build(X, **settings)
 
 
@@ -236,7 +239,7 @@ def test_printed_weight_step_has_its_fixed_point_at_square_roots():
     """Responsibilities that no weight changes: disjoint components."""
     counts = np.array([60, 30, 10])
     X = np.repeat(np.eye(6)[:3], counts, axis=0)
-    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_mixtures=3, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_latent=3, noise_variance=0.1)
     start = (np.eye(6)[:, :3].copy(), np.full(3, 1 / 3), 60 * np.eye(3))
     rested = {}
     for repaired in (False, True):
@@ -280,7 +283,7 @@ def test_a_printed_step_is_algorithm_1():
     import autograd.numpy as anp
 
     X, rng = unit(clusters(60, 6, K=3)), np.random.default_rng(0)
-    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_mixtures=3, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_latent=3, noise_variance=0.1)
     U, weights, mu = unit(rng.standard_normal((3, 6))), np.array([0.5, 0.3, 0.2]), 4 * rng.standard_normal((3, 3))
     options = {"step_size": 1e-3, "beta": 0.7, "orthogonality": "penalty", "repaired": False, "batch_size": 20}
     solver = ms.get_solver("penalty-sgd", **options, seed=1)

@@ -134,7 +134,7 @@ def test_simplified_gradient_holds_on_the_constraint_only():
 
 def test_the_gradient_of_the_model_is_the_unsimplified_one():
     """Footnote 3: of the objective itself, at rows that are not orthonormal."""
-    problem = ms.get_model("hope.movmf").build(X, n_components=M, n_mixtures=K, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").build(X, n_components=K, n_latent=M, noise_variance=0.1)
 
     def f(u):
         return -(movmf_naive(u, W, MU, X) + noise_naive(u, X, 0.1)) / len(X)

@@ -139,7 +139,7 @@ def test_the_command_line_fits_the_data_set(
     database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MANIFOLDSEQ_MNIST", str(database))
-    sizes = ("--set", "n_components=2", "--set", "n_mixtures=2")
+    sizes = ("--set", "n_components=2", "--set", "n_latent=2")
     assert main(["fit", "hope", "mnist", *sizes, "-o", str(tmp_path / "run")]) == 0
     assert "mnist: 5 rows of 784 columns" in capsys.readouterr().out
     assert ms.load(tmp_path / "run").components_.shape == (2, 784)

@@ -50,9 +50,9 @@ def test_conventions_of_scikit_learn() -> None:
     "settings",
     [
         {},
-        {"orthogonality": "qr", "start": "uniform"},
+        {"orthogonality": "qr", "init": "uniform"},
         {"orthogonality": "penalty"},
-        {"orthogonality": None, "start": "uniform"},
+        {"orthogonality": None, "init": "uniform"},
         {"layers": [40]},
         {"layers": [(10, 30), 20]},
         {"layers": [(10, 40), (8, 30)]},
@@ -77,7 +77,7 @@ def test_correlations_die_on_the_manifold_shrink_by_the_penalty_and_grow_without
     X, y = digits()
     last = {}
     for mode in ("polar", "penalty", None):
-        settings = {"orthogonality": mode, "start": "uniform", "beta": 0.05, "max_iter": 15, "learning_rate": 0.2}
+        settings = {"orthogonality": mode, "init": "uniform", "beta": 0.05, "max_iter": 15, "learning_rate": 0.2}
         last[mode] = network(**settings).fit(X, y).history_["correlations_0"][-1]
     assert last["polar"] < 1e-3 < last["penalty"] < 0.5 * last[None]
 
@@ -87,7 +87,7 @@ def test_one_epoch_is_the_formulas_in_numpy(orthogonality: str | None) -> None:
     """Forward, backward, momentum, weight decay and the penalty, again in numpy: two epochs of two batches."""
     X, y = RNG.standard_normal((8, 6)).astype(np.float32), np.array([0, 1, 2, 0, 1, 2, 0, 1])
     model = network(
-        layers=[(3, 5)], orthogonality=orthogonality, beta=0.3, start="uniform", batch_size=4, weight_decay=0.1,
+        layers=[(3, 5)], orthogonality=orthogonality, beta=0.3, init="uniform", batch_size=4, weight_decay=0.1,
         momentum=(0.5, 0.9), learning_rate=0.2, decay=0.7, max_iter=2,
     )  # fmt: skip
     sizes, training = settings_of(model, 6)
@@ -128,7 +128,7 @@ def test_one_epoch_is_the_formulas_in_numpy(orthogonality: str | None) -> None:
 def test_the_penalty_is_on_every_projection() -> None:
     """The loss of a network that hardly moves: cross-entropy, and beta times the correlations of pairs of rows."""
     X, y = digits()
-    settings = {"layers": [(10, 30), (8, 20)], "orthogonality": "penalty", "beta": 0.2, "start": "uniform"}
+    settings = {"layers": [(10, 30), (8, 20)], "orthogonality": "penalty", "beta": 0.2, "init": "uniform"}
     model = network(**settings, max_iter=1, learning_rate=1e-12, weight_decay=0.0).fit(X, y)
     correlated = [
         sum(abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) for i, a in enumerate(layer.U) for b in layer.U[:i])
@@ -297,7 +297,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"learning_rate": 0}, "learning_rate=0"),
     ({"batch_size": 0}, "batch_size=0"),
     ({"max_iter": 0}, "max_iter=0"),
-    ({"start": "cca"}, "start='cca'"),
+    ({"init": "cca"}, "init='cca'"),
     ({"weight_decay": -1.0}, "weight_decay=-1.0"),
     ({"random_state": -1}, "random_state=-1"),
 ]

@@ -33,7 +33,7 @@ def test_layer_of_a_linear_layer_is_the_same_at_full_rank() -> None:
     linear = torch.nn.Linear(30, 12)
     x = torch.randn(50, 30)
     expected = torch.relu(linear(x))
-    for layer in (HOPELayer.from_linear(linear), HOPELayer.from_linear(linear, n_components=20)):
+    for layer in (HOPELayer.from_linear(linear), HOPELayer.from_linear(linear, n_latent=20)):
         assert len(layer.U) == 12  # the rank
         assert layer.orthonormality() < 2e-6
         torch.testing.assert_close(layer(x), expected, atol=1e-5, rtol=1e-5)
@@ -186,12 +186,12 @@ def test_a_closure_is_asked_for_the_loss() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: HOPELayer(5, 6, 2), "n_components=6 exceeds n_features=5"),
-        (lambda: HOPELayer(5, 0, 2), "n_components=0"),
-        (lambda: HOPELayer(5, 2, 2.5), "n_mixtures=2.5"),
+        (lambda: HOPELayer(5, 6, 2), "n_latent=6 exceeds n_features=5"),
+        (lambda: HOPELayer(5, 0, 2), "n_latent=0"),
+        (lambda: HOPELayer(5, 2, 2.5), "n_units=2.5"),
         (lambda: HOPELayer.from_linear(np.ones((3, 4)), np.ones(4)), "one bias per row"),
         (lambda: HOPELayer.from_linear(np.ones((3, 4)), None, 5), "exceeds the 4 columns"),
-        (lambda: HOPELayer.from_linear(torch.nn.Linear(4, 3), 2), "by name, n_components=2"),
+        (lambda: HOPELayer.from_linear(torch.nn.Linear(4, 3), 2), "by name, n_latent=2"),
         (lambda: HOPELayer.from_linear(np.full((3, 4), np.nan)), "NaN"),
         (lambda: HOPELayer.from_linear(np.ones(3)), "(3,)"),
         (lambda: HOPELayer.from_dense(Dense(None, np.ones((2, 3)), np.zeros(2))), "from_linear"),

@@ -76,7 +76,7 @@ def test_a_second_layer_is_learnt_from_the_rectified_features_of_the_first() -> 
     stack = HOPEStack([(12, 30), (8, 20)], random_state=0).fit(X)
     below = np.maximum(X @ stack.layers_[0].merged().weight.T + stack.layers_[0].bias, 0)
     np.testing.assert_allclose(stack.means_[1], below.mean(axis=0), rtol=1e-9)
-    model = HOPE(8, 20, prepare="unit", kappa="shared", random_state=stack.mixtures_[1].random_state)
+    model = HOPE(20, n_latent=8, prepare="unit", kappa="shared", random_state=stack.mixtures_[1].random_state)
     model.fit(below - below.mean(axis=0))
     np.testing.assert_allclose(stack.mixtures_[1].components_, model.components_, atol=1e-6)
 

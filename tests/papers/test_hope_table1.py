@@ -38,9 +38,9 @@ def test_a_row_is_what_its_steps_give(name: str, small: Digits, tmp_path: Path) 
     choice, errors = table.CHOSEN[name], []
     settings: dict[str, Any] = {"noise_variance": 0.1, "solver": "online-em", "max_iter": 3, "tol": 0.0}
     for seed in range(2):
-        model = PCAMovMF(20, 9, kappa=choice.kappa, **settings)
+        model = PCAMovMF(9, n_latent=20, kappa=choice.kappa, **settings)
         if name == "hope":
-            model = HOPE(20, 9, kappa=choice.kappa, prepare=None, **settings)
+            model = HOPE(9, n_latent=20, kappa=choice.kappa, prepare=None, **settings)
         features = ConvolutionalFeatures(
             model, n_patches=3000, quantile=choice.quantile, power=choice.power, random_state=seed
         ).fit(small.train)
@@ -61,7 +61,7 @@ def test_features_are_those_of_6_1_1(name: str, small: Digits, tmp_path: Path) -
     found = table._Bench(name, 9, tmp_path, False).features(choice, 0).fit(small.train).transform(small.test)
     settings: dict[str, Any] = {"kappa": 40.0, "solver": "online-em", "max_iter": 3, "tol": 0.0}
     settings |= {"prepare": None, "noise_variance": 0.1} if name == "hope" else {}
-    model = (HOPE if name == "hope" else PCAMovMF)(20, 9, **settings)
+    model = (HOPE if name == "hope" else PCAMovMF)(9, n_latent=20, **settings)
     features = ConvolutionalFeatures(
         model, patch_size=6, pooling=2, n_patches=3000, quantile=choice.quantile, power=0.5, random_state=0
     )

@@ -84,7 +84,7 @@ def test_a_draw_has_as_many_images_of_each_class(small: Digits) -> None:
 def test_support_vectors_of_standardized_features(small: Digits, tmp_path: Path) -> None:
     """The same features and liblinear's machines, with a bias that is regularized too."""
     (row,) = table.table5("there", models=["svm"], folder=tmp_path, **SMALL)
-    features = ConvolutionalFeatures(HOPE(8, 20, kappa=40.0), n_patches=3000, drop_empty=True, random_state=0)
+    features = ConvolutionalFeatures(HOPE(20, n_latent=8, kappa=40.0), n_patches=3000, drop_empty=True, random_state=0)
     scaler = StandardScaler().fit(features.fit(small.train).transform(small.train))
     T = scaler.transform(features.transform(small.test))
     errors = []
@@ -113,7 +113,7 @@ def test_networks_see_pixels_less_their_mean(small: Digits, tmp_path: Path) -> N
     train = table.balanced(small.train_labels, 200, 0)
     X, T = ((part - small.train.mean(axis=0)) / 255 * choice.scale for part in (small.train[train], small.test))
     settings: dict[str, Any] = {"decay": 0.03 ** (1 / 6), "momentum": (0.5, 0.9), "momentum_epochs": 1}
-    settings |= {"start": "uniform", "dropout": (0.2, 0.3), "random_state": 0}
+    settings |= {"init": "uniform", "dropout": (0.2, 0.3), "random_state": 0}
     model = HOPENetworkClassifier([(8, 20), 15], learning_rate=choice.rate, max_iter=6, **settings)
     model.fit(X.astype(np.float32), small.train_labels[train])
     error = 100 * np.mean(model.predict(T.astype(np.float32)) != small.test_labels)

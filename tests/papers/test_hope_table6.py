@@ -47,12 +47,12 @@ def sequences(rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
     return parts, np.concatenate(labels)
 
 
-@pytest.mark.parametrize("start", ["uniform", "pca"])
-def test_a_network_learns_from_windows_what_it_learns_from_their_rows(start: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("init", ["uniform", "pca"])
+def test_a_network_learns_from_windows_what_it_learns_from_their_rows(init: str, tmp_path: Path) -> None:
     parts, y = sequences(np.random.default_rng(0))
     windows = Windows(parts, width=5)
     rows = windows[0 : len(windows)]
-    settings: dict[str, Any] = {"start": start, "max_iter": 4, "random_state": 0}
+    settings: dict[str, Any] = {"init": init, "max_iter": 4, "random_state": 0}
     one = HOPENetworkClassifier([(6, 20)], **settings).fit(windows, y, checkpoint=tmp_path / "one")
     two = HOPENetworkClassifier([(6, 20)], **settings).fit(rows, y)
     np.testing.assert_allclose(one.decision_function(windows), two.decision_function(rows), atol=1e-5)

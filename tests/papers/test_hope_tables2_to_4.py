@@ -97,7 +97,7 @@ def test_table2_measures_what_a_network_does(small: Digits, tmp_path: Path) -> N
             "momentum_epochs": 1,
         }
         model = ms.get_estimator("hope-network")(
-            [(10, 40)], start="uniform", max_iter=3, random_state=seed, **settings
+            [(10, 40)], init="uniform", max_iter=3, random_state=seed, **settings
         ).fit(X.astype(np.float32), small.train_labels)
         errors.append(100 * np.mean(model.predict(T.astype(np.float32)) != small.test_labels))
     assert rows[1]["ours"] == pytest.approx(np.mean(errors), abs=0.2)
@@ -115,7 +115,7 @@ def test_only_hope_is_kept_orthogonal(
     choice = tables.CHOSEN["without"][kind]
     settings: dict[str, Any] = {"decay": 0.03 ** (1 / 3), "momentum": (0.5, 0.9), "momentum_epochs": 1}
     model = HOPENetworkClassifier(
-        layers, orthogonality=orthogonality, start="uniform", learning_rate=choice.rate, max_iter=3, random_state=0,
+        layers, orthogonality=orthogonality, init="uniform", learning_rate=choice.rate, max_iter=3, random_state=0,
         **settings,
     )  # fmt: skip
     X, T = inputs(small, choice.scale)
@@ -222,7 +222,7 @@ def test_figures_show_what_loops_over_rows_give(small: Digits, tmp_path: Path, m
     rows = tables.figures4_5("there", folder=tmp_path, figure=str(tmp_path / "figure.png"), **settings)
     choice = tables.CHOSEN["without"]["linear"]
     model = HOPENetworkClassifier(
-        [(6, 20)], orthogonality=None, start="uniform", learning_rate=choice.rate, decay=0.03**0.5,
+        [(6, 20)], orthogonality=None, init="uniform", learning_rate=choice.rate, decay=0.03**0.5,
         momentum=(0.5, 0.9), momentum_epochs=1, max_iter=2, random_state=0,
     )  # fmt: skip
     U = model.fit(inputs(small, choice.scale)[0], small.train_labels).layers_[0].U

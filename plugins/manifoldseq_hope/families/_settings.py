@@ -36,12 +36,12 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
     """Refuse sizes that N rows of D columns do not carry."""
-    check_whole("n_components", M)
-    check_whole("n_mixtures", K)
+    check_whole("n_latent", M)
+    check_whole("n_components", K)
     if M > D:
-        raise ValueError(f"n_components={M} exceeds n_features={D}: lower n_components")
+        raise ValueError(f"n_latent={M} exceeds n_features={D}: lower n_latent")
     if K > N:
-        raise ValueError(f"n_mixtures={K} exceeds n_samples={N}: lower n_mixtures")
+        raise ValueError(f"n_components={K} exceeds n_samples={N}: lower n_components")
 
 
 def check_rows(X: Any) -> Array:

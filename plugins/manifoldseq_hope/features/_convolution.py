@@ -46,8 +46,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ----------
     model : estimator, optional
         `HOPE`, `PCAMovMF`, `VonMisesFisherMixture` (response: phi (37)), `SphericalKMeans` (the cosine), or
-        scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(M, 400, kappa=40.0)``, M half of the
-        pixels of a patch, with fewer units if there are fewer than ten patches for each.
+        scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(400, n_latent="auto", kappa=40.0)``, with
+        fewer units if there are fewer than ten patches for each.
     patch_size : int or (int, int), optional
         Down and right; by default 6, or what the images have if that is less.
     stride : int or (int, int)
@@ -103,7 +103,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     >>> from sklearn.svm import LinearSVC
     >>> from manifoldseq_hope import HOPE, ConvolutionalFeatures
     >>> X, y = load_digits(return_X_y=True)
-    >>> features = ConvolutionalFeatures(HOPE(8, 50, kappa=40.0), patch_size=4, random_state=0).fit(X[:1000])
+    >>> features = ConvolutionalFeatures(HOPE(50, n_latent=8, kappa=40.0), patch_size=4, random_state=0).fit(X[:1000])
     >>> eta = features.transform(X)
     >>> eta.shape, LinearSVC(C=0.01).fit(eta[:1000], y[:1000]).score(eta[1000:], y[1000:]) > 0.93
     ((1797, 200), True)
@@ -337,9 +337,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                     f"{rows.shape[1]} pixels: pass another patch_size"
                 )
             return self.model
-        N, D = rows.shape
         model = self.model
-        model = HOPE(max(1, D // 2), min(400, -(-N // 10)), kappa=40.0) if model is None else clone(model)
+        model = HOPE(min(400, -(-len(rows) // 10)), n_latent="auto", kappa=40.0) if model is None else clone(model)
         if model.random_state is None:
             model.set_params(random_state=int(rng.integers(2**31)))
         return model.fit(rows, **loop) if isinstance(model, OWN) else model.fit(rows)

@@ -66,14 +66,14 @@ class Dense:
         return float(np.abs(U @ U.T - np.eye(len(U))).max())
 
 
-def decomposed(W: Array, b: Array | None = None, n_components: Any = None) -> Dense:
+def decomposed(W: Array, b: Array | None = None, n_latent: Any = None) -> Dense:
     """Return the layer of projection and units nearest to given weights, by their leading singular vectors.
 
     Parameters
     ----------
     W : ndarray of shape (K, D)
     b : ndarray of shape (K,), optional
-    n_components : int, optional
+    n_latent : int, optional
         M; by default the rank of W.
     """
     if W.ndim != 2 or 0 in W.shape or W.dtype.kind not in "fiu":
@@ -86,10 +86,10 @@ def decomposed(W: Array, b: Array | None = None, n_components: Any = None) -> De
     dtype = np.float32 if W.dtype == np.float32 else np.float64
     P, s, Q = np.linalg.svd(W.astype(np.float64), full_matrices=False)
     rank = max(1, int(np.sum(s > s[0] * max(W.shape) * np.finfo(dtype).eps)))
-    if n_components is None:
-        n_components = rank
-    check_whole("n_components", n_components)
-    if n_components > W.shape[1]:
-        raise ValueError(f"n_components={n_components} exceeds the {W.shape[1]} columns of W: lower n_components")
-    M = min(n_components, len(s))
+    if n_latent is None:
+        n_latent = rank
+    check_whole("n_latent", n_latent)
+    if n_latent > W.shape[1]:
+        raise ValueError(f"n_latent={n_latent} exceeds the {W.shape[1]} columns of W: lower n_latent")
+    M = min(n_latent, len(s))
     return Dense(*(np.ascontiguousarray(part, dtype) for part in (Q[:M], P[:, :M] * s[:M], b)))

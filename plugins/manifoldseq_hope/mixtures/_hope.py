@@ -18,13 +18,14 @@ from ._noise import Noise
 from ._online import Running
 from ._projected import ProjectedMixture
 from ._seeding import PROJECTIONS
+from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
 from ._threshold import threshold_of
 
 FAMILIES = ("movmf", "gmm", "gmm-full")
 PREPARATIONS = ("auto", "unit", "center", None)
 
 
-class HOPE(ProjectedMixture):
+class HOPE(OldSizes, ProjectedMixture):
     """Hybrid orthogonal projection and estimation: a projection and a mixture of what it keeps, by maximum likelihood.
 
     ``x = U' z + n`` with orthonormal rows of U, z from a mixture (7), n isotropic noise in the other dimensions. The
@@ -32,10 +33,10 @@ class HOPE(ProjectedMixture):
 
     Parameters
     ----------
-    n_components : int, optional
-        M, the rows of U; half of the columns by default.
-    n_mixtures : int
-        K.
+    n_components : int
+        K. For one release it must be given with `n_latent`, which was called ``n_components``.
+    n_latent : int or "auto"
+        M, the rows of U; ``"auto"`` is half of the columns.
     family : {"movmf", "gmm", "gmm-full"} or Family
         Von Mises-Fisher components (9), Gaussians with diagonal or full covariances (8), or a family of your own.
     prepare : {"auto", "unit", "center", None}
@@ -115,18 +116,21 @@ class HOPE(ProjectedMixture):
     >>> from manifoldseq_hope import HOPE
     >>> rng = np.random.default_rng(0)
     >>> X = np.repeat(np.eye(10)[:4], 100, axis=0) + 0.1 * rng.standard_normal((400, 10))
-    >>> model = HOPE(n_components=4, n_mixtures=4, random_state=0).fit(X)
+    >>> model = HOPE(n_components=4, n_latent=4, random_state=0).fit(X)
     >>> model.components_.shape, model.transform(X).shape
     ((4, 10), (400, 4))
     >>> np.bincount(model.predict(X)).tolist()
     [100, 100, 100, 100]
     """
 
+    stored_upgrades = (with_n_latent,)
+
+    @old_sizes
     def __init__(
         self,
-        n_components: int | None = None,
-        n_mixtures: int = 8,
+        n_components: int = 8,
         *,
+        n_latent: int | str = "auto",
         family: Any = "movmf",
         prepare: str | None = "auto",
         normalize_z: bool | None = None,
@@ -148,7 +152,7 @@ class HOPE(ProjectedMixture):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.n_mixtures = n_mixtures
+        self.n_latent = n_latent
         self.family = family
         self.prepare = prepare
         self.normalize_z = normalize_z
@@ -195,7 +199,7 @@ class HOPE(ProjectedMixture):
             self.structure_ = self._structure(learner)
             self.n_seen_, self.second_moment_ = 0.0, np.zeros_like(data.S)
         else:
-            learner = self._learner(self.n_mixtures, rows.shape[1], self.scale_, self._family(self.scale_))
+            learner = self._learner(self.n_components, rows.shape[1], self.scale_, self._family(self.scale_))
             self._check_structure(learner)
             if self._unit:
                 rows, weight = with_direction(rows, weight)
@@ -223,7 +227,7 @@ class HOPE(ProjectedMixture):
         """Return the settings that the arrays of a model are of, as they are meant."""
         return {
             "n_components": int(learner.n_components),
-            "n_mixtures": int(learner.n_mixtures),
+            "n_latent": int(learner.n_latent),
             "family": "-".join(self.family.names) if isinstance(self.family, Family) else self.family,
             "prepare": "center" if self._centred else "unit" if self._unit else None,
             "normalize_z": self._normalize_z,
@@ -264,8 +268,8 @@ class HOPE(ProjectedMixture):
         return gaussian("diag" if self.family == "gmm" else "full", float(self.variance_floor) * scale)
 
     def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
-        M = max(1, D // 2) if self.n_components is None else self.n_components
-        check_sizes(N, D, M, self.n_mixtures)
+        M = latent_dimension(self.n_latent, D)
+        check_sizes(N, D, M, self.n_components)
         check_choice("prepare", self.prepare, PREPARATIONS)
         if not isinstance(self.normalize_z, bool | np.bool_ | None):
             raise ValueError(f"normalize_z={self.normalize_z!r} is not known: choose True, False, None")
@@ -291,8 +295,8 @@ class HOPE(ProjectedMixture):
         return Learner(
             family=family,
             normalize_z=self._normalize_z,
-            n_components=M,
-            n_mixtures=self.n_mixtures,
+            n_latent=M,
+            n_components=self.n_components,
             init=init,
             noise=noise,
             learn_projection=True,

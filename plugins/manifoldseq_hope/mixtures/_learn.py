@@ -61,7 +61,8 @@ class Learner:
     ----------
     family : Family
     normalize_z : bool
-    n_components, n_mixtures : int
+    n_latent, n_components : int
+        M and K.
     init : {"pca", "random"} or ndarray of shape (M, D)
         Of the projection.
     noise : Noise or None
@@ -76,8 +77,8 @@ class Learner:
 
     family: Family
     normalize_z: bool
+    n_latent: int
     n_components: int
-    n_mixtures: int
     init: Any
     noise: Noise | None
     learn_projection: bool
@@ -91,10 +92,10 @@ class Learner:
     def begin(self, data: Data, rng: np.random.Generator) -> Model:
         """Return a start."""
         if isinstance(self.init, str):
-            U = projection(self.init, data.S, self.n_components, rng)
+            U = projection(self.init, data.S, self.n_latent, rng)
         else:
             U = np.array(self.init, dtype=np.float64)
-        return seeded(U, data.X, self.n_mixtures, self.family, self.normalize_z, rng, data.weight)
+        return seeded(U, data.X, self.n_components, self.family, self.normalize_z, rng, data.weight)
 
     def learn(
         self,

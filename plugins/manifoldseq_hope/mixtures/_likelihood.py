@@ -20,15 +20,17 @@ from ._noise import Noise
 from ._parameters import Model, Statistics
 from ._projection_factors import KINDS, Rows
 from ._seeding import projection, seeded
+from ._sizes import latent_dimension, old_sizes
 
 Point = tuple[Any, ...]
 
 
+@old_sizes
 def build_movmf(
     data: Any,
     *,
-    n_components: int = 2,
-    n_mixtures: int = 3,
+    n_components: int = 3,
+    n_latent: int | str = 2,
     noise_variance: Any = "closed",
     noise_floor: float = 1e-6,
     noise_gradient: str = "full",
@@ -48,8 +50,10 @@ def build_movmf(
     ----------
     data : array-like of shape (N, D), or list of tables with D columns
         As they are: bring rows to unit length before, as the paper does. float32 is multiplied in float32.
-    n_components, n_mixtures : int
-        M and K.
+    n_components : int
+        K. For one release it must be given with `n_latent`, which was called ``n_components``.
+    n_latent : int or "auto"
+        M; ``"auto"`` is half of the columns.
     noise_variance : float, "closed" or "bounded"
         A fixed variance of the residual; the closed form (23), the likelihood being its profile; or (23) up to
         the least variance of z, which excludes minor subspaces.
@@ -90,20 +94,21 @@ def build_movmf(
     >>> import numpy as np, manifoldseq as ms
     >>> rng = np.random.default_rng(0)
     >>> X = np.repeat(np.eye(5)[:3], 40, axis=0) + 0.1 * rng.standard_normal((120, 5))
-    >>> problem = ms.get_model("hope.movmf").build(X, n_components=3, n_mixtures=3)
+    >>> problem = ms.get_model("hope.movmf").build(X, n_components=3, n_latent=3)
     >>> ms.minimize(problem, seed=0).x[0].shape
     (5, 3)
     """
     family = von_mises_fisher(bessel, kappa, largest_kappa)
-    sizes = (n_components, n_mixtures)
+    sizes = (n_components, n_latent)
     return _build(data, family, sizes, noise_variance, noise_floor, noise_gradient, normalize_z, rows, jacobian, beta)
 
 
+@old_sizes
 def build_gmm(
     data: Any,
     *,
-    n_components: int = 2,
-    n_mixtures: int = 3,
+    n_components: int = 3,
+    n_latent: int | str = 2,
     covariance_type: str = "diag",
     variance_floor: float = 1e-6,
     noise_variance: Any = "bounded",
@@ -125,7 +130,7 @@ def build_gmm(
     variance_floor : float
         The starts and the block update keep variances at this share of the mean variance of a column. The manifold
         itself has no floor.
-    n_components, n_mixtures, noise_variance, noise_floor, noise_gradient, rows, jacobian, beta
+    n_components, n_latent, noise_variance, noise_floor, noise_gradient, rows, jacobian, beta
         As in `build_movmf`.
 
     Returns
@@ -143,14 +148,14 @@ def build_gmm(
     --------
     >>> import numpy as np, manifoldseq as ms
     >>> X = np.random.default_rng(0).standard_normal((200, 4)) * [3.0, 2.0, 0.1, 0.1]
-    >>> problem = ms.get_model("hope.gmm").build(X - X.mean(axis=0), n_components=2, n_mixtures=1)
+    >>> problem = ms.get_model("hope.gmm").build(X - X.mean(axis=0), n_components=1, n_latent=2)
     >>> ms.minimize(problem, seed=0).success
     True
     """
     check_number("variance_floor", variance_floor, open_=True)
     X = check_rows(data)
     family = gaussian(covariance_type, max(variance_floor * mean_square(X), np.finfo(float).tiny))
-    sizes = (n_components, n_mixtures)
+    sizes = (n_components, n_latent)
     return _build(X, family, sizes, noise_variance, noise_floor, noise_gradient, False, rows, jacobian, beta)
 
 
@@ -168,7 +173,7 @@ def mean_square(X: Array) -> float:
 def _build(
     data: Any,
     family: Family,
-    sizes: tuple[int, int],
+    sizes: tuple[Any, Any],
     noise_variance: Any,
     noise_floor: float,
     noise_gradient: str,
@@ -182,13 +187,13 @@ def _build(
     check_number("noise_floor", noise_floor)
     check_number("beta", beta)
     X = check_rows(data)
-    check_sizes(*X.shape, *sizes)
+    K, M = sizes[0], latent_dimension(sizes[1], X.shape[1])
+    check_sizes(*X.shape, M, K)
     if family.directional and normalize_z:
         check_directions(X)
     noise = Noise(noise_variance, noise_floor * mean_square(X), noise_gradient)
     if rows == "free" and noise.kind == "bounded":
         noise = replace(noise, kind="closed")
-    M, K = sizes
     head = Rows(rows, noise, beta if rows == "free" else 0.0, 1 if jacobian == "density" else -1)
     model = Model(np.eye(M, X.shape[1]), np.full(K, 1 / K), (), family, normalize_z)
     return problem_of(Data(X, None, second_moment(X), float(len(X))), head, model)
@@ -196,7 +201,7 @@ def _build(
 
 def problem_of(data: Data, rows: Rows, model: Model) -> ms.Problem:
     """Return the problem of models like this one on these rows."""
-    (M, D), K, family = model.U.shape, model.n_mixtures, model.family
+    (M, D), K, family = model.U.shape, model.n_components, model.family
     likelihood = Likelihood(data, rows, model)
     factors = rows.factors(M, D) | {"weights": ms.manifolds.Simplex(K)}
     factors |= dict(zip(family.names, family.manifolds(K, M), strict=True))
@@ -259,7 +264,7 @@ class Likelihood:
 def _start(likelihood: Likelihood, kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
     data, model = likelihood.data, likelihood.model
     U = projection(kind, data.S, len(model.U), rng)
-    found = seeded(U, data.X, model.n_mixtures, model.family, model.normalize_z, rng)
+    found = seeded(U, data.X, model.n_components, model.family, model.normalize_z, rng)
     return (*likelihood.rows.head(U), found.weights, *_as_factors(found, problem.manifold.shape))
 
 

@@ -40,7 +40,7 @@ class Running:
     @classmethod
     def begun(cls, model: Model) -> "Running":
         """Return a start that knows no rows; its first batch replaces everything."""
-        K = model.n_mixtures
+        K = model.n_components
         F = model.family.statistics(np.zeros((1, len(model.U)))).shape[1]
         return cls(model, np.zeros(K), np.zeros((K, F)), 0)
 

@@ -30,7 +30,7 @@ class Model:
     normalize_z: bool
 
     @property
-    def n_mixtures(self) -> int:
+    def n_components(self) -> int:
         """K."""
         return len(self.weights)
 

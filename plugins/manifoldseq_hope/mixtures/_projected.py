@@ -30,7 +30,7 @@ from ._threshold import located, threshold_of
 class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
     """A mixture (7) of the projections of rows; subclasses are the estimators."""
 
-    n_mixtures: int
+    n_components: int
     threshold: float | None
     quantile: float
     random_state: Any
@@ -98,7 +98,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if learnt.status is ms.Status.NON_FINITE:
             warnings.warn(
                 f"the likelihood is not finite after {learnt.n_iter} iterations, the fit ended there and has not "
-                "converged: look for extreme values in X, or lower n_mixtures",
+                "converged: look for extreme values in X, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)

@@ -27,7 +27,7 @@ def threshold_of(expectation: Expectation, data: Data, given: float | None, quan
 
 def located(model: Model, eta: Array, threshold: float) -> Array:
     """Return the z whose log-likelihood contributions are nearest to ``eta + threshold`` where eta is above zero."""
-    K, M = model.n_mixtures, len(model.U)
+    K, M = model.n_components, len(model.U)
     found = np.empty((len(eta), M))
     most = max(1, _ENTRIES // (K * M))
     for start in range(0, len(eta), most):

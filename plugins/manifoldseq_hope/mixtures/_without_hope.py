@@ -4,12 +4,16 @@ from typing import Any
 
 import numpy as np
 
+import manifoldseq as ms
+from manifoldseq.estimators import renamed_parameters
+
 from ..families._family import Family
 from ..families._settings import check_number, check_sizes, check_whole
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
 from ._learn import Learner
 from ._noise import Noise
 from ._projected import ProjectedMixture
+from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
 
 
 class VonMisesFisherMixture(ProjectedMixture):
@@ -17,7 +21,7 @@ class VonMisesFisherMixture(ProjectedMixture):
 
     Parameters
     ----------
-    n_mixtures : int
+    n_components : int
         K.
     kappa : None, "shared" or float
         Concentrations: one each, one for all, or this one, fixed; one below that of all rows together makes the
@@ -63,9 +67,12 @@ class VonMisesFisherMixture(ProjectedMixture):
     ([50, 50, 50], (3, 6))
     """
 
+    stored_upgrades = (ms.storage.renamed(n_mixtures="n_components"),)
+
+    @renamed_parameters(n_mixtures="n_components")
     def __init__(
         self,
-        n_mixtures: int = 8,
+        n_components: int = 8,
         *,
         kappa: Any = None,
         largest_kappa: float = LARGEST,
@@ -79,7 +86,7 @@ class VonMisesFisherMixture(ProjectedMixture):
         tol: float = 1e-6,
         random_state: Any = None,
     ) -> None:
-        self.n_mixtures = n_mixtures
+        self.n_components = n_components
         self.kappa = kappa
         self.largest_kappa = largest_kappa
         self.bessel = bessel
@@ -99,18 +106,20 @@ class VonMisesFisherMixture(ProjectedMixture):
         return fixed_projection(self, N, D, D, np.eye(D), None, family)
 
 
-class PCAMovMF(ProjectedMixture):
+class PCAMovMF(OldSizes, ProjectedMixture):
     """Principal axes first, then a mixture of von Mises-Fisher distributions of the projections: no joint learning.
 
     The baseline PCA-movMF of the paper. The axes are those of the second moment of unit rows, which is not centred.
 
     Parameters
     ----------
-    n_components : int, optional
-        M; half of the columns by default.
+    n_components : int
+        K. For one release it must be given with `n_latent`, which was called ``n_components``.
+    n_latent : int or "auto"
+        M; ``"auto"`` is half of the columns.
     noise_variance : float, "closed" or "bounded"
         sigma^2 of the residual, as in `HOPE`: it changes nothing but the likelihood.
-    n_mixtures, kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
+    kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
         As in `VonMisesFisherMixture`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
@@ -127,15 +136,18 @@ class PCAMovMF(ProjectedMixture):
     >>> from manifoldseq_hope import PCAMovMF
     >>> rng = np.random.default_rng(0)
     >>> X = np.repeat(np.eye(6)[:3], 50, axis=0) + 0.1 * rng.standard_normal((150, 6))
-    >>> PCAMovMF(3, 3, random_state=0).fit(X).components_.shape
+    >>> PCAMovMF(3, n_latent=3, random_state=0).fit(X).components_.shape
     (3, 6)
     """
 
+    stored_upgrades = (with_n_latent,)
+
+    @old_sizes
     def __init__(
         self,
-        n_components: int | None = None,
-        n_mixtures: int = 8,
+        n_components: int = 8,
         *,
+        n_latent: int | str = "auto",
         kappa: Any = None,
         largest_kappa: float = LARGEST,
         bessel: str = "exact",
@@ -150,7 +162,7 @@ class PCAMovMF(ProjectedMixture):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.n_mixtures = n_mixtures
+        self.n_latent = n_latent
         self.kappa = kappa
         self.largest_kappa = largest_kappa
         self.bessel = bessel
@@ -168,13 +180,13 @@ class PCAMovMF(ProjectedMixture):
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
 
     def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
-        M = max(1, D // 2) if self.n_components is None else self.n_components
+        M = latent_dimension(self.n_latent, D)
         return fixed_projection(self, N, D, M, "pca", Noise(self.noise_variance, 1e-6 * scale), family)
 
 
 def fixed_projection(estimator: Any, N: int, D: int, M: int, init: Any, noise: Noise | None, family: Family) -> Learner:
     """Return the settings of learning behind a projection that stays, after all checks."""
-    check_sizes(N, D, M, estimator.n_mixtures)
+    check_sizes(N, D, M, estimator.n_components)
     if estimator.solver not in ("em", "online-em"):
         raise ValueError(f"solver={estimator.solver!r} is not known: choose 'em' or 'online-em'")
     check_whole("batch_size", estimator.batch_size)
@@ -187,8 +199,8 @@ def fixed_projection(estimator: Any, N: int, D: int, M: int, init: Any, noise: N
     return Learner(
         family=family,
         normalize_z=True,
-        n_components=M,
-        n_mixtures=estimator.n_mixtures,
+        n_latent=M,
+        n_components=estimator.n_components,
         init=init,
         noise=noise,
         learn_projection=False,

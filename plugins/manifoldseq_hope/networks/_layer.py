@@ -5,6 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from manifoldseq.estimators import renamed_parameters
+
 from ..families._settings import check_number, check_whole
 from ..mixtures._dense import Dense, decomposed
 from ._retractions import qr_rows
@@ -21,9 +23,9 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     ----------
     n_features : int
         D.
-    n_components : int
+    n_latent : int
         M, at most D: the rows of U.
-    n_mixtures : int
+    n_units : int
         K, the units.
     gamma : float
         Scale of the initial weights (41). U is the orthonormal factor of a matrix drawn so; the bias is zero.
@@ -58,27 +60,29 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     True
     """
 
+    @renamed_parameters(n_components="n_latent", n_mixtures="n_units")
     def __init__(
-        self, n_features: int, n_components: int, n_mixtures: int, *, gamma: float = 0.5, orthonormal: bool = True
+        self, n_features: int, n_latent: int, n_units: int, *, gamma: float = 0.5, orthonormal: bool = True
     ) -> None:
         torch = load_torch()
         super().__init__()
         for name, value in (
             ("n_features", n_features),
-            ("n_components", n_components),
-            ("n_mixtures", n_mixtures),
+            ("n_latent", n_latent),
+            ("n_units", n_units),
         ):
             check_whole(name, value)
         check_number("gamma", gamma)
-        if n_components > n_features:
-            raise ValueError(f"n_components={n_components} exceeds n_features={n_features}: lower n_components")
-        U = _uniform(torch, n_components, n_features, gamma or 1.0 if orthonormal else gamma)
+        if n_latent > n_features:
+            raise ValueError(f"n_latent={n_latent} exceeds n_features={n_features}: lower n_latent")
+        U = _uniform(torch, n_latent, n_features, gamma or 1.0 if orthonormal else gamma)
         self.U = torch.nn.Parameter(qr_rows(U) if orthonormal else U)
-        self.mu = torch.nn.Parameter(_uniform(torch, n_mixtures, n_components, gamma))
-        self.bias = torch.nn.Parameter(torch.zeros(n_mixtures))
+        self.mu = torch.nn.Parameter(_uniform(torch, n_units, n_latent, gamma))
+        self.bias = torch.nn.Parameter(torch.zeros(n_units))
 
     @classmethod
-    def from_linear(cls, W: Any, b: Any = None, n_components: int | None = None) -> Self:
+    @renamed_parameters(n_components="n_latent")
+    def from_linear(cls, W: Any, b: Any = None, n_latent: int | None = None) -> Self:
         """Decompose the weights of an ordinary layer by its leading singular vectors.
 
         Parameters
@@ -86,7 +90,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         W : torch.nn.Linear, or array-like of shape (K, D)
         b : array-like of shape (K,), optional
             The bias; that of the layer, or zero, by default.
-        n_components : int, optional
+        n_latent : int, optional
             M; by default the rank of W. With M of at least the rank the layer is the same, else the nearest of rank M.
 
         Returns
@@ -104,11 +108,11 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         """
         torch = load_torch()
         if isinstance(b, Integral):
-            raise ValueError(f"b={b!r} is no bias: pass the number of projections by name, n_components={b!r}")
+            raise ValueError(f"b={b!r} is no bias: pass the number of projections by name, n_latent={b!r}")
         if isinstance(W, torch.nn.Linear):
             b = W.bias if b is None else b
             W = W.weight
-        return cls.from_dense(decomposed(_array(W), None if b is None else _array(b), n_components))
+        return cls.from_dense(decomposed(_array(W), None if b is None else _array(b), n_latent))
 
     @classmethod
     def from_dense(cls, dense: Dense) -> Self:
@@ -158,7 +162,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
     def extra_repr(self) -> str:
         """Describe the sizes, as torch prints them."""
-        return f"n_features={self.U.shape[1]}, n_components={len(self.U)}, n_mixtures={len(self.mu)}"
+        return f"n_features={self.U.shape[1]}, n_latent={len(self.U)}, n_units={len(self.mu)}"
 
 
 def _uniform(torch: Any, n_out: int, n_in: int, gamma: float) -> Any:

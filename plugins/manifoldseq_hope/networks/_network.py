@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.estimators import check_real, random_generator, renamed_parameters
 
 from ..families._family import Array
 from ..families._settings import check_choice, check_number, check_whole
@@ -49,7 +49,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         Cross-entropy of a softmax layer on the features; ``"eta"`` is (40) as printed, cross-entropy of the features of
         the last layer themselves, which must have as many units as there are classes. A callable takes the scores
         (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
-    start : {"uniform", "pca"}
+    init : {"uniform", "pca"}
         Of the projections: (41), made orthonormal if `orthogonality` is ``"polar"`` or ``"qr"``, or leading principal
         directions of the inputs of the layer.
     gamma : float
@@ -110,7 +110,9 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     """
 
     stored_types = (Dense, Exponential, ReduceOnPlateau, Ramp)
+    stored_upgrades = (ms.storage.renamed(start="init"),)
 
+    @renamed_parameters(start="init")
     def __init__(
         self,
         layers: Any = ((None, 100),),
@@ -118,7 +120,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         orthogonality: str | None = "polar",
         beta: float = 0.01,
         criterion: str | Callable[[Any, Any], Any] = "softmax",
-        start: str = "pca",
+        init: str = "pca",
         gamma: float = 0.5,
         learning_rate: Any = 0.05,
         decay: float = 0.998,
@@ -134,7 +136,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         self.orthogonality = orthogonality
         self.beta = beta
         self.criterion = criterion
-        self.start = start
+        self.init = init
         self.gamma = gamma
         self.learning_rate = learning_rate
         self.decay = decay
@@ -284,7 +286,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
         rng = random_generator(self.random_state)
         n_classes = None if isinstance(self.criterion, str) and self.criterion == "eta" else len(self.classes_)
-        layers, head = begin(X, sizes, n_classes, self.start, training.on_stiefel, self.gamma, rng)
+        layers, head = begin(X, sizes, n_classes, self.init, training.on_stiefel, self.gamma, rng)
         if given is not None:
             layers = _replaced(layers, given)
         trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)), held)
@@ -389,7 +391,7 @@ def settings_of(
 ) -> tuple[Sizes, Training]:
     """Return the sizes of the layers and how they are trained, after all checks; units are counted if classes are."""
     sizes = checked_sizes(network.layers, n_features)
-    check_choice("start", network.start, STARTS)
+    check_choice("init", network.init, STARTS)
     check_number("gamma", network.gamma, open_=True)
     check_whole("max_iter", network.max_iter)
     rate = network.learning_rate

@@ -158,7 +158,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         rows = X
         for place, (M, K) in enumerate(sizes):
             model = clone(HOPE(prepare="unit", kappa="shared") if self.mixture is None else self.mixture)
-            model.set_params(n_components=M, n_mixtures=K, random_state=int(rng.integers(2**31)))
+            model.set_params(n_components=K, n_latent=M, random_state=int(rng.integers(2**31)))
             means.append(rows.mean(axis=0, dtype=np.float64).astype(rows.dtype))
             used = rows - means[-1]
             used = used[used.any(axis=1)]

@@ -211,9 +211,9 @@ class _Bench:
         elif self.model == "movmf":
             model = VonMisesFisherMixture(self.K, **online)
         elif self.model == "pca-movmf":
-            model = PCAMovMF(M, self.K, **online)
+            model = PCAMovMF(self.K, n_latent=M, **online)
         else:
-            model = HOPE(M, self.K, prepare=None, noise_variance=NOISE, **online)
+            model = HOPE(self.K, n_latent=M, prepare=None, noise_variance=NOISE, **online)
         return ConvolutionalFeatures(
             model,
             patch_size=PATCH,

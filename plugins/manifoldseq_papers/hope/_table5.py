@@ -227,7 +227,7 @@ class _Inputs:
     @cached_property
     def learnt(self) -> tuple[ConvolutionalFeatures, Array, Array]:
         """The features, with their means and deviations over training images."""
-        model = HOPE(self.M, self.K, kappa=40.0)
+        model = HOPE(self.K, n_latent=self.M, kappa=40.0)
         features = ConvolutionalFeatures(model, n_patches=self.n_patches, drop_empty=True, random_state=0)
         train = self.digits.train
         features.fit(train, checkpoint=self.folder / self.name("features"), resume=self.resume)

@@ -309,7 +309,7 @@ class _Recipe:
         network = HOPENetworkClassifier(
             self.layers,
             orthogonality=self.orthogonality,
-            start="uniform",
+            init="uniform",
             learning_rate=ReduceOnPlateau(self.rate),
             momentum=0.9,
             weight_decay=1e-4,

@@ -292,7 +292,7 @@ class Job:
         return HOPENetworkClassifier(
             self.layers,
             orthogonality=mode,
-            start="uniform",
+            init="uniform",
             learning_rate=choice.rate,
             decay=_LAST ** (1 / self.epochs),
             momentum=_MOMENTUM,
