@@ -13,6 +13,7 @@ from .. import hooks
 from ..estimators import check_sequences
 from ..storage import ReadError, SequenceData, load_array, read, read_bytes
 from ..storage._convert import options_of, reader_of
+from ..storage._numpy_files import release
 from ..storage.readers._clock import rises_alike, says_time
 from ..storage.readers._csv import csv_header
 from ..storage.readers._parquet import parquet_header
@@ -239,7 +240,7 @@ def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: Sequenc
     """Return where the first value of that kind is, in the words of the files, or nothing if there is none."""
     before = 0
     for name, x in zip(data.ids, data.sequences, strict=True):
-        if not np.isfinite(x).all() and wrong(x).any():
+        if not _finite(x) and wrong(x).any():
             t, channel = np.argwhere(wrong(x))[0].tolist()
             column = f"column {channel}" if data.channel_names is None else f"column {data.channel_names[channel]}"
             path = Path(source)
@@ -251,6 +252,12 @@ def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: Sequenc
             return f"{where}, {column}, t = {t}"
         before += len(x)
     return ""
+
+
+def _finite(x: np.ndarray) -> bool:
+    """Return whether the sum of the values is finite, so that all of them are; it takes no memory."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(x.sum()))
 
 
 def advice_on_missing(name: str, kind: str) -> str:
@@ -304,10 +311,22 @@ def as_input(loaded: Loaded, labels: np.ndarray | None) -> tuple[Any, np.ndarray
         return loaded.data.sequences, labels
     if loaded.kind == "bags":
         return [part.sequences for part in loaded.parts], labels
-    views = [part.sequences[0] if len(part) == 1 else np.concatenate(part.sequences) for part in loaded.parts]
+    views = [_joined(part.sequences) for part in loaded.parts]
     if labels is not None and len(labels) < len(views[0]):
         labels = np.repeat(labels, [len(sequence) for sequence in loaded.data.sequences])
     return views if loaded.kind == "views" else views[0], labels
+
+
+def _joined(sequences: list[np.ndarray]) -> np.ndarray:
+    """Return all rows; of several arrays on disk, each is let go once it is copied."""
+    if len(sequences) == 1:
+        return sequences[0]
+    rows = np.empty((sum(map(len, sequences)), sequences[0].shape[1]), sequences[0].dtype)
+    start = 0
+    for x in sequences:
+        rows[start : (start := start + len(x))] = x
+        release(x)
+    return rows
 
 
 def member_ids(loaded: Loaded) -> list[str]:

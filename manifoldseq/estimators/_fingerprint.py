@@ -17,7 +17,7 @@ MAY_CHANGE = ("max_iter", "tol", "n_init", "n_jobs", "verbose")
 """Parameters that no iterate depends on: a fit may be resumed with others."""
 _SEEDS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_BYTES = 1 << 24
+_BYTES = 1 << 22
 """Bytes of an array that are copied at a time."""
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
@@ -83,7 +83,7 @@ def read_run(directory: str | Path) -> RunFiles:
             run,
             _numbers(json.loads(read_bytes(metrics))) if metrics.exists() else {},
             _history(_columns(path / "history.csv")),
-            _assignments(_columns(path / "assignments.csv")),
+            _assignments(_columns(path / "assignments.csv", ("label", "cluster"))),
             [parsed(file.stem, read_bytes(file).decode()) for file in sorted((path / FIGURES).glob("*.svg"))],
             _evaluation(path / "evaluation.json"),
         )
@@ -178,12 +178,20 @@ def _history(table: dict[str, list[str]]) -> dict[str, list[float]]:
 
 def _assignments(table: dict[str, list[str]]) -> list[tuple[str | None, str]]:
     clusters = table.get("cluster", [])
-    return list(zip(table.get("label", [None] * len(clusters)), clusters, strict=True))
+    once: dict[Any, Any] = {}  # of millions of rows, few pairs are different
+    pairs = zip(table.get("label", [None] * len(clusters)), clusters, strict=True)
+    return [once.setdefault(pair, pair) for pair in pairs]
 
 
-def _columns(path: Path) -> dict[str, list[str]]:
+def _columns(path: Path, names: Container[str] | None = None) -> dict[str, list[str]]:
+    """Return the columns of a table, those of `names` if they are given; equal cells are one object."""
     if not path.exists():
         return {}
-    text = StringIO(read_bytes(path).decode(), newline="")
-    header, *rows = list(csv.reader(text)) or [[]]
-    return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+    rows = csv.reader(StringIO(read_bytes(path).decode(), newline=""))
+    header = {i: name for i, name in enumerate(next(rows, [])) if names is None or name in names}
+    once: dict[str, str] = {}
+    columns: dict[str, list[str]] = {name: [] for name in header.values()}
+    for row in rows:
+        for i, name in header.items():
+            columns[name].append(once.setdefault(row[i], row[i]))
+    return columns

@@ -20,8 +20,8 @@ class SequenceData:
 
     Parameters
     ----------
-    sequences : list of ndarray of shape (T_i, d), float64
-        Time first; NaN marks a missing value.
+    sequences : list of ndarray of shape (T_i, d)
+        Time first; NaN marks a missing value. float32 if all are given so, else float64.
     labels : ndarray of shape (N,) or None
         One label per sequence.
     name : str
@@ -51,7 +51,7 @@ class SequenceData:
     <SequenceData: 1 sequences of 2 steps, 1 channels, 1 labels>
     """
 
-    sequences: list[NDArray[np.float64]]
+    sequences: list[NDArray[Any]]
     labels: NDArray | None = None
     name: str = ""
     sampling_rate: float | None = None
@@ -72,9 +72,9 @@ class SequenceData:
         if isinstance(sequences, np.ndarray) and sequences.ndim == 3:
             check_real(sequences, "sequences")
             warn_of_order(sequences.shape, "sequences", "pass from_aeon(sequences), else list(sequences)")
-        arrays = [
-            np.ascontiguousarray(check_real(x, f"sequence {i}"), dtype=np.float64) for i, x in enumerate(sequences)
-        ]
+        real = [check_real(x, f"sequence {i}") for i, x in enumerate(sequences)]
+        single = bool(real) and all(getattr(x, "dtype", None) == np.float32 for x in real)
+        arrays = [np.ascontiguousarray(x, dtype=np.float32 if single else np.float64) for x in real]
         for i, x in enumerate(arrays):
             if x.ndim != 2:
                 raise ValueError(f"sequence {i} has shape {x.shape}: pass a (T, d) array, time first")

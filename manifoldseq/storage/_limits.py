@@ -307,11 +307,12 @@ def natural(text: str) -> list[tuple[int, str]]:
     return [(len(part.lstrip("0")), part.lstrip("0")) if i % 2 else (0, part) for i, part in enumerate(parts)]
 
 
-def numbers(array: NDArray[Any], where: str) -> NDArray[np.float64]:
-    """Return a C-contiguous, writeable float64 array, or refuse what holds no real numbers."""
+def numbers(array: NDArray[Any], where: str) -> NDArray[Any]:
+    """Return a C-contiguous, writeable array: float32 as it is, else float64; refuse what is no real numbers."""
     if array.dtype.kind not in "biuf":
         raise ReadError(f"{where} has dtype {array.dtype}: save real numbers")
-    return np.array(array, dtype=np.float64, order="C")
+    single = array.dtype.newbyteorder("=") == np.float32
+    return np.array(array, dtype=np.float32 if single else np.float64, order="C")
 
 
 def as_labels(array: NDArray[Any], where: str) -> NDArray[Any]:

@@ -1,11 +1,12 @@
 """NumPy's `.npy` and `.npz` formats: headers are compared with the bytes that are there before any array is made."""
 
 import math
+import mmap
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import PurePosixPath
-from typing import IO, Any, TypeVar
+from typing import IO, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from ._limits import BLOCK, DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
 
 T = TypeVar("T")
+MAPPED = 2**18
+"""Bytes from which an array stays on disk: below, reading it is as fast."""
 
 
 class Loader:
@@ -57,12 +60,64 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
     return members
 
 
+class Header(NamedTuple):
+    """What a `.npy` file says that it holds, compared with the bytes that are there."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    start: int
+    """Where the values begin."""
+    size: int
+    """Bytes of all values."""
+
+
 def decode(path: FilePath, where: str, stream: IO[bytes], size: int, *, width: int = 0, taken: int = 0) -> NDArray[Any]:
     """Return the array in the `size` bytes of a `.npy` file.
 
     Its header is compared with that size, and the array and `width` bytes per value beside it with the memory, before
     any of it is read.
     """
+    shape, fortran, dtype, _, held = header(where, stream, size)
+    count = math.prod(shape)
+    arrays = shape[0] if len(shape) == 3 else 1
+    require_memory(path, taken + held + width * count + OVERHEAD * arrays, taken=taken)
+    values = np.empty(count, dtype)
+    if held:
+        raw, place = values.view(np.uint8), 0
+        while place < held and (block := stream.read(min(BLOCK, held - place))):  # one call would take all of it twice
+            raw[place : place + len(block)] = np.frombuffer(block, np.uint8)
+            place += len(block)
+        if place < held:
+            raise ReadError(f"{where} ends after {place} of {held} bytes: it is cut off, save it again")
+    return values.reshape(shape, order="F" if fortran else "C")
+
+
+def mapped(stream: BinaryIO, found: Header) -> NDArray[Any] | None:
+    """Return the array of a `.npy` file on disk, read-only, its pages read when they are used.
+
+    None for what is better read: small arrays, and those that would be converted anyway.
+    """
+    as_it_is = found.dtype in (np.float32, np.float64) and found.dtype.isnative and not found.fortran
+    if not as_it_is or found.size < MAPPED:
+        return None
+    try:
+        return np.asarray(np.memmap(stream, found.dtype, "r", found.start, found.shape))
+    except OSError:  # a file system, or a limit on the number of maps
+        return None
+
+
+def release(array: NDArray[Any]) -> None:
+    """Let the system take back the memory of a mapped array at once; it is read again when it is used again."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
+def header(where: str, stream: IO[bytes], size: int) -> Header:
+    """Return the header of the `.npy` file in the `size` bytes of a stream, which is left where the values begin."""
     version = np.lib.format.read_magic(stream)
     lengths = {(1, 0): 2, (2, 0): 4}
     if version not in lengths:
@@ -80,17 +135,7 @@ def decode(path: FilePath, where: str, stream: IO[bytes], size: int, *, width: i
     if min(shape, default=1) < 0 or count * dtype.itemsize != held:
         claim = f"claims shape {str(shape)[:60]} of {dtype} but holds {held} bytes"
         raise ReadError(f"{where} {claim}: it is cut off or damaged, save it again")
-    arrays = shape[0] if len(shape) == 3 else 1
-    require_memory(path, taken + held + width * count + OVERHEAD * arrays, taken=taken)
-    values = np.empty(count, dtype)
-    if held:
-        raw, place = values.view(np.uint8), 0
-        while place < held and (block := stream.read(min(BLOCK, held - place))):  # one call would take all of it twice
-            raw[place : place + len(block)] = np.frombuffer(block, np.uint8)
-            place += len(block)
-        if place < held:
-            raise ReadError(f"{where} ends after {place} of {held} bytes: it is cut off, save it again")
-    return values.reshape(shape, order="F" if fortran else "C")
+    return Header(shape, fortran, dtype, size - held, held)
 
 
 def _undisturbed(read: Callable[[], T]) -> T:

@@ -27,7 +27,7 @@ def try_damaged_files(name: str, folder: Path, count: int, seed: int) -> tuple[i
             assert "\n" not in sentence and len(sentence) < len(str(folder)) + 400, (i, sentence)
             outcomes[1] += 1
         else:
-            assert len(data) > 0 and all(x.dtype == np.float64 and x.ndim == 2 for x in data.sequences), i
+            assert len(data) > 0 and all(x.dtype in (np.float32, np.float64) and x.ndim == 2 for x in data.sequences), i
             assert sum(x.size for x in data.sequences) <= 1100 * len(content), i
             assert data.labels is None or data.labels.tolist() is not None, i
             outcomes[0] += 1

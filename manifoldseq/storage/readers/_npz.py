@@ -20,7 +20,7 @@ from .._limits import (
     opened,
     record,
 )
-from .._numpy_files import Loader, decode, members_of
+from .._numpy_files import Loader, decode, header, mapped, members_of
 from .._real import warn_of_order
 
 Float = NDArray[np.float64]
@@ -38,7 +38,8 @@ def read_npy(path: FilePath) -> SequenceData:
     Returns
     -------
     SequenceData
-        float64; NaN is kept.
+        float32 stays float32, everything else is float64; NaN is kept. Arrays of these from 256 KiB on are mapped: they
+        stay on disk, read-only, and are read where they are used, so leave the file as it is meanwhile.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def read_npz(path: FilePath) -> SequenceData:
     Returns
     -------
     SequenceData
-        float64; NaN is kept.
+        float32 stays float32, everything else is float64; NaN is kept.
 
     Raises
     ------
@@ -106,9 +107,12 @@ def read_npz(path: FilePath) -> SequenceData:
 
 
 def read_array(path: FilePath) -> Float:
-    """Return the real numbers of a `.npy` file as float64; raises as `read_npy` does."""
+    """Return the real numbers of a `.npy` file as float64 or float32, mapped if large; raises as `read_npy` does."""
     with opened(path, "a .npy file") as file:
         size = file.seek(0, 2)
+        file.seek(0)
+        if (array := mapped(file, header(str(path), file, size))) is not None:
+            return array
         file.seek(0)
         return numbers(decode(path, str(path), file, size, width=8), str(path))
 

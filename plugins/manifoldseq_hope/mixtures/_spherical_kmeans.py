@@ -116,16 +116,16 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
             check_whole(name, getattr(self, name))
         check_number("tol", self.tol)
         check_number("threshold", self.threshold, -1.0, 1.0)
-        every = validate_data(self, check_real(X), dtype=[np.float64, np.float32])
-        rows = unit_rows(with_direction(every, None)[0])
+        every: Any = validate_data(self, check_real(X), dtype=[np.float64, np.float32])
+        rows, scale = _directions(with_direction(every, None)[0])
         if self.n_clusters > len(rows):
             raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={len(rows)}: lower n_clusters")
         store = checkpoint_of(self, checkpoint, rows)
         best: ms.Run | None = None
         for number, rng in enumerate(random_generator(self.random_state).spawn(self.n_init)):
             run = ms.iterate(
-                lambda state: _step(rows, state),
-                lambda rng=rng: _start(rows, self.n_clusters, rng),
+                lambda state: _step(rows, scale, state),
+                lambda rng=rng: _start(rows, scale, self.n_clusters, rng),
                 stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
                 observers=observers,
                 checkpoint=store and store.child(f"start-{number}"),
@@ -139,37 +139,52 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         self.cluster_centers_ = np.asarray(best.state["x"])
         self.inertia_ = best.measures.fun * len(rows)
         self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
-        self.labels_ = _nearest(unit_rows(every), self.cluster_centers_)[0]
+        self.labels_ = _nearest(*_directions(every), self.cluster_centers_)[0]
         return self
 
     @one_blas_thread()
     def transform(self, X: Any) -> Array:
         """Return the features ``max(0, cosine - threshold)`` of each row, (N, K)."""
-        rows = self._checked(X)
+        rows, scale = self._checked(X)
         found = rows @ self.cluster_centers_.T.astype(rows.dtype, copy=False)
+        found *= scale[:, None]
         found -= found.dtype.type(self.threshold)
         return np.maximum(found, 0, out=found)
 
     @one_blas_thread()
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the nearest centre of each row, (N,)."""
-        return _nearest(self._checked(X), self.cluster_centers_)[0]
+        return _nearest(*self._checked(X), self.cluster_centers_)[0]
 
     @one_blas_thread()
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean cosine of the rows to their nearest centres."""
-        return float(_nearest(self._checked(X), self.cluster_centers_)[1].mean(dtype=np.float64))
+        return float(_nearest(*self._checked(X), self.cluster_centers_)[1].mean(dtype=np.float64))
 
-    def _checked(self, X: Any) -> Array:
+    def _checked(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "cluster_centers_")
-        return unit_rows(validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32]))
+        rows: Any = validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32])
+        return _directions(rows)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
 
-def _nearest(rows: Array, centres: Array) -> tuple[NDArray[np.intp], Array]:
+def _directions(X: Array) -> tuple[Array, Array]:
+    """Return rows (N, D) and the factors (N,) that bring them to unit length; rows of zeros stay.
+
+    The rows are X itself, which may be larger than memory, unless the squares of some over- or underflow.
+    """
+    limits = np.finfo(X.dtype)
+    with np.errstate(all="ignore"):
+        length = np.sqrt(np.einsum("nd,nd->n", X, X))
+        if np.all((length > np.sqrt(limits.tiny) / limits.eps) & (length < np.inf)):
+            return X, 1 / length
+    return unit_rows(X), np.ones(len(X), X.dtype)
+
+
+def _nearest(rows: Array, scale: Array, centres: Array) -> tuple[NDArray[np.intp], Array]:
     """Return the nearest centre of each row and the cosine to it."""
     labels, cosine = np.empty(len(rows), np.intp), np.empty(len(rows), rows.dtype)
     across, size = centres.T.astype(rows.dtype), max(1, _BLOCK // len(centres))
@@ -178,31 +193,33 @@ def _nearest(rows: Array, centres: Array) -> tuple[NDArray[np.intp], Array]:
         near = rows[part] @ across
         labels[part] = near.argmax(axis=1)
         cosine[part] = near[np.arange(len(near)), labels[part]]
+    cosine *= scale
     return labels, cosine
 
 
-def _start(rows: Array, K: int, rng: np.random.Generator) -> tuple[dict[str, Any], ms.Measures]:
-    seen = rows
+def _start(rows: Array, scale: Array, K: int, rng: np.random.Generator) -> tuple[dict[str, Any], ms.Measures]:
+    seen = np.arange(len(rows))
     if len(rows) > max(_SEEN * K, _LEAST):
-        seen = rows[np.sort(rng.choice(len(rows), max(_SEEN * K, _LEAST), replace=False))]
-    centres = kmeans_plusplus(seen.astype(np.float64), K, random_state=int(rng.integers(2**31)))[0]
-    return _assigned(rows, centres)
+        seen = np.sort(rng.choice(len(rows), max(_SEEN * K, _LEAST), replace=False))
+    directions = (rows[seen] * scale[seen, None]).astype(np.float64)
+    centres = kmeans_plusplus(directions, K, random_state=int(rng.integers(2**31)))[0]
+    return _assigned(rows, scale, centres)
 
 
-def _assigned(rows: Array, centres: Array) -> tuple[dict[str, Any], ms.Measures]:
-    labels, cosine = _nearest(rows, centres)
+def _assigned(rows: Array, scale: Array, centres: Array) -> tuple[dict[str, Any], ms.Measures]:
+    labels, cosine = _nearest(rows, scale, centres)
     fun = float(np.mean(1 - cosine.astype(np.float64)))
     return {"x": centres, "labels": labels, "cosine": cosine}, ms.Measures(fun, evaluations=ms.Evaluations(nfev=1))
 
 
-def _step(rows: Array, state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
+def _step(rows: Array, scale: Array, state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
     """Move every centre to the mean direction of its rows, then assign rows."""
     K, labels = len(state["x"]), state["labels"]
-    one = csr_array((np.ones(len(rows), rows.dtype), labels, np.arange(len(rows) + 1)), shape=(len(rows), K))
+    one = csr_array((scale, labels, np.arange(len(rows) + 1)), shape=(len(rows), K))
     centres = np.asarray(one.T @ rows, dtype=np.float64)
     length = np.linalg.norm(centres, axis=1)
     lost = np.flatnonzero(length == 0)
     if len(lost):
         far = np.argsort(state["cosine"], kind="stable")[: len(lost)]
-        centres[lost], length[lost] = rows[far], 1.0
-    return _assigned(rows, centres / length[:, None])
+        centres[lost], length[lost] = rows[far] * scale[far, None], 1.0
+    return _assigned(rows, scale, centres / length[:, None])
