@@ -178,7 +178,7 @@ def armijo(
 
 
 def backtrack(
-    value: Callable[[float], float], fun: float, slope: float, first: float = 1.0, max_trials: int = 30
+    value: Callable[[float], float], fun: float, slope: float = 0.0, first: float = 1.0, max_trials: int = 30
 ) -> float | None:
     """Search for a step that decreases a function along any curve enough, by backtracking.
 
@@ -189,8 +189,11 @@ def backtrack(
     ----------
     value : callable
         ``value(t) -> float`` along the curve; infinity or NaN where the step is too long.
-    fun, slope : float
-        The value at the start, and its derivative by t there, negative.
+    fun : float
+        The value at the start.
+    slope : float
+        Its derivative by t there, negative; by default any decrease is enough, and steps are halved: for curves on
+        which long steps are as good as short ones, those of majorization.
     first : float
         The step that is tried first.
     max_trials : int
@@ -229,7 +232,7 @@ def backtrack(
 
 def _shortened(t: float, rise: float, slope: float) -> float:
     """Return the minimizer of the parabola with this slope at zero and this rise at `t`, from 0.1 t to 0.5 t."""
-    curvature = rise - t * slope
+    curvature = rise - t * slope if slope < 0 else 0.0
     return min(0.5 * t, max(0.1 * t, -0.5 * slope * t * t / curvature)) if curvature > 0 else 0.5 * t
 
 

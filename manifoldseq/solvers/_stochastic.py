@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import ClassVar
@@ -11,7 +13,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point
-from ..linalg._tree import flatten, leaves, tree_map
+from ..linalg._tree import flatten, tree_map
 from ._base import Solver, positive_numbers, whole_numbers
 from ._batches import MiniBatches
 from ._iterates import Iterate, State, evaluate
@@ -83,11 +85,25 @@ class Stochastic(Solver):
 
     @abstractmethod
     def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
-        """Return the next point and memory from the gradient of a batch at the point of iteration `k`."""
+        """Return the next point and memory.
 
-    def measured(self, problem: Problem, at: Iterate, step_size: float | None = None) -> Measures:
-        """Return the measures of a batch at a point; override it to add columns of the history in ``extra``."""
-        return at.measures(problem.manifold, step_size)
+        Parameters
+        ----------
+        problem : Problem
+            Of all data.
+        at : Iterate
+            Of the batch, at the point of iteration `k`, clipped.
+        memory : dict
+            Of :meth:`begin` or the last move.
+        rate : float
+            The step size of this iteration.
+        k : int
+            Iterations before this one.
+        """
+
+    def columns(self, problem: Problem, at: Iterate) -> Mapping[str, float]:
+        """Return further columns of the history at an iterate; here none."""
+        return {}
 
     def seeded(self, seed: int) -> Solver:
         """Return the solver with this seed, unless it has one."""
@@ -99,7 +115,8 @@ class Stochastic(Solver):
         assert terms is not None  # one of the needs
         state = {"x": point, "nit": 0, "memory": self.begin(problem, point), "mean": None}
         at = evaluate(problem, point)
-        return {**state, **MiniBatches(self.batch_size).start(self.seed)}, self.measured(problem, at)
+        measures = replace(at.measures(problem.manifold), extra=self.columns(problem, at))
+        return {**state, **MiniBatches(self.batch_size).start(self.seed)}, measures
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Draw a batch and move along its gradient."""
@@ -109,10 +126,12 @@ class Stochastic(Solver):
         at = evaluate(replace(problem, objective=terms.batch(indices)), state["x"])
         k: int = state["nit"]
         x, memory = self.move(problem, self._clipped(at), state["memory"], rate_at(self.step_size, k), k)
-        if not all(np.all(np.isfinite(leaf)) for leaf in leaves(x)):
-            return state, Measures(float("nan"))
         change = flatten(x) - flatten(at.x)
-        measures = self.measured(problem, at, float(np.dot(change, change)) ** 0.5)
+        length = float(np.dot(change, change)) ** 0.5
+        if not math.isfinite(length):
+            return state, Measures(math.nan)
+        # without scale and boundary: the answer is judged by exact measures
+        measures = Measures(at.fun, at.grad_norm, None, length, at.egrad_norm, extra=self.columns(problem, at))
         more = {"x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k)}
         return {**state, **drawn, **more}, measures
 
@@ -123,7 +142,9 @@ class Stochastic(Solver):
     def _clipped(self, at: Iterate) -> Iterate:
         if self.clip is None or at.grad_norm <= self.clip:
             return at
-        return at._replace(grad=at.grad * at.grad.dtype.type(self.clip / at.grad_norm), grad_norm=self.clip)
+        share = self.clip / at.grad_norm
+        egrad = tree_map(lambda leaf: leaf * leaf.dtype.type(share), at.egrad)
+        return at._replace(grad=at.grad * at.grad.dtype.type(share), grad_norm=self.clip, egrad=egrad)
 
     def _mean(self, mean: Point | None, x: Point, k: int) -> Point | None:
         if self.average_from is None or k < self.average_from:

@@ -9,7 +9,6 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Point
-from ..linalg._tree import flatten, tree_map
 from ._iterates import Iterate, State
 from ._schedules import Schedule
 from ._stochastic import Stochastic
@@ -63,11 +62,6 @@ class StochasticPGD(Stochastic):
 
     def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
         """Move every factor along its descent curve."""
-        egrad = at.egrad
-        if self.clip is not None:
-            grad = flatten(problem.manifold.gradient(at.x, egrad))
-            shrink = min(1.0, self.clip / max(float(np.dot(grad, grad)) ** 0.5, np.finfo(float).tiny))
-            egrad = tree_map(lambda leaf: leaf * leaf.dtype.type(shrink), egrad)
         steps = rate * np.atleast_1d(self.rates)
-        curve = problem.manifold.descent_curve(at.x, egrad)
+        curve = problem.manifold.descent_curve(at.x, at.egrad)
         return curve(float(steps[0]) if steps.size == 1 else steps.tolist()), memory

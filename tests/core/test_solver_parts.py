@@ -337,6 +337,10 @@ def test_backtracking_along_a_curve() -> None:
     assert ms.solvers.backtrack(parabola, 1.0, -2.0, first=200.0, max_trials=2) is None
     assert ms.solvers.backtrack(parabola, 1.0, -2.0, first=200.0) == pytest.approx(2.0, rel=0.6)
     assert ms.solvers.backtrack(lambda t: t, 0.0, -1.0) is None
+    # without a slope any decrease is enough, and steps are halved
+    asked.clear()
+    assert ms.solvers.backtrack(parabola, 1.0, first=7.0) == 1.75
+    assert asked == [7.0, 3.5, 1.75]
     walls = {8.0: np.inf, 0.8: 1.0}
     assert ms.solvers.backtrack(lambda t: walls.get(round(t, 9), -t), 0.0, -1.0, first=8.0) == pytest.approx(0.32 / 1.8)
 

@@ -16,7 +16,7 @@ State = dict[str, Any]
 """``x``: `Model.point`; ``statistics`` at it; ``damping``: c of the polar step, relative to its first value."""
 
 _TRIALS = 4
-"""Polar steps, each damped twice as much, before a step of EM alone."""
+"""Polar steps, each damped more, before a step of EM alone."""
 _RELAXED = 0.7
 
 
@@ -101,14 +101,23 @@ class EM:
             variance = self._variance(old.U)
             signal = old.U @ self.data.S / (n * variance) if self.noise else 0.0 * slope
             scale = max(float(np.linalg.norm(slope, 2)), 1e-12)
-            for _ in range(_TRIALS):
-                calls += 1
-                U = polar_step(old.U, slope, signal, damping * scale)
-                model = turned(old, before, U)
+            found: list[tuple[Model, Statistics, float]] = []
+
+            def lost(t: float) -> float:
+                """Minus the log-likelihood after a polar step, the mixture in closed form along with it."""
+                model = turned(old, before, polar_step(old.U, slope, signal, 1 / t))
                 statistics = self.data.statistics(model)
-                if value <= self.value(model, statistics) < np.inf:
-                    return self._state(model, statistics, _RELAXED * damping), self._measures(model, statistics, calls)
-                damping *= 2
+                found.append((model, statistics, self.value(model, statistics)))
+                return -found[-1][2] / n
+
+            first = 1 / (damping * scale)
+            t = ms.solvers.backtrack(lost, -value / n, first=first, max_trials=_TRIALS)
+            calls = len(found)
+            model, statistics, reached = found[-1]
+            if t is not None and reached >= value:
+                state = self._state(model, statistics, _RELAXED * damping * first / t)
+                return state, self._measures(model, statistics, calls)
+            damping *= 2**_TRIALS
         model = maximized(old, before)
         statistics = self.data.statistics(model, self.learn_projection)
         if -np.inf < self.value(model, statistics) < value:  # rounding: nothing is left to gain
