@@ -128,10 +128,6 @@ def load_data(
     parts = [one.of(files[one.file]) for one in there]
     for one, part in zip(there, parts, strict=True):
         source = sources[one.file]
-        try:
-            check_sequences([np.zeros_like(x[:1]) for x in part.sequences])  # their shapes
-        except ValueError as error:
-            raise BadInput(f"{source}: {error}") from error
         if where := _first(np.isinf, source, part, kind):
             raise BadInput(f"{where} is infinite: clip it, or leave it empty where it is missing")
         if refuse is not None and (where := _first(np.isnan, source, part, kind)):
@@ -180,7 +176,9 @@ def _load_one(
                 raise
         if options:
             raise BadInput(f"--read sets options for reading a file, but there is no file or folder {source}")
-        return hooks.get_dataset(source).loader()
+        loaded = hooks.get_dataset(source).loader()
+        check_sequences([np.zeros_like(x[:1]) for x in loaded.sequences])  # their shapes, as readers of files do
+        return loaded
     except hooks.UnknownName as error:
         raise BadInput(f"{source!r} is neither a file or folder nor a data set: {error}") from error
     except ReadError as error:

@@ -305,7 +305,9 @@ def _by_id(
     for source, names in zip(sources, lacking, strict=True):
         if names:
             said += f"; {source} does not have {_some(names)}: missing"
-    return [replace(part, labels=labels) for part in aligned], said
+    if labels is not None:
+        aligned = [replace(part, labels=labels) for part in aligned]
+    return aligned, said
 
 
 def _some(names: Sequence[str]) -> str:
