@@ -268,6 +268,10 @@ RECORDS = (
         summary="Logistic regression on standardized rows: a control",
     ),
     hooks.EstimatorSpec(
+        "nearest-rows", "manifoldseq.evaluation:RowNeighbors", input="samples",
+        summary="Nearest rows by standardized columns: a control",
+    ),
+    hooks.EstimatorSpec(
         "pca", "manifoldseq.evaluation:PrincipalComponents", input="samples",
         summary="Principal components of rows: a control",
     ),

@@ -44,7 +44,7 @@ def run(report: Report) -> None:
                         purity(labels, truth),
                         normalized_mutual_info_score(truth, labels),
                         adjusted_rand_score(truth, labels),
-                        model.objective_,
+                        model.mean_kernel_value_,
                         elapsed,
                     )
                 )

@@ -2,8 +2,9 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,9 @@ from .. import execution, hooks
 from .._result import Status
 from ..estimators import fingerprint
 from ..evaluation import Evaluation, evaluate
+from ..evaluation._tasks import checked_labels, takes_labels
 from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
+from ..report._quality import cell, columns_of, name_of
 from ..storage import CheckpointError, load
 from ._data import (
     Loaded,
@@ -31,7 +34,15 @@ from ._data import (
     takes_missing,
 )
 from ._progress import Watch
-from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
+from ._run import (
+    RunDirectory,
+    already_done,
+    choose_directory,
+    command_line,
+    default_name,
+    lacks_quality,
+    model_kept,
+)
 from ._settings import check_names, parse_pairs, read_config
 from ._shared import (
     BadInput,
@@ -51,6 +62,7 @@ from ._shared import (
 from ._signals import interruptible
 
 _MAY_CHANGE = ("max_iter", "tol", "n_jobs", "verbose")  # a resumed run may end later, or earlier, than first asked for
+_WORDS = ("name", "why", "seconds")  # of a row, what is no figure of the fit
 _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 
 
@@ -73,7 +85,9 @@ _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
 @click.option(
-    "--choose", is_flag=True, help="Choose settings that are left open, without labels, by the estimator's rule."
+    "--choose",
+    is_flag=True,
+    help="Choose what is left open without labels, as --set n_clusters=auto of lds-kmeans does.",
 )
 @click.option("--quality/--no-quality", default=True, help="A quality figure, and simple controls beside it [yes].")
 @json_option
@@ -120,7 +134,7 @@ def fit(
     Examples:
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
-      manifoldseq fit lds-kmeans recordings/ --choose --read missing=linear
+      manifoldseq fit lds-kmeans recordings/ --set n_clusters=auto --read missing=linear
       manifoldseq fit mixture-pcca images.csv sounds.csv --set missing=em
       manifoldseq fit mixture-pcca table.npy --views 76,216 --set n_components=8
       manifoldseq fit mixture-pcca table.csv --views "red,blue:wave_*"
@@ -129,91 +143,178 @@ def fit(
     """
     if jobs is not None and dask is not None:
         raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
-    given = read_config(config, _CONFIG)
-    estimator, data = estimator or given.get("estimator"), data or listed(given.get("data"))
-    if estimator is None or not data:
-        raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
-    labels = labels or (Path(given["labels"]) if "labels" in given else None)
-    views = views or given.get("views")
-    chosen = {**given["set"], **parse_pairs(settings)}
-    if seed is not None:
-        if any(setting.startswith("random_state=") for setting in settings):
-            raise BadInput("--seed and --set random_state=… say the same: give one of them")
-        chosen.pop("random_state", None)
-    used_seed: int = given.get("seed", 0) if seed is None else seed
-    record, model = _configure(estimator, chosen, used_seed)
-    read_options = {**given["read"], **parse_pairs(reading, "--read")}
-    directory = choose_directory(output, default_name(estimator, data), resume)
-    refuse = _refusal(estimator, record, model)
-    loaded = load_data(data, read_options, record.input, name=estimator, views=views, refuse=refuse)
-    truth = loaded.data.labels if labels is None else load_labels(labels, loaded)
-    table = ""
-    if choose:
-        with _executor(jobs, dask):
-            best, table = _choose(estimator, record, model, loaded, frozenset(chosen) - {"random_state"}, used_seed)
-        chosen |= best
-    parameters = model.get_params(deep=False)
-    settled = {name: value for name, value in parameters.items() if name not in _MAY_CHANGE}
-    mark = fingerprint(estimator, settled, [part.sequences for part in loaded.parts], truth)
-    if resume and already_done(directory, mark):
+    asked = _asked(estimator, data, settings, config, reading, labels, views, seed)
+    record, model = _configured(asked, choose)
+    directory = choose_directory(output, default_name(asked.estimator, asked.data), resume)
+    given = _given(asked, record, model)
+    mark = _mark(asked, model, given)
+    if resume and already_done(directory, mark) and not (quality and lacks_quality(directory)):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return 0
-    columns = named_views(loaded)
-    about = {
-        "command": command_line(["fit", *_arguments(estimator, data, chosen, read_options, labels, views, used_seed)]),
-        "estimator": estimator,
-        "data": " + ".join(data),
-        "about": describe(loaded, truth),
-        **({"views": columns} if columns else {}),
-        "seed": used_seed,
-        "parameters": parameters,
-        "fingerprint": mark,
-        "columns": loaded.memory | {"read": read_options, "files": list(data)},
-        **({"choice": table} if table else {}),
-    }
-    repeat = {
-        "estimator": estimator,
-        "data": absolute(data),
-        "labels": labels and str(labels.resolve()),
-        "views": views,
-        "seed": used_seed,
-        "read": read_options,
-        "set": parameters,
-    }
     kept = resume and model_kept(directory, mark)
-    run = RunDirectory(directory, about, repeat, kept=kept)
+    parameters = model.get_params(deep=False)
+    about = {**asked.about(), **given.about(asked), "parameters": parameters, "fingerprint": mark}
+    run = RunDirectory(directory, about, asked.repeated(parameters), kept=kept)
     with _executor(jobs, dask), run.writing():
-        X, y = as_input(loaded, truth)
+        X, y = as_input(given.loaded, given.labels)
         if kept:
             model = load(directory)
         else:
-            resumed = resume and run.has_checkpoint()
-            options = _fit_options(estimator, model, run, every, mark, resume, loaded)
-            with interruptible():
-                given = y if record.input in ("sequences", "samples") else None
-                seconds = _fit(run, model, X, given, options, resumed)
-            run.keep(model, {"seconds_since_resume" if resumed else "seconds": seconds})
+            _say_cost(record, model, X)
+            seconds, name = _fit(asked.estimator, model, X, y, given.loaded, run, every, mark, resume)
+            run.keep(model, {name: seconds})
         with interruptible():
-            fitted = Fitted(model, loaded.data if record.input == "sequences" else X, y, directory.name)
-            kept_times = run.kept_metrics()
-            took = kept_times.get("seconds", kept_times.get("seconds_since_resume", 0.0))
-            ids = member_ids(loaded)
-            evaluation = _evaluated(estimator, record, model, X, y, used_seed, took, ids) if quality else None
+            ids = member_ids(given.loaded)
+            evaluation = _evaluated(asked, record, model, X, y, ids, run.kept_metrics()) if quality else None
+            fitted = Fitted(model, given.loaded.data if record.input == "sequences" else X, y, directory.name)
             metrics, warned = _write(run, fitted, ids, evaluation)
     for warning in warned:
         click.echo(f"Warning: {warning}", err=True)
-    said = [f"{about['data']}: {about['about']}", *filter(None, [columns]), *loaded.remarks, *table.splitlines()]
+    said = [*given.lines(asked), *_choice(model).splitlines()]
     if as_json:
         judged = None if evaluation is None else evaluation.as_dict()
         echo_json({"about": said, "metrics": metrics, "evaluation": judged, "directory": str(directory)})
         return 0
     for line in said:
         click.echo(line)
-    _echo_metrics(estimator, metrics, evaluation)
-    if quality:
-        click.echo(_sentence(evaluation))
+    _echo_metrics(asked.estimator, metrics, evaluation)
     click.echo(f"Report: {directory / 'report.html'}")
     return 0
+
+
+# Before a fit: what is asked for, by options and by a file, and what it is asked of.
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the options and ``--config`` ask for together."""
+
+    estimator: str
+    data: tuple[str, ...]
+    settings: dict[str, Any]
+    reading: dict[str, Any]
+    labels: Path | None
+    views: str | None
+    seed: int
+
+    def about(self) -> dict[str, Any]:
+        """Return what `run.json` says about it."""
+        pairs = [f"--set={name}={value}" for name, value in self.settings.items() if name != "random_state"]
+        if self.settings.get("random_state", self.seed) != self.seed:
+            pairs.append(f"--set=random_state={self.settings['random_state']}")
+        pairs += [f"--read={name}={value}" for name, value in self.reading.items()]
+        labels, views = self.labels and f"--labels={self.labels}", self.views and f"--views={self.views}"
+        arguments = ["fit", self.estimator, *self.data, *pairs, labels, views, f"--seed={self.seed}"]
+        return {
+            "command": command_line(arguments),
+            "estimator": self.estimator,
+            "data": " + ".join(self.data),
+            "seed": self.seed,
+        }
+
+    def repeated(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `run.toml` holds, so that ``--config`` repeats it from any folder."""
+        return {
+            "estimator": self.estimator,
+            "data": absolute(self.data),
+            "labels": self.labels and str(self.labels.resolve()),
+            "views": self.views,
+            "seed": self.seed,
+            "read": self.reading,
+            "set": parameters,
+        }
+
+
+def _asked(
+    estimator: str | None,
+    data: tuple[str, ...],
+    settings: tuple[str, ...],
+    config: Path | None,
+    reading: tuple[str, ...],
+    labels: Path | None,
+    views: str | None,
+    seed: int | None,
+) -> _Asked:
+    """Put the options before what the file of ``--config`` says."""
+    file = read_config(config, _CONFIG)
+    estimator, data = estimator or file.get("estimator"), data or listed(file.get("data"))
+    if estimator is None or not data:
+        raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
+    chosen = {**file["set"], **parse_pairs(settings)}
+    if seed is not None:
+        if any(setting.startswith("random_state=") for setting in settings):
+            raise BadInput("--seed and --set random_state=… say the same: give one of them")
+        chosen.pop("random_state", None)
+    return _Asked(
+        estimator,
+        data,
+        chosen,
+        {**file["read"], **parse_pairs(reading, "--read")},
+        labels or (Path(file["labels"]) if "labels" in file else None),
+        views or file.get("views"),
+        file.get("seed", 0) if seed is None else seed,
+    )
+
+
+def _configured(asked: _Asked, choose: bool) -> tuple[hooks.EstimatorSpec, Any]:
+    """Return the record, and an estimator with the settings and the seed."""
+    try:
+        record = hooks.get_record(hooks.EstimatorSpec, asked.estimator)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    except ImportError as error:  # the plugin is broken, not the input
+        raise click.ClickException(str(error)) from error
+    model: Any = cast(Any, record.factory)()
+    lacking = [name for name in ("fit", "get_params", "set_params") if not hasattr(model, name)]
+    if lacking:
+        raise click.ClickException(
+            f"{asked.estimator} is a {type(model).__name__} without {' and '.join(lacking)}: "
+            "derive its class from sklearn.base.BaseEstimator, so that it can be set and kept"
+        )
+    known = model.get_params(deep=False)
+    check_names(asked.settings, known, f"estimator {asked.estimator!r}")
+    if choose:
+        asked.settings.update(_left_open(record, asked.estimator, asked.settings))
+    if "random_state" in known and asked.settings.get("random_state") is None:  # None would not be repeatable
+        asked.settings["random_state"] = asked.seed
+    try:
+        return record, model.set_params(**asked.settings)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The data of a fit, as they were read, and one label per sequence or row."""
+
+    loaded: Loaded
+    labels: Any
+
+    def about(self, asked: _Asked) -> dict[str, Any]:
+        """Return what `run.json` says about them."""
+        columns = named_views(self.loaded)
+        return {
+            "about": describe(self.loaded, self.labels),
+            **({"views": columns} if columns else {}),
+            "columns": self.loaded.memory | {"read": asked.reading, "files": list(asked.data)},
+        }
+
+    def lines(self, asked: _Asked) -> list[str]:
+        """Return what is printed about them."""
+        about = self.about(asked)
+        views = [about["views"]] if "views" in about else []
+        return [f"{' + '.join(asked.data)}: {about['about']}", *views, *self.loaded.remarks]
+
+
+def _given(asked: _Asked, record: hooks.EstimatorSpec, model: Any) -> _Given:
+    """Read data and labels, and refuse what the estimator cannot take before it starts."""
+    refuse = _refusal(asked.estimator, record, model)
+    loaded = load_data(asked.data, asked.reading, record.input, name=asked.estimator, views=asked.views, refuse=refuse)
+    labels = loaded.data.labels if asked.labels is None else load_labels(asked.labels, loaded)
+    try:
+        return _Given(loaded, None if labels is None else checked_labels(labels, len(labels)))
+    except ValueError as error:
+        raise BadInput(f"{asked.labels or ' + '.join(asked.data)}: {error}") from error
 
 
 def _refusal(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[], str] | None:
@@ -223,37 +324,31 @@ def _refusal(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[],
     return lambda: f", which {name} does not take so: {advice_on_missing(name, record.input)}"
 
 
-def _evaluated(
-    name: str, record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: int, seconds: float, groups: list[str]
-) -> Evaluation | None:
-    """Judge a fit; a failure says why and costs nothing but the figure."""
-    try:
-        if record.quality is not None:
-            return cast(Any, record.quality)(model, X, y, seed)
-        options: dict[str, Any] = {"name": name, "input": record.input, "controls": record.controls or None}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return evaluate(model, X, y, **options, random_state=seed, took=seconds, groups=groups)
-    except Exception as error:
-        click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
-        return None
+def _mark(asked: _Asked, model: Any, given: _Given) -> str:
+    """Return the fingerprint of data and settings that a resumed run must have in common with the one before."""
+    settled = {name: value for name, value in model.get_params(deep=False).items() if name not in _MAY_CHANGE}
+    return fingerprint(asked.estimator, settled, [part.sequences for part in given.loaded.parts], given.labels)
 
 
-def _choose(
-    name: str, record: hooks.EstimatorSpec, model: Any, data: Loaded, fixed: frozenset[str], seed: int
-) -> tuple[dict[str, Any], str]:
-    """Set what the estimator's rule chooses; return it, and the table of what was tried."""
-    if record.choose is None:
-        able = [one.name for _, one in hooks.records("estimators") if getattr(one, "choose", None) is not None]
+def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that ``--choose`` leaves to the estimator's own rule."""
+    if not record.auto:
+        able = [one.name for _, one in hooks.records("estimators") if getattr(one, "auto", ())]
         raise BadInput(f"{name} has no rule by which settings are chosen: --choose goes with {', '.join(able)}")
-    X, _ = as_input(data, None)
+    found = {one: "auto" for one in record.auto if one not in settings}
+    if not found:
+        raise BadInput(f"--choose chooses {' and '.join(record.auto)}, but --set gives it: leave one of them out")
+    return found
+
+
+def _say_cost(record: hooks.EstimatorSpec, model: Any, X: Any) -> None:
+    """Say what a fit that chooses settings will compute, before it does."""
     try:
-        choice = cast(Any, record.choose)(model, X, seed, fixed)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    best = dict(choice.best_params)
-    model.set_params(**best)
-    return best, str(choice)
+        sentence = "" if record.cost is None else cast(Any, record.cost)(model, X)
+    except ValueError:
+        return  # bad input, which the fit says
+    if sentence:
+        click.echo(f"{sentence}.", err=True)
 
 
 @contextmanager
@@ -270,37 +365,33 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
         yield
 
 
-def _configure(name: str, chosen: dict[str, Any], seed: int) -> tuple[hooks.EstimatorSpec, Any]:
-    try:
-        record = hooks.get_record(hooks.EstimatorSpec, name)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    except ImportError as error:  # the plugin is broken, not the input
-        raise click.ClickException(str(error)) from error
-    model = record.factory()
-    known = model.get_params(deep=False)
-    check_names(chosen, known, f"estimator {name!r}")
-    if "random_state" in known and chosen.get("random_state") is None:  # None would not be repeatable
-        chosen["random_state"] = seed
-    try:
-        return record, model.set_params(**chosen)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+# The fit.
 
 
-def _arguments(
-    estimator: str,
-    data: tuple[str, ...],
-    chosen: dict[str, Any],
-    reading: dict[str, Any],
-    labels: Path | None,
-    views: str | None,
-    seed: int,
-) -> list[Any]:
-    pairs = [f"--set={name}={value}" for name, value in chosen.items()]
-    pairs += [f"--read={name}={value}" for name, value in reading.items()]
-    flags = [f"--labels={labels}" if labels else None, f"--views={views}" if views else None, f"--seed={seed}"]
-    return [estimator, *data, *pairs, *flags]
+def _fit(
+    name: str, model: Any, X: Any, y: Any, loaded: Loaded, run: RunDirectory, every: float, mark: str, resume: bool
+) -> tuple[float, str]:
+    """Fit; return the seconds, and what they are called: those since a resume are not those of the fit."""
+    if loaded.kind not in ("sequences", "samples"):
+        y = None  # the second argument of a fit to views or bags is another view
+    resumed = resume and run.has_checkpoint()
+    options = _fit_options(name, model, run, every, mark, resume, loaded)
+    arguments = (X, y) if y is not None or takes_labels(model) else (X,)
+    start = time.perf_counter()
+    try:
+        with interruptible():
+            model.fit(*arguments, **options)
+    except CheckpointError as error:
+        raise BadInput(str(error)) from error
+    except np.linalg.LinAlgError:  # a ValueError, but not one of the input
+        raise
+    except ValueError as error:
+        if resumed or run.has_checkpoint():
+            raise
+        raise BadInput(str(error)) from error  # an estimator validates in fit: that leaves nothing behind
+    if getattr(model, "status_", None) is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return time.perf_counter() - start, "seconds_since_resume" if resumed else "seconds"
 
 
 def _fit_options(
@@ -322,21 +413,26 @@ def _fit_options(
     return options
 
 
-def _fit(run: RunDirectory, model: Any, X: Any, y: Any, options: dict[str, Any], resumed: bool) -> float:
-    start = time.perf_counter()
+# After it: quality figures, files, and the table on the terminal.
+
+
+def _evaluated(
+    asked: _Asked, record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, ids: list[str], metrics: Mapping[str, float]
+) -> Evaluation | None:
+    """Judge a fit; a failure says why and costs nothing but the figure."""
+    took = metrics.get("seconds", metrics.get("seconds_since_resume", 0.0))
     try:
-        model.fit(X, y, **options)
-    except CheckpointError as error:
-        raise BadInput(str(error)) from error
-    except np.linalg.LinAlgError:  # a ValueError, but not one of the input
-        raise
-    except ValueError as error:
-        if resumed or run.has_checkpoint():
-            raise
-        raise BadInput(str(error)) from error  # an estimator validates in fit: that leaves nothing behind
-    if getattr(model, "status_", None) is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return time.perf_counter() - start
+        return evaluate(
+            model, X, y, record=record, name=asked.estimator, random_state=asked.seed, took=took, groups=ids
+        )
+    except Exception as error:
+        click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
+        return None
+
+
+def _choice(model: Any) -> str:
+    """Return the table of what was tried, of an estimator that chooses settings itself."""
+    return str(model.choice_) if hasattr(model, "choice_") else ""
 
 
 def _write(
@@ -352,9 +448,7 @@ def _write(
         run.write_columns("assignments.csv", {**known, "cluster": clusters})
     metrics = run.kept_metrics()
     if evaluation is not None:
-        metrics = {
-            name: value for name, value in evaluation.rows[0].items() if name not in ("name", "seconds")
-        } | metrics
+        metrics = {name: evaluation.rows[0][name] for name in evaluation.rows[0] if name not in _WORDS} | metrics
         run.write_json("evaluation.json", evaluation.as_dict())
     run.write_json("metrics.json", metrics)
     with warnings.catch_warnings(record=True) as caught:
@@ -362,43 +456,32 @@ def _write(
         save_drawings(
             run.path, [*draw_plots(fitted), *(() if evaluation is None else draw_evaluation(fitted, evaluation))]
         )
+    model = fitted.estimator
+    chosen = {"choice": _choice(model), "chosen": model.choice_.best_params} if hasattr(model, "choice_") else {}
     page = read_run(run.path)
-    page.run.update(state="done")
+    page.run.update(state="done", **chosen)
     run.write("report.html", render_html([page]))
-    run.done()
+    run.done(**chosen)
     return metrics, [str(warning.message) for warning in caught]
 
 
-_SHOWN = {
-    "accuracy": "accuracy",
-    "recall": "recall",
-    "r2": "R²",
-    "halves_found": "halves found",
-    "purity": "purity",
-    "nmi": "NMI",
-    "ari": "ARI",
-    "agreement_of_seeds": "agreement of seeds",
-    "silhouette": "silhouette",
-    "seconds": "seconds",
-}
-
-
-def _echo_metrics(estimator: str, metrics: dict[str, float], evaluation: Evaluation | None) -> None:
-    rows = [{"name": estimator, **metrics}]
-    rows += [] if evaluation is None else [dict(row) for row in evaluation.rows[1:]]
-    names = [name for name in _SHOWN if any(name in row for row in rows)]
-    names += sorted({name for row in rows for name in row} - {*_SHOWN, "name", "accuracy_se", "seconds_since_resume"})
-    winner = None if evaluation is None or len(rows) == 1 else evaluation.winner
-    best = [i for i, row in enumerate([] if evaluation is None else evaluation.rows) if row["name"] == winner]
+def _echo_metrics(estimator: str, metrics: Mapping[str, float], evaluation: Evaluation | None) -> None:
+    """Print figures in a table, the best marked by an asterisk, then why some are missing, and what they say."""
+    rows: list[Mapping[str, Any]] = [{"name": estimator, **metrics}]
+    if evaluation is not None:
+        rows = [{**rows[0], **evaluation.rows[0], "name": estimator}, *evaluation.rows[1:]]
+    best = () if evaluation is None else evaluation.best
+    names = [name for name in columns_of(rows) if name != "seconds_since_resume"]
+    names += ["seconds"] if "seconds" in metrics else []
     table = [
-        (f"{row['name']}{' *' if i in best else ''}", *(f"{row[name]:.3f}" if name in row else "–" for name in names))
+        (f"{row['name']}{' *' if i in best else ''}", *(cell(row, name) for name in names))
         for i, row in enumerate(rows)
     ]
-    echo_table(["", *(_SHOWN.get(name, name) for name in names)], table, right=range(1, len(names) + 1))
-
-
-def _sentence(evaluation: Evaluation | None) -> str:
+    echo_table(["", *map(name_of, names)], table, right=range(1, len(names) + 1))
     if evaluation is None:
-        return "No quality figure: too few members, one class, or nothing to compare."
-    mark = f" (*: best {_SHOWN.get(evaluation.measure, evaluation.measure)})" if len(evaluation.rows) > 1 else ""
-    return f"{evaluation.verdict[:1].upper()}{evaluation.verdict[1:]}.{mark}"
+        return
+    for row in evaluation.rows:
+        if "why" in row:
+            click.echo(f"{row['name']}: {row['why']}.")
+    mark = f" (*: best {name_of(evaluation.measure)})" if best else ""
+    click.echo(f"{evaluation.verdict[:1].upper()}{evaluation.verdict[1:]}.{mark}")

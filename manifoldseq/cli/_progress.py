@@ -18,8 +18,12 @@ class Watch:
 
     def __call__(self, event: Event) -> None:
         if not hasattr(self._local, "bar"):
-            self._local.bar = Progress(self._total, self._description, leave=False, dynamic_ncols=True)
+            known = event.measures.extra.get("of")  # a run that knows its number of steps says it
+            total = self._total if known is None else int(known)
+            self._local.bar = Progress(total, self._description, leave=False, dynamic_ncols=True)
         self._local.bar(event)
+        if event.status is not None:
+            del self._local.bar
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Watch, (self._description, self._total)  # a bar belongs to its terminal

@@ -206,11 +206,16 @@ class RunDirectory:
     def _begin(self, before: bytes | None) -> None:
         if before is not None and (self._kept or self.has_checkpoint()):
             earlier = _document(before)
-            self._metrics = earlier.get("metrics", {}) if self._kept else {}
+            self._metrics = self._earlier_metrics(earlier) if self._kept else {}
             self._about["started"] = earlier.get("started", self._about["started"])
             self._about["resumed"] = [*earlier.get("resumed", ()), _now()]
         self.write_json("run.json", self._about)
         self.write("run.toml", toml(to_config(self._settings)))
+
+    def _earlier_metrics(self, earlier: Mapping[str, Any]) -> Mapping[str, float]:
+        """Return what was kept with the model: in ``run.json`` of a report that failed, else in ``metrics.json``."""
+        written = _document(_bytes(self.path / "metrics.json") or b"")
+        return earlier.get("metrics") or {name: written[name] for name in written if name.startswith("seconds")}
 
     def _restore(self, before: Mapping[str, bytes | None]) -> None:
         for name, data in before.items():
@@ -269,6 +274,11 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     if document.get("fingerprint") != fingerprint:
         raise BadInput(f"{directory} holds a finished run of other data or settings: choose another with -o")
     return True
+
+
+def lacks_quality(directory: Path) -> bool:
+    """Return whether a run has no quality figures yet."""
+    return not (directory / "evaluation.json").exists()
 
 
 def model_kept(directory: Path, fingerprint: str) -> bool:

@@ -1,5 +1,6 @@
 """How far a fit is to be trusted: a quality figure of an estimator, and of simple controls on the same data."""
 
+from ..report._quality import Evaluation
 from ._controls import (
     AutocovarianceClassifier,
     AutocovarianceKMeans,
@@ -8,10 +9,11 @@ from ._controls import (
     PrincipalComponents,
     RowClassifier,
     RowKMeans,
+    RowNeighbors,
     StatisticsClassifier,
     StatisticsKMeans,
 )
-from ._evaluate import Evaluation, evaluate
+from ._evaluate import evaluate
 from ._tasks import default_controls
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "PrincipalComponents",
     "RowClassifier",
     "RowKMeans",
+    "RowNeighbors",
     "StatisticsClassifier",
     "StatisticsKMeans",
     "default_controls",

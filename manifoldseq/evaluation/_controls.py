@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, Transform
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -127,6 +128,38 @@ class PrincipalComponents(TransformerMixin, BaseEstimator):
         """Return coordinates along the principal components, (N, n_components)."""
         check_is_fitted(self, "components_")
         return (_Rows().fit_transform(X) - self.mean_) @ self.components_.T
+
+
+class RowNeighbors(BaseEstimator):
+    """The nearest rows by the distance of standardized columns: a control for neighbours of samples.
+
+    Parameters
+    ----------
+    n_neighbors : int
+
+    Examples
+    --------
+    >>> RowNeighbors(1).fit([[0.0], [0.1], [7.0]]).kneighbors(return_distance=False).ravel().tolist()
+    [1, 0, 1]
+    """
+
+    def __init__(self, n_neighbors: int = 5) -> None:
+        self.n_neighbors = n_neighbors
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Keep rows of numbers, (N, d), standardized."""
+        Z = _Rows().fit_transform(X)
+        scaler = StandardScaler().fit(Z)
+        self.mean_, self.scale_ = cast(Array, scaler.mean_), cast(Array, scaler.scale_)
+        self.rows_ = (Z - self.mean_) / self.scale_
+        return self
+
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        """Return distances and numbers of the nearest rows, each (N, n_neighbors); without X, of the others."""
+        check_is_fitted(self, "rows_")
+        Z = None if X is None else (_Rows().fit_transform(X) - self.mean_) / self.scale_
+        nearest = NearestNeighbors().fit(self.rows_)
+        return nearest.kneighbors(cast(Any, Z), n_neighbors or self.n_neighbors, return_distance)
 
 
 class _KMeans(ClusterMixin, BaseEstimator):

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import hooks
+from ..report._quality import CHANCE, Evaluation, name_of
 from ._tasks import (
+    SEEDS,
+    Labels,
+    Measured,
     OnFeatures,
+    Unmeasured,
+    against_labels,
+    agreement_of_parts,
+    agreement_of_seeds,
     assigned,
+    checked_labels,
     default_controls,
     features,
     fitted,
@@ -20,63 +32,33 @@ from ._tasks import (
     folds_of,
     found_halves,
     halves,
+    largest_class,
     measured_classes,
-    measured_clusters,
     nearest_others,
+    parameters_of,
+    silhouette,
     size,
     taken,
+    takes_labels,
     task_of,
     told_by_features,
+    told_by_neighbours,
 )
 
 _STABLE, _LOOSE = 0.85, 0.5
-"""Agreement of seeds, a mean adjusted Rand index, from which clusters are called stable, or only somewhat unstable."""
+"""Agreement of fits, a mean adjusted Rand index, from which clusters are called stable, or only somewhat unstable."""
 _CLEAR = 0.02
 """Of two figures, a difference that is spoken of."""
+_ROWS = 20_000
+"""Of more rows, so many are drawn, and what is measured is fitted to these."""
 _SAMPLES = 5000
 """Rows that R² is taken from, at most."""
 _FEW = 16
 """Members below which the verdict says how few they are."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A quality figure of an estimator and of its controls.
-
-    Parameters
-    ----------
-    task : str
-        What was asked: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"``, or a plugin's own.
-    measure : str
-        The key of the rows by which they are compared; more is better.
-    rows : tuple of dict
-        ``name`` and figures; the estimator first, then its controls.
-    verdict : str
-        What this says, in a sentence.
-    confusion : tuple of (ndarray, ndarray), optional
-        The classes of members that were left out of a fit, and what was said of them.
-    """
-
-    task: str
-    measure: str
-    rows: tuple[dict[str, Any], ...]
-    verdict: str
-    confusion: tuple[NDArray[Any], NDArray[Any]] | None = None
-
-    @property
-    def winner(self) -> str:
-        """The name of the row with the largest figure, the first of equal ones."""
-        return max(self.rows, key=lambda row: row.get(self.measure, -np.inf))["name"]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON, the confusion left out."""
-        return {
-            "task": self.task,
-            "measure": self.measure,
-            "rows": [dict(row) for row in self.rows],
-            "winner": self.winner,
-            "verdict": self.verdict,
-        }
+_SHUFFLES = 20
+"""Random assignments that chance is the mean of."""
+_LEAST = 4
+"""Members, below which nothing is measured."""
 
 
 def evaluate(
@@ -84,14 +66,15 @@ def evaluate(
     X: Any,
     y: ArrayLike | None = None,
     *,
+    record: hooks.EstimatorSpec | None = None,
     name: str = "",
-    input: str = "sequences",
+    input: str | None = None,
     controls: Sequence[str] | None = None,
     random_state: int = 0,
     seconds: float = 60.0,
     took: float = 0.0,
     groups: ArrayLike | None = None,
-) -> Evaluation | None:
+) -> Evaluation:
     """Say how good a fit is, beside simple controls on the same data.
 
     ============  ==========================================  =================================================
@@ -102,22 +85,32 @@ def evaluate(
     or mixture    silhouette in the model's metric            silhouette
     features      accuracy of a linear classifier on them,    sequences, bags: halves of a member that find each
                   cross-validated                             other; rows: R² of held-out rows from the features
-    neighbours    class of the nearest other member           halves that find each other
+    neighbours    class of the nearest other member           sequences: halves that find each other; rows: R² of
+                                                              a row from its nearest other
     ============  ==========================================  =================================================
+
+    A clustering without `random_state` is fitted to three parts of the data instead, with four fifths of the members
+    each: agreement of parts. The last row, ``chance``, is what random assignments, or the largest class, reach. A
+    figure that fails, of the estimator or of a control, leaves a row with a reason (``why``), and all others stand.
 
     Parameters
     ----------
     model : estimator
-        After `fit` on `X`; it is not changed.
+        After `fit` on `X`; it is not changed. A class with no more than ``fit`` and ``predict`` is judged too, from
+        copies that are fitted again.
     X : what `fit` took
+        Of more than 20,000 rows, 20,000 are drawn, and all figures are of fits to these.
     y : array-like of shape (N,), optional
-        Known classes.
+        Known classes: names or whole numbers.
+    record : hooks.EstimatorSpec, optional
+        What the following are taken from where they are not given, and a `quality` of its own; by default the one that
+        the estimator's class is registered by, if it is.
     name : str
-        Of the row of the estimator; by default its class.
-    input : {"sequences", "samples", "views", "bags"}
-        What `X` is, as in the record of the estimator.
+        Of the row of the estimator; by default its registered name, or its class.
+    input : {"sequences", "samples", "views", "bags"}, optional
+        What `X` is; "sequences" for an estimator that is not registered.
     controls : sequence of str, optional
-        Names of registered estimators; default by what the estimator does, see `default_controls`.
+        Names of registered estimators; by default by what the estimator does, see `default_controls`.
     random_state : int
         Of folds, halves and controls.
     seconds : float
@@ -130,8 +123,14 @@ def evaluate(
 
     Returns
     -------
-    Evaluation or None
-        None where there is nothing to measure by: two members, one class, features that are no numbers.
+    Evaluation
+        Where there is nothing to measure by, such as two members, the row of the estimator has ``why`` in the place of
+        figures, and the verdict says so.
+
+    Raises
+    ------
+    ValueError
+        If there is not one label or group for each member, or a label is missing.
 
     Examples
     --------
@@ -143,52 +142,326 @@ def evaluate(
     >>> found.measure, found.rows[0]["ari"]
     ('ari', 1.0)
     """
-    task = task_of(model)
-    # a single class says no more than none
-    labels = None if y is None or len(np.unique(np.asarray(y))) < 2 else np.asarray(y)
-    # one group is no group, and neither is a group for each member
-    together = None if groups is None or len(np.unique(groups)) in (1, size(X, input)) else np.asarray(groups)
-    if not task or size(X, input) < 4:
-        return None
+    if record is None and (known := hooks.record_of(model)):
+        record = known[1]
+    input = input or (record.input if record else "sequences")
+    name = name or (record.name if record else type(model).__name__)
+    n = size(X, input)
+    labels = checked_labels(y, n)
+    together = None if groups is None else np.asarray(groups)
+    if together is not None and together.shape != (n,):
+        raise ValueError(f"groups have shape {together.shape} for {n} members: pass one for each")
+    if record is not None and record.quality is not None:
+        return _by_its_own(record, model, X, labels, random_state)
+    task = task_of(model, labelled=labels is not None and takes_labels(model))
+    if not task:
+        kind = type(model).__name__
+        return _nothing(name, f"{kind} has none of labels_, predict, transform and kneighbors after fit")
+    if n < _LEAST:
+        return _nothing(name, f"{n} {'member is' if n == 1 else 'members are'} too few, {_LEAST} are the least")
+    said = f"; only {n} members: one more or less may change this" if n < _FEW else ""
+    if input in ("samples", "views") and n > _ROWS:
+        rows = np.sort(np.random.default_rng(random_state).choice(n, _ROWS, replace=False))
+        X, labels, together = (
+            taken(X, rows, input),
+            None if labels is None else labels[rows],
+            None if together is None else together[rows],
+        )
+        model = fitted(model, X, labels if input == "samples" else None)
+        said = f"; all figures are of fits to {_ROWS} of {n} rows"
+    if record is not None and controls is None and record.controls:
+        controls = record.controls
+    judge = _Judge(
+        labels=None if labels is None or len(np.unique(labels)) < 2 else labels,  # one class says no more than none
+        groups=None if together is None or len(np.unique(together)) in (1, len(together)) else together,
+        seed=random_state,
+        took=took - getattr(getattr(model, "choice_", None), "time", 0.0),
+        seconds=seconds,
+        own=_Candidate(name, model, X, input),
+        controls=default_controls(task, input) if controls is None else tuple(controls),
+    )
+    found = {
+        "classes": judge.classes,
+        "clusters": judge.clusters,
+        "features": judge.features,
+        "neighbours": judge.neighbours,
+    }[task]()
+    return replace(found, verdict=found.verdict + said)
 
-    def enough(fits: int) -> bool:
-        return fits * took <= seconds
 
-    few = f"; only {size(X, input)} members: one more or less may change this" if size(X, input) < _FEW else ""
-    judge = {"classes": _classes, "clusters": _clusters, "features": _features, "neighbours": _neighbours}[task]
-    names = default_controls(task, input) if controls is None else tuple(controls)
-    candidates = [(name or type(model).__name__, model, X, input)]
-    candidates += list(_controls(names, model, X, input, random_state))
-    found = judge(candidates, labels, random_state, enough, together)
-    return None if found is None else replace(found, verdict=found.verdict + few)
+def _nothing(name: str, why: str, task: str = "none", measure: str = "none") -> Evaluation:
+    return Evaluation(task, measure, ({"name": name, "why": why},), f"no quality figure: {why}")
 
 
-Enough = Callable[[int], bool]
-"""Whether there is time for so many fits."""
-Candidate = tuple[str, Any, Any, str]
-"""Name, fitted estimator (a control: not fitted), its data, and what they are."""
+def _by_its_own(record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: int) -> Evaluation:
+    """Judge by the `quality` of a record; what it returns is checked, and what it raises is a reason."""
+    plugins = [plugin.name for plugin, one in hooks.records("estimators") if one.name == record.name]
+    whose = f"the quality of {record.name!r}" + (f" (plugin {' or '.join(plugins)})" if plugins else "")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = cast(Any, record.quality)(model, X, y, seed)
+    except Exception as error:
+        return _nothing(record.name, f"{whose} says: {_sentence(error)}")
+    if isinstance(found, Evaluation):
+        return found
+    returned = "None" if found is None else f"a {type(found).__name__}"
+    return _nothing(record.name, f"{whose} returned {returned}: it has to return an evaluation.Evaluation")
 
 
-def _controls(names: Sequence[str], model: Any, X: Any, input: str, seed: int) -> Iterator[Candidate]:
-    """Yield the controls with as many clusters or components as the model has."""
-    for name in names:
+@dataclass(frozen=True)
+class _Candidate:
+    """An estimator that is fitted, with its data and what they are; a control is not fitted."""
+
+    name: str
+    model: Any
+    X: Any
+    input: str
+    fitted: bool = True
+
+    def made(self) -> Any:
+        """Return it fitted to all of its data."""
+        return self.model if self.fitted else fitted(self.model, self.X)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Measures an estimator and its controls in the same way; a failure leaves a reason in the place of a figure."""
+
+    own: _Candidate
+    controls: tuple[str, ...]
+    labels: Labels | None
+    groups: Labels | None
+    seed: int
+    took: float
+    seconds: float
+
+    def classes(self) -> Evaluation:
+        """Accuracy on what is left out of fits."""
+        try:
+            return self.by_accuracy("classes", lambda one: one.model, "of what was left out is right")
+        except Unmeasured as error:
+            return _nothing(self.own.name, str(error), "classes", "accuracy")
+
+    def clusters(self) -> Evaluation:
+        """Agreement with the labels, and of fits with each other."""
+        agreement = f"agreement_of_{'seeds' if self.is_seeded() else 'parts'}"
+        rows = self.rows(self.cluster_figures)
+        own = rows[0]
+        if "why" not in own and len(np.unique(assigned(self.own.model, self.own.X))) == 1:
+            return Evaluation("clusters", "clusters", [{**own, "clusters": 1}], "all members are in one cluster")
+        if self.labels is not None:
+            rows.append(_row(CHANCE, [self.shuffled]))
+            verdict = f"agreement with the labels {own['ari']:.2f} (adjusted Rand index)" if "ari" in own else ""
+            if verdict and own.get(agreement, 1.0) < _STABLE:
+                verdict += f", and clusters are {_steadiness(own, agreement)}"
+            return self.evaluation("clusters", "ari", rows, verdict)
+        width = f"silhouette {own['silhouette']:.2f}, at most 1" if "silhouette" in own else ""
+        if agreement not in own and width:  # the distances of controls are others: there is nothing to compare
+            rows = [own, *({**row, "why": "its silhouette is in other distances"} for row in rows[1:])]
+            for row in rows[1:]:
+                row.pop("silhouette", None)
+            return self.evaluation("clusters", "silhouette", rows, f"{width}; no other fits were compared")
+        verdict = f"clusters are {_steadiness(own, agreement)}" if agreement in own else ""
+        rows.append({"name": CHANCE, agreement: 0.0})
+        return self.evaluation("clusters", agreement, rows, f"{verdict}; {width}" if width else verdict)
+
+    def features(self) -> Evaluation:
+        """What a linear classifier makes of them; without labels what they tell of a member that was not fitted."""
+        said = "of members that were left out are named by a linear classifier on the features"
+        with suppress(Unmeasured):  # no labels, or too few of one
+            return self.by_accuracy("features", lambda one: OnFeatures(one.model, one.input), said)
+        if self.own.input in ("sequences", "bags"):
+            return self.by_halves("features")
+        rows = [*self.rows(lambda one: [lambda: {"r2": self.told(one)}]), {"name": CHANCE, "r2": 0.0}]
+        told = rows[0].get("r2")
+        verdict = (
+            "" if told is None else f"a linear map of the features tells {told:.0%} of the variance of held-out rows"
+        )
+        return self.evaluation("features", "r2", rows, verdict)
+
+    def neighbours(self) -> Evaluation:
+        """Whether the nearest other member is of the same class; without labels, how alike it is."""
+        if self.labels is None and self.own.input in ("sequences", "bags"):
+            return self.by_halves("neighbours")
+        y = self.labels
+        measure = "r2" if y is None else "accuracy"
+
+        def figure(one: _Candidate) -> Measured:
+            nearest = nearest_others(one.made(), one.X)
+            if y is not None:
+                return {measure: float(np.mean(y[nearest] == y))}
+            return {
+                measure: told_by_neighbours(np.asarray(flat(self.own.X, self.own.input), dtype=np.float64), nearest)
+            }
+
+        rows = self.rows(lambda one: [lambda: figure(one)])
+        rows.append({"name": CHANCE, measure: 0.0 if y is None else _by_chance(y)})
+        own = rows[0].get(measure)
+        if own is None:
+            return self.evaluation("neighbours", measure, rows, "")
+        if y is None:
+            verdict = f"its nearest other tells {own:.0%} of the variance of a row"
+        else:
+            verdict = f"the nearest other member has the same label in {own:.0%}"
+        return self.evaluation("neighbours", measure, rows, verdict)
+
+    # What the tasks share.
+
+    def rows(self, figures: Callable[[_Candidate], Sequence[Callable[[], Measured]]]) -> list[dict[str, Any]]:
+        """Return a row for the estimator and one for each control."""
+        rows = [_row(self.own.name, figures(self.own))]
+        for name in self.controls:
+            try:
+                control = self.control(name)
+                if control is not None:
+                    rows.append(_row(name, figures(control)))
+            except Exception as error:
+                rows.append({"name": name, "why": _sentence(error)})
+        return rows
+
+    def control(self, name: str) -> _Candidate | None:
+        """Return a control with as many clusters or components as the model has; None if the model is one itself."""
         record = hooks.get_record(hooks.EstimatorSpec, name)
         control = cast(Any, record.factory)()
-        if type(control) is type(model):
-            continue
-        known = control.get_params(deep=False)
-        same: dict[str, Any] = {"random_state": seed} if "random_state" in known else {}
+        own, X, input = self.own.model, self.own.X, self.own.input
+        if type(control) is type(own):
+            return None
+        known = parameters_of(control)
+        same: dict[str, Any] = {"random_state": self.seed} if "random_state" in known else {}
         if "n_clusters" in known:
-            same["n_clusters"] = _number_of_clusters(model, X)
+            same["n_clusters"] = len(np.unique(assigned(own, X)))
         data = X if record.input == input else flat(X, input)
         if "n_components" in known and isinstance(data, np.ndarray):
-            width = _width(model, X, input)
+            width = _width(own, X, input)
             same["n_components"] = min(*data.shape, width) if width else None
-        yield name, control.set_params(**same), data, record.input
+        return _Candidate(name, control.set_params(**same), data, record.input, fitted=False)
+
+    def evaluation(
+        self, task: str, measure: str, rows: Sequence[Mapping[str, Any]], verdict: str, **more: Any
+    ) -> Evaluation:
+        """Return rows with a verdict about the first, and what the best of the others reaches."""
+        reason = f"no {name_of(measure)} of {rows[0]['name']}: {rows[0].get('why', 'it was not measured')}"
+        made = Evaluation(task, measure, [_with_reason(row, measure) for row in rows], verdict or reason, **more)
+        return replace(made, verdict=made.verdict + _beside(made))
+
+    def by_accuracy(self, task: str, classifier: Callable[[_Candidate], Any], said: str) -> Evaluation:
+        """Compare by the accuracy on the same folds; raise Unmeasured where there are none."""
+        if (y := self.labels) is None:
+            raise Unmeasured("accuracy needs labels of two classes or more")
+        folds = folds_of(y, self.enough, self.seed, self.groups)
+        told: list[tuple[Labels, Labels]] = []
+
+        def figure(one: _Candidate) -> Measured:
+            measured, *pair = measured_classes(classifier(one), one.X, y, one.input, folds)
+            if one is self.own:
+                told.append((pair[0], pair[1]))
+            return measured
+
+        rows = [*self.rows(lambda one: [lambda: figure(one)]), {"name": CHANCE, "accuracy": largest_class(y, folds)}]
+        own = rows[0].get("accuracy")
+        how = f"{len(folds)}-fold cross-validation" if len(folds) > 1 else "one part held out"
+        verdict = "" if own is None else f"{own:.0%} {said} ({how})"
+        return self.evaluation(task, "accuracy", rows, verdict, confusion=told[0] if told else None)
+
+    def by_halves(self, task: str) -> Evaluation:
+        """Compare by the share of second halves of members that find their first."""
+        n = size(self.own.X, self.own.input)
+
+        def figure(one: _Candidate) -> Measured:
+            first, second = halves(one.X, one.input, np.random.default_rng(self.seed))
+            return {"halves_found": found_halves(one.model, first, second, n)}
+
+        rows = [*self.rows(lambda one: [lambda: figure(one)]), {"name": CHANCE, "halves_found": 1 / n}]
+        own = rows[0].get("halves_found")
+        verdict = (
+            "" if own is None else f"the second half of a member finds its first in {own:.0%} (by chance {1 / n:.0%})"
+        )
+        return self.evaluation(task, "halves_found", rows, verdict)
+
+    def is_seeded(self) -> bool:
+        """Return whether other seeds may give other clusters."""
+        return "random_state" in parameters_of(self.own.model)
+
+    def cluster_figures(self, one: _Candidate) -> list[Callable[[], Measured]]:
+        """Return what is measured of a clustering: agreement with labels, of fits with each other, silhouette."""
+
+        @cache
+        def made() -> Any:
+            return one.made()
+
+        @cache
+        def found() -> Labels:
+            return assigned(made(), one.X)
+
+        def labelled() -> Measured:
+            return {} if self.labels is None else against_labels(found(), self.labels)
+
+        def agreement() -> Measured:
+            if len(np.unique(found())) < 2:  # one cluster agrees with itself
+                return {}
+            more = SEEDS - 1 if self.is_seeded() else SEEDS
+            if one is self.own and not self.enough(more):
+                raise Unmeasured(f"{more} more fits would take longer than {self.seconds:.0f} s")
+            if self.is_seeded():
+                return {"agreement_of_seeds": agreement_of_seeds(made(), one.X, found(), self.seed)}
+            return {"agreement_of_parts": agreement_of_parts(made(), one.X, one.input, self.seed)}
+
+        def width() -> Measured:
+            value = silhouette(made(), one.X, found())
+            return {} if value is None else {"silhouette": value}
+
+        return [labelled, agreement, width]
+
+    def shuffled(self) -> Measured:
+        """Return what the model's clusters agree with the labels in, given to the members at random."""
+        found, rng = assigned(self.own.model, self.own.X), np.random.default_rng(self.seed)
+        runs = [against_labels(rng.permutation(found), cast(Labels, self.labels)) for _ in range(_SHUFFLES)]
+        return {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
+
+    def told(self, one: _Candidate) -> float:
+        """Return how much of the variance of held-out rows is told by a linear map of their features."""
+        rng = np.random.default_rng(self.seed)
+        order = rng.permutation(size(one.X, one.input))[:_SAMPLES]
+        test, train = np.array_split(order, [len(order) // 4])
+        if self.groups is not None:  # whole recordings are left out
+            kinds = np.unique(self.groups)
+            left_out = np.isin(self.groups[order], rng.permutation(kinds)[: max(1, len(kinds) // 4)])
+            test, train = order[left_out], order[~left_out]
+        A, B = (taken(one.X, np.sort(rows), one.input) for rows in (train, test))
+        made = fitted(one.model, A)
+        a, b = (np.asarray(flat(part, one.input), dtype=np.float64) for part in (A, B))
+        return told_by_features(a, b, features(made, A), features(made, B))
+
+    def enough(self, fits: int) -> bool:
+        """Return whether there is time for so many fits of the estimator."""
+        return fits * self.took <= self.seconds
 
 
-def _number_of_clusters(model: Any, X: Any) -> int:
-    return len(np.unique(assigned(model, X)))
+def _row(name: str, figures: Sequence[Callable[[], Measured]]) -> dict[str, Any]:
+    """Return a row with the figures that can be measured, and why others cannot."""
+    row: dict[str, Any] = {"name": name}
+    reasons = []
+    for figure in figures:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = figure()
+        except Exception as error:
+            reasons.append(_sentence(error))
+            continue
+        row |= {key: value for key, value in found.items() if np.isfinite(value)}
+        reasons += [f"{name_of(key)} is not finite" for key, value in found.items() if not np.isfinite(value)]
+    return row | ({"why": "; ".join(dict.fromkeys(reasons))} if reasons else {})
+
+
+def _with_reason(row: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
+    return row if measure in row or "why" in row else {**row, "why": f"{name_of(measure)} was not measured"}
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, Unmeasured) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _width(model: Any, X: Any, input: str) -> int:
@@ -198,129 +471,27 @@ def _width(model: Any, X: Any, input: str) -> int:
         return 0
 
 
-def _classes(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
-    if y is None or not (folds := folds_of(y, enough, seed, groups)):
-        return None
-    rows, confusion = [], None
-    for name, model, X, input in candidates:
-        measured, truth, said = measured_classes(model, X, y, input, folds)
-        confusion = confusion or (truth, said)
-        rows.append({"name": name, **measured})
-    how = f"{len(folds)}-fold cross-validation" if len(folds) > 1 else "one part held out"
-    guess = float(np.unique(y, return_counts=True)[1].max() / len(y))
-    verdict = f"{rows[0]['accuracy']:.0%} of what was left out is right ({how}; always the largest class: {guess:.0%})"
-    return Evaluation("classes", "accuracy", tuple(rows), _beside(verdict, rows, "accuracy"), confusion)
+def _by_chance(y: NDArray[Any]) -> float:
+    return float(np.unique(y, return_counts=True)[1].max() / len(y))
 
 
-def _clusters(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
-    rows = []
-    for k, (name, model, X, _) in enumerate(candidates):
-        made = model if k == 0 else fitted(model, X)
-        rows.append({"name": name, **measured_clusters(made, X, y, seed, enough if k == 0 else lambda fits: True)})
-    own = rows[0]
-    if _number_of_clusters(candidates[0][1], candidates[0][2]) < 2:
-        return Evaluation("clusters", "clusters", ({**own, "clusters": 1.0},), "all members are in one cluster")
-    if y is not None:
-        verdict = f"agreement with the labels {own['ari']:.2f} (adjusted Rand index)"
-        if "agreement_of_seeds" in own and own["agreement_of_seeds"] < _STABLE:
-            verdict += f", and clusters are {_steadiness(own['agreement_of_seeds'])}"
-        return Evaluation("clusters", "ari", tuple(rows), _beside(verdict, rows, "ari"))
-    measure = "agreement_of_seeds" if "agreement_of_seeds" in own else "silhouette"
-    if measure not in own:
-        return None
-    if measure == "silhouette":
-        verdict = f"silhouette {own['silhouette']:.2f}, at most 1; no other seeds were tried"
-        return Evaluation("clusters", measure, tuple(rows), verdict)
-    verdict = f"clusters are {_steadiness(own[measure])}"
-    if "silhouette" in own:
-        verdict += f"; silhouette {own['silhouette']:.2f}, at most 1"
-    return Evaluation("clusters", measure, tuple(rows), _beside(verdict, rows, measure))
-
-
-def _steadiness(agreement: float) -> str:
+def _steadiness(row: Mapping[str, Any], measure: str) -> str:
+    agreement = row[measure]
     word = "stable" if agreement >= _STABLE else "somewhat unstable" if agreement >= _LOOSE else "not stable"
-    return f"{word}: agreement {agreement:.2f} between seeds"
+    between = "seeds" if measure == "agreement_of_seeds" else "fits to parts of the data"
+    return f"{word}: agreement {agreement:.2f} between {between}"
 
 
-def _features(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
-    name, model, X, input = candidates[0]
-    try:
-        features(model, taken(X, slice(0, 2), input))
-    except (TypeError, ValueError):
-        return None
-    rows: list[dict[str, Any]] = []
-    if y is not None and (folds := folds_of(y, enough, seed, groups)):
-        confusion = None
-        for name, model, X, input in candidates:
-            measured, truth, said = measured_classes(OnFeatures(model, input), X, y, input, folds)
-            confusion = confusion or (truth, said)
-            rows.append({"name": name, **measured})
-        verdict = f"a linear classifier on the features names {rows[0]['accuracy']:.0%} of members that were left out"
-        return Evaluation("features", "accuracy", tuple(rows), _beside(verdict, rows, "accuracy"), confusion)
-    if input == "samples":
-        rows = [{"name": name, "r2": _told(model, X, seed, groups)} for name, model, X, _ in candidates]
-        if not np.isfinite(rows[0]["r2"]):
-            return None
-        verdict = f"a linear map of the features tells {rows[0]['r2']:.0%} of the variance of held-out rows"
-        return Evaluation("features", "r2", tuple(rows), _beside(verdict, rows, "r2"))
-    return _matched(candidates, seed)
-
-
-def _neighbours(candidates: list[Candidate], y: Any, seed: int, enough: Enough, groups: Any) -> Evaluation | None:
-    if y is None:
-        return _matched(candidates, seed)
-    rows = [
-        {"name": name, "accuracy": float(np.mean(y[_nearest(model, X, k)] == y))}
-        for k, (name, model, X, _) in enumerate(candidates)
-    ]
-    verdict = f"the nearest other member has the same label in {rows[0]['accuracy']:.0%}"
-    return Evaluation("neighbours", "accuracy", tuple(rows), _beside(verdict, rows, "accuracy"))
-
-
-def _nearest(model: Any, X: Any, k: int) -> NDArray[np.intp]:
-    """Return the nearest other member of each."""
-    if k == 0:
-        return np.asarray(model.kneighbors(n_neighbors=1)[1])[:, 0]
-    return nearest_others(features(fitted(model, X), X))
-
-
-def _matched(candidates: list[Candidate], seed: int) -> Evaluation | None:
-    rows = []
-    for name, model, X, input in candidates:
-        sides = halves(X, input, np.random.default_rng(seed))
-        if sides is None:
-            return None
-        first, second = sides
-        made = fitted(model, first)
-        if hasattr(made, "kneighbors"):
-            share = float(np.mean(np.asarray(made.kneighbors(second, 1)[1])[:, 0] == np.arange(len(second))))
-        else:
-            share = found_halves(features(made, first), features(made, second))
-        rows.append({"name": name, "halves_found": share})
-    chance = 1 / size(candidates[0][2], candidates[0][3])
-    verdict = f"the second half of a member finds its first in {rows[0]['halves_found']:.0%} (by chance {chance:.0%})"
-    return Evaluation("features", "halves_found", tuple(rows), _beside(verdict, rows, "halves_found"))
-
-
-def _told(model: Any, X: Any, seed: int, groups: Any) -> float:
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(X))[:_SAMPLES]
-    test, train = np.array_split(order, [len(order) // 4])
-    if groups is not None:  # whole recordings are left out
-        kinds = np.unique(groups)
-        left_out = np.isin(groups[order], rng.permutation(kinds)[: max(1, len(kinds) // 4)])
-        test, train = order[left_out], order[~left_out]
-    A, B = (np.asarray(X[rows], dtype=np.float64) for rows in (np.sort(train), np.sort(test)))
-    made = fitted(model, A)
-    return told_by_features(A, B, features(made, A), features(made, B))
-
-
-def _beside(verdict: str, rows: list[dict[str, Any]], measure: str) -> str:
-    """Return the verdict with what the best control reaches."""
-    others = [row for row in rows[1:] if measure in row]
+def _beside(found: Evaluation) -> str:
+    """Return what the best of the other rows reaches, as the end of a verdict."""
+    measure, sign = found.measure, 1 if found.greater_is_better else -1
+    others = [row for row in found.rows[1:] if measure in row]
     if not others:
-        return verdict
-    best = max(others, key=lambda row: row[measure])
-    gap = best[measure] - rows[0][measure]
+        return ""
+    best = max(others, key=lambda row: sign * row[measure])
+    who = best["name"] if best["name"] == CHANCE else f"the control {best['name']}"
+    if measure not in found.rows[0]:
+        return f"; {who} reaches {best[measure]:.2f}"
+    gap = sign * (best[measure] - found.rows[0][measure])
     said = "is better" if gap > _CLEAR else "is as good" if gap > -_CLEAR else "is below"
-    return f"{verdict}; the control {best['name']} {said} ({best[measure]:.2f})"
+    return f"; {who} {said} ({best[measure]:.2f})"

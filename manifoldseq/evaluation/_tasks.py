@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
+from inspect import signature
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Labels = NDArray[Any]
 Measured = dict[str, float]
+Rows = NDArray[np.intp]
 
 SEEDS = 3
 _FOLDS = 5
+_PART = 0.8
+"""Share of the members in each of the parts that a clustering without randomness is compared on."""
+_LEAST_STEPS = 8
+"""Time steps of the shortest sequence, from which halves are compared."""
 
 
-def task_of(model: Any) -> str:
-    """Return what an estimator does: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"`` or ``""``."""
+class Unmeasured(ValueError):
+    """There is no figure; the text says why."""
+
+
+def task_of(model: Any, *, labelled: bool = False) -> str:
+    """Return what an estimator does: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"`` or ``""``.
+
+    A class that does not say it as scikit-learn asks is told by its methods: of those that only predict, a `labelled`
+    one classifies.
+    """
     from sklearn.utils import get_tags
 
     kind = get_tags(model).estimator_type if hasattr(model, "__sklearn_tags__") else None
@@ -28,7 +43,11 @@ def task_of(model: Any) -> str:
         return "clusters"
     if hasattr(model, "kneighbors"):
         return "neighbours"
-    return "features" if hasattr(model, "transform") else ""
+    if hasattr(model, "transform"):
+        return "features"
+    if kind is None and hasattr(model, "predict"):
+        return "classes" if labelled or hasattr(model, "classes_") else "clusters"
+    return ""
 
 
 def default_controls(task: str, input: str) -> tuple[str, ...]:
@@ -48,10 +67,15 @@ def default_controls(task: str, input: str) -> tuple[str, ...]:
     if input in ("sequences", "bags"):
         kind = {"classes": "classifier", "clusters": "kmeans"}.get(task)
         return tuple(f"{features}-{kind}" if kind else features for features in ("statistics", "autocovariance"))
-    return {"classes": ("linear-classifier",), "clusters": ("kmeans",)}.get(task, ("pca",))
+    return {"classes": ("linear-classifier",), "clusters": ("kmeans",), "neighbours": ("nearest-rows",)}.get(
+        task, ("pca",)
+    )
 
 
-def taken(X: Any, rows: NDArray[np.intp] | slice, input: str) -> Any:
+# Data of any input: some of its members, how many there are, and what a control takes.
+
+
+def taken(X: Any, rows: Rows | slice, input: str) -> Any:
     """Return some members of data of any input."""
     if input == "views":
         return [np.asarray(view)[rows] for view in X]
@@ -81,43 +105,124 @@ def flat(X: Any, input: str) -> Any:
     return X
 
 
-def fitted(model: Any, X: Any, y: Any = None) -> Any:
-    """Return a new fit of an estimator with the same parameters, without its warnings."""
+def checked_labels(y: Any, n: int) -> Labels | None:
+    """Return one label per member as an array, None for none.
+
+    Raises
+    ------
+    ValueError
+        If they are not one per member, if one is missing, or if they are measurements; one sentence.
+    """
+    if y is None:
+        return None
+    missing = np.ma.getmaskarray(y) if np.ma.isMaskedArray(y) else None
+    try:
+        labels = np.asarray(y)
+    except ValueError:
+        labels = np.empty(0)
+    if labels.shape != (n,):
+        raise ValueError(f"labels have shape {labels.shape} for {n} members: pass one label for each")
+    if labels.dtype.kind not in "biufUSTO":
+        raise ValueError(f"labels have the type {labels.dtype}: pass names or whole numbers")
+    if missing is None or not missing.any():
+        missing = np.array([_is_missing(label) for label in labels.tolist()], dtype=bool)
+    if missing.any():
+        first = int(missing.argmax())
+        raise ValueError(
+            f"{missing.sum()} of {n} members have no label, the first is member {first}: "
+            "give each one, or leave the labels out"
+        )
+    if labels.dtype.kind == "f" and (fractions := labels[labels % 1 != 0]).size:
+        raise ValueError(f"labels have fractions, such as {fractions[0]:g}: pass names of classes or whole numbers")
+    kinds = {type(label) for label in labels.tolist()} if labels.dtype.kind == "O" else set()
+    if len(kinds) > 1:
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise ValueError(f"labels are of several types, {names}: pass all as strings")
+    return np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label) or (isinstance(label, str) and not label.strip())
+    except TypeError:  # pandas' NA is neither equal to itself nor different
+        return True
+
+
+# New fits with the same settings.
+
+
+def parameters_of(model: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator, none of a class without `get_params`."""
+    return model.get_params(deep=False) if hasattr(model, "get_params") else {}
+
+
+def fitted(model: Any, X: Any, y: Any = None, **settings: Any) -> Any:
+    """Return a new fit of an estimator with the same parameters, without its warnings.
+
+    What an estimator chose itself in `fit` (``choice_.best_params``) is not chosen again. A class without `get_params`
+    is copied as it is.
+    """
     from sklearn.base import clone
 
+    chosen = {**getattr(getattr(model, "choice_", None), "best_params", {}), **settings}
+    made: Any = clone(model, safe=False)
+    if chosen:
+        made.set_params(**chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return cast(Any, clone(model)).fit(X, y)
+        made.fit(X) if y is None else made.fit(X, y)
+    return made
 
 
-def assigned(model: Any, X: Any) -> NDArray[Any]:
+def takes_labels(model: Any) -> bool:
+    """Return whether `fit` has a place for labels behind the data."""
+    places = [one for one in signature(model.fit).parameters.values() if one.kind is not one.KEYWORD_ONLY]
+    return len(places) > 1
+
+
+def assigned(model: Any, X: Any) -> Labels:
     """Return the cluster of each member."""
     labels = getattr(model, "labels_", None)
     return np.asarray(model.predict(X) if labels is None else labels)
 
 
-def measured_clusters(model: Any, X: Any, y: Labels | None, seed: int, enough: Callable[[int], bool]) -> Measured:
-    """Return agreement with labels, agreement of seeds and silhouette of a fitted clustering."""
-    from sklearn.base import clone
-    from sklearn.metrics import adjusted_rand_score
+# Clusters.
 
+
+def against_labels(clusters: Labels, y: Labels) -> Measured:
+    """Return purity, NMI and ARI."""
     from ..report import clustering_measures
 
-    found = assigned(model, X)
-    measured = {} if y is None else clustering_measures(y, found)
-    several = len(np.unique(found)) > 1  # one cluster agrees with itself, whatever the seed
-    if several and "random_state" in model.get_params(deep=False) and enough(SEEDS - 1):
-        seeds = [(seed + k) % 2**32 for k in range(1, SEEDS)]
-        others = [fitted(cast(Any, clone(model)).set_params(random_state=one), X) for one in seeds]
-        runs = [found, *(assigned(other, X) for other in others)]
-        pairs = [adjusted_rand_score(a, b) for a, b in combinations(runs, 2)]
-        measured["agreement_of_seeds"] = float(np.mean(pairs))
-    if (width := silhouette(model, X, found)) is not None:
-        measured["silhouette"] = width
-    return measured
+    return clustering_measures(y, clusters)
 
 
-def silhouette(model: Any, X: Any, clusters: NDArray[Any]) -> float | None:
+def agreement_of_seeds(model: Any, X: Any, found: Labels, seed: int) -> float:
+    """Return the mean adjusted Rand index between a fit and two with other seeds."""
+    from sklearn.metrics import adjusted_rand_score
+
+    seeds = [(seed + k) % 2**32 for k in range(1, SEEDS)]
+    runs = [found, *(assigned(fitted(model, X, random_state=one), X) for one in seeds)]
+    return float(np.mean([adjusted_rand_score(a, b) for a, b in combinations(runs, 2)]))
+
+
+def agreement_of_parts(model: Any, X: Any, input: str, seed: int) -> float:
+    """Return the mean adjusted Rand index between fits to three random parts, on members that two have in common."""
+    from sklearn.metrics import adjusted_rand_score
+
+    n, rng = size(X, input), np.random.default_rng(seed)
+    runs = []
+    for _ in range(SEEDS):
+        rows = np.sort(rng.permutation(n)[: math.ceil(_PART * n)])
+        part = taken(X, rows, input)
+        runs.append((rows, assigned(fitted(model, part), part)))
+    found = []
+    for (a, first), (b, second) in combinations(runs, 2):
+        _, in_a, in_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+        found.append(adjusted_rand_score(first[in_a], second[in_b]))
+    return float(np.mean(found))
+
+
+def silhouette(model: Any, X: Any, clusters: Labels) -> float | None:
     """Return the mean silhouette width in the metric of the model, None where it has none that is known.
 
     It is known where `transform` gives the distances to the centres. The silhouette is the simplified one (Hruschka et
@@ -128,11 +233,9 @@ def silhouette(model: Any, X: Any, clusters: NDArray[Any]) -> float | None:
     values = np.array(model.transform(X), dtype=np.float64)
     if values.ndim != 2 or len(values) != len(clusters) or not np.isfinite(values).all():
         return None
-    if (
-        int(clusters.min()) < 0
-        or values.shape[1] <= int(clusters.max())
-        or np.mean(values.argmin(axis=1) == clusters) < 0.95
-    ):
+    if clusters.dtype.kind not in "iu" or int(clusters.min()) < 0 or values.shape[1] <= int(clusters.max()):
+        return None
+    if np.mean(values.argmin(axis=1) == clusters) < 0.95:
         return None
     own = np.take_along_axis(values, clusters[:, None].astype(np.intp), axis=1)[:, 0]
     np.put_along_axis(values, clusters[:, None].astype(np.intp), np.inf, axis=1)
@@ -141,17 +244,30 @@ def silhouette(model: Any, X: Any, clusters: NDArray[Any]) -> float | None:
     return float(np.mean(np.where(larger > 0, (other - own) / np.where(larger > 0, larger, 1), 0)))
 
 
+# Classes.
+
+
 def folds_of(
     y: Labels, enough: Callable[[int], bool], seed: int, groups: Labels | None = None
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return the stratified folds that there is time for, none where a class has one member; groups stay together."""
+) -> list[tuple[Rows, Rows]]:
+    """Return the stratified folds that there is time for; groups stay together.
+
+    Raises
+    ------
+    Unmeasured
+        If there is one class, or a class has one member or one group.
+    """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     kinds = np.unique(y)
+    if len(kinds) < 2:
+        raise Unmeasured("all members have the same label")
     whole = np.arange(len(y)) if groups is None else np.asarray(groups)
-    number = min(_FOLDS, *(len(np.unique(whole[y == kind])) for kind in kinds))
-    if number < 2 or len(kinds) < 2:
-        return []
+    sizes = [len(np.unique(whole[y == kind])) for kind in kinds]
+    number = min(_FOLDS, *sizes)
+    if number < 2:
+        single = "recording" if groups is not None else "member"
+        raise Unmeasured(f"class {kinds[int(np.argmin(sizes))]} has a single {single}: none can be left out")
     all_of_them = enough(number)
     splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
     folds = splitter(number if all_of_them else min(number, 4), shuffle=True, random_state=seed)
@@ -159,10 +275,10 @@ def folds_of(
 
 
 def measured_classes(
-    model: Any, X: Any, y: Labels, input: str, folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    model: Any, X: Any, y: Labels, input: str, folds: Sequence[tuple[Rows, Rows]]
 ) -> tuple[Measured, Labels, Labels]:
     """Return the accuracy on members that were left out (and its standard error), their classes, and what was said."""
-    parts, truth, said = [], [], []
+    truth, said = [], []
     for train, test in folds:
         made = fitted(model, taken(X, train, input), y[train])
         found = np.asarray(made.predict(taken(X, test, input)))
@@ -170,14 +286,27 @@ def measured_classes(
             raise ValueError(
                 f"predict returns an array of shape {found.shape} for {len(test)} members: return one class each"
             )
-        found = found.reshape(len(test))
-        parts.append(float(np.mean(found == y[test])))
         truth.append(y[test])
-        said.append(found)
-    measured = {"accuracy": float(np.mean(parts))}
-    if len(parts) > 1:
-        measured["accuracy_se"] = float(np.std(parts, ddof=1) / np.sqrt(len(parts)))
-    return measured, np.concatenate(truth), np.concatenate(said)
+        said.append(found.reshape(len(test)))
+    shares = [float(np.mean(a == b)) for a, b in zip(said, truth, strict=True)]
+    return accuracy_of(shares), np.concatenate(truth), np.concatenate(said)
+
+
+def accuracy_of(shares: Sequence[float]) -> Measured:
+    """Return the mean of the folds, and its standard error where there are several."""
+    measured = {"accuracy": float(np.mean(shares))}
+    if len(shares) > 1:
+        measured["accuracy_se"] = float(np.std(shares, ddof=1) / np.sqrt(len(shares)))
+    return measured
+
+
+def largest_class(y: Labels, folds: Sequence[tuple[Rows, Rows]]) -> float:
+    """Return the accuracy of naming the largest class of what is not left out."""
+    shares = []
+    for train, test in folds:
+        kinds, counts = np.unique(y[train], return_counts=True)
+        shares.append(float(np.mean(y[test] == kinds[counts.argmax()])))
+    return float(np.mean(shares))
 
 
 class OnFeatures:
@@ -200,20 +329,27 @@ class OnFeatures:
         self.classifier = make_pipeline(*linear_classifier()).fit(features(self.made, X), y)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Labels:
         """Return the classes."""
         return self.classifier.predict(features(self.made, X))
 
 
+# Features and neighbours.
+
+
 def features(model: Any, X: Any) -> NDArray[np.float64]:
     """Return what a transformer gives, a row per member: numbers of any shape are laid out in a row."""
-    rows = np.asarray(model.transform(X), dtype=np.float64)
+    found = model.transform(X)
+    try:
+        rows = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise Unmeasured(f"transform returns {type(found).__name__}, which is no array of numbers") from error
     if not np.isfinite(rows).all():
-        raise ValueError("transform returns values that are not finite")
+        raise Unmeasured("transform returns values that are not finite")
     return rows.reshape(len(rows), -1)
 
 
-def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any] | None:
+def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any]:
     """Return the first and the second half of every sequence, or two random halves of every bag."""
     if input == "bags":
         orders = [rng.permutation(len(bag)) for bag in X[0]]
@@ -223,25 +359,35 @@ def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any] | No
             for side in (0, 1)
         ]
         return sides[0], sides[1]
-    if min(map(len, X)) < 8:
-        return None
+    if (shortest := min(map(len, X))) < _LEAST_STEPS:
+        raise Unmeasured(
+            f"the shortest sequence has {shortest} time steps, and halves are compared from {_LEAST_STEPS} on"
+        )
     return [x[: len(x) // 2] for x in X], [x[len(x) // 2 :] for x in X]
 
 
-def found_halves(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return the share of second halves whose nearest first half, by standardized features, is of the same member."""
+def found_halves(model: Any, first: Any, second: Any, n: int) -> float:
+    """Return the share of second halves that find their first: the nearest one, by standardized features."""
     from sklearn.metrics import pairwise_distances_argmin
 
-    if len(first) != len(second):
-        raise ValueError(f"transform returns {len(first)} and {len(second)} rows for as many members")
-    a, b = standardized(first, first), standardized(second, first)
-    return float(np.mean(pairwise_distances_argmin(b, a) == np.arange(len(b))))
+    made = fitted(model, first)
+    if hasattr(made, "kneighbors"):
+        nearest = np.asarray(made.kneighbors(second, 1)[1])[:, 0]
+    else:
+        a, b = features(made, first), features(made, second)
+        if len(a) != n or len(b) != n:
+            raise ValueError(f"transform returns {len(a)} and {len(b)} rows for {n} members: return one row each")
+        nearest = pairwise_distances_argmin(standardized(b, a), standardized(a, a))
+    return float(np.mean(nearest == np.arange(n)))
 
 
-def nearest_others(Z: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the nearest other row of each, by standardized features."""
+def nearest_others(model: Any, X: Any) -> Rows:
+    """Return the nearest other member of each: by `kneighbors` of a fitted estimator, or by standardized features."""
     from sklearn.neighbors import NearestNeighbors
 
+    if hasattr(model, "kneighbors"):
+        return np.asarray(model.kneighbors(n_neighbors=1)[1])[:, 0]
+    Z = features(model, X)
     return NearestNeighbors(n_neighbors=1).fit(standardized(Z, Z)).kneighbors(return_distance=False)[:, 0]
 
 
@@ -252,12 +398,23 @@ def standardized(Z: NDArray[np.float64], like: NDArray[np.float64]) -> NDArray[n
     return np.where(varies, (Z - like.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)
 
 
+def told_by_neighbours(Z: NDArray[np.float64], nearest: Rows) -> float:
+    """Return the share of the variance of standardized rows that their nearest others tell (R²)."""
+    W = standardized(Z, Z)
+    total = float(np.sum(W**2))
+    if not total > 0:
+        raise Unmeasured("the columns do not vary")
+    return 1 - float(np.sum((W - W[nearest]) ** 2)) / total
+
+
 def told_by_features(train: Any, test: Any, Z: NDArray[np.float64], W: NDArray[np.float64]) -> float:
     """Return the share of the variance of held-out rows that a linear map of their features tells (R²)."""
     mean, centre = train.mean(axis=0), Z.mean(axis=0)
+    total = float(np.sum((test - mean) ** 2))
+    if not total > 0:
+        raise Unmeasured("the rows that were left out do not vary")
     A = Z - centre
     ridge = 1e-6 * float(np.trace(A.T @ A)) / max(A.shape[1], 1) + 1e-300
     weights = np.linalg.solve(A.T @ A + ridge * np.eye(A.shape[1]), A.T @ (train - mean))
     error = test - mean - (W - centre) @ weights
-    total = float(np.sum((test - mean) ** 2))
-    return 1 - float(np.sum(error**2)) / total if total > 0 else float("nan")
+    return 1 - float(np.sum(error**2)) / total

@@ -15,6 +15,7 @@ from ._lookup import (
     get_reproduction,
     get_solver,
     plugins,
+    record_of,
     records,
     register,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "get_solver",
     "hookimpl",
     "plugins",
+    "record_of",
     "records",
     "register",
 ]

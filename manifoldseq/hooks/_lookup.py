@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeVar, cast
 
@@ -61,6 +62,28 @@ def plugins() -> list[Plugin]:
 def records(kind: str) -> list[tuple[Plugin, Record]]:
     """Return all records of a kind (``"models"``, ``"kernels"``, …), unresolved, each with the plugin that gives it."""
     return _registry.entries(kind)
+
+
+def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
+    """Return the record that an estimator's class is registered by, with the plugin that gives it; None for no record.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> plugin, record = ms.hooks.record_of(ms.evaluation.RowKMeans(2))
+    >>> plugin.name, record.name, record.input
+    ('manifoldseq', 'kmeans', 'samples')
+    """
+    cls = type(estimator)
+    for plugin, record in records("estimators"):
+        factory = cast(EstimatorSpec, record).factory
+        if isinstance(factory, str) and factory.rpartition(":")[2] != cls.__qualname__:
+            continue  # another class: its module need not be imported
+        with suppress(ImportError):  # another one of that name, whose package is broken or not here
+            resolved = cast(EstimatorSpec, record.resolved())
+            if resolved.factory is cls:
+                return plugin, resolved
+    return None
 
 
 def get_record(cls: type[R], name: str) -> R:

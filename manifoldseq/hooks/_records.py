@@ -160,9 +160,12 @@ class EstimatorSpec(Record):
     ``input`` is ``"sequences"``, ``"samples"``, ``"views"`` (arrays with the same rows) or ``"bags"`` (views that are
     lists of arrays, one per sequence). ``controls`` names registered estimators that `manifoldseq fit` puts beside it,
     by default simple ones for the same task (`evaluation.default_controls`). What is neither clusters, classes,
-    features nor neighbours is judged by ``quality(model, X, y, seed) -> evaluation.Evaluation``.
-    ``choose(model, X, seed, fixed)`` is what `manifoldseq fit --choose` asks for settings that are not in `fixed`: it
-    returns something with ``best_params``, a dict, whose text is the table of what was tried.
+    features nor neighbours is judged by ``quality(model, X, y, seed) -> evaluation.Evaluation``, whose ValueError says
+    why there is no figure.
+    ``auto`` names parameters that `fit` chooses itself where they are ``"auto"``: `manifoldseq fit --choose` sets those
+    that are left open. Such a `fit` leaves ``choice_``, with ``best_params`` (a dict), ``time`` (seconds) and a text,
+    the table of what was tried. ``cost(model, X) -> str`` says before a fit what it will compute; "" where it chooses
+    nothing.
     """
 
     kind = "estimators"
@@ -172,7 +175,8 @@ class EstimatorSpec(Record):
     plots: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     quality: Target | None = None
-    choose: Target | None = None
+    auto: tuple[str, ...] = ()
+    cost: Target | None = None
     summary: str = ""
 
     def __post_init__(self) -> None:

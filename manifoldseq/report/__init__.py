@@ -3,7 +3,7 @@
 from ._clusters import clustering_measures, plot_cluster_sizes, plot_confusion, plot_kernel_matrix
 from ._convergence import plot_convergence, plot_evaluations, plot_gradient_norm
 from ._drawing import Drawing, draw_plots
-from ._evaluation import draw_evaluation, plot_controls, plot_features
+from ._evaluation import draw_evaluation, plot_controls, plot_features, plot_nearest
 from ._html import render_html
 from ._runs import RunFiles, read_run, save_drawings
 from ._sources import Fitted
@@ -26,6 +26,7 @@ __all__ = [
     "plot_features",
     "plot_gradient_norm",
     "plot_kernel_matrix",
+    "plot_nearest",
     "prepared_axes",
     "read_run",
     "render_html",

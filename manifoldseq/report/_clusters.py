@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._sources import clusters_of, labels_and_clusters_of
+from ._sources import assignment_of, labels_and_clusters_of
 from ._style import (
     IMAGE_SIDE,
     LIGHT,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _NAMED = 24
 """More bars or rows than this are not all named."""
-_LETTERS = 40
-"""So many letters fit below the axes."""
+_LETTERS, _LETTERS_OF_SQUARES = 40, 28
+"""So many letters fit below the axes, and below those of equal aspect beside a scale."""
 
 
 def clustering_measures(labels: ArrayLike, clusters: ArrayLike) -> dict[str, float]:
@@ -56,6 +56,8 @@ def clustering_measures(labels: ArrayLike, clusters: ArrayLike) -> dict[str, flo
 def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
     """Plot how many members each cluster has.
 
+    Clusters are in the order of `plot_confusion` where there are labels, else in that of their names.
+
     Parameters
     ----------
     result : fitted clustering, Fitted, RunFiles, or array-like of shape (N,)
@@ -76,21 +78,28 @@ def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
     [np.int64(2), np.int64(1)]
     >>> plt.close(figure)
     """
-    clusters = clusters_of(result)
-    names, sizes = np.unique(clusters, return_counts=True)
-    order = _order(names)
+    labels, clusters = assignment_of(result)
+    if labels is None:
+        names, sizes = np.unique(clusters, return_counts=True)
+        order = _order(names)
+        names, sizes = names[order].tolist(), sizes[order]
+    else:
+        _, names, counts = contingency(labels, clusters)
+        sizes = counts.sum(axis=1)
     ax = prepared_axes(ax)
-    bars = ax.bar(range(len(order)), sizes[order], color=LIGHT[0], width=0.7)
-    if len(order) * len(str(sizes.max())) <= _LETTERS:
+    bars = ax.bar(range(len(names)), sizes, color=LIGHT[0], width=0.7)
+    if len(names) * (len(str(sizes.max())) + 1) <= _LETTERS:
         ax.bar_label(bars, padding=2)
-    _name_ticks(ax.xaxis, names[order])
+    _name_ticks(ax.xaxis, names, _LETTERS)
     few_ticks(ax.yaxis, whole=True)
     gridded(ax, "y")
     ax.set(title="Cluster sizes", xlabel="cluster", ylabel="members")
     return ax
 
 
-def plot_confusion(result: Any, ax: "Axes | None" = None, *, share: str = "share of the cluster") -> "Axes":
+def plot_confusion(
+    result: Any, ax: "Axes | None" = None, *, share: str = "share of the cluster", in_order: bool = False
+) -> "Axes":
     """Plot how many members of each cluster have each label; the shade is the share of the cluster.
 
     Clusters are in the order of their most frequent labels.
@@ -102,6 +111,8 @@ def plot_confusion(result: Any, ax: "Axes | None" = None, *, share: str = "share
         By default those of a new pyplot figure.
     share : str
         What the shade means.
+    in_order : bool
+        Keep clusters in the order of their names, for those that are predicted labels.
 
     Returns
     -------
@@ -122,6 +133,9 @@ def plot_confusion(result: Any, ax: "Axes | None" = None, *, share: str = "share
     >>> plt.close(figure)
     """
     labels, clusters, counts = contingency(*labels_and_clusters_of(result))
+    if in_order:
+        rows = natural(range(len(clusters)), key=clusters.__getitem__)
+        clusters, counts = [clusters[i] for i in rows], counts[rows]
     shares = counts / counts.sum(axis=1, keepdims=True)
     ax = prepared_axes(ax)
     image = ax.imshow(shares, cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="equal", interpolation="none")
@@ -129,8 +143,8 @@ def plot_confusion(result: Any, ax: "Axes | None" = None, *, share: str = "share
         for i, j in np.argwhere(counts):
             ink = "black" if shares[i, j] > 0.55 else "white"
             ax.text(j, i, str(counts[i, j]), ha="center", va="center", color=ink)
-    _name_ticks(ax.xaxis, labels)
-    _name_ticks(ax.yaxis, clusters)
+    _name_ticks(ax.xaxis, labels, _LETTERS_OF_SQUARES)
+    _name_ticks(ax.yaxis, clusters, _LETTERS_OF_SQUARES)
     colourbar(image, ax, share)
     ax.set(title="Clusters and labels", xlabel="label", ylabel="cluster")
     return ax
@@ -227,11 +241,11 @@ def _order(names: NDArray) -> list[int]:
     return natural(range(len(names)), key=names.__getitem__)
 
 
-def _name_ticks(axis: Any, names: Any) -> None:
+def _name_ticks(axis: Any, names: Any, letters: int) -> None:
     """Name bars or rows; along the horizontal axis only as many as fit, or upright."""
     longest = max(len(str(name)) for name in names)
-    upright = axis.axis_name == "x" and longest > 3 and longest * len(names) > _LETTERS
-    kept = evenly(len(names), _NAMED if upright or axis.axis_name == "y" else min(_NAMED, _LETTERS // longest))
+    upright = axis.axis_name == "x" and (longest + 1) * len(names) > letters
+    kept = evenly(len(names), _NAMED)
     axis.set_ticks(kept, [plain(names[i]) for i in kept])
     if upright:
         axis.set_tick_params(rotation=90)

@@ -126,15 +126,8 @@ def _drawn_plot(record: hooks.PlotSpec, fitted: Fitted) -> Drawing:
 
 def plots_of(estimator: Any) -> tuple[str, ...]:
     """Return the plots that the record of an estimator's class lists; none if no record is about it."""
-    cls = type(estimator)
-    for _, record in hooks.records("estimators"):
-        assert isinstance(record, hooks.EstimatorSpec)
-        target: Any = record.factory
-        if isinstance(target, str) and target.split(".")[0].split(":")[0] == cls.__module__.split(".")[0]:
-            target = record.resolved().factory
-        if target is cls:
-            return record.plots
-    return ()
+    found = hooks.record_of(estimator)
+    return () if found is None else found[1].plots
 
 
 def parsed(name: str, text: str) -> Drawing:
@@ -205,7 +198,9 @@ def _tidy(svg: str, words: dict[str, str]) -> str:
 
 
 def _description(ax: Any) -> str:
-    """Say what is on the axes: labels, where each named or single line begins and ends, the heights of bars."""
+    """Say what is on the axes: labels, where each named or single line begins and ends, the sizes of bars."""
+    from matplotlib.container import BarContainer
+
     parts = []
     for one in (ax, *ax.child_axes):
         parts += [f"Horizontal: {one.get_xlabel()}."] * bool(one.get_xlabel())
@@ -219,6 +214,9 @@ def _description(ax: Any) -> str:
                 parts.append(f"{f'{line.get_label()}: f' if named else 'F'}rom {y[0]:.4g} to {y[-1]:.4g}.")
         for image in one.get_images():
             parts.append(f"Values from {np.nanmin(image.get_array()):.4g} to {np.nanmax(image.get_array()):.4g}.")
-        for bars in one.containers:
-            parts.append(f"Heights: {', '.join(f'{bar.get_height():g}' for bar in bars[:_HEIGHTS])}.")
+        bars = [bars for bars in one.containers if isinstance(bars, BarContainer)]
+        lengths = [bar.get_width() for each in bars if each.orientation == "horizontal" for bar in each]
+        heights = [bar.get_height() for each in bars if each.orientation != "horizontal" for bar in each]
+        for word, sizes in (("Lengths", lengths), ("Heights", heights)):
+            parts += [f"{word}: {', '.join(f'{size:g}' for size in sizes[:_HEIGHTS])}."] * bool(sizes)
     return " ".join(parts)

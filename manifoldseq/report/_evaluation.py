@@ -1,8 +1,9 @@
-"""Figures of an evaluation: an estimator beside its controls, who was taken for whom, features in two dimensions."""
+"""Figures of an evaluation: beside its controls, who was taken for whom, features in two dimensions, the nearest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from ._clusters import plot_confusion
 from ._drawing import SQUARE, Drawing, drawn
+from ._quality import CHANCE, Evaluation, cell, words_for
 from ._sources import Fitted
-from ._style import LIGHT, evenly, gridded, marker_style, natural, plain, prepared_axes
+from ._style import LIGHT, evenly, gridded, line_style, marker_style, natural, plain, prepared_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,27 +21,24 @@ if TYPE_CHECKING:
 _POINTS = 1000
 _KINDS = 10
 """More labels than this are not told apart by marks."""
-_WORDS = {
-    "accuracy": "accuracy on what was left out",
-    "ari": "agreement with the labels (ARI)",
-    "agreement_of_seeds": "agreement between seeds (ARI)",
-    "r2": "share of the variance of held-out rows (R²)",
-    "recall": "frames that were not stored and are found",
-    "halves_found": "second halves that find their first",
-}
 
 
-def plot_controls(rows: Sequence[dict[str, Any]], measure: str, ax: Axes | None = None) -> Axes:
-    """Plot one figure of an estimator and of its controls as bars.
+def plot_controls(
+    rows: Sequence[Mapping[str, Any]], measure: str, ax: Axes | None = None, *, n_estimators: int = 1
+) -> Axes:
+    """Plot one figure of estimators and of their controls as bars, from the top in the order of the rows.
 
     Parameters
     ----------
     rows : sequence of dict
-        ``name`` and figures, the estimator first, as in `evaluation.Evaluation.rows`.
+        ``name`` and figures, the estimators first, as in `evaluation.Evaluation.rows`. A row without the figure has the
+        words "no figure" in the place of its bar.
     measure : str
         The key that is drawn.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
+    n_estimators : int
+        So many rows are no controls, and have another colour.
 
     Returns
     -------
@@ -55,16 +54,33 @@ def plot_controls(rows: Sequence[dict[str, Any]], measure: str, ax: Axes | None 
     [0.8, 0.6]
     >>> plt.close(figure)
     """
-    having = [row for row in rows if measure in row]
     ax = prepared_axes(ax)
-    colours = [LIGHT[0], *[LIGHT[1]] * len(having)][: len(having)]
-    bars = ax.barh(range(len(having)), [row[measure] for row in having], color=colours, height=0.6)
-    ax.bar_label(bars, fmt="%.3f", padding=3)
-    ax.set_yticks(range(len(having)), [plain(row["name"]) for row in having])
-    ax.invert_yaxis()
-    ax.margins(x=0.18)
+    ink = line_style(None)["color"]
+    figures = [row[measure] for row in rows if measure in row]
+    low, high = min(0.0, *figures), max(0.0, *figures)
+    room = 0.2 * (high - low or 1.0)
+    low = low - room if low < -0.1 * room else 0.0  # a little below zero is zero
+    for place, row in enumerate(rows):
+        if measure not in row:
+            ax.text(0, place, " no figure", va="center", style="italic")
+            continue
+        chance = row["name"] == CHANCE
+        colour = LIGHT[0] if place < n_estimators else ink if chance else LIGHT[1]
+        ax.barh(place, row[measure], height=0.6, color=colour, alpha=0.5 if chance else 1.0)
+        end = row[measure] if row[measure] > low else 0.0
+        side = -1 if end < 0 else 1
+        ax.annotate(
+            cell({measure: row[measure]}, measure),
+            (end, place),
+            (3 * side, 0),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            va="center",
+        )
+    ax.set_yticks(range(len(rows)), [plain(row["name"]) for row in rows])
+    ax.set(xlim=(low, high + room), ylim=(len(rows) - 0.5, -0.5))
     gridded(ax, "x")
-    ax.set(title="Beside simple controls", xlabel=_WORDS.get(measure, measure.replace("_", " ")))
+    ax.set(title="Beside simple controls", xlabel=words_for(measure))
     return ax
 
 
@@ -116,8 +132,39 @@ def plot_features(features: ArrayLike, labels: ArrayLike | None = None, ax: Axes
     return ax
 
 
-def draw_evaluation(fitted: Fitted, evaluation: Any) -> list[Drawing]:
-    """Draw what an evaluation shows.
+def plot_nearest(distances: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Plot how far the nearest other member of each is, in ascending order: a steep end is of outliers.
+
+    Parameters
+    ----------
+    distances : array-like of shape (N,)
+    ax : matplotlib.axes.Axes, optional
+        By default those of a new pyplot figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> import matplotlib.pyplot as plt
+    >>> figure, ax = plt.subplots()
+    >>> ms.report.plot_nearest([0.3, 0.1, 0.9], ax=ax).lines[0].get_ydata().tolist()
+    [0.1, 0.3, 0.9]
+    >>> plt.close(figure)
+    """
+    found = np.sort(np.asarray(distances, dtype=np.float64))
+    rows = evenly(len(found), _POINTS)
+    ax = prepared_axes(ax)
+    ax.plot(rows + 1, found[rows], **line_style(0, len(rows)))
+    gridded(ax)
+    ax.set(title="Nearest others", xlabel="members, from the nearest to the farthest", ylabel="distance to the nearest")
+    return ax
+
+
+def draw_evaluation(fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
+    """Draw what an evaluation shows beyond its figures, which a page draws from its rows.
 
     Parameters
     ----------
@@ -127,27 +174,49 @@ def draw_evaluation(fitted: Fitted, evaluation: Any) -> list[Drawing]:
     Returns
     -------
     list of Drawing
-        Bars beside the controls, the confusion of members that were left out, and features in two dimensions, as far
-        as there are any.
+        The confusion of members that were left out, features in two dimensions, distances to the nearest, as far as
+        there are any.
+
+    Warns
+    -----
+    RuntimeWarning
+        If one fails; the others are drawn.
     """
-    rows, measure = evaluation.rows, evaluation.measure
     drawings = []
-    if sum(measure in row for row in rows) > 1:
-        caption = "The same data and splits for all; more is better."
-        drawings.append(drawn("beside-controls", caption, lambda ax: plot_controls(rows, measure, ax)))
-    if evaluation.confusion is not None:
-        truth, said = evaluation.confusion
-
-        def paint(ax: Any) -> None:
-            plot_confusion((truth, said), ax, share="share of what was taken for it")
-            ax.set(title="Members that were left out", ylabel="taken for", xlabel="label")
-
-        drawings.append(drawn("left-out-confusion", "The shade is the share of what was taken for a class.", paint))
-    if evaluation.task == "features" and (values := _numbers_of(fitted)) is not None:
-        labels = fitted.labels if fitted.labels is not None and len(fitted.labels) == len(values) else None
-        caption = "What the estimator makes of each member."
-        drawings.append(drawn("features", caption, lambda ax: plot_features(values, labels, ax), SQUARE))
+    for name, draw in (("left-out-confusion", _confusion), ("features", _features), ("nearest", _nearest)):
+        try:
+            drawings += draw(name, fitted, evaluation)
+        except Exception as error:
+            warnings.warn(f"figure {name!r} failed ({type(error).__name__}: {error})", RuntimeWarning, stacklevel=2)
     return drawings
+
+
+def _confusion(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
+    if evaluation.confusion is None:
+        return []
+    truth, said = evaluation.confusion
+
+    def paint(ax: Axes) -> None:
+        plot_confusion((truth, said), ax, share="share of what was taken for it", in_order=True)
+        ax.set(title="Members that were left out", ylabel="taken for", xlabel="label")
+
+    return [drawn(name, "The shade is the share of what was taken for a class.", paint)]
+
+
+def _features(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
+    if evaluation.task != "features" or (values := _numbers_of(fitted)) is None:
+        return []
+    labels = fitted.labels if fitted.labels is not None and len(fitted.labels) == len(values) else None
+    caption = "What the estimator makes of each member, along the two directions that vary most."
+    return [drawn(name, caption, lambda ax: plot_features(values, labels, ax), SQUARE)]
+
+
+def _nearest(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
+    if evaluation.task != "neighbours":
+        return []
+    distances = np.asarray(fitted.estimator.kneighbors(n_neighbors=1)[0], dtype=np.float64)[:, 0]
+    caption = "How far the nearest other member of each is; a steep end is of outliers."
+    return [drawn(name, caption, lambda ax: plot_nearest(distances, ax))]
 
 
 def _numbers_of(fitted: Fitted) -> Any:

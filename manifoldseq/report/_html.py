@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,23 @@ from .._result import Result, Run
 from ._clusters import contingency, plot_cluster_sizes, plot_confusion
 from ._convergence import has_columns, plot_convergence, plot_evaluations, plot_gradient_norm
 from ._drawing import SQUARE, Drawing, drawn
+from ._evaluation import plot_controls
+from ._quality import CHANCE, MEASURES, Evaluation, cell, columns_of, name_of, number
 from ._runs import FIGURES, RunFiles, as_run
 from ._sources import Fitted
 from ._style import DARK, LIGHT, evenly, plain
 
-_BASELINE = "baseline_"
-_LABELS = {
-    "accuracy": "accuracy",
-    "recall": "recall",
-    "r2": "R²",
-    "halves_found": "halves found",
-    "purity": "purity",
-    "nmi": "NMI",
-    "ari": "ARI",
-    "agreement_of_seeds": "agreement of seeds",
-    "silhouette": "silhouette",
+_RUN = {
     "fun": "objective",
     "grad_norm": "gradient norm",
     "nit": "iterations",
     "nfev": "evaluations",
     "seconds": "seconds",
 }
+"""Further columns of a table of metrics, behind the quality figures."""
+_HISTORY = {**_RUN, "nit": "iteration", "time": "seconds", "nfev": "evaluations so far"}
 _COUNTS = ("nit", "nfev", "njev", "nhev")
-_HIGHER = ("accuracy", "recall", "r2", "halves_found", "purity", "nmi", "ari", "agreement_of_seeds")
-_ELSEWHERE = ("format", "state", "command", "about", "baseline", "error", "traceback", "fingerprint", "choice")
+_ELSEWHERE = ("format", "state", "command", "about", "error", "traceback", "fingerprint", "choice", "resumed")
 _POINTS = 1000  # of a line; more cannot be seen
 _ROWS = 12  # of a history that is shown as a table
 _CELLS = 24  # a table of more clusters or labels is drawn instead
@@ -54,8 +48,9 @@ Reported = RunFiles | Fitted | Result | Run
 def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
     """Render a self-contained page about runs.
 
-    One run: metrics beside the baseline, convergence, clusters and labels, the plots of its estimator. Several: metrics
-    in one table, convergence overlaid, what differs in their parameters, and each run beside the others.
+    One run: figures beside its controls, clusters and labels, the plots of its estimator, convergence. Several: figures
+    of all runs and their controls in one table, convergence overlaid, what differs in their parameters, and each run
+    beside the others.
 
     Parameters
     ----------
@@ -84,7 +79,7 @@ def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
         raise ValueError("no runs: pass at least one")
     template = Path(__file__).with_name("template.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["number"] = _number
+    environment.filters["number"] = number
     views = [_view(run, i, alone=len(files) == 1) for i, run in enumerate(files)]
     compared = _compared(files) if len(files) > 1 else None
     budget = _FIGURE_BYTES - sum(len(figure["svg"]) for figure in (compared or {}).get("figures", ()))
@@ -106,40 +101,49 @@ def _title(run: RunFiles) -> str:
     return f"{what} on {run.run['data']}" if run.run.get("data") else str(what)
 
 
-def _view(run: RunFiles, number: int, *, alone: bool) -> dict[str, Any]:
+def _view(run: RunFiles, place: int, *, alone: bool) -> dict[str, Any]:
     curves = _curves([run]) if alone else []  # those of several runs are overlaid
     table = _confusion(run.assignments)
     found = [*_clusters(run, drawn_labels=table is None), *run.drawings]
     groups = [
-        {"heading": "Convergence", "figures": _embedded(curves, number), "history": _table(run.history)},
-        {"heading": "What was found", "figures": _embedded(found, number), "confusion": table},
+        {"heading": "What was found", "figures": _embedded(found, place), "confusion": table},
+        {"heading": "Convergence", "figures": _embedded(curves, place), "history": _table(run.history)},
     ]
     return {
         "name": run.name,
         "title": _title(run),
         "run": run.run,
         "metrics": _metrics([run]) if alone else None,
+        "beside": _embedded(_bars([run]), place) if alone else [],
         "verdict": _verdict(run.evaluation),
+        "reasons": _reasons(run.evaluation),
         "groups": [group for group in groups if group["figures"] or group.get("confusion")],
         "details": _details(run),
     }
 
 
-def _verdict(evaluation: Mapping[str, Any]) -> str:
+def _verdict(evaluation: Evaluation | None) -> str:
     """Return the verdict as a sentence, and what the mark of the best means."""
-    if not evaluation:
+    if evaluation is None:
         return ""
-    said = f"{evaluation['verdict'][:1].upper()}{evaluation['verdict'][1:]}."
-    measure = _LABELS.get(evaluation["measure"], evaluation["measure"])
-    return said + (f" *: best {measure}." if len(evaluation["rows"]) > 1 else "")
+    said = f"{evaluation.verdict[:1].upper()}{evaluation.verdict[1:]}."
+    return said + (f" ★: best {name_of(evaluation.measure)}." if evaluation.best else "")
+
+
+def _reasons(evaluation: Evaluation | None) -> list[str]:
+    """Return why rows have no figure, each as a sentence."""
+    rows = () if evaluation is None else evaluation.rows
+    return [f"{row['name']}: {row['why']}." for row in rows if "why" in row]
 
 
 def _details(run: RunFiles) -> dict[str, Any]:
-    own, metrics = run.run, run.metrics
+    own = run.run
+    shown = {*_RUN, *MEASURES, *(run.evaluation.rows[0] if run.evaluation else ())}
     return {
         "Run": {name: own[name] for name in own if name not in _ELSEWHERE and isinstance(own[name], str | int | float)},
         "Parameters": _mapping(own.get("parameters")),
-        "Further metrics": {n: _number(metrics[n]) for n in metrics if n.removeprefix(_BASELINE) not in _LABELS},
+        "Chosen": _mapping(own.get("chosen")),
+        "Further metrics": {name: number(value) for name, value in run.metrics.items() if name not in shown},
         "Versions": _mapping(own.get("versions")),
     }
 
@@ -149,28 +153,62 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _metrics(runs: Sequence[RunFiles]) -> dict[str, Any] | None:
-    """Return the table of metrics: a row for each run, and one for its baseline."""
-    names = [name for name in _LABELS if any(name in run.metrics for run in runs)]
+    """Return the table of metrics: a row for each run, then one for each control."""
+    rows = _rows(runs)
+    names = columns_of([{name: row[name] for name in row if name not in _RUN} for row in rows])
+    names += [name for name in _RUN if any(name in row for row in rows)]
     if not names:
         return None
-    comparable = len(runs) > 1 and len({run.run.get("data") for run in runs}) == 1
-    best = {name: max(run.metrics.get(name, -np.inf) for run in runs) for name in _HIGHER if comparable}
-    rows = []
+    best: set[tuple[int, str]] = set()
+    if len(runs) == 1 and (evaluation := runs[0].evaluation):
+        best = {(i, evaluation.measure) for i in evaluation.best}
+    elif len(runs) > 1 and _same_data(runs):
+        for name in MEASURES.keys() - {"silhouette"}:  # which is in distances of each run's own
+            most = max((row[name] for row in rows if name in row), default=None)
+            best |= {(i, name) for i, row in enumerate(rows) if most is not None and row.get(name) == most}
+    cells = [[(cell(row, name), (i, name) in best) for name in names] for i, row in enumerate(rows)]
+    return {
+        "header": [_RUN.get(name) or name_of(name) for name in names],
+        "rows": [{"name": row["name"], "cells": cells[i], "control": i >= len(runs)} for i, row in enumerate(rows)],
+        "starred": bool(best),
+    }
+
+
+def _rows(runs: Sequence[RunFiles]) -> list[Mapping[str, Any]]:
+    """Return what runs and their controls reach: a row for each run, and one for each control that differs."""
+    rows: list[Mapping[str, Any]] = []
+    controls: dict[str, dict[tuple[Any, ...], list[tuple[str, Mapping[str, Any]]]]] = {}
     for run in runs:
-        values = [run.metrics.get(name) for name in names]
-        marks = [name in best and value == best[name] for name, value in zip(names, values, strict=True)]
+        known = {name: run.metrics[name] for name in (*MEASURES, *_RUN) if name in run.metrics}
+        judged = run.evaluation.rows if run.evaluation else ({},)
         own = run.name if len(runs) > 1 else run.run.get("estimator") or run.run.get("model") or run.name
-        rows.append({"name": own, "cells": list(zip(values, marks, strict=True)), "baseline": False})
-        if len(runs) == 1 and run.evaluation and run.evaluation["winner"] == run.evaluation["rows"][0]["name"]:
-            rows[-1]["name"] += " *"
-        for control in run.evaluation.get("rows", [])[1:] if len(runs) == 1 else ():
-            cells = [(control.get(name), False) for name in names]
-            name = control["name"] + (" *" if control["name"] == run.evaluation["winner"] else "")
-            rows.append({"name": name, "cells": cells, "baseline": True})
-        if any(name.startswith(_BASELINE) for name in run.metrics):
-            cells = [(run.metrics.get(_BASELINE + name), False) for name in names]
-            rows.append({"name": run.run.get("baseline", "baseline"), "cells": cells, "baseline": True})
-    return {"header": [_LABELS[name] for name in names], "rows": rows, "starred": bool(best)}
+        rows.append({**known, **judged[0], "name": own})
+        for row in judged[1:]:
+            controls.setdefault(row["name"], {}).setdefault(tuple(row.items()), []).append((run.name, row))
+    for name, variants in controls.items():
+        if name == CHANCE and len(variants) > 1:
+            continue  # of other clusters: what it says is the same
+        for found in variants.values():
+            of_whom = "" if len(variants) == 1 else f" ({', '.join(run for run, _ in found)})"
+            rows.append({**found[0][1], "name": f"{name}{of_whom}"})
+    return rows
+
+
+def _same_data(runs: Sequence[RunFiles]) -> bool:
+    return len({run.run.get("data") for run in runs}) == 1
+
+
+def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
+    """Draw the figure of runs and of their controls as bars, where they are compared by the same one."""
+    measures = {run.evaluation.measure if run.evaluation else "" for run in runs}
+    rows, measure = _rows(runs), max(measures)
+    if len(measures) > 1 or not _same_data(runs) or sum(measure in row for row in rows) < 2:
+        return []
+    evaluation = runs[0].evaluation
+    more = "more" if evaluation is None or evaluation.greater_is_better else "less"
+    caption = f"The same data and splits for all; {more} is better."
+    paint = partial(plot_controls, rows, measure, n_estimators=len(runs))
+    return [drawn("beside-controls", caption, paint)]
 
 
 def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
@@ -183,6 +221,7 @@ def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
     differ = {name: [str(given.get(name, "–")) for given in settings] for name in names}
     return {
         "metrics": _metrics(runs),
+        "beside": _embedded(_bars(runs), "all"),
         "figures": _embedded(_curves(runs), "all"),
         "same": len({_title(run) for run in runs}) == 1,
         "names": [run.name for run in runs],
@@ -237,16 +276,17 @@ def _table(history: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
     if len(rows) < 2 or not names:
         return None
     columns = [_numbers(arrays[name][rows]) for name in names]
-    return {"header": names, "rows": list(zip(*columns, strict=True))}
+    header = [_HISTORY.get(name, name.replace("_", " ")) for name in names]
+    return {"header": header, "rows": list(zip(*columns, strict=True))}
 
 
 def _numbers(column: np.ndarray) -> list[Any]:
     return (column.astype(int) if (column % 1 == 0).all() else column).tolist()
 
 
-def _embedded(drawings: Sequence[Drawing], number: Any) -> list[dict[str, Any]]:
+def _embedded(drawings: Sequence[Drawing], place: Any) -> list[dict[str, Any]]:
     return [
-        {"title": one.title, "caption": one.caption, "svg": one.inline(f"r{number}-{one.name}-"), "name": one.name}
+        {"title": one.title, "caption": one.caption, "svg": one.inline(f"r{place}-{one.name}-"), "name": one.name}
         for one in drawings
     ]
 
@@ -271,11 +311,3 @@ def _confusion(assignments: Sequence[tuple[str | None, str]]) -> dict[str, Any] 
         for cluster, row in zip(clusters, counts, strict=True)
     ]
     return {"labels": labels, "rows": rows, "upright": max(map(len, labels)) > 3}
-
-
-def _number(value: Any) -> str:
-    if value is None or value != value:
-        return "–"
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"

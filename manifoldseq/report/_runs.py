@@ -15,6 +15,7 @@ from ..storage import read_bytes
 from ..storage._files import write_durably
 from ._clusters import clustering_measures
 from ._drawing import Drawing, draw_plots, parsed
+from ._quality import Evaluation
 from ._sources import Fitted
 
 FIGURES = "figures"
@@ -32,13 +33,13 @@ class RunFiles:
     run : dict
         ``run.json``: state, command, estimator, data, parameters, versions.
     metrics : dict of str to float
-        ``metrics.json``; entries that start with ``baseline_`` are the baseline's.
+        ``metrics.json``.
     history : dict of str to list of float
         The columns of ``history.csv``, empty if there is none.
     assignments : list of (str or None, str)
         Label and cluster of each sequence, empty if the estimator assigns none.
-    evaluation : dict
-        ``evaluation.json``: rows of the estimator and its controls, the winner, a verdict; empty if there is none.
+    evaluation : Evaluation or None
+        ``evaluation.json``: rows of the estimator and its controls, the winner, a verdict; None if there is none.
     drawings : list of Drawing
         The figures that were drawn when the estimator was fitted: ``figures/*.svg``, in the order of their names.
     """
@@ -49,7 +50,7 @@ class RunFiles:
     history: dict[str, list[float]] = field(default_factory=dict)
     assignments: list[tuple[str | None, str]] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
-    evaluation: dict[str, Any] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
 
 
 def read_run(directory: str | Path) -> RunFiles:
@@ -91,21 +92,13 @@ def read_run(directory: str | Path) -> RunFiles:
         raise ValueError(f"the run in {path} cannot be shown: {error}") from error
 
 
-def _evaluation(file: Path) -> dict[str, Any]:
-    """Return what a report shows of an evaluation; raise ValueError where a file is not one."""
+def _evaluation(file: Path) -> Evaluation | None:
     if not file.exists():
-        return {}
-    found = json.loads(read_bytes(file))
+        return None
     try:
-        rows = [
-            {"name": str(row["name"]), **_numbers({k: v for k, v in row.items() if k != "name"})}
-            for row in found["rows"]
-        ]
-        return {"rows": rows, "measure": str(found["measure"])} | {
-            name: str(found[name]) for name in ("winner", "verdict")
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("its evaluation.json has no rows, measure, winner and verdict") from error
+        return Evaluation.from_dict(json.loads(read_bytes(file)))
+    except ValueError as error:
+        raise ValueError(f"its evaluation.json is not one: {error}") from error
 
 
 def _numbers(metrics: Any) -> dict[str, float]:

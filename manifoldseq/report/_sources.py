@@ -99,20 +99,16 @@ def history_of(result: Any) -> dict[str, NDArray[np.float64]]:
     return {"nit": np.arange(len(columns["fun"]), dtype=float)} | columns
 
 
-def clusters_of(result: Any) -> NDArray:
-    """Return the cluster of each member, of a fitted estimator, a `Fitted`, a run directory or an array."""
-    return _assignment(result)[1]
-
-
 def labels_and_clusters_of(result: Any) -> tuple[NDArray, NDArray]:
     """Return label and cluster of each member, of a `Fitted`, a run directory or a pair of arrays."""
-    labels, clusters = _assignment(result)
+    labels, clusters = assignment_of(result)
     if labels is None:
         raise ValueError("there are no labels to compare clusters with: pass (labels, clusters), or Fitted(labels=…)")
     return labels, clusters
 
 
-def _assignment(result: Any) -> tuple[NDArray | None, NDArray]:
+def assignment_of(result: Any) -> tuple[NDArray | None, NDArray]:
+    """Return label (None without any) and cluster of each member, of an estimator, a `Fitted`, a run or arrays."""
     assignments = getattr(result, "assignments", None)
     if isinstance(result, tuple) and len(result) == 2:
         labels, clusters = result

@@ -201,17 +201,13 @@ def registered_name(estimator: Any) -> str:
 
 def _registered(model: Any) -> tuple[hooks.Plugin, str]:
     """Return the plugin and the name that an estimator's class is registered under."""
-    cls = type(model)
-    for plugin, record in hooks.records("estimators"):
-        factory = cast(hooks.EstimatorSpec, record).factory
-        if isinstance(factory, str) and factory.rpartition(":")[2] != cls.__qualname__:
-            continue  # another class: its module need not be imported
-        if cast(hooks.EstimatorSpec, record.resolved()).factory is cls:
-            return plugin, record.name
-    raise ModelError(
-        f"{cls.__name__} is not registered, so no file could say what it is: "
-        "register it with manifoldseq_estimators, or manifoldseq.register(manifoldseq.hooks.EstimatorSpec(…))"
-    )
+    found = hooks.record_of(model)
+    if found is None:
+        raise ModelError(
+            f"{type(model).__name__} is not registered, so no file could say what it is: "
+            "register it with manifoldseq_estimators, or manifoldseq.register(manifoldseq.hooks.EstimatorSpec(…))"
+        )
+    return found[0], found[1].name
 
 
 def _record(path: Path, document: dict[str, Any]) -> hooks.EstimatorSpec:

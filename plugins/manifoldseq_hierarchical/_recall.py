@@ -15,7 +15,7 @@ _TOLERANCE = 0.01
 """Of the length of what is stored: a place this near is found."""
 
 
-def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evaluation.Evaluation | None:
+def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evaluation.Evaluation:
     """Return the share of frames that are found by an encoder with the same settings, which has not stored them.
 
     With labels of two runs of one length, one after the other (`nordland`: two seasons), the first run is stored and
@@ -32,14 +32,19 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
 
     Returns
     -------
-    Evaluation or None
-        Beside it key frames in float32, evenly spaced, as many as the same bytes hold; None for fewer than eight
-        frames. The verdict says what all frames would find, kept as they are.
+    Evaluation
+        Beside it key frames in float32, evenly spaced, as many as the same bytes hold. The verdict says what all frames
+        would find, kept as they are.
+
+    Raises
+    ------
+    ValueError
+        If fewer than eight frames would be stored.
     """
     frames = np.asarray(X)
     stored, asked, places = _split(frames, None if y is None else np.asarray(y))
     if len(stored) < _LEAST:
-        return None
+        raise ValueError(f"{len(stored)} frames would be stored, and places are asked for from {_LEAST} on")
     made: Any = clone(model)
     made.fit(stored)
     report = made.storage_report()

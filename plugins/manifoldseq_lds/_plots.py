@@ -11,6 +11,7 @@ import manifoldseq as ms
 from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 
 from .clustering._kmeans import LDSKMeans
+from .clustering._selection import plot_choice
 from .identification._identifier import LDSIdentifier
 from .identification._sequence_input import new_systems
 from .kernels._resolved import resolved_kernel
@@ -107,7 +108,9 @@ def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
     if systems is not None:
         few = {} if len(systems) <= _NAMED else {"markersize": 4, "alpha": 0.6}
         style = marker_style(0) | few if centres is None else marker_style(None)
-        groups.append((f"{len(systems)} systems", _upper(systems.A), style))
+        total = len(result.X) if isinstance(result, Fitted) else len(systems)
+        some = f"{len(systems)} systems" if len(systems) == total else f"{len(systems)} of {total} systems"
+        groups.append((some, _upper(systems.A), style))
     ax = prepared_axes(ax)
     _disc(ax)
     for label, values, style in groups:
@@ -177,7 +180,8 @@ def plot_reconstruction(
         if place == 0:
             panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, **_TIGHT)
     panel.set_xlabel("time (s)" if rate else "time step")
-    ax.set_title(f"Reconstruction of sequence {member}, error {made.error:.2f}")
+    name = data.ids[member] if isinstance(data, ms.storage.SequenceData) else member
+    ax.set_title(f"Reconstruction of sequence {name}, error {made.error:.2f}".replace("$", r"\$"))
     return ax
 
 
@@ -209,6 +213,11 @@ def accepts_clustering(result: Any) -> bool:
     return isinstance(result, Fitted) and isinstance(result.estimator, LDSKMeans)
 
 
+def accepts_choice(result: Any) -> bool:
+    """Return whether a result is of an `LDSKMeans` that has chosen its number of clusters."""
+    return accepts_clustering(result) and hasattr(result.estimator, "choice_")
+
+
 def accepts_systems(result: Any) -> bool:
     """Return whether a result is a fitted `LDSKMeans` or `LDSIdentifier` with its data."""
     return isinstance(result, Fitted) and isinstance(result.estimator, LDSKMeans | LDSIdentifier)
@@ -226,6 +235,11 @@ def _drawing(plot: Callable[..., Any]) -> Callable[["Axes", Fitted], None]:
         plot(result, ax)
 
     return draw
+
+
+def draw_choice(ax: "Axes", result: Fitted) -> None:
+    """Draw `plot_choice` of a fit, as its record asks for it."""
+    plot_choice(result.estimator.choice_, ax)
 
 
 draw_kernel_matrix = _drawing(plot_kernel_matrix)

@@ -141,8 +141,9 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-kmeans",
         factory="manifoldseq_lds.clustering._kmeans:LDSKMeans",
-        choose="manifoldseq_lds.clustering._selection:choose_from_shell",
-        plots=("lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
+        auto=("n_clusters",),
+        cost="manifoldseq_lds.clustering._selection:cost_of_choice",
+        plots=("lds-choice", "lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
     )
     yield hooks.EstimatorSpec(
@@ -191,6 +192,12 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
 def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
     """Figures of the reports of the estimators above."""
     yield hooks.PlotSpec(
+        "lds-choice",
+        accepts="manifoldseq_lds._plots:accepts_choice",
+        draw="manifoldseq_lds._plots:draw_choice",
+        summary="How well the clusters of two halves of the data agree, with standard errors; the ring is the choice",
+    )
+    yield hooks.PlotSpec(
         "lds-kernel-matrix",
         accepts="manifoldseq_lds._plots:accepts_clustering",
         draw="manifoldseq_lds._plots:draw_kernel_matrix",
@@ -206,13 +213,15 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "lds-reconstruction",
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_median_reconstruction",
-        summary="The sequence whose forecast error is the median: its record and what its system reproduces",
+        summary="The sequence whose forecast error is the median, in the three channels that vary most: its record and "
+        "what its system reproduces; an error of 1 is that of the mean",
     )
     yield hooks.PlotSpec(
         "lds-worst-reconstruction",
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_worst_reconstruction",
-        summary="The sequence with the largest forecast error: its record and what its system reproduces",
+        summary="The sequence with the largest forecast error, in the three channels that vary most: its record and "
+        "what its system reproduces",
     )
 
 

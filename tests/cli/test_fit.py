@@ -27,8 +27,8 @@ def test_run_directory_holds_everything(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--set", "offset=0.5", "--seed", "7", "-o", folder)
     assert (status, err) == (0, "")
     assert sorted(path.name for path in folder.iterdir()) == [
-        ".lock", "assignments.csv", "evaluation.json", "figures", "history.csv", "metrics.json", "model.json",
-        "model.npz", "report.html", "run.json", "run.toml",
+        ".lock", "assignments.csv", "evaluation.json", "history.csv", "metrics.json", "model.json", "model.npz",
+        "report.html", "run.json", "run.toml",
     ]  # fmt: skip
     about = json.loads((folder / "run.json").read_text())
     assert about["state"] == "done" and about["parameters"]["random_state"] == 7
@@ -46,14 +46,16 @@ def test_metrics_are_flat_and_beside_controls(run: Run, tmp_path: Path) -> None:
     names = ("purity", "nmi", "ari", "seconds")
     assert set(metrics) == {*names, "agreement_of_seeds"} and {metrics[name] for name in names[:3]} == {1.0}
     evaluation = json.loads((tmp_path / "run" / "evaluation.json").read_text())
-    assert [row["name"] for row in evaluation["rows"]] == ["sign", "statistics-kmeans", "autocovariance-kmeans"]
+    names = ["sign", "statistics-kmeans", "autocovariance-kmeans", "chance"]
+    assert [row["name"] for row in evaluation["rows"]] == names and evaluation["greater_is_better"]
+    assert evaluation["rows"][3]["purity"] < 0.9 and abs(evaluation["rows"][3]["ari"]) < 0.2
     assert evaluation["winner"] == "sign" and evaluation["measure"] == "ari" and evaluation["rows"][1]["ari"] == 1.0
     lines = out.splitlines()
     assert lines[0] == "two-levels: 20 sequences of 8 steps, 2 channels, 2 classes"
     assert lines[1].split()[:3] == ["purity", "NMI", "ARI"]
     assert lines[2].split()[:5] == ["sign", "*", "1.000", "1.000", "1.000"]
     assert lines[3].startswith("statistics-kmeans") and lines[4].startswith("autocovariance-kmeans")
-    assert lines[5].startswith("Agreement with the labels 1.00")
+    assert lines[5].startswith("chance") and lines[6].startswith("Agreement with the labels 1.00")
 
 
 def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:

@@ -60,8 +60,6 @@ def test_clusters_are_the_cadences_and_carry_names(run: Run, tmp_path: Path, for
 
 
 def test_a_data_frame_gives_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
-    pytest.importorskip("narwhals")
     from manifoldseq_lds import LDSKMeans
 
     data = ms.storage.from_frame(write("long-frame", tmp_path))
@@ -74,19 +72,33 @@ def test_a_data_frame_gives_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ON_DISK)
 def test_three_clusters_are_chosen(run: Run, tmp_path: Path, form: str) -> None:
     data = write(form, tmp_path)
-    command = ("fit", "lds-kmeans", data, "--choose", "--no-quality", *OPTIONS.get(form, ()), "-o", tmp_path / "run")
+    auto = ("--choose",) if form == "subfolders" else ("--set", "n_clusters=auto")
+    command = ("fit", "lds-kmeans", data, *auto, "--no-quality", *OPTIONS.get(form, ()), "-o", tmp_path / "run")
     status, out, err = run(*command)
     assert status == 0, err
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["n_clusters"] == 3
-    assert "> 0" in out and "How the settings were chosen" in (tmp_path / "run" / "report.html").read_text()
+    assert "7 settings (n_clusters 2 to 8) on 10 pairs of halves, 140 fits of 18 sequences." in err
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["chosen"]["n_clusters"] == 3 and about["parameters"]["n_clusters"] == "auto"
+    assert "chosen: n_clusters=3, n_states=3" in out
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "How the settings were chosen" in page and "How well the clusters of two halves of the data agree" in page
     assert agreement(assignments(tmp_path / "run")) == 1.0
+
+
+@pytest.mark.slow
+def test_three_clusters_are_chosen_in_a_data_frame(tmp_path: Path) -> None:
+    from manifoldseq_lds import LDSKMeans
+
+    data = ms.storage.from_frame(write("long-frame", tmp_path))
+    model = LDSKMeans("auto", random_state=0).fit(data.sequences)
+    assert model.n_clusters_ == 3 and model.choice_.best_params == {"n_clusters": 3, "n_states": 3}
+    assert agreement(dict(zip(data.ids, map(str, model.labels_), strict=True))) == 1.0
 
 
 def test_only_what_is_open_is_chosen(run: Run, tmp_path: Path) -> None:
     data = write("folder", tmp_path)
-    fixed = ("--set", "n_clusters=3", "--set", "n_states=2")
-    status, _, err = run("fit", "lds-kmeans", data, "--choose", *fixed, "-o", tmp_path / "run")
-    assert status == 2 and "there is nothing left to choose" in err and not (tmp_path / "run").exists()
+    status, _, err = run("fit", "lds-kmeans", data, "--choose", "--set", "n_clusters=3", "-o", tmp_path / "run")
+    assert status == 2 and "--choose chooses n_clusters, but --set gives it" in err and not (tmp_path / "run").exists()
     status, _, err = run("fit", "lds-identifier", data, "--choose", "-o", tmp_path / "run")
     assert status == 2 and "has no rule by which settings are chosen: --choose goes with lds-kmeans" in err
 

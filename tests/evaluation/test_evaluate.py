@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.preprocessing import FunctionTransformer
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -34,20 +35,14 @@ def sequences(n: int = 24) -> tuple[list[np.ndarray], np.ndarray]:
     return [np.column_stack([w, np.roll(w, 3)]) + 0.1 * rng.standard_normal((40, 2)) for w in waves], y
 
 
-def judged(*args: Any, **options: Any) -> Evaluation:
-    found = evaluate(*args, **options)
-    assert found is not None
-    return found
-
-
 def test_accuracy_is_that_of_scikit_learn_s_cross_validation() -> None:
     X, y = rows()
     model = KNeighborsClassifier(3).fit(X, y)
-    found = judged(model, X, y, input="samples", random_state=4)
+    found = evaluate(model, X, y, input="samples", random_state=4)
     expected = cross_val_score(model, X, y, cv=StratifiedKFold(5, shuffle=True, random_state=4))
     assert found.rows[0]["accuracy"] == pytest.approx(expected.mean(), abs=1e-12)
     assert found.rows[0]["accuracy_se"] == pytest.approx(expected.std(ddof=1) / np.sqrt(5), abs=1e-12)
-    assert [row["name"] for row in found.rows] == ["KNeighborsClassifier", "linear-classifier"]
+    assert [row["name"] for row in found.rows] == ["KNeighborsClassifier", "linear-classifier", "chance"]
     assert found.confusion is not None
     truth, said = found.confusion
     assert len(truth) == 90 and np.mean(truth == said) == pytest.approx(expected.mean())
@@ -55,7 +50,7 @@ def test_accuracy_is_that_of_scikit_learn_s_cross_validation() -> None:
 
 def test_where_time_is_short_one_split_is_held_out() -> None:
     X, y = rows()
-    found = judged(KNeighborsClassifier(3).fit(X, y), X, y, input="samples", took=50.0)
+    found = evaluate(KNeighborsClassifier(3).fit(X, y), X, y, input="samples", took=50.0)
     assert (
         found.confusion is not None and len(found.confusion[0]) in (22, 23, 24) and "one part held out" in found.verdict
     )
@@ -64,7 +59,7 @@ def test_where_time_is_short_one_split_is_held_out() -> None:
 def test_agreement_of_seeds_is_that_of_three_fits() -> None:
     X, _ = rows()
     model = KMeans(4, n_init=1, random_state=7).fit(X)
-    found = judged(model, X, input="samples", random_state=7, controls=())
+    found = evaluate(model, X, input="samples", random_state=7, controls=())
     runs = [KMeans(4, n_init=1, random_state=seed).fit(X).labels_ for seed in (7, 8, 9)]
     expected = np.mean([adjusted_rand_score(a, b) for a, b in combinations(runs, 2)])
     assert found.rows[0]["agreement_of_seeds"] == pytest.approx(expected) and found.measure == "agreement_of_seeds"
@@ -78,14 +73,14 @@ def test_silhouette_is_that_of_distances_to_centres() -> None:
     for x in X:
         near, next_ = np.sort(np.linalg.norm(x - model.cluster_centers_, axis=1))[:2]
         expected.append((next_ - near) / next_)
-    found = judged(model, X, input="samples", controls=())
+    found = evaluate(model, X, input="samples", controls=())
     assert found.rows[0]["silhouette"] == pytest.approx(np.mean(expected))
 
 
 def test_labels_decide_who_is_best() -> None:
     X, y = sequences()
     model = StatisticsKMeans(2, random_state=0).fit(X)
-    found = judged(model, X, y, name="mine", controls=("autocovariance-kmeans",))
+    found = evaluate(model, X, y, name="mine", controls=("autocovariance-kmeans",))
     assert found.measure == "ari" and found.winner == "autocovariance-kmeans" and found.rows[1]["ari"] == 1.0
     assert found.rows[0]["ari"] == pytest.approx(adjusted_rand_score(y, model.labels_))
     assert "the control autocovariance-kmeans is better (1.00)" in found.verdict
@@ -95,7 +90,7 @@ def test_labels_decide_who_is_best() -> None:
 def test_features_without_labels_tell_held_out_rows() -> None:
     """R² of an exact map is one; that of k components is what least squares on them tells."""
     X, _ = rows()
-    whole = judged(PCA(5).fit(X), X, input="samples", controls=())
+    whole = evaluate(PCA(5).fit(X), X, input="samples", controls=())
     assert whole.measure == "r2" and whole.rows[0]["r2"] == pytest.approx(1.0, abs=1e-5)
     order = np.random.default_rng(0).permutation(90)
     test, train = (np.sort(part) for part in np.array_split(order, [22]))
@@ -103,7 +98,7 @@ def test_features_without_labels_tell_held_out_rows() -> None:
     Z, W = (np.column_stack([np.ones(len(part)), model.transform(X[part])]) for part in (train, test))
     error = X[test] - W @ np.linalg.lstsq(Z, X[train], rcond=None)[0]
     expected = 1 - np.sum(error**2) / np.sum((X[test] - X[train].mean(axis=0)) ** 2)
-    found = judged(PCA(2).fit(X), X, input="samples", controls=())
+    found = evaluate(PCA(2).fit(X), X, input="samples", controls=())
     assert found.rows[0]["r2"] == pytest.approx(expected, abs=1e-5)
 
 
@@ -111,17 +106,22 @@ def test_halves_of_a_sequence_find_each_other() -> None:
     rng = np.random.default_rng(0)
     X = [10 * k + (1 + k) * np.where(np.arange(40)[:, None] % 2, 1.0, -1.0) for k in rng.permutation(15)]
     control = hooks.get_record(hooks.EstimatorSpec, "statistics").factory()  # type: ignore[operator]
-    found = judged(control.fit(X), X, controls=("autocovariance",))
+    found = evaluate(control.fit(X), X, controls=("autocovariance",))
     assert found.measure == "halves_found" and found.rows[0]["halves_found"] > 0.9 > found.rows[1]["halves_found"]
     assert "by chance 7%" in found.verdict
 
 
-def test_what_cannot_be_judged_is_none() -> None:
+def test_what_cannot_be_judged_says_why() -> None:
     X, y = rows(3)
-    assert evaluate(KMeans(2, n_init=1).fit(X), X, input="samples") is None
+    found = evaluate(KMeans(2, n_init=1).fit(X), X, input="samples")
+    assert found.rows == ({"name": "KMeans", "why": "3 members are too few, 4 are the least"},)
+    assert found.verdict == "no quality figure: 3 members are too few, 4 are the least" and found.winner is None
     X, y = rows()
-    assert evaluate(KNeighborsClassifier(3).fit(X, y), X, input="samples") is None
-    assert evaluate(object(), X, input="samples") is None
+    found = evaluate(KNeighborsClassifier(3).fit(X, y), X, input="samples")
+    assert found.rows[0]["why"] == "accuracy needs labels of two classes or more"
+    found = evaluate(KNeighborsClassifier(3).fit(X, y), X, np.arange(90), input="samples")
+    assert found.rows[0]["why"] == "class 0 has a single member: none can be left out"
+    assert "object has none of labels_, predict, transform" in evaluate(object(), X, input="samples").verdict
 
 
 @pytest.mark.parametrize("task", ["classes", "clusters", "features", "neighbours"])
@@ -132,8 +132,8 @@ def test_every_default_control_is_registered(task: str, input: str) -> None:
 
 def test_a_control_is_not_put_beside_itself() -> None:
     X, y = sequences()
-    found = judged(StatisticsKMeans(2, random_state=0).fit(X), X, y)
-    assert [row["name"] for row in found.rows] == ["StatisticsKMeans", "autocovariance-kmeans"]
+    found = evaluate(StatisticsKMeans(2, random_state=0).fit(X), X, y)
+    assert [row["name"] for row in found.rows] == ["statistics-kmeans", "autocovariance-kmeans", "chance"]
 
 
 def test_rows_of_one_recording_are_never_in_two_parts() -> None:
@@ -143,22 +143,24 @@ def test_rows_of_one_recording_are_never_in_two_parts() -> None:
     X = rng.standard_normal((24, 8))[groups] + 1e-3 * rng.standard_normal((480, 8))
     y = (np.arange(24) % 2)[groups]
     model = KNeighborsClassifier(1).fit(X, y)
-    assert judged(model, X, y, input="samples", controls=()).rows[0]["accuracy"] == 1.0
-    assert judged(model, X, y, input="samples", controls=(), groups=groups).rows[0]["accuracy"] < 0.8
-    told = [judged(PCA(3).fit(X), X, input="samples", controls=(), groups=g).rows[0]["r2"] for g in (None, groups)]
+    assert evaluate(model, X, y, input="samples", controls=()).rows[0]["accuracy"] == 1.0
+    assert evaluate(model, X, y, input="samples", controls=(), groups=groups).rows[0]["accuracy"] < 0.8
+    told = [evaluate(PCA(3).fit(X), X, input="samples", controls=(), groups=g).rows[0]["r2"] for g in (None, groups)]
     assert told[1] < told[0]
 
 
 def test_one_cluster_is_called_one_cluster() -> None:
     X, y = sequences()
     for labels in (None, y):
-        assert judged(StatisticsKMeans(1, random_state=0).fit(X), X, labels).verdict == "all members are in one cluster"
+        assert (
+            evaluate(StatisticsKMeans(1, random_state=0).fit(X), X, labels).verdict == "all members are in one cluster"
+        )
 
 
 def test_halves_far_from_zero_are_found_as_well() -> None:
     control = hooks.get_record(hooks.EstimatorSpec, "statistics").factory()  # type: ignore[operator]
     X = [np.random.default_rng(k).standard_normal((30, 2)) * (1 + k) + 10 * k for k in range(12)]
-    shares = [judged(control.fit(X), [x + far for x in X], controls=()).rows[0]["halves_found"] for far in (0, 1e9)]
+    shares = [evaluate(control.fit(X), [x + far for x in X], controls=()).rows[0]["halves_found"] for far in (0, 1e9)]
     assert shares[0] == shares[1] >= 0.5
 
 
@@ -171,16 +173,17 @@ class Odd(KNeighborsClassifier):
 
 def test_a_column_of_classes_is_compared_member_by_member() -> None:
     X, y = rows()
-    expected = judged(KNeighborsClassifier(3).fit(X, y), X, y, input="samples", controls=()).rows[0]["accuracy"]
-    assert judged(Odd(3).fit(X, y), X, y, input="samples", controls=()).rows[0]["accuracy"] == expected
+    expected = evaluate(KNeighborsClassifier(3).fit(X, y), X, y, input="samples", controls=()).rows[0]["accuracy"]
+    assert evaluate(Odd(3).fit(X, y), X, y, input="samples", controls=()).rows[0]["accuracy"] == expected
 
 
 def test_noise_has_no_silhouette_and_what_does_not_vary_no_share() -> None:
     X, _ = rows(40)
     model = KMeans(3, n_init=10, random_state=0).fit(X)
     model.labels_ = np.where(np.arange(40) == 7, -1, model.labels_)
-    assert "silhouette" not in judged(model, X, input="samples", controls=()).rows[0]
-    assert evaluate(PCA(1).fit(np.eye(20, 3)), np.ones((20, 3)), input="samples", controls=()) is None
+    assert "silhouette" not in evaluate(model, X, input="samples", controls=()).rows[0]
+    found = evaluate(PCA(1).fit(np.eye(20, 3)), np.ones((20, 3)), input="samples", controls=())
+    assert found.rows[0]["why"] == "the rows that were left out do not vary" and "r2" not in found.rows[0]
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -211,7 +214,7 @@ BUNDLED = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("labelled", [True, False], ids=["labels", "none"])
 @pytest.mark.parametrize("name", BUNDLED)
-def test_every_bundled_estimator_has_a_quality_figure(name: str, labelled: bool, tmp_path: Path) -> None:
+def test_every_bundled_estimator_has_a_figure_beside_a_control(name: str, labelled: bool) -> None:
     record: Any = hooks.get_record(hooks.EstimatorSpec, name)
     data, y = sequences()
     X: Any = data
@@ -229,9 +232,185 @@ def test_every_bundled_estimator_has_a_quality_figure(name: str, labelled: bool,
         return  # cannot be fitted, and says so
     model.fit(X, own if labelled else None)
     given = y if labelled else None
-    found = record.quality(model, X, given, 0) if record.quality else judged(model, X, given, input=record.input)
-    assert found.verdict and np.isfinite(found.rows[0][found.measure])
-    drawings = ms.report.draw_evaluation(ms.report.Fitted(model, X, given), found)
-    pictures = [*drawings, *ms.report.draw_plots(ms.report.Fitted(model, X, given))]
-    assert all(drawing.svg.startswith("<") for drawing in pictures)
-    assert pictures or name == "kmeans"  # the sizes of its clusters are on the page
+    found = evaluate(model, X, given)
+    own, *others = found.rows
+    assert own["name"] == name and np.isfinite(own[found.measure]) and "why" not in own
+    assert others and any(found.measure in row for row in others), [row.get("why") for row in others]
+    assert "chance" in [row["name"] for row in others] or record.quality
+    assert not [row for row in others if "why" in row]
+
+
+# Strangers: classes that say little about themselves, and data that are not as they should be.
+
+
+class PlainClusters:
+    """Nearest of the first rows; no scikit-learn."""
+
+    def fit(self, X: Any) -> None:
+        self.centres = X[:3]
+
+    def predict(self, X: Any) -> Any:
+        return np.argmin(np.square(X[:, None] - self.centres).sum(axis=2), axis=1)
+
+
+class PlainClasses:
+    """Nearest mean; no scikit-learn."""
+
+    def fit(self, X: Any, y: Any) -> None:
+        self.names = np.unique(y)
+        self.means = np.stack([X[y == name].mean(axis=0) for name in self.names])
+
+    def predict(self, X: Any) -> Any:
+        return self.names[np.argmin(np.square(X[:, None] - self.means).sum(axis=2), axis=1)]
+
+
+def test_a_plain_class_that_predicts_classes_is_cross_validated() -> None:
+    X, y = rows()
+    model = PlainClasses()
+    model.fit(X, y)
+    names = np.array(["a", "b", "c"])[y]
+    shares = []
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+        means = np.stack([X[train][y[train] == k].mean(axis=0) for k in range(3)])
+        nearest = [min(range(3), key=lambda k: float(np.linalg.norm(x - means[k]))) for x in X[test]]
+        shares.append(np.mean(nearest == y[test]))
+    found = evaluate(model, X, names, input="samples")
+    assert found.task == "classes" and found.rows[0]["accuracy"] == pytest.approx(np.mean(shares))
+    assert len(model.names) == 3 and model.names[0] == 0  # a copy was fitted, not the model
+
+
+def test_a_plain_class_that_groups_is_compared_on_parts() -> None:
+    X, y = rows()
+    model = PlainClusters()
+    model.fit(X)
+    found = evaluate(model, X, input="samples")
+    assert found.measure == "agreement_of_parts" and [row["name"] for row in found.rows][1:] == ["kmeans", "chance"]
+    rng, runs = np.random.default_rng(0), []
+    for _ in range(3):
+        part = sorted(rng.permutation(90)[:72])
+        runs.append({row: int(np.argmin([np.linalg.norm(X[row] - X[part[k]]) for k in range(3)])) for row in part})
+    pairs = [sorted(set(a) & set(b)) for a, b in combinations(runs, 2)]
+    expected = [
+        adjusted_rand_score([a[row] for row in both], [b[row] for row in both])
+        for both, (a, b) in zip(pairs, combinations(runs, 2), strict=True)
+    ]
+    assert found.rows[0]["agreement_of_parts"] == pytest.approx(np.mean(expected))
+    assert "between fits to parts of the data" in found.verdict
+    assert evaluate(model, X, y, input="samples").measure == "ari"  # its fit takes no labels, so it does not classify
+
+
+def test_a_clustering_without_randomness_is_compared_on_parts_in_bags_and_sequences() -> None:
+    X, y = sequences()
+
+    class Lengths(PlainClusters):
+        def fit(self, X: Any) -> None:
+            self.labels_ = np.array([int(x.std() > 0.7) for x in X])
+
+    model = Lengths()
+    model.fit(X)
+    found = evaluate(model, X, y)
+    assert found.rows[0]["agreement_of_parts"] == 1.0 and "why" not in found.rows[0]
+
+
+def test_nearest_rows_without_labels_tell_the_row() -> None:
+    X, y = rows(40)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    error = 0.0
+    for i, z in enumerate(Z):
+        others = [j for j in range(40) if j != i]
+        nearest = min(others, key=lambda j: float(np.linalg.norm(X[i] - X[j])))
+        error += float(np.sum((z - Z[nearest]) ** 2))
+    found = evaluate(NearestNeighbors().fit(X), X, input="samples")
+    assert found.measure == "r2" and found.rows[0]["r2"] == pytest.approx(1 - error / np.sum(Z**2))
+    assert [row["name"] for row in found.rows] == ["NearestNeighbors", "nearest-rows", "chance"]
+    assert all("why" not in row for row in found.rows)
+    found = evaluate(NearestNeighbors().fit(X), X, y, input="samples")
+    assert found.measure == "accuracy" and found.rows[1]["accuracy"] > 0.5
+
+
+class Sums(BaseEstimator):
+    """The sums of views."""
+
+    def fit(self, X: Any, Y: Any = None) -> Sums:
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return np.stack([view.sum(axis=1) for view in X], axis=1)
+
+
+def test_features_of_views_without_labels_tell_held_out_rows() -> None:
+    X, _ = rows()
+    views = [X[:, :2], X[:, 2:]]
+    found = evaluate(Sums().fit(views), views, input="views")
+    alone = evaluate(
+        FunctionTransformer(lambda Z: np.stack([Z[:, :2].sum(axis=1), Z[:, 2:].sum(axis=1)], axis=1)).fit(X),
+        X,
+        input="samples",
+    )
+    assert found.measure == "r2" and found.rows[0]["r2"] == pytest.approx(alone.rows[0]["r2"])
+
+
+def test_chance_is_the_largest_class_and_shuffled_clusters() -> None:
+    X, y = rows()
+    skewed = np.where(np.arange(90) < 60, 0, y)
+    found = evaluate(KNeighborsClassifier(3).fit(X, skewed), X, skewed, input="samples")
+    shares = []
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, skewed):
+        shares.append(np.mean(skewed[test] == np.bincount(skewed[train]).argmax()))
+    assert found.rows[-1] == {"name": "chance", "accuracy": pytest.approx(np.mean(shares))}
+    found = evaluate(KMeans(3, n_init=1, random_state=0).fit(X), X, y, input="samples")
+    assert abs(found.rows[-1]["ari"]) < 0.05 and 1 / 3 < found.rows[-1]["purity"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (np.r_[np.arange(89.0), np.nan], "1 of 90 members have no label, the first is member 89"),
+        ([None] * 90, "90 of 90 members have no label, the first is member 0"),
+        (["a"] * 89 + [" "], "the first is member 89"),
+        (np.ma.array(np.arange(90), mask=np.arange(90) > 80), "9 of 90 members have no label, the first is member 81"),
+        (np.arange(5), r"labels have shape \(5,\) for 90 members"),
+        (np.zeros((90, 1)), r"labels have shape \(90, 1\) for 90 members"),
+        ([[1], [2, 3]], "labels have shape"),
+        (np.linspace(0, 1, 90), "labels have fractions, such as 0.0112"),
+        (np.array(["a", 1] * 45, dtype=object), "labels are of several types, int and str"),
+        (np.zeros(90, dtype=complex), "labels have the type complex128"),
+    ],
+)
+def test_labels_that_are_none_are_a_sentence(labels: Any, sentence: str) -> None:
+    X, _ = rows()
+    with pytest.raises(ValueError, match=sentence):
+        evaluate(KMeans(3, n_init=1, random_state=0).fit(X), X, labels, input="samples")
+    with pytest.raises(ValueError, match=r"groups have shape \(2,\) for 90 members"):
+        evaluate(KMeans(3, n_init=1, random_state=0).fit(X), X, input="samples", groups=[0, 1])
+
+
+def test_labels_stored_as_objects_and_whole_floats_are_labels() -> None:
+    X, y = rows()
+    model = KMeans(3, n_init=1, random_state=0).fit(X)
+    expected = evaluate(model, X, y, input="samples", controls=()).rows
+    for same in (y.astype(float), y.astype(object), y.astype(str).astype(object)):
+        assert evaluate(model, X, same, input="samples", controls=()).rows == expected
+
+
+def test_of_many_rows_some_are_drawn() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_500, 2)) + 6.0 * np.eye(2)[np.arange(20_500) % 2]
+    found = evaluate(KMeans(2, n_init=1, random_state=0).fit(X), X, np.arange(20_500) % 2, input="samples")
+    assert found.verdict.endswith("; all figures are of fits to 20000 of 20500 rows") and found.rows[0]["ari"] > 0.99
+
+
+def test_the_record_of_a_class_is_used() -> None:
+    """Its name, what it takes, its controls."""
+    X, y = rows()
+    model = ms.get_estimator("spherical-kmeans")(n_clusters=3, random_state=0).fit(X)
+    found = evaluate(model, X, y)
+    assert [row["name"] for row in found.rows] == ["spherical-kmeans", "kmeans", "chance"]
+
+
+def test_equal_figures_are_all_best() -> None:
+    rows = [{"name": name, "ari": ari} for name, ari in (("a", 0.5), ("b", 0.75), ("c", 0.75))]
+    found = Evaluation("clusters", "ari", rows, "so")
+    assert found.best == (1, 2) and found.winner == "b"
+    assert Evaluation("clusters", "ari", rows[:1], "so").winner is None
+    assert Evaluation.from_dict(found.as_dict()) == found

@@ -164,7 +164,7 @@ def test_relocation_leaves_a_poor_optimum():
 
 def test_relocation_reports_what_it_did():
     data = generated(N=60, noise=0.1, seed=3)
-    task = LDSKMeans(3)._clustering(data)
+    task = LDSKMeans(3)._clustering(data, 3)
     centres = task.canonical(poor_start(data))
     values, squared = task.distances(centres)
     before = squared.min(axis=0).sum()
@@ -219,7 +219,7 @@ def test_scores_and_nearest_agree_with_the_distances():
 @pytest.mark.parametrize("mean", ["exact", "align", "mds", "grass", "medoid"])
 def test_duplicates_and_a_single_system(mean):
     one = generated(N=1)
-    assert LDSKMeans(1, mean=mean).fit(one).objective_ == pytest.approx(3, abs=1e-6)
+    assert LDSKMeans(1, mean=mean).fit(one).mean_kernel_value_ == pytest.approx(3, abs=1e-6)
     fitted = LDSKMeans(2, mean=mean, random_state=0, max_iter=4).fit(one[[0] * 5])
     assert np.bincount(fitted.labels_, minlength=2).all()
-    assert fitted.objective_ == pytest.approx(3, abs=1e-6)
+    assert fitted.mean_kernel_value_ == pytest.approx(3, abs=1e-6)

@@ -8,12 +8,23 @@ from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from report.samples import Outline, assert_self_contained, oscillations
 
 import manifoldseq as ms
-from manifoldseq.report import Fitted, RunFiles, draw_plots, read_run, render_html, save_drawings
+from manifoldseq.evaluation import Evaluation
+from manifoldseq.report import (
+    Fitted,
+    RunFiles,
+    draw_plots,
+    plot_cluster_sizes,
+    plot_controls,
+    read_run,
+    render_html,
+    save_drawings,
+)
 
 
 def flat(page: str) -> str:
@@ -68,9 +79,9 @@ def test_names_are_escaped_and_no_mathematics(one: str) -> None:
 
 def test_figures_of_a_clustering(one: str) -> None:
     headings = [unescape(text) for text in re.findall(r"<h4>(.*?)</h4>", one)]
-    assert headings[:3] == ["Objective against iteration", "Objective against time", "Evaluations against iteration"]
-    assert headings[3:7] == ["Cluster sizes", "Clusters and labels", "Kernel matrix", "Spectra of the centres"]
-    assert all(re.fullmatch(r"Reconstruction of sequence \d+, error \d\.\d\d", text) for text in headings[7:9])
+    assert headings[:4] == ["Cluster sizes", "Clusters and labels", "Kernel matrix", "Spectra of the centres"]
+    assert all(re.fullmatch(r"Reconstruction of sequence \d+, error \d\.\d\d", text) for text in headings[4:6])
+    assert headings[6:9] == ["Objective against iteration", "Objective against time", "Evaluations against iteration"]
     assert headings[9:] == ["Run", "Parameters"]
     assert "Heights: 8, 8, 8." in one
 
@@ -106,21 +117,72 @@ def test_several_runs_side_by_side(two: str) -> None:
     assert '<th scope="row">n_clusters</th><td>3</td><td>2</td>' in page
     assert '<th scope="row">n_states</th>' not in page
     assert '<th scope="row">3 clusters</th><td class="best">1.000</td>' in page
-    assert "best of the runs" in page
+    assert "★ best of what is shown" in page
 
 
 def test_runs_on_different_data_have_no_best() -> None:
     rows = [RunFiles(name, {"state": "done", "data": name, "estimator": "e"}, {"purity": 0.5}) for name in "ab"]
     page = render_html(rows)
-    assert 'class="best"' not in page and "best of the runs" not in page
+    assert 'class="best"' not in page and "★ best" not in page
 
 
-def test_baseline_stands_below_its_run() -> None:
-    run = RunFiles("r", {"estimator": "mine", "baseline": "theirs"}, {"purity": 0.5, "baseline_purity": 0.25, "own": 3})
+ROWS = [
+    {"name": "mine", "ari": 0.5, "own_figure": 2.0},
+    {"name": "theirs", "ari": 0.75},
+    {"name": "broken", "why": "no <luck>"},
+]
+
+
+def test_controls_stand_below_their_run_and_the_best_is_marked() -> None:
+    judged = Evaluation("clusters", "ari", ROWS, "theirs is better")
+    run = RunFiles("r", {"estimator": "mine"}, {"ari": 0.5, "own": 3}, evaluation=judged)
     page = flat(render_html([run]))
-    assert '<th scope="row">mine</th><td>0.500</td>' in page
-    assert '<tr class="baseline"><th scope="row">theirs</th><td>0.250</td>' in page
-    assert "<dt>own</dt><dd>3</dd>" in page
+    assert '<th scope="col">ARI</th><th scope="col">own figure</th>' in page
+    assert '<tr><th scope="row">mine</th><td>0.500</td><td>2.000</td></tr>' in page
+    assert '<tr class="control"><th scope="row">theirs</th><td class="best">0.750</td><td>–</td></tr>' in page
+    assert '<tr class="control"><th scope="row">broken</th><td>–</td><td>–</td></tr>' in page
+    assert "Theirs is better. ★: best ARI.</p>" in page and "broken: no &lt;luck&gt;.</p>" in page
+    assert "<dt>own</dt><dd>3</dd>" in page and page.count("Beside simple controls</h3>") == 1
+
+
+def test_less_of_an_error_is_better() -> None:
+    rows = [{"name": "mine", "error": 0.5}, {"name": "theirs", "error": 0.75}]
+    judged = Evaluation("forecasts", "error", rows, "mine is better", greater_is_better=False)
+    page = flat(render_html([RunFiles("r", {"estimator": "mine"}, evaluation=judged)]))
+    assert '<th scope="row">mine</th><td class="best">0.500</td>' in page and "less is better" in page
+
+
+def test_several_runs_show_their_controls_once_where_these_are_equal() -> None:
+    runs = []
+    for name, ari, other in (("one", 0.5, 0.75), ("two", 0.625, 0.75)):
+        rows = [{"name": "mine", "ari": ari}, {"name": "theirs", "ari": other}, {"name": "pca", "ari": ari / 2}]
+        judged = Evaluation("clusters", "ari", [*rows, {"name": "chance", "ari": ari / 100}], "a verdict")
+        runs.append(RunFiles(name, {"estimator": "mine", "data": "d"}, {"ari": ari}, evaluation=judged))
+    page = flat(render_html(runs))
+    names = re.findall(r'<th scope="row">(.*?)</th><td', page.partition("What differs")[0])
+    assert names == ["one", "two", "theirs", "pca (one)", "pca (two)"]
+    assert '<th scope="row">theirs</th><td class="best">0.750</td>' in page
+    assert page.count("Beside simple controls</h3>") == 1 and page.count("A verdict.") == 2
+
+
+def test_bars_stand_in_the_order_of_the_rows() -> None:
+    figure, ax = plt.subplots()
+    plot_controls(ROWS, "ari", ax)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["mine", "theirs", "broken"]
+    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.75] and ax.yaxis_inverted()
+    assert "no figure" in [text.get_text().strip() for text in ax.texts]
+    plt.close(figure)
+
+
+def test_bars_of_cluster_sizes_stand_in_the_order_of_the_table() -> None:
+    labels, clusters = np.array(list("aabbbbcc")), np.array([2, 2, 0, 0, 0, 0, 1, 1])
+    run = RunFiles("r", {}, assignments=list(zip(labels.tolist(), map(str, clusters), strict=True)))
+    page = flat(render_html([run]))
+    table = re.findall(r'<th scope="row">(\d)</th>', page)
+    figure, ax = plt.subplots()
+    bars = [text.get_text() for text in plot_cluster_sizes(run, ax).get_xticklabels()]
+    assert table == bars == ["2", "0", "1"] and [bar.get_height() for bar in ax.patches] == [2, 4, 2]
+    plt.close(figure)
 
 
 def test_counts_are_whole_numbers_unless_they_are_shares() -> None:
@@ -181,11 +243,24 @@ def test_large_runs_stay_small() -> None:
     assert "The shade is the share of the cluster that has the label." in page  # drawn, not a table
 
 
+JUDGED = json.dumps(
+    {"winner": "a", "task": "t", "measure": "ari", "verdict": "so"}
+    | {"rows": [{"name": "a", "ari": 0.5}, {"name": "b", "ari": 0.25}]}
+)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
         ("run.json", "[]", "is no run directory"),
         ("metrics.json", "{", "cannot be shown"),
+        ("metrics.json", '{"ari": "0.5"}', "cannot be shown: its metrics.json is no mapping of names to numbers"),
+        ("evaluation.json", "[]", "cannot be shown: its evaluation.json is not one"),
+        ("evaluation.json", JUDGED.replace('"a"', "null", 1), "its evaluation.json is not one: .*winner=None"),
+        ("evaluation.json", JUDGED.replace('"so"', "null"), "its evaluation.json is not one: .*verdict=None"),
+        ("evaluation.json", JUDGED.replace("0.5", '"0.5"'), "its evaluation.json is not one: row 'a' .*ari='0.5'"),
+        ("evaluation.json", JUDGED.replace("0.5", "NaN"), "its evaluation.json is not one: row 'a' .*ari=nan"),
+        ("evaluation.json", JUDGED.replace("winner", "other"), "its evaluation.json is not one: .* has no winner"),
         ("history.csv", "fun,nit\n1\n", "cannot be shown"),
         ("history.csv", "fun\nx\n", "cannot be shown"),
         ("figures/1-a.svg", "<html/>", "cannot be shown: the figure '1-a' has an element 'html'"),

@@ -295,7 +295,7 @@ def _measures(values: Array, squared: Array, moved: int, spent: float = 0.0) -> 
     return ms.Measures(
         fun=float(squared.mean()),
         evaluations=ms.Evaluations(spent, spent),
-        extra={"objective": float(values.mean()), "moved": float(moved)},
+        extra={"mean_kernel_value": float(values.mean()), "moved": float(moved)},
     )
 
 

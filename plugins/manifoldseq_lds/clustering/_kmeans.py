@@ -17,6 +17,7 @@ from manifoldseq.estimators import (
     check_switch,
     check_whole,
     fit_starts,
+    marked,
     random_generator,
 )
 from manifoldseq.execution import one_blas_thread
@@ -29,9 +30,11 @@ from ..means._common_problem import beyond, items_on
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 from ._epoch import Clustering, absorbed, as_systems, distances
+from ._selection import ClusteringChoice, chosen_by_default
 
 Array = NDArray[np.float64]
 
+AUTO = "auto"
 INITS = ("k-means++", "medoid")
 
 
@@ -47,9 +50,16 @@ def _check_init(name: str, value: Any) -> None:
         check_choice(name, value, INITS, "labels or Systems")
 
 
+def _check_clusters(name: str, value: Any) -> None:
+    if isinstance(value, str) and value != AUTO:
+        raise ValueError(f"{name}={value!r} is not known: pass a whole number, or 'auto'")
+    if value != AUTO:
+        check_whole(name, value)
+
+
 _RULES = {
     **IDENTIFICATION,
-    "n_clusters": check_whole,
+    "n_clusters": _check_clusters,
     "kernel": check_kernel,
     "mean": lambda _, value: resolved_rule(value),
     "solver": _check_solver,
@@ -88,7 +98,10 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or "auto"
+        ``"auto"``: chosen in `fit` without labels, by `choose_clustering` from two to eight, as many as a quarter of
+        the sequences; with ``n_states="auto"`` the number of states is chosen too, from 2, 3, 5 and 8 as far as the
+        sequences allow. It clusters ten pairs of halves with each number: up to 140 fits of half of the sequences.
     n_states, center, scale, delay, stabilizer, bound
         How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. The exact mean is sought among
         systems with singular values of A up to `bound`, as (12) asks. Members may have larger ones; where one of them
@@ -130,17 +143,22 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     labels_ : ndarray of shape (N,), int
     systems_ : Systems
         The K centres.
-    objective_ : float
-        Mean kernel value of the systems and their centres.
+    mean_kernel_value_ : float
+        Of the systems and their centres, ``(1/N) sum_i k(x_i, c_i)``.
     inertia_ : float
         Sum of the squared distances of the systems to their centres.
     n_iter_ : int
         Epochs of the best start.
     history_ : dict of str to ndarray
         Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (mean squared distance),
-        ``nfev``, ``objective`` (mean kernel value), ``moved`` (systems that changed cluster) and further ones.
+        ``nfev``, ``mean_kernel_value``, ``moved`` (systems that changed cluster) and further ones.
     status_ : manifoldseq.Status
         Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
+    n_clusters_ : int
+        The number of clusters, K.
+    choice_ : ClusteringChoice
+        How ``n_clusters="auto"`` was decided: ``print(model.choice_)`` is the table, `plot_choice` draws it. Absent
+        after a fit with a number of clusters.
     counts_ : ndarray of shape (K,), int
         Systems that each centre stands for: the sizes of the clusters, or what `partial_fit` has seen.
     n_features_in_ : int
@@ -167,11 +185,12 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     [0, 0]
     """
 
-    stored_types = (Systems, AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid)
+    stored_types = (Systems, ClusteringChoice, AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid)
+    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"),)
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         n_states: int | str = "auto",
         kernel: Any = "projection",
@@ -229,7 +248,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         y : ignored
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the centres as stacked points),
-            ``labels`` and ``start``, its number. Each start has its own folder in the checkpoint.
+            ``labels`` and ``start``, its number. Each start has its own folder in the checkpoint, and so has the choice
+            of ``n_clusters="auto"``, whose events come first.
 
         Raises
         ------
@@ -241,19 +261,34 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         UserWarning
             Once, if centres are members beyond the bound; it says what the bound would cost.
         """
-        clustering, state = self._fit_quietly(X, observers=observers, checkpoint=checkpoint, resume=resume)
+        check_parameters(self, _RULES)
+        self.__dict__.pop("choice_", None)
+        fitting = self._fit_chosen if self.n_clusters == AUTO else self._fit_quietly
+        clustering, state = fitting(X, observers=observers, checkpoint=checkpoint, resume=resume)
         cost = clustering.cost_of_bound(state)
         if cost is not None:
             warnings.warn(cost, stacklevel=2)
         return self
 
+    def _fit_chosen(self, X: Any, *, checkpoint: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
+        """Choose the settings that are open, then fit with them; the parameters stay as they were given."""
+        if not isinstance(self.init, str):
+            raise ValueError("init has a number of clusters: pass it as n_clusters, or init='k-means++' with 'auto'")
+        store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
+        choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)
+        settings = self.get_params(deep=False)
+        made = type(self)(**settings | choice.best_params)
+        found = made._fit_quietly(X, checkpoint=checkpoint, **options)
+        vars(self).update({name: value for name, value in vars(made).items() if name not in settings})
+        self.choice_ = choice
+        return found
+
     def _fit_quietly(self, X: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
         """Fit, and return the clustering problem with the best state."""
-        check_parameters(self, _RULES)
         systems, identifier = learned_systems(self, X)
         init = checked_init(self.init, systems, self.n_clusters)
         with one_blas_thread():
-            clustering = self._clustering(systems)
+            clustering = self._clustering(systems, self.n_clusters)
             if isinstance(init, Systems):
                 init = items_on(clustering.manifold, init)
             # kernels without a repr of their own are told apart by some of their values
@@ -271,9 +306,10 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             n_starts = self.n_init if isinstance(init, str) else 1
             best = fit_starts(self, run, clustering.systems, values, n_starts=n_starts, **options)
         self.labels_ = np.array(best.state["labels"])
-        self.counts_ = np.bincount(self.labels_, minlength=self.n_clusters)
+        self.n_clusters_ = clustering.n_clusters
+        self.counts_ = np.bincount(self.labels_, minlength=self.n_clusters_)
         self.systems_ = as_systems(best.state["x"])
-        self.objective_ = best.measures.extra["objective"]
+        self.mean_kernel_value_ = best.measures.extra["mean_kernel_value"]
         self.inertia_ = best.measures.fun * len(systems)
         self.n_iter_ = best.nit
         self.history_ = best.history
@@ -292,8 +328,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         Returns
         -------
         self
-            With `labels_`, `objective_` and `inertia_` of the batch after the update; `history_` and `status_` are
-            those of a fit before.
+            With `labels_`, `mean_kernel_value_` and `inertia_` of the batch after the update; `history_` and `status_`
+            are those of a fit before.
 
         Raises
         ------
@@ -304,27 +340,30 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         if not isinstance(resolved_rule(self.mean), ExactMean):
             raise ValueError(f"partial_fit is defined for mean='exact' only, and mean={self.mean!r}")
         begun = hasattr(self, "counts_")
-        if begun and len(self.counts_) != self.n_clusters:
+        if not begun and self.n_clusters == AUTO:
+            raise ValueError("n_clusters='auto' is chosen by fit, from all sequences: pass a whole number")
+        if begun and self.n_clusters not in (len(self.counts_), AUTO):
             raise ValueError(f"n_clusters={self.n_clusters} but there are {len(self.counts_)} centres: fit from new")
         systems, identifier = (new_systems(self, X), None) if begun else learned_systems(self, X)
+        self.n_clusters_ = len(self.counts_) if begun else int(self.n_clusters)
         with one_blas_thread():
-            clustering = self._clustering(systems)
+            clustering = self._clustering(systems, self.n_clusters_)
             if begun:
                 known = items_on(clustering.manifold, self.systems_)
                 centres, counts = canonical_form(known.A, known.C, known.x1), self.counts_
                 if not beyond(clustering.manifold, centres).any():
                     centres = clustering.manifold.nearest(centres)
             else:
-                init = checked_init(self.init, systems, self.n_clusters)
+                init = checked_init(self.init, systems, self.n_clusters_)
                 centres = clustering.start(init, random_generator(self.random_state), 0)[0]["x"]
-                counts = np.zeros(self.n_clusters, dtype=np.int64)
+                counts = np.zeros(self.n_clusters_, dtype=np.int64)
             centres, self.counts_ = absorbed(clustering, centres, counts)
             values, squared = distances(
                 clustering.kernel, as_systems(centres), clustering.packed, clustering.self_values
             )
         self.systems_, everyone = as_systems(centres), np.arange(len(systems))
         self.labels_ = squared.argmin(axis=0)
-        self.objective_ = float(values[self.labels_, everyone].mean())
+        self.mean_kernel_value_ = float(values[self.labels_, everyone].mean())
         self.inertia_ = float(squared[self.labels_, everyone].sum())
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         if not begun:
@@ -381,6 +420,12 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             raise ValueError(f"n={n!r} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences")
         return np.argsort(squared, axis=1, kind="stable")[:, :n]
 
+    @property
+    def objective_(self) -> float:
+        """The name of `mean_kernel_value_` in earlier versions: what is minimized is ``history_["fun"]``."""
+        warnings.warn("LDSKMeans.objective_ is mean_kernel_value_ now", DeprecationWarning, stacklevel=2)
+        return self.mean_kernel_value_
+
     def _squared_distances(self, X: Any) -> Array:
         systems = new_systems(self, X)
         with one_blas_thread():
@@ -389,7 +434,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             packed = kernel.pack(items_on(manifold, systems))
             return distances(kernel, self.systems_, packed, kernel.diag(packed))[1].T
 
-    def _clustering(self, systems: Systems) -> Clustering:
+    def _clustering(self, systems: Systems, n_clusters: int) -> Clustering:
         kernel = resolved_kernel(self.kernel)
         manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
         used = items_on(manifold, systems)
@@ -401,7 +446,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
             kernel,
             manifold,
             used,
-            self.n_clusters,
+            n_clusters,
             rule,
             self.solver,
             self.inner_iter,

@@ -1,8 +1,10 @@
 """Settings of a clustering chosen without labels: by forecasts, then by how well two halves of the data agree."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
+import manifoldseq as ms
 from manifoldseq.estimators import check_sequences, random_generator
 from manifoldseq.execution import map_ordered
 from manifoldseq.report import line_style, prepared_axes
@@ -80,6 +83,8 @@ class ClusteringChoice:
         the best ones.
     error : ndarray of shape (len(params),)
         Its standard errors.
+    time : float
+        Seconds that it took.
     best : int
         The chosen row: of the settings with the best forecasts those within one standard error of the highest
         stability, of these those with the most clusters, and of these the most stable one.
@@ -89,6 +94,7 @@ class ClusteringChoice:
     prediction: Array
     stability: Array
     error: Array
+    time: float = 0.0
 
     @property
     def best(self) -> int:
@@ -104,17 +110,47 @@ class ClusteringChoice:
         return dict(self.params[self.best])
 
     def __str__(self) -> str:
-        rows = ["  forecast error  agreement        settings"]
-        for i, params in enumerate(self.params):
-            agreement = "-" if np.isnan(self.stability[i]) else f"{self.stability[i]:.3f} ± {self.error[i]:.3f}"
-            forecast = "-" if np.isnan(self.prediction[i]) else f"{self.prediction[i]:.4f}"
-            settings = ", ".join(f"{name}={value!r}" for name, value in params.items())
-            rows.append(f"{'>' if i == self.best else ' '} {forecast:<16}{agreement:<17}{settings}")
-        return "\n".join(rows)
+        """Two tables: forecasts of the settings that they judge, then the agreement of halves for all others."""
+        chosen = self.best_params
+        judged = [name for name in chosen if name in _IDENTIFICATION and len({repr(p[name]) for p in self.params}) > 1]
+        lines = []
+        if judged and np.isfinite(self.prediction).any():
+            errors = {tuple(p[name] for name in judged): e for p, e in zip(self.params, self.prediction, strict=True)}
+            best = tuple(chosen[name] for name in judged)
+            rows = [
+                (values == best, f"{error:.4f}", dict(zip(judged, values, strict=True)))
+                for values, error in errors.items()
+            ]
+            lines += _table("forecast error", rows)
+        compared = [i for i in range(len(self.params)) if np.isfinite(self.stability[i])]
+        settings = [{name: self.params[i][name] for name in chosen if name not in judged} for i in compared]
+        if any(settings):
+            figures = [f"{self.stability[i]:.3f} ± {self.error[i]:.3f}" for i in compared]
+            lines += _table("agreement", list(zip([i == self.best for i in compared], figures, settings, strict=True)))
+        return "\n".join([*lines, f"chosen: {_text(chosen)}"])
+
+
+def _table(heading: str, rows: Sequence[tuple[bool, str, Mapping[str, Any]]]) -> list[str]:
+    """Return lines of a figure and the settings that have it, the chosen one marked."""
+    width = max(len(heading), *(len(figure) for _, figure, _ in rows))
+    lines = [f"{'>' if best else ' '} {figure:<{width}}  {_text(settings)}" for best, figure, settings in rows]
+    return [f"  {heading:<{width}}  settings", *lines]
+
+
+def _text(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
 def choose_clustering(
-    estimator: Any, X: Any, grid: Mapping[str, Sequence[Any]], *, n_splits: int = 10, random_state: Any = None
+    estimator: Any,
+    X: Any,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    n_splits: int = 10,
+    random_state: Any = None,
+    observers: Sequence[Any] = (),
+    checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+    resume: bool = False,
 ) -> ClusteringChoice:
     """Choose settings of a clustering, such as `n_states` and `n_clusters`, without labels.
 
@@ -136,6 +172,9 @@ def choose_clustering(
     n_splits : int
         Pairs of halves, at least 2.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    observers, checkpoint, resume
+        As in `manifoldseq.iterate`: one iteration is one pair of halves, clustered with every setting that is compared;
+        its ``fun`` is one less the best mean agreement so far, and ``measures.extra["of"]`` is `n_splits`.
 
     Returns
     -------
@@ -145,6 +184,8 @@ def choose_clustering(
     ------
     ValueError
         If the grid is empty or has unknown names, or the halves are too small for a number of clusters.
+    KeyboardInterrupt
+        After Ctrl-C, and after a checkpoint: fewer pairs of halves choose nothing.
 
     Examples
     --------
@@ -171,56 +212,107 @@ def choose_clustering(
             raise ValueError(f"the grid has n_clusters={n!r}: pass whole numbers of at least 1")
     if not grid:
         raise ValueError("the grid is empty: pass for example {'n_states': [3, 5], 'n_clusters': [2, 3, 4]}")
+    began = time.perf_counter()
     params = [dict(one) for one in ParameterGrid(dict(grid))]
     rng, N = random_generator(random_state), len(X)
     largest = max(one.get("n_clusters", known.get("n_clusters", 1)) for one in params)
     if N // 2 < largest:
         raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
-    prediction = _predictions(known, X, params)
-    kept = np.flatnonzero(np.isnan(prediction) | (prediction == np.nanmin([*prediction, np.inf])))
-    splits = [(rng.permutation(N), rng.integers(2**31, size=2)) for _ in range(n_splits)]
 
-    def agreement(task: tuple[dict[str, Any], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> float:
-        settings, (order, seeds) = task
+    def start() -> tuple[dict[str, Any], ms.Measures]:
+        prediction = _predictions(known, X, params)
+        kept = np.flatnonzero(np.isnan(prediction) | (prediction == np.nanmin([*prediction, np.inf])))
+        splits = [(rng.permutation(N), rng.integers(2**31, size=2)) for _ in range(n_splits)]
+        orders, seeds = (np.stack(parts) for parts in zip(*splits, strict=True))
+        empty = np.empty((len(kept), 0))
+        state = {"prediction": prediction, "kept": kept, "orders": orders, "seeds": seeds, "agreement": empty}
+        return state, ms.Measures(fun=1.0, extra={"of": float(n_splits)})
+
+    def step(state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
+        """Cluster the halves of the next split with every setting that is left."""
+        number = state["agreement"].shape[1]
+        order, seeds = state["orders"][number], state["seeds"][number]
         halves = [_rows(X, order[: N // 2]), _rows(X, order[N // 2 :])]
-        models = []
-        for half, seed in zip(halves, seeds, strict=True):
-            model: Any = clone(estimator)
-            model.set_params(**settings)
-            if known.get("random_state", 0) is None:
-                model.set_params(random_state=int(seed))
-            models.append(model.fit(half))
-        pairs = ((0, 1), (1, 0))
-        return float(np.mean([adjusted_rand_score(models[b].labels_, models[a].predict(halves[b])) for a, b in pairs]))
 
-    found = map_ordered(agreement, [(params[i], split) for i in kept for split in splits])
-    values = np.array(found).reshape(len(kept), n_splits)
+        def agreement(row: int) -> float:
+            models = []
+            for half, seed in zip(halves, seeds, strict=True):
+                model: Any = clone(estimator)
+                model.set_params(**params[row])
+                if known.get("random_state", 0) is None:
+                    model.set_params(random_state=int(seed))
+                models.append(model.fit(half))
+            pairs = ((0, 1), (1, 0))
+            return float(
+                np.mean([adjusted_rand_score(models[b].labels_, models[a].predict(halves[b])) for a, b in pairs])
+            )
+
+        found = np.column_stack([state["agreement"], map_ordered(agreement, state["kept"].tolist())])
+        best = float(found.mean(axis=1).max())
+        return {**state, "agreement": found}, ms.Measures(fun=1 - best, extra={"of": float(n_splits)})
+
+    run = ms.iterate(
+        step,
+        start,
+        stop=ms.MaxIterations(n_splits),
+        observers=observers,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
+    if run.status is ms.Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    values, kept = run.state["agreement"], run.state["kept"]
     stability, error = np.full((2, len(params)), np.nan)
     stability[kept], error[kept] = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n_splits)
-    return ClusteringChoice(params, prediction, stability, error)
+    return ClusteringChoice(
+        params, np.array(run.state["prediction"]), stability, error, max(run.time, time.perf_counter() - began)
+    )
 
 
 _CLUSTERS = range(2, 9)
 _STATES = (2, 3, 5, 8)
+_SPLITS = 10
 
 
-def choose_from_shell(estimator: Any, X: Any, seed: int, fixed: frozenset[str]) -> ClusteringChoice:
-    """Choose the number of clusters and of states from a default grid, except for what is fixed.
+def default_grid(estimator: Any, X: Any) -> dict[str, list[int]]:
+    """Return what ``n_clusters="auto"`` tries: two to eight clusters, as many as a quarter of the sequences.
 
-    Two to eight clusters, as many as a quarter of the sequences; 2, 3, 5 and 8 states, as far as every sequence allows.
+    With ``n_states="auto"`` also 2, 3, 5 and 8 states, as far as every sequence allows.
     """
+    grid = {"n_clusters": [k for k in _CLUSTERS if 4 * k <= len(X)] or [2]}
+    if isinstance(X, Systems) or estimator.n_states != "auto":
+        return grid
     sequences = check_sequences(X)
-    grid: dict[str, Sequence[Any]] = {}
-    if "n_clusters" not in fixed:
-        grid["n_clusters"] = [k for k in _CLUSTERS if 4 * k <= len(sequences)] or [2]
-    if "n_states" not in fixed:
-        shortest, channels = min(map(len, sequences)), sequences[0].shape[1]
-        delay = estimator.delay if isinstance(estimator.delay, int) else 2 if channels == 1 else 1
-        most = min(channels * delay, shortest // 3 - delay)
-        grid["n_states"] = [n for n in _STATES if n <= most] or ["auto"]
-    if not grid:
-        raise ValueError("n_clusters and n_states are both set: there is nothing left to choose")
-    return choose_clustering(estimator, sequences, grid, random_state=seed)
+    shortest, channels = min(map(len, sequences)), sequences[0].shape[1]
+    delay = estimator.delay if isinstance(estimator.delay, int) else 2 if channels == 1 else 1
+    most = min(channels * delay, shortest // 3 - delay)
+    states = [n for n in _STATES if n <= most]
+    return {**grid, "n_states": states} if states else grid
+
+
+def chosen_by_default(
+    estimator: Any, X: Any, *, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
+) -> ClusteringChoice:
+    """Choose by the default grid, from the `random_state` of the estimator, of which a Generator is not drawn from."""
+    seed = estimator.random_state
+    if isinstance(seed, np.random.Generator):
+        seed = seed.spawn(1)[0]
+    grid = default_grid(estimator, X)
+    options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+    return choose_clustering(estimator, X, grid, n_splits=_SPLITS, random_state=seed, **options)
+
+
+def cost_of_choice(estimator: Any, X: Any) -> str:
+    """Return what a fit will compute before it begins, in a sentence; nothing if the number of clusters is given."""
+    if estimator.n_clusters != "auto":
+        return ""
+    grid = default_grid(estimator, X)
+    clusters, states = grid["n_clusters"], grid.get("n_states", [])
+    first = f"forecasts for n_states {', '.join(map(str, states))}, then " if states else ""
+    return (
+        f"n_clusters='auto': {first}{len(clusters)} settings (n_clusters {clusters[0]} to {clusters[-1]}) on {_SPLITS} "
+        f"pairs of halves, {2 * _SPLITS * len(clusters)} fits of {len(X) // 2} sequences"
+    )
 
 
 def _predictions(known: dict[str, Any], X: Any, params: list[dict[str, Any]]) -> Array:

@@ -13,7 +13,7 @@ _SHARE = 5
 _LEAST = 10
 
 
-def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Evaluation | None:
+def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Evaluation:
     """Return how much of the end of sequences is told by systems of what comes before: R² of forecasts.
 
     The last fifth of the shortest sequence, at most ten steps, is left out of each; R² is one less the squared error
@@ -30,12 +30,19 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
 
     Returns
     -------
-    Evaluation or None
-        Beside it the last value; None if the shortest sequence has fewer than ten steps.
+    Evaluation
+        Beside it the last value.
+
+    Raises
+    ------
+    ValueError
+        If the shortest sequence has fewer than ten steps, or the steps that are left out do not vary.
     """
     shortest = min(map(len, X))
     if shortest < _LEAST:
-        return None
+        raise ValueError(
+            f"the shortest sequence has {shortest} time steps, and forecasts are compared from {_LEAST} on"
+        )
     n_steps = min(10, shortest // _SHARE)
     before = [np.asarray(x, dtype=np.float64)[:-n_steps] for x in X]
     truth = np.stack([np.asarray(x, dtype=np.float64)[-n_steps:] for x in X])
@@ -45,7 +52,7 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     mean = np.stack([x.mean(axis=0, keepdims=True) for x in before])
     total = float(np.nansum((truth - mean) ** 2))
     if not total > 0:
-        return None
+        raise ValueError("the last steps do not vary about the mean of those before: there is nothing to forecast")
     rows = [
         {"name": name, "r2": 1 - float(np.nansum((truth - guess) ** 2)) / total}
         for name, guess in (("lds-identifier", said), ("last value", last))

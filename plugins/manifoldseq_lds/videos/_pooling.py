@@ -293,9 +293,9 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 
 def _hand_over(giver: Any, taker: Any) -> Any:
     """Give one estimator what another has learned from blocks, and return it."""
-    for name in ("systems_", "subspaces_", "objective_", "scale_", "n_features_in_"):
+    for name in ("systems_", "subspaces_", "objective_", "mean_kernel_value_", "scale_", "n_features_in_"):
         taker.__dict__.pop(name, None)
-        if hasattr(giver, name):
+        if name in vars(giver):
             setattr(taker, name, getattr(giver, name))
     return taker
 

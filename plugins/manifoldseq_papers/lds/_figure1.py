@@ -125,7 +125,7 @@ def _run(systems: Systems, classes: NDArray[np.int64], K: int, labels: Any, max_
     model = LDSKMeans(K, n_states=systems.n_states, init=labels, max_iter=max_iter, tol=1e-4, **options)
     model.fit(systems, observers=[lambda event: began.append(time.process_time())])
     found = sum(np.bincount(classes[model.labels_ == k]).max() for k in np.unique(model.labels_)) / len(classes)
-    return [float(found), (began[model.n_iter_] - began[0]) / model.n_iter_, float(model.objective_)]
+    return [float(found), (began[model.n_iter_] - began[0]) / model.n_iter_, float(model.mean_kernel_value_)]
 
 
 def _systems(

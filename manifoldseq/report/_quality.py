@@ -1,0 +1,175 @@
+"""A quality figure as a record: rows of an estimator and of its controls, checked where they are made or read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+MEASURES: Mapping[str, tuple[str, str]] = {
+    "accuracy": ("accuracy", "accuracy on what was left out"),
+    "recall": ("recall", "frames that were not stored and are found"),
+    "r2": ("R²", "share of the variance of what was left out (R²)"),
+    "halves_found": ("halves found", "second halves that find their first"),
+    "purity": ("purity", "share of members with the label of most of their cluster"),
+    "nmi": ("NMI", "normalized mutual information with the labels"),
+    "ari": ("ARI", "agreement with the labels (adjusted Rand index)"),
+    "agreement_of_seeds": ("agreement of seeds", "agreement between seeds (adjusted Rand index)"),
+    "agreement_of_parts": ("agreement of parts", "agreement between fits to parts of the data (adjusted Rand index)"),
+    "silhouette": ("silhouette", "silhouette in the estimator's own distances"),
+}
+"""Figures in the order of a table: their names there, and what they are in words."""
+CHANCE = "chance"
+"""The name of the row that says what is reached without looking at the data."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A quality figure of an estimator and of its controls.
+
+    Parameters
+    ----------
+    task : str
+        What was asked: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"``, or a plugin's own.
+    measure : str
+        The key of the rows by which they are compared.
+    rows : sequence of dict
+        ``name`` and figures, finite numbers; the estimator first, then its controls. A row without the measure has
+        ``why``, a text that says why there is none.
+    verdict : str
+        What this says, in a sentence.
+    confusion : tuple of (ndarray, ndarray), optional
+        The classes of members that were left out of a fit, and what was said of them.
+    greater_is_better : bool
+        Whether more of the measure is better, as in `sklearn.metrics.make_scorer`; False for an error.
+
+    Raises
+    ------
+    ValueError
+        If a part is missing or of another kind; one sentence says which.
+
+    Examples
+    --------
+    >>> rows = [{"name": "mine", "r2": 0.5}, {"name": "mean", "r2": 0.0}, {"name": "pca", "why": "X has one column"}]
+    >>> Evaluation("forecasts", "r2", rows, "half of the variance is told").winner
+    'mine'
+    """
+
+    task: str
+    measure: str
+    rows: Sequence[Mapping[str, Any]]
+    verdict: str
+    confusion: tuple[NDArray[Any], NDArray[Any]] | None = None
+    greater_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("task", "measure", "verdict"):
+            if not isinstance(value := getattr(self, name), str) or not value.strip():
+                raise ValueError(f"an evaluation has {name}={value!r}: pass a text")
+        if not isinstance(self.greater_is_better, bool | np.bool_):
+            raise ValueError(f"an evaluation has greater_is_better={self.greater_is_better!r}: pass True or False")
+        if isinstance(self.rows, str | Mapping) or not isinstance(self.rows, Sequence) or not self.rows:
+            raise ValueError("an evaluation has no rows: pass a list of dicts, the estimator's first")
+        object.__setattr__(self, "rows", tuple(_checked(row, self.measure) for row in self.rows))
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """The numbers of the rows with the best figure, several if they are equal; none where one row has a figure."""
+        sign = 1 if self.greater_is_better else -1
+        figures = {i: sign * row[self.measure] for i, row in enumerate(self.rows) if self.measure in row}
+        return tuple(i for i, figure in figures.items() if len(figures) > 1 and figure == max(figures.values()))
+
+    @property
+    def winner(self) -> str | None:
+        """The name of the row with the best figure, the first of equal ones; None where there is nothing to compare."""
+        return self.rows[self.best[0]]["name"] if self.best else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON, the confusion left out."""
+        return {
+            "task": self.task,
+            "measure": self.measure,
+            "greater_is_better": bool(self.greater_is_better),
+            "rows": [dict(row) for row in self.rows],
+            "winner": self.winner,
+            "verdict": self.verdict,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Self:
+        """Return what `as_dict` wrote; a ValueError says what is wrong with it."""
+        if not isinstance(document, Mapping):
+            raise ValueError("an evaluation is a mapping of task, measure, rows, winner and verdict")
+        missing = [name for name in ("task", "measure", "rows", "winner", "verdict") if name not in document]
+        if missing:
+            raise ValueError(f"an evaluation has no {missing[0]}: it has {', '.join(map(str, document)) or 'nothing'}")
+        parts = {name: document[name] for name in ("task", "measure", "rows", "verdict")}
+        found = cls(**parts, greater_is_better=document.get("greater_is_better", True))
+        if document["winner"] != found.winner:
+            raise ValueError(f"an evaluation has winner={document['winner']!r}, but its rows say {found.winner!r}")
+        return found
+
+
+def _checked(row: Any, measure: str) -> dict[str, Any]:
+    """Return a row with its figures as floats."""
+    name = row.get("name") if isinstance(row, Mapping) else None
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"an evaluation has the row {row!r}: pass a dict with a name and figures")
+    found: dict[str, Any] = {"name": name}
+    for key, value in row.items():
+        if key == "why" and isinstance(value, str) and value.strip():
+            found["why"] = value
+        elif key == "why":
+            raise ValueError(f"row {name!r} of an evaluation has why={value!r}: pass a text")
+        elif key != "name":
+            if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+                raise ValueError(
+                    f"row {name!r} of an evaluation has {key}={value!r}: a figure is a finite number; "
+                    "leave it out, and say why='…' in its place"
+                )
+            found[str(key)] = float(value)
+    if measure not in found and "why" not in found:
+        raise ValueError(f"row {name!r} of an evaluation has neither {measure!r} nor why='…', which says why not")
+    return found
+
+
+def name_of(figure: str) -> str:
+    """Return the name of a figure in a table."""
+    return MEASURES[figure][0] if figure in MEASURES else figure.replace("_", " ")
+
+
+def words_for(figure: str) -> str:
+    """Return what a figure is, for the axis of a picture."""
+    return MEASURES[figure][1] if figure in MEASURES else figure.replace("_", " ")
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the figures that rows have, in the order of a table; standard errors stand in the cells of theirs."""
+    others = dict.fromkeys(key for row in rows for key in row)
+    kept = [key for key in others if key not in MEASURES and key not in ("name", "why", "seconds")]
+    return [
+        *(key for key in MEASURES if key in others),
+        *(key for key in kept if not (key.endswith("_se") and key.removesuffix("_se") in others)),
+    ]
+
+
+def cell(row: Mapping[str, Any], figure: str) -> str:
+    """Return a figure as text, with its standard error if there is one."""
+    value, error = row.get(figure), row.get(f"{figure}_se")
+    if figure in MEASURES and value is not None:
+        value = round(value, 3) + 0.0  # no -0.000
+    return number(value) + ("" if error is None else f" ± {error:.3f}")
+
+
+def number(value: Any) -> str:
+    """Return a number with three decimals, or three digits where it is very small or large; a dash for none."""
+    if value is None or value != value:
+        return "–"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"
