@@ -134,7 +134,7 @@ def fit(
     Examples:
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
-      manifoldseq fit lds-kmeans recordings/ --set n_clusters=auto --read missing=linear
+      manifoldseq fit lds-kmeans recordings/ --set n_clusters=auto
       manifoldseq fit mixture-pcca images.csv sounds.csv --set missing=em
       manifoldseq fit mixture-pcca table.npy --views 76,216 --set n_components=8
       manifoldseq fit mixture-pcca table.csv --views "red,blue:wave_*"
