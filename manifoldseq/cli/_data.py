@@ -67,6 +67,12 @@ class Loaded:
             return None
         return [list(part.channel_names or ()) for part in self.parts]
 
+    def release(self) -> None:
+        """Let the system take back the memory of arrays that are on disk."""
+        for part in self.parts:
+            for x in part.sequences:
+                release(x)
+
 
 def load_data(
     sources: Sequence[str],

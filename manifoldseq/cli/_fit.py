@@ -163,9 +163,11 @@ def fit(
             _say_cost(record, model, X)
             seconds, name = _fit(asked.estimator, model, X, y, given.loaded, run, every, mark, resume)
             run.keep(model, {name: seconds})
+        given.loaded.release()
         with interruptible():
             ids = member_ids(given.loaded)
             evaluation = _evaluated(asked, record, model, X, y, ids, run.kept_metrics()) if quality else None
+            given.loaded.release()
             fitted = Fitted(model, given.loaded.data if record.input == "sequences" else X, y, directory.name)
             metrics, warned = _write(run, fitted, ids, evaluation)
     for warning in warned:
