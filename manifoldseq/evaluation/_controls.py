@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, Transform
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -186,7 +187,7 @@ class _KMeans(ClusterMixin, BaseEstimator):
         """Return the distances of the standardized features to the centres, (N, n_clusters)."""
         check_is_fitted(self, "cluster_centers_")
         Z = (self._features().fit_transform(X) - self.mean_) / self.scale_
-        return np.linalg.norm(Z[:, None, :] - self.cluster_centers_, axis=2)
+        return cast(Array, pairwise_distances(Z, self.cluster_centers_))
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the nearest cluster of each member, (N,)."""

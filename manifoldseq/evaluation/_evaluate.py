@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import hooks
 from ..report._quality import CHANCE, Evaluation, name_of
+from ..storage._numpy_files import release
 from ._tasks import (
     SEEDS,
     Labels,
@@ -162,11 +163,11 @@ def evaluate(
     said = f"; only {n} members: one more or less may change this" if n < _FEW else ""
     if input in ("samples", "views") and n > _ROWS:
         rows = np.sort(np.random.default_rng(random_state).choice(n, _ROWS, replace=False))
-        X, labels, together = (
-            taken(X, rows, input),
-            None if labels is None else labels[rows],
-            None if together is None else together[rows],
-        )
+        whole, X = X, taken(X, rows, input)
+        for array in whole if input == "views" else [whole]:
+            release(array)
+        labels = None if labels is None else labels[rows]
+        together = None if together is None else together[rows]
         model = fitted(model, X, labels if input == "samples" else None)
         said = f"; all figures are of fits to {_ROWS} of {n} rows"
     if record is not None and controls is None and record.controls:

@@ -83,6 +83,8 @@ def taken(X: Any, rows: Rows | slice, input: str) -> Any:
         return [taken(view, rows, "sequences") for view in X]
     if isinstance(X, np.ndarray):
         return X[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
     return [X[i] for i in np.arange(len(X))[rows]]
 
 
