@@ -55,7 +55,8 @@ def answer(model: Any, name: str, X: Any) -> np.ndarray:
 
 
 def test_every_estimator_has_a_model_of_format_1() -> None:
-    assert {record.name for plugin, record in ms.hooks.records("estimators") if plugin.name != "session"} <= set(DATA)
+    there = {record.name for plugin, record in ms.hooks.records("estimators") if plugin.name != "session"}
+    assert there - {"nearest-rows"} <= set(DATA)  # but those that came with format 2
 
 
 @pytest.mark.parametrize("name", DATA)

@@ -30,7 +30,8 @@ def assert_sequences(data, expected):
     assert len(data) == len(expected)
     for got, x in zip(data.sequences, expected, strict=True):
         np.testing.assert_array_equal(got, x)
-        assert got.dtype == np.float64 and got.flags.c_contiguous and got.flags.writeable
+        kept = np.float32 if np.asarray(expected[0]).dtype == np.float32 else np.float64
+        assert got.dtype == kept and got.flags.c_contiguous and got.flags.writeable
 
 
 @pytest.mark.parametrize("compressed", [False, True])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import check_optional, check_parameters, check_sequences, check_whole
 
 from ..clustering._kmeans import LDSKMeans
@@ -65,6 +66,7 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """
 
     stored_types = (Systems,)
+    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"),)
 
     def __init__(
         self,
