@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -179,6 +179,8 @@ def _plot(record: hooks.PlotSpec, estimators: Sequence[hooks.EstimatorSpec]) -> 
     for named in estimators:
         try:
             fitted = _fitted(named.resolved())
+            if named.auto and not record.accepts(fitted):
+                fitted = _fitted(named.resolved(), dict.fromkeys(named.auto, "auto"))
         except Exception as error:
             why.append(f"{named.name} could not be fitted to small data ({type(error).__name__}: {error})")
             continue
@@ -196,8 +198,8 @@ def _draws(record: hooks.PlotSpec, fitted: Fitted) -> Verdict:
     return True, drawing.title
 
 
-def _fitted(record: hooks.EstimatorSpec) -> Fitted:
-    """Return a small fit: of sixteen sequences, or of 80 rows of four times four features in two classes."""
+def _fitted(record: hooks.EstimatorSpec, settings: Mapping[str, Any] | None = None) -> Fitted:
+    """Return a fit, with `settings`, of sixteen sequences, or of 80 rows of four times four features in two classes."""
     rng = np.random.default_rng(0)
     labels = np.arange(80) % 2
     rows = rng.standard_normal((80, 16)) + 3 * labels[:, None] * (np.arange(16) < 4)
@@ -209,7 +211,7 @@ def _fitted(record: hooks.EstimatorSpec) -> Fitted:
     if record.input == "bags":
         X = [[rows[start : start + 8] for start in range(0, 80, 8)] for rows in X]
         labels = labels[:10]
-    estimator = quick(instance(record.factory()), 0)
+    estimator = quick(instance(record.factory()), 0).set_params(**(settings or {}))
     takes_labels = "y" in inspect.signature(estimator.fit).parameters
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few iterations may well be too few

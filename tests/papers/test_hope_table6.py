@@ -250,7 +250,7 @@ def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, word
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"models": ["SVM"]}, "'NN', 'HOPE-NN', 'DNN', 'HOPE-DNN'"),
+        ({"models": ["SVM"]}, "'NN', 'HOPE-NN', 'DNN' or 'HOPE-DNN'"),
         ({"models": []}, "models=[] is empty"),
         ({"folder": 3}, "folder=3 is not valid"),
         ({"search": 2}, "search=2 is not known"),
