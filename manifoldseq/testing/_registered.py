@@ -211,7 +211,9 @@ def _fitted(record: hooks.EstimatorSpec, settings: Mapping[str, Any] | None = No
     if record.input == "bags":
         X = [[rows[start : start + 8] for start in range(0, 80, 8)] for rows in X]
         labels = labels[:10]
-    estimator = quick(instance(record.factory()), 0).set_params(**(settings or {}))
+    estimator = quick(instance(record.factory()), 0)
+    if settings:
+        estimator.set_params(**settings)
     takes_labels = "y" in inspect.signature(estimator.fit).parameters
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few iterations may well be too few
