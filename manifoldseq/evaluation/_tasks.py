@@ -37,8 +37,8 @@ def task_of(model: Any, *, labelled: bool = False) -> str:
     from sklearn.utils import get_tags
 
     kind = get_tags(model).estimator_type if hasattr(model, "__sklearn_tags__") else None
-    if kind == "classifier":
-        return "classes"
+    if kind == "classifier" and (labelled or not hasattr(model, "transform")):
+        return "classes"  # without labels, one that transforms has learnt features
     if kind == "clusterer" or hasattr(model, "labels_") or (kind == "density_estimator" and hasattr(model, "predict")):
         return "clusters"
     if hasattr(model, "kneighbors"):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ._clusters import plot_confusion
 from ._drawing import SQUARE, Drawing, drawn
-from ._quality import CHANCE, Evaluation, cell, words_for
+from ._quality import CHANCE, MEASURES, Evaluation, cell, words_for
 from ._sources import Fitted
 from ._style import LIGHT, evenly, gridded, line_style, marker_style, natural, plain, prepared_axes
 
@@ -79,6 +79,8 @@ def plot_controls(
         )
     ax.set_yticks(range(len(rows)), [plain(row["name"]) for row in rows])
     ax.set(xlim=(low, high + room), ylim=(len(rows) - 0.5, -0.5))
+    if measure in MEASURES and low == 0:  # all of them are at most 1
+        ax.set(xlim=(0, 1.2), xticks=(0, 0.25, 0.5, 0.75, 1))
     gridded(ax, "x")
     ax.set(title="Beside simple controls", xlabel=words_for(measure))
     return ax

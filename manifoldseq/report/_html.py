@@ -98,7 +98,8 @@ def _counted(run: RunFiles) -> RunFiles:
 
 def _title(run: RunFiles) -> str:
     what = run.run.get("estimator") or run.run.get("model") or run.name
-    return f"{what} on {run.run['data']}" if run.run.get("data") else str(what)
+    data = " + ".join(Path(name).name for name in str(run.run.get("data") or "").split(" + "))
+    return f"{what} on {data}" if data else str(what)
 
 
 def _view(run: RunFiles, place: int, *, alone: bool) -> dict[str, Any]:
@@ -208,7 +209,7 @@ def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
     more = "more" if evaluation is None or evaluation.greater_is_better else "less"
     caption = f"The same data and splits for all; {more} is better."
     paint = partial(plot_controls, rows, measure, n_estimators=len(runs))
-    return [drawn("beside-controls", caption, paint)]
+    return [drawn("beside-controls", caption, paint, (5.0, 1.2 + 0.45 * len(rows)))]
 
 
 def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:

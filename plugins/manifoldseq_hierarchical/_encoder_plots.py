@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manifoldseq.report import Fitted, prepared_axes
+from manifoldseq.report import Fitted, line_style, prepared_axes
 
 from ._encoder import HierarchicalSequenceEncoder
 from ._path import Path
@@ -88,7 +88,7 @@ def plot_storage(result: Any, ax: "Axes | None" = None) -> "Axes":
     report = encoder.storage_report()
     sizes = np.array(list(report.parts.values())) / report.n_frames
     ax = prepared_axes(ax)
-    bars = ax.barh(list(report.parts), sizes)
+    bars = ax.barh(list(report.parts), sizes, color=line_style(0)["color"])
     ax.bar_label(bars, [f"{size:.3g}" for size in sizes], padding=3)
     ax.invert_yaxis()
     ax.margins(x=0.15)

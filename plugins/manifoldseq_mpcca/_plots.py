@@ -7,8 +7,15 @@ import numpy as np
 from ._mixture_pcca import MixturePCCA
 from ._parameters import Array, Mixture, mixture_of
 
-_BEST, _LONGEST = 6, 24
-"""Columns of each view, and letters of a name, that a figure shows at most."""
+_BEST, _ROWS, _LONGEST = 6, 12, 24
+"""Columns of each view, of all together, and letters of a name, that a figure shows at most."""
+_BELOW: dict[str, Any] = {
+    "loc": "upper center",
+    "bbox_to_anchor": (0.5, 0.0),
+    "frameon": False,
+    "fontsize": "small",
+}
+"""A legend below the axes and their labels."""
 
 
 def plot_shared(mixture: Any, ax: Any = None) -> Any:
@@ -43,7 +50,7 @@ def plot_shared(mixture: Any, ax: Any = None) -> Any:
         ax.bar(places, shares[:, v], width, label=view_label(v, names), color=colour)
     ax.set_xticks(range(K), [f"{k}\n{weight:.0%}" for k, weight in enumerate(mixture.weights)])
     ax.set(xlabel="component, weight", ylabel="shared variance", ylim=(0, 1), title="What the views share")
-    ax.legend()
+    ax.legend(ncols=3 if names is None else 2, borderaxespad=5.5, **_BELOW)
     return ax
 
 
@@ -82,7 +89,7 @@ def draw_columns(ax: Any, result: Any) -> None:
     place, ticks = 0, []
     for v, columns in enumerate(mixture.columns(v) for v in range(len(mixture.views))):
         of_view = share[columns]
-        best = np.argsort(-of_view, kind="stable")[:_BEST]
+        best = np.argsort(-of_view, kind="stable")[: max(1, min(_BEST, _ROWS // len(mixture.views)))]
         rows = place + np.arange(len(best))
         ax.barh(rows, of_view[best], label=f"view {v}", color=line_style(v)["color"])
         ticks += [f"column {j}" if names is None else _shown(names[v][j]) for j in best]
@@ -90,7 +97,8 @@ def draw_columns(ax: Any, result: Any) -> None:
     ax.set_yticks(range(place), ticks)
     ax.invert_yaxis()
     ax.set(xlabel="shared variance", xlim=(0, 1), title="Columns that are shared most")
-    ax.legend()
+    ax.tick_params(axis="y", labelsize="small")
+    ax.legend(ncols=3, borderaxespad=4.5, **_BELOW)
 
 
 def accepts(result: Any) -> bool:

@@ -380,6 +380,7 @@ def plot_choice(choice: ClusteringChoice, ax: "Axes | None" = None) -> "Axes":
     ring = {"marker": "o", "markersize": 13, "fillstyle": "none", "color": line_style(None)["color"]}
     ax.plot(choice.params[choice.best][along], heights[choice.best], linestyle="", label="chosen", **ring)
     ax.set(xlabel=along, ylabel="agreement of two halves" if stable else "forecast error, relative")
+    ax.set_title("How the settings were chosen")
     if all(isinstance(value, int | np.integer) for value in values[along]):
         ax.set_xticks(values[along])
     ax.legend(frameon=False, fontsize="small")
