@@ -34,8 +34,8 @@ def _finite_differences(report: Report) -> None:
             noise.append(root @ root.mT if full else rng.uniform(0.3, 1.5, (3, n)))
         mixture = Mixture([0.5, 0.3, 0.2], rng.standard_normal((3, 11)), rng.standard_normal((3, 11, 2)), noise)
         x, y = 1.5 * rng.standard_normal((200, 6)), 1.5 * rng.standard_normal((200, 5))
-        uphill = gradient_vectors(mixture, [x], [y], scale="likelihood")
-        paper = gradient_vectors(mixture, [x], [y], scale="paper")
+        uphill = gradient_vectors(mixture, [x], [y], gradient_scale="likelihood")
+        paper = gradient_vectors(mixture, [x], [y], gradient_scale="paper")
         parts = uphill.means + uphill.noise
         worst = {"means": 0.0, "noise": 0.0}
         for _ in range(10):
@@ -72,14 +72,14 @@ def _scikit_image(report: Report) -> None:
     gmm.weights_, gmm.means_, gmm.covariances_ = mixture.weights, mixture.means, mixture.variances
     gmm.precisions_cholesky_ = 1 / np.sqrt(mixture.variances)
     theirs = fisher_vector(rows, gmm)[K:].reshape(2, K, D)
-    ours = gradient_vectors(mixture, [[rows]], scale="fisher")
+    ours = gradient_vectors(mixture, [[rows]], gradient_scale="fisher")
     for name, a, b, sign in (("mean", ours.means[0][0], theirs[0], 1), ("variance", ours.noise[0][0], theirs[1], -1)):
         cosine = sign * np.einsum("kd,kd->k", a, b) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
         said = "" if sign == 1 else ", of the opposite sign"
         report.row(f"1 - least cosine of a {name} block{said}", 1 - float(cosine.min()), ".1e", most=1e-10)
     functions = {
         "theirs": lambda: fisher_vector(rows, gmm),
-        "ours": lambda: gradient_vectors(mixture, [[rows]], scale="fisher"),
+        "ours": lambda: gradient_vectors(mixture, [[rows]], gradient_scale="fisher"),
     }
     seconds = interleaved(functions)
     report.row("their CPU time / ours", float(np.median(seconds["theirs"] / seconds["ours"])), ".2f", least=1.0)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import renamed_parameters
+
 from ._bags import Bags, Group
 from ._expectation import Block, Expectation
 from ._parameters import Array, Mixture, mixture_of
@@ -51,7 +53,7 @@ class Encoder:
     Parameters
     ----------
     mixture : Mixture
-    scale : {"paper", "model", "likelihood", "fisher"}
+    gradient_scale : {"paper", "model", "likelihood", "fisher"}
         With N rows in the set, ``N_k`` their responsibilities for component k and L the log-likelihood (12) of the set:
 
         * ``"paper"``: as printed, with ``w_k = N_k / N`` (37): exactly ``-(2/N)`` times the gradient of L;
@@ -63,22 +65,23 @@ class Encoder:
         The gradient in a noise is with respect to the variances, or to the whole covariance matrix.
     """
 
-    def __init__(self, mixture: Mixture, scale: str = "paper") -> None:
-        if scale not in SCALES:
-            raise ValueError(f"scale={scale!r} is not valid: pass one of {', '.join(map(repr, SCALES))}")
-        self.mixture, self.scale = mixture, scale
+    def __init__(self, mixture: Mixture, gradient_scale: str = "paper") -> None:
+        if gradient_scale not in SCALES:
+            choices = ", ".join(map(repr, SCALES))
+            raise ValueError(f"gradient_scale={gradient_scale!r} is not valid: pass one of {choices}")
+        self.mixture, self.gradient_scale = mixture, gradient_scale
         self.expectation = Expectation(mixture)
         covariance = self.expectation.latent_covariance
         self._private: list[Array] = []  # Psi~ = Psi - W Sz W', of each view
-        self._factors: list[Array] = []  # Psi^-1, or R^-1 with Psi = R R' for the scale "fisher"
+        self._factors: list[Array] = []  # Psi^-1, or R^-1 with Psi = R R' for "fisher"
         for v, noise in enumerate(mixture.noise):
             W = mixture.loadings[:, mixture.columns(v)]
             if mixture.full:
                 self._private.append(noise - W @ covariance @ W.mT)
-                self._factors.append(np.linalg.inv(np.linalg.cholesky(noise) if scale == "fisher" else noise))
+                self._factors.append(np.linalg.inv(np.linalg.cholesky(noise) if gradient_scale == "fisher" else noise))
             else:
                 self._private.append(noise - np.einsum("knd,kde,kne->kn", W, covariance, W))
-                self._factors.append(1 / (np.sqrt(noise) if scale == "fisher" else noise))
+                self._factors.append(1 / (np.sqrt(noise) if gradient_scale == "fisher" else noise))
 
     def encode(self, bags: Bags) -> Iterator[Encoding]:
         """Go through bags in groups."""
@@ -131,7 +134,7 @@ class Encoder:
                 "model": (np.broadcast_to(-2 * weights, share.shape), np.broadcast_to(-weights, share.shape)),
                 "likelihood": (counts, counts / 2),
                 "fisher": (share / np.sqrt(weights), share / np.sqrt(2 * weights)),
-            }[self.scale]
+            }[self.gradient_scale]
         alive = counts > np.finfo(float).tiny
         return np.where(alive, on_mean, 0.0)[..., None], np.where(alive, on_noise, 0.0)[..., None]
 
@@ -206,7 +209,8 @@ def _runs(offsets: NDArray[np.int64], rows: slice, most: int) -> Iterator[tuple[
                 yield slice(start, stop), slice(int(cuts[start]), int(cuts[stop])), length
 
 
-def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, scale: str = "paper") -> Encoding:
+@renamed_parameters(scale="gradient_scale")
+def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str = "paper") -> Encoding:
     """Return the gradient vectors of sets of descriptors, (5), (6), (42)-(45), and their latent vectors.
 
     Parameters
@@ -216,7 +220,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, scale: str = "paper
     X, Y
         Sets of descriptors: X is the first view and Y the second, or X is a list of all views. A view is a list of
         arrays (T_i, d_v), or an array (N, T, d_v), or (N, d_v) for sets of one descriptor.
-    scale : {"paper", "model", "likelihood", "fisher"}
+    gradient_scale : {"paper", "model", "likelihood", "fisher"}
         ``"paper"`` is printed with the opposite sign of a gradient: with ``w_k = N_k / N`` (37) it is ``-(2/N)`` times
         the gradient of the log-likelihood of the N rows of the set, which ``"likelihood"`` is itself. ``"model"`` is as
         printed with the mixture's own ``w_k``. ``"fisher"`` is the gradient of the mean log-likelihood divided by the
@@ -230,7 +234,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, scale: str = "paper
     Raises
     ------
     ValueError
-        If a bag or the scale is not valid; one sentence says which, where, and what to do.
+        If a bag or `gradient_scale` is not valid; one sentence says which, where, and what to do.
 
     Examples
     --------
@@ -243,7 +247,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, scale: str = "paper
     """
     mixture = mixture_of(mixture)
     bags = Bags(X, Y, mixture.views)
-    parts = list(Encoder(mixture, scale).encode(bags))
+    parts = list(Encoder(mixture, gradient_scale).encode(bags))
     return Encoding(
         tuple(np.concatenate(view) for view in zip(*(part.means for part in parts), strict=True)),
         tuple(np.concatenate(view) for view in zip(*(part.noise for part in parts), strict=True)),

@@ -48,10 +48,12 @@ _OF_BATCHES = ("floor_", "statistics_", "batches_")
 """Attributes that `fit`, or `partial_fit`, leaves and the other takes away."""
 
 
-def _error_for_refuse(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the word of version 1 for the default of `missing`."""
-    if parameters.get("missing") == "refuse":
+def _from_version_1(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take the old word for the default of `missing`, and a `log_likelihood_` that may be a sum over the rows."""
+    if parameters["missing"] == "refuse":
         parameters = {**parameters, "missing": "error"}
+    if "log_likelihood_" in attributes:
+        attributes = {**attributes, "log_likelihood_": -float(attributes["history_"]["fun"][-1])}
     return parameters, attributes
 
 
@@ -145,7 +147,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
     """
 
     stored_types = (Mixture, Statistics)
-    stored_upgrades = (_error_for_refuse,)
+    stored_upgrades = (_from_version_1,)
 
     def __init__(
         self,
@@ -288,12 +290,6 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         update = "joint" if self.update == "expanded" else self.update
         self.mixture_ = maximize(self.statistics_, mixture, self.floor_, update)
         return self
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes of a saved model; in old files `log_likelihood_` is a sum over the rows, not the mean."""
-        if "log_likelihood_" in state:
-            state = {**state, "log_likelihood_": -float(state["history_"]["fun"][-1])}
-        super().__setstate__(state)
 
     def predict(self, X: Any, Y: Any = None, *more: Any) -> NDArray[np.int64]:
         """Return the likeliest component of each row, (N,)."""

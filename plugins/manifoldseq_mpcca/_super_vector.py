@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import random_generator, renamed_parameters
 from manifoldseq.execution import one_blas_thread
 
 from ._bags import Bags, checked_bag, grouped
@@ -26,10 +26,11 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """What both encoders share. Abstract: a final class has the parameters and says which model it fits."""
 
     stored_types = (Mixture,)
+    stored_upgrades = (ms.storage.renamed(scale="gradient_scale"),)
 
     n_components: int
     covariance_type: str
-    scale: str
+    gradient_scale: str
     power: float
     intra_normalize: bool
     max_descriptors: int | None
@@ -100,7 +101,7 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """
         check_is_fitted(self, "mixture_")
         bags = Bags(X, Y, self.mixture_.views)
-        encoder = Encoder(self.mixture_, self.scale)
+        encoder = Encoder(self.mixture_, self.gradient_scale)
         found = np.empty((len(bags), self._width))
         row = 0
         with one_blas_thread():
@@ -123,7 +124,7 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         ndarray of shape (width,)
         """
         check_is_fitted(self, "mixture_")
-        encoder, widths = Encoder(self.mixture_, self.scale), self.mixture_.views
+        encoder, widths = Encoder(self.mixture_, self.gradient_scale), self.mixture_.views
 
         def checked() -> Iterator[Any]:
             for i, parts in enumerate(bags):
@@ -176,8 +177,9 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return _unit(block) if self.intra_normalize else block
 
     def _check_parameters(self) -> None:
-        if self.scale not in SCALES:
-            raise ValueError(f"scale={self.scale!r} is not valid: pass one of {', '.join(map(repr, SCALES))}")
+        if self.gradient_scale not in SCALES:
+            choices = ", ".join(map(repr, SCALES))
+            raise ValueError(f"gradient_scale={self.gradient_scale!r} is not valid: pass one of {choices}")
         if not isinstance(self.power, Real) or not 0 < float(self.power) <= 1:
             raise ValueError(f"power={self.power!r} is not valid: pass a number above 0 and at most 1, which is none")
         if not isinstance(self.intra_normalize, bool | np.bool_):
@@ -204,7 +206,7 @@ class FisherVector(_BagEncoder):
     covariance_type : {"diag", "full"}
         ``"full"`` has correlations within a view, and takes the triangle of the gradient in a covariance matrix, what
         is off its diagonal times the root of two.
-    scale : {"paper", "model", "likelihood", "fisher"}
+    gradient_scale : {"paper", "model", "likelihood", "fisher"}
         See `gradient_vectors`: ``"paper"`` is (1), (2) as printed, ``-(2/N)`` times the gradient of the log-likelihood.
     power : float
         ``sign(x) |x|**power`` of every entry; 1 leaves them.
@@ -239,12 +241,13 @@ class FisherVector(_BagEncoder):
     (10, 12)
     """
 
+    @renamed_parameters(scale="gradient_scale")
     def __init__(
         self,
         n_components: int = 8,
         *,
         covariance_type: str = "diag",
-        scale: str = "paper",
+        gradient_scale: str = "paper",
         power: float = 1.0,
         intra_normalize: bool = True,
         max_descriptors: int | None = 200_000,
@@ -255,7 +258,7 @@ class FisherVector(_BagEncoder):
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
-        self.scale = scale
+        self.gradient_scale = gradient_scale
         self.power = power
         self.intra_normalize = intra_normalize
         self.max_descriptors = max_descriptors
@@ -289,7 +292,7 @@ class MultiViewSuperVector(_BagEncoder):
         Components K.
     n_latent : int
         Dimension d of the latent vector; 0 gives the Fisher vector.
-    covariance_type, scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state
+    covariance_type, gradient_scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state
         As for `FisherVector`; Z has its own block.
     parts : {"both", "gradient", "latent"}
         Leave out Z, or G.
@@ -320,13 +323,14 @@ class MultiViewSuperVector(_BagEncoder):
     ((10, 22), slice(20, 22, None))
     """
 
+    @renamed_parameters(scale="gradient_scale")
     def __init__(
         self,
         n_components: int = 8,
         *,
         n_latent: int = 2,
         covariance_type: str = "diag",
-        scale: str = "paper",
+        gradient_scale: str = "paper",
         power: float = 1.0,
         intra_normalize: bool = True,
         parts: str = "both",
@@ -339,7 +343,7 @@ class MultiViewSuperVector(_BagEncoder):
         self.n_components = n_components
         self.n_latent = n_latent
         self.covariance_type = covariance_type
-        self.scale = scale
+        self.gradient_scale = gradient_scale
         self.power = power
         self.intra_normalize = intra_normalize
         self.parts = parts

@@ -34,7 +34,7 @@ def test_likelihood_scale_is_the_gradient_by_finite_differences(full, bag):
     """(42)-(45), by central differences of scipy's densities along random directions."""
     m, X, Y = bags(full)
     rng, h = np.random.default_rng(2), 1e-5
-    found = gradient_vectors(m, X, Y, scale="likelihood")
+    found = gradient_vectors(m, X, Y, gradient_scale="likelihood")
     gradient = np.concatenate([part[bag] for part in found.means], axis=1)
     for _ in range(5):
         direction = rng.standard_normal(m.means.shape)
@@ -54,7 +54,7 @@ def test_likelihood_scale_is_the_gradient_by_finite_differences(full, bag):
 def test_paper_scale_is_the_printed_formula(full):
     """(42)-(45) term by term from dense posteriors, with x~ = x - W z and w = N_k / N."""
     m, X, Y = bags(full)
-    found, at_model = gradient_vectors(m, X, Y), gradient_vectors(m, X, Y, scale="model")
+    found, at_model = gradient_vectors(m, X, Y), gradient_vectors(m, X, Y, gradient_scale="model")
     S = covariances(m)
     for b in (0, 1, 5):
         V, g = np.hstack([X[b], Y[b]]), softmax(log_densities(m, [X[b], Y[b]]), axis=1)
@@ -86,7 +86,7 @@ def test_paper_scale_is_the_printed_formula(full):
 @pytest.mark.parametrize("full", [False, True])
 def test_printed_form_is_minus_two_over_n_times_the_gradient(full):
     m, X, Y = bags(full)
-    paper, uphill = gradient_vectors(m, X, Y), gradient_vectors(m, X, Y, scale="likelihood")
+    paper, uphill = gradient_vectors(m, X, Y), gradient_vectors(m, X, Y, gradient_scale="likelihood")
     for b in (0, 1, 3, 5):
         for a, c in zip(paper.means + paper.noise, uphill.means + uphill.noise, strict=True):
             np.testing.assert_allclose(a[b], -2 / len(X[b]) * c[b], rtol=1e-12, atol=1e-14)
@@ -116,7 +116,7 @@ def test_rows_are_bags_of_one_and_three_dimensions_are_lists():
 
 def test_a_component_without_rows_and_an_empty_bag_give_zeros():
     m, X, Y = bags(spread=1e4, lengths=(1, 0, 3))
-    found = gradient_vectors(m, X, Y, scale="model")
+    found = gradient_vectors(m, X, Y, gradient_scale="model")
     for part in (*found.means, *found.noise, found.latent):
         assert np.isfinite(part).all() and not part[1].any()
         assert (np.abs(part[0]).reshape(3, -1).max(axis=1) > 0).sum() == 1
@@ -166,7 +166,7 @@ def test_fisher_scale_equals_scikit_image():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = feature.fisher_vector(rows, gmm)[3:].reshape(2, 3, 9)
-    ours = gradient_vectors(m, X[5:], Y[5:], scale="fisher")
+    ours = gradient_vectors(m, X[5:], Y[5:], gradient_scale="fisher")
     np.testing.assert_allclose(np.concatenate(ours.means, axis=2)[0], theirs[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(np.concatenate(ours.noise, axis=2)[0], -theirs[1], rtol=1e-9, atol=1e-12)
 
@@ -174,7 +174,7 @@ def test_fisher_scale_equals_scikit_image():
 def test_fisher_scale_of_full_noise_is_that_of_diagonal_noise_where_they_agree():
     m, X, Y = bags()
     full = Mixture(m.weights, m.means, m.loadings, [np.stack([np.diag(p) for p in part]) for part in m.noise])
-    a, b = gradient_vectors(m, X, Y, scale="fisher"), gradient_vectors(full, X, Y, scale="fisher")
+    a, b = gradient_vectors(m, X, Y, gradient_scale="fisher"), gradient_vectors(full, X, Y, gradient_scale="fisher")
     np.testing.assert_allclose(a.means[0], b.means[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(a.noise[1], np.diagonal(b.noise[1], axis1=2, axis2=3), rtol=1e-8, atol=1e-11)
 
@@ -230,7 +230,7 @@ def test_a_fitted_estimator_stands_for_its_mixture():
 
 def test_another_scale_or_width_is_refused_in_a_sentence():
     m, X, Y = bags()
-    with pytest.raises(ValueError, match="scale='unit' is not valid: pass one of 'paper', 'model'"):
-        gradient_vectors(m, X, Y, scale="unit")
+    with pytest.raises(ValueError, match="gradient_scale='unit' is not valid: pass one of 'paper', 'model'"):
+        gradient_vectors(m, X, Y, gradient_scale="unit")
     with pytest.raises(ValueError, match="views have 4 and 5 columns but those in fit had 5 and 4"):
         gradient_vectors(m, Y, X)

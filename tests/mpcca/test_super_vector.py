@@ -26,9 +26,9 @@ def test_conformance(name):
 def test_layout_is_gradients_of_views_then_latent(covariance_type):
     """[G_x, G_y, Z]; of full noise the triangle, so scaled that inner products are those of the matrices."""
     X, Y = bags()
-    plain = {"covariance_type": covariance_type, "intra_normalize": False, "scale": "likelihood", **QUICK}
+    plain = {"covariance_type": covariance_type, "intra_normalize": False, "gradient_scale": "likelihood", **QUICK}
     model = MultiViewSuperVector(2, n_latent=2, **plain).fit(X, Y)
-    vectors, found = model.transform(X, Y), gradient_vectors(model.mixture_, X, Y, scale="likelihood")
+    vectors, found = model.transform(X, Y), gradient_vectors(model.mixture_, X, Y, gradient_scale="likelihood")
     for v, n in enumerate((5, 4)):
         block = vectors[:, model.blocks_[f"view {v}"]].reshape(len(X), 2, -1)
         np.testing.assert_array_equal(block[..., :n], found.means[v])
@@ -228,7 +228,7 @@ def test_bad_bags_get_one_sentence(bad, sentence):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"scale": "none"}, "scale='none' is not valid: pass one of 'paper'"),
+        ({"gradient_scale": "none"}, "gradient_scale='none' is not valid: pass one of 'paper'"),
         ({"power": 2.0}, "power=2.0 is not valid: pass a number above 0 and at most 1"),
         ({"intra_normalize": "l2"}, "intra_normalize='l2' is not valid: pass True or False"),
         ({"max_descriptors": 0}, "max_descriptors=0 is not valid: pass a whole number of at least 1, or None"),
@@ -249,3 +249,15 @@ def test_other_widths_than_in_fit_are_refused():
     X, Y = bags()
     with pytest.raises(ValueError, match="views have 4 and 5 columns but those in fit had 5 and 4"):
         FisherVector(2, **QUICK).fit(X, Y).transform(Y, X)
+
+
+@pytest.mark.parametrize("make", [FisherVector, MultiViewSuperVector])
+def test_the_old_name_of_the_scale_is_taken_with_a_warning(make):
+    X, Y = bags()
+    with pytest.warns(DeprecationWarning, match="the parameter scale is called gradient_scale now"):
+        old = make(2, scale="fisher", **QUICK)
+    new = make(2, gradient_scale="fisher", **QUICK).fit(X, Y)
+    np.testing.assert_array_equal(old.fit(X, Y).transform(X, Y), new.transform(X, Y))
+    with pytest.warns(DeprecationWarning, match="gradient_vectors: the parameter scale"):
+        found = gradient_vectors(new.mixture_, X, Y, scale="fisher")
+    np.testing.assert_array_equal(found.latent, gradient_vectors(new.mixture_, X, Y, gradient_scale="fisher").latent)

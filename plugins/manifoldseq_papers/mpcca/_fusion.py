@@ -26,7 +26,7 @@ class Settings:
     n_components: tuple[int, ...] = (2, 8)
     n_latent: tuple[int, ...] = (2, 4)
     C: tuple[float, ...] = (1.0, 10.0, 100.0)
-    scale: str = "paper"
+    gradient_scale: str = "paper"
     power: float = 1.0
     max_iter: int = 20
     max_descriptors: int | None = 10_000
@@ -114,7 +114,7 @@ def _candidates(task: Task, settings: Settings, seed: int) -> Iterator[tuple[str
     """
     train = [_part(view, task.train) for view in (task.x, task.y)]
     common = {
-        "scale": settings.scale,
+        "gradient_scale": settings.gradient_scale,
         "power": settings.power,
         "max_iter": settings.max_iter,
         "max_descriptors": settings.max_descriptors,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq import hooks
+from manifoldseq.estimators import renamed_parameters
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.reproduction import Rows, row
 from manifoldseq_mpcca import read_videos
@@ -26,6 +27,7 @@ _FIT_ROWS = 100_000
 Found = dict[tuple[str, str], float]
 
 
+@renamed_parameters(scale="gradient_scale")
 def fusion(
     data: Path | str | None = None,
     *,
@@ -35,7 +37,7 @@ def fusion(
     n_components: Sequence[int] | None = None,
     n_latent: Sequence[int] = (2, 4),
     C: Sequence[float] = (1.0, 10.0, 100.0),
-    scale: str = "paper",
+    gradient_scale: str = "paper",
     power: float = 1.0,
     max_iter: int = 20,
     seed: int = 0,
@@ -57,7 +59,7 @@ def fusion(
     n_components, n_latent, C : sequence
         What validation on a third of the training objects chooses from; K is by default 2 or 8 for `uci-mfeat` and
         8 or 32 for the digits.
-    scale, power
+    gradient_scale, power
         Of every encoder, see `MultiViewSuperVector`; blocks are always intra-normalized.
     max_iter : int
         Iterations of the fit of every mixture.
@@ -75,7 +77,8 @@ def fusion(
             raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 2")
     lists = {"n_latent": n_latent, "C": C} | ({} if n_components is None else {"n_components": n_components})
     _check_lists(lists)
-    rest = {"n_latent": tuple(n_latent), "C": tuple(C), "scale": scale, "power": power, "max_iter": max_iter}
+    rest: dict[str, Any] = {"n_latent": tuple(n_latent), "C": tuple(C), "max_iter": max_iter}
+    rest |= {"gradient_scale": gradient_scale, "power": power}
     rows: Rows = []
     with _quietly():
         if task in ("all", "mfeat"):
