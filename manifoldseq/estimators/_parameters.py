@@ -92,7 +92,8 @@ def check_choice(name: str, value: Any, choices: Sequence[Any], others: str = ""
     ...
     ValueError: init='best' is not known: choose 'random', 'spread' or an array of labels
     """
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+    same = isinstance(value, str | Integral) and not isinstance(value, bool)
+    if not any(value is choice or (same and value == choice) for choice in choices):
         *known, last = [*map(repr, choices), *([others] if others else [])]
         raise ValueError(f"{name}={value!r} is not known: choose {', '.join(known)}{' or ' if known else ''}{last}")
 

@@ -4,15 +4,50 @@ If classes partition the frames, Sigma (8) is ``-B' B`` with the weighted centro
 ``sqrt(n_k) (mu_k - mu_0)``: the optimal V (9)-(12) are right singular vectors of B, the optimal m (13) is its rank.
 """
 
+from numbers import Integral
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.linalg.lapack import dormqr
 
-from ._moments import Array, centred, not_finite, row_blocks
+from ._moments import Array, centred, frame_blocks, not_finite
 
 _WELL = 1e-3
 """Singular values below this share of the largest are not left to the Gram matrix, which squares them."""
+
+
+_FARTHEST = 1e100
+"""Beyond this, squares of many coordinates may overflow."""
+
+
+def check_components(n_components: Any, d: int) -> int | None:
+    """Return a number of directions from 1 to d, or None for the optimal one."""
+    if n_components is None:
+        return None
+    if not isinstance(n_components, Integral) or isinstance(n_components, bool) or not 1 <= n_components <= d:
+        raise ValueError(
+            f"n_components={n_components!r} is not valid: pass a whole number from 1 to the {d} features, or None"
+        )
+    return int(n_components)
+
+
+def resolved_origin(center: Any, mean: Array) -> Array:
+    """Return the point mu_0 that a setting `center` stands for: ``"mean"``, 0, or d numbers."""
+    if isinstance(center, str):
+        if center != "mean":
+            raise ValueError(f"center={center!r} is not known: choose 'mean', or pass the point itself")
+        return mean
+    try:
+        point = np.asarray(center, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"center={center!r} is no point: choose 'mean', 0, or pass {len(mean)} numbers") from None
+    if point.shape not in ((), mean.shape) or not (np.abs(point) < _FARTHEST).all():
+        raise ValueError(
+            f"center must be 'mean', 0 or {len(mean)} finite numbers below {_FARTHEST:.0e}, one per feature of X"
+        )
+    return np.broadcast_to(point, mean.shape).copy()
 
 
 def weighted_centroids(centroids: Array, counts: NDArray[np.int64], origin: Array) -> Array:
@@ -98,7 +133,7 @@ def encode(X: NDArray, V: Array, origin: Array) -> NDArray:
     """Return the codes ``V' (x - mu_0)`` of frames, shape (N, m), in the float dtype of `X`."""
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     Z, V = np.empty((len(X), V.shape[1]), dtype), V.astype(dtype)
-    for rows in row_blocks(X):
+    for rows in frame_blocks(X):
         np.matmul(centred(X[rows], origin).astype(dtype, copy=False), V, out=Z[rows])
         if not np.isfinite(Z[rows]).all():
             raise ValueError(not_finite(X[rows], rows.start))
@@ -117,7 +152,7 @@ def nearest(Z: NDArray, centroids: NDArray) -> tuple[NDArray[np.intp], NDArray]:
     """
     offsets, twice = np.square(centroids).sum(axis=1), -2 * centroids.T
     labels, squared = np.empty(len(Z), np.intp), np.empty(len(Z), Z.dtype)
-    for rows in row_blocks(Z):
+    for rows in frame_blocks(Z):
         scores = Z[rows] @ twice
         scores += offsets
         labels[rows] = scores.argmin(axis=1)
@@ -129,7 +164,7 @@ def nearest(Z: NDArray, centroids: NDArray) -> tuple[NDArray[np.intp], NDArray]:
 def energy(X: NDArray, V: Array, origin: Array, codes: Array) -> float:
     """Return F (1) of frames: about the nearest of some codes in the coordinates of V, about mu_0 in the others."""
     total = 0.0
-    for rows in row_blocks(X):
+    for rows in frame_blocks(X):
         block = centred(X[rows], origin)
         Z = block @ V
         total += float((np.vecdot(block, block) - np.vecdot(Z, Z) + nearest(Z, codes)[1]).sum())

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from manifoldseq.estimators import check_real
+from manifoldseq.estimators import check_real, validate_rows
 
 from ._closed_form import completed, decode, encode, nearest
 from ._moments import Array
@@ -86,7 +86,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _frames(self, X: Any, *, reset: bool, least: int = 1) -> NDArray:
         # whether frames are finite is found out on the way, without another pass
-        return validate_data(self, check_real(X), reset=reset, ensure_all_finite=False, ensure_min_samples=least)
+        return validate_rows(self, X, reset=reset, finite=False, least=least)
 
     def _nearest(self, X: Any) -> tuple[NDArray[np.intp], NDArray]:
         """Return the class row of each frame in the coordinates of the subspace, and the squared distance there."""

@@ -6,18 +6,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_real
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_optional,
+    check_parameters,
+    check_whole,
+    validate_rows,
+)
 
 from ._classes import one_per_frame
-from ._closed_form import leading_directions, weighted_centroids
+from ._closed_form import check_components, leading_directions, weighted_centroids
 from ._digit_classes import Digits
 from ._filtering import along_lines, bayes, contrast
 from ._moments import Array, Moments, not_finite
 from ._path import NodeSubspaces, Path
 from ._quantize import BITS, ProductQuantizer, ScalarQuantizer
-from ._settings import check_choice, check_components, check_whole, not_negative, whole
 
 # What an encoded sequence takes, to the byte.
 
@@ -74,6 +80,17 @@ LABELS = ("segments", "digits")
 SUBSPACES = ("shared", "per-node")
 SUMMARIES = ("mean", "key")
 METHODS = ("bayes", "lines")
+_RULES = {
+    "segment_length": check_whole,
+    "branching": (check_whole, 2),
+    "levels": (check_whole, 0),
+    "labels": (check_choice, LABELS),
+    "subspace": (check_choice, SUBSPACES),
+    "summary": (check_choice, SUMMARIES),
+    "bits": (check_choice, BITS),
+    "n_groups": (check_optional, check_whole),
+    "beam": check_whole,
+}
 _NUMBERS = 5 * 8
 """Bytes of the settings that a search needs: frames, segment length, bits, branching, levels."""
 _RANGE = 1e-15, 1e17
@@ -199,8 +216,10 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         ValueError
             For an invalid parameter or frames that are not finite, equal, or too few; one sentence says what to do.
         """
-        self._check()
-        X = validate_data(self, check_real(X), ensure_all_finite=False, ensure_min_samples=2)
+        check_parameters(self, _RULES)
+        if self.labels == "digits" and (self.n_groups is not None or self.subspace == "per-node"):
+            raise ValueError("labels='digits' has a subspace per digit and scalar codes: leave subspace and n_groups")
+        X = validate_rows(self, X, reset=True, finite=False, least=2)
         m = check_components(self.n_components, X.shape[1])
         if len(X) < self.branching:
             raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it")
@@ -261,7 +280,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 "only segments with mean points in a shared subspace can be appended to: fit all frames again, "
                 "or choose labels='segments', subspace='shared', summary='mean'"
             )
-        X = validate_data(self, check_real(X), reset=False, ensure_all_finite=False)
+        X = validate_rows(self, X, reset=False, finite=False)
         unfinished = self.n_frames_ % self.segment_length_
         moments = Moments.of(X, (unfinished + np.arange(len(X))) // self.segment_length_)
         sums = moments.centroids * moments.counts[:, None]
@@ -312,8 +331,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             Squared distances to the path, in the coordinates of the subspace.
         """
         check_is_fitted(self, "index_")
-        check_whole(self, "beam")
-        if whole("n_best", n_best) > self.n_frames_:
+        check_parameters(self, _RULES)
+        check_whole("n_best", n_best)
+        if n_best > self.n_frames_:
             raise ValueError(f"n_best={n_best} is more than the {self.n_frames_} frames of the sequence: lower it")
         places, squared = self.index_.search(self._coordinates(self._frames(X)), self.beam, int(n_best))
         return np.clip(places, 0, self.n_frames_ - 1), squared
@@ -333,7 +353,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             Numbers of the true frames; by default 0, 1, 2, …
         tolerance : int
         """
-        not_negative("tolerance", tolerance)
+        check_number("tolerance", tolerance)
         found = self.predict(X)
         truth = np.arange(len(found)) if y is None else one_per_frame(y, len(found)).astype(np.float64)
         return float(np.mean(np.abs(found - truth) <= tolerance))
@@ -373,9 +393,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         ValueError
             For an unknown method, a range of speeds that is none, or an encoder with ``labels="digits"``.
         """
-        if method not in METHODS:
-            raise ValueError(f"method={method!r} is not known: choose {', '.join(map(repr, METHODS))}")
-        whole("window", window)
+        check_choice("method", method, METHODS)
+        check_whole("window", window)
         limits = _numbers(speed)
         if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] > limits[1]:
             raise ValueError(f"speed={speed!r} is not valid: pass the least and the largest number of frames per query")
@@ -438,23 +457,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def _frames(self, X: Any) -> NDArray:
         check_is_fitted(self, "index_")
-        return validate_data(
-            self, check_real(X), reset=False, ensure_all_finite=False
-        )  # `_coordinates` says which are not
-
-    def _check(self) -> None:
-        check_whole(self, "segment_length", "bits", "beam")
-        check_whole(self, "levels", least=0)
-        check_whole(self, "branching", least=2)
-        check_choice(self, "labels", LABELS)
-        check_choice(self, "subspace", SUBSPACES)
-        check_choice(self, "summary", SUMMARIES)
-        if self.bits not in BITS:
-            raise ValueError(f"bits={self.bits!r} is not known: choose one of {', '.join(map(str, BITS))}")
-        if self.n_groups is not None:
-            check_whole(self, "n_groups")
-        if self.labels == "digits" and (self.n_groups is not None or self.subspace == "per-node"):
-            raise ValueError("labels='digits' has a subspace per digit and scalar codes: leave subspace and n_groups")
+        return validate_rows(self, X, reset=False, finite=False)  # `_coordinates` says which are not finite
 
     def _quantizer(self, points: NDArray) -> ScalarQuantizer | ProductQuantizer:
         if self.n_groups is None:

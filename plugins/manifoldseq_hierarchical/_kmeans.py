@@ -1,10 +1,8 @@
 """k-means whose centroids live in the subspace that tells them apart best: the alternation, and the estimator."""
 
-import dataclasses
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,12 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator, seed_fingerprint
+from manifoldseq.estimators import check_parameters, check_whole, fit_starts
 
-from ._closed_form import encode, energy, leading_directions, nearest, weighted_centroids
+from ._closed_form import check_components, encode, energy, leading_directions, nearest, weighted_centroids
 from ._coordinates import SubspaceCodes
-from ._moments import Array, Codes, Moments, row_blocks
-from ._settings import check_components, check_not_negative, check_whole
+from ._moments import Array, Codes, Moments
 
 # One step assigns the frames and solves the closed form; it is pure, for the one loop.
 
@@ -190,6 +187,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     tol : float
         A start ends when F changes by at most `tol` times the trace of S_0 in a step. 0 goes on until F stays the same.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -243,6 +242,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         max_iter: int = 300,
         tol: float = 0.0,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_components = n_components
@@ -251,6 +252,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self,
@@ -277,48 +280,24 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
         """
-        check_whole(self, "n_clusters", "n_init", "max_iter")
-        check_not_negative(self, "tol")
+        check_parameters(self, {"n_clusters": check_whole})
         X = self._frames(X, reset=True, least=2)
         init = self._checked_init(X)
         problem = Alternation.of(X, self.n_clusters, check_components(self.n_components, X.shape[1]))
-        random = isinstance(init, str) and init != "segments"
-        store = self._store(checkpoint, X, init)  # before a Generator is drawn from
-        generators = random_generator(self.random_state).spawn(self.n_init if random else 1)
-        runs: dict[int, ms.Run] = {}
 
-        def run(number: int, observers: Sequence[Any]) -> ms.Run:
-            made = runs[number] = ms.iterate(
+        def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
+            return ms.iterate(
                 problem.step,
-                lambda: problem.start(init, generators[number], number),
+                lambda: problem.start(init, rng, number),
                 stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                observers=observers,
-                checkpoint=store and store.child(f"start-{number}"),
-                resume=resume,
+                **loop,
             )
-            if made.status is ms.Status.INTERRUPTED:
-                raise KeyboardInterrupt  # also ends the other starts
-            return made
 
-        interrupted = False
-        try:
-            # a start elsewhere fills no dict here
-            runs.update(enumerate(ms.map_observed(run, range(len(generators)), observers)))
-        except KeyboardInterrupt:
-            if not runs:
-                raise
-            interrupted = True
-        best = min(
-            (runs[number] for number in sorted(runs)),
-            key=lambda made: (made.status is ms.Status.NON_FINITE, made.measures.fun),
-        )
+        n_starts = self.n_init if isinstance(init, str) and init != "segments" else 1
+        options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        best = fit_starts(self, run, X, n_starts=n_starts, **options)
         self._learned(best, problem)
-        self.status_ = ms.Status.INTERRUPTED if interrupted else best.status
         return self
-
-    def fit_predict(self, X: Any, y: object = None, **options: Any) -> NDArray[np.int64]:  # pyright: ignore
-        """Equivalent to ``fit(X).labels_``."""
-        return self.fit(X, **options).labels_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the number of the nearest centroid of each frame, in the coordinates of the subspace.
@@ -346,7 +325,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         self.singular_values_ = state["singular_values"]
         self.center_, self.scatter_ = problem.origin, problem.scatter
         self.energy_ = measures.fun * problem.scatter
-        self.n_iter_, self.history_ = best.nit, best.history
+        self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
         found = len(np.unique(self.labels_))
         if found < self.n_clusters:
             warnings.warn(
@@ -354,21 +333,6 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _store(self, checkpoint: Any, X: NDArray, init: Any) -> ms.storage.Checkpoint | None:
-        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
-        if checkpoint is None:
-            return None
-        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        if store.fingerprint is not None:
-            return store
-        digest = sha256(repr((X.shape, X.dtype.str)).encode())
-        for rows in row_blocks(X):
-            digest.update(np.ascontiguousarray(X[rows]).tobytes())
-        seed = seed_fingerprint(self.random_state)
-        start = init if isinstance(init, str) else init.tolist()
-        digest.update(repr([self.n_clusters, self.n_components, seed, start]).encode())
-        return dataclasses.replace(store, fingerprint=digest.hexdigest())
 
     def _checked_init(self, X: NDArray) -> Any:
         N, K = len(X), self.n_clusters

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 from scipy.sparse import csc_array
 
+from manifoldseq.estimators import row_blocks
+
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -103,7 +105,7 @@ class Moments:
         """Yield blocks of consecutive rows about the shift in float64, of X itself or in one array used again."""
         plain = X.dtype == np.float64 and X.flags.c_contiguous and not self.shift.any()
         buffer = None
-        for rows in row_blocks(X):
+        for rows in frame_blocks(X):
             if plain:
                 yield rows, X[rows]
                 continue
@@ -184,12 +186,10 @@ class Moments:
         return 4 * max(self.eps, np.finfo(np.float64).eps * np.sqrt(self.n)) * float(norm)
 
 
-def row_blocks(X: Any) -> Iterator[slice]:
-    """Yield slices of consecutive rows of about 8 MiB in float64, of wide rows of half a MiB."""
+def frame_blocks(X: Any) -> Iterator[slice]:
+    """Return slices of consecutive rows of about 8 MiB in float64, of wide rows of half a MiB."""
     numbers = _BLOCK // 16 if X.shape[1] >= _WIDE else _BLOCK
-    rows = int(np.clip(numbers // max(X.shape[1], 1), *_ROWS))
-    for start in range(0, len(X), rows):
-        yield slice(start, min(start + rows, len(X)))
+    return row_blocks(len(X), int(np.clip(numbers // max(X.shape[1], 1), *_ROWS)))
 
 
 def centred(block: Any, origin: Array) -> Array:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 
 from ._classes import Members, frames_and_members, member_rows
-from ._closed_form import completed, leading_directions, weighted_centroids
+from ._closed_form import check_components, completed, leading_directions, resolved_origin, weighted_centroids
 from ._moments import Array, Moments
-from ._settings import check_components, resolved_origin
 from ._sigma import lowest_directions, printed_sigma
 
 Point = tuple[Array, Array]

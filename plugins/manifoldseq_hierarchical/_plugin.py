@@ -9,8 +9,8 @@ What is where, from the top down; files import from their own line and from thos
 * parts of the encoder: `_digit_classes` (codes of the digits of segment numbers), `_filtering` (consecutive queries),
   `_path` (points of a path, subspaces of its nodes, search), `_quantize` (coordinates in a few bits)
 * parts of the others: `_coordinates` (what estimators with a subspace share), `_sigma` (Sigma as printed, d×d)
-* the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_settings` (checks of
-  settings), `_moments` (counts, sums and scatter of classes, block by block)
+* the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_moments`
+  (counts, sums and scatter of classes, block by block)
 """
 
 from collections.abc import Iterator

@@ -6,13 +6,13 @@ import numpy as np
 
 from ._classes import Members, member_rows
 from ._closed_form import signed
-from ._moments import Array, centred, row_blocks
+from ._moments import Array, centred, frame_blocks
 
 
 def scatter_matrix(X: Any, point: Array) -> Array:
     """Return the sum of ``(x - point)(x - point)'`` over frames, d×d: S_0 (7), or what a class adds to S_w."""
     total = np.zeros((X.shape[1], X.shape[1]))
-    for rows in row_blocks(X):
+    for rows in frame_blocks(X):
         block = centred(X[rows], point)
         total += block.T @ block
     return total

@@ -6,14 +6,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import check_choice, check_parameters, check_whole
+
 from ._classes import class_codes, equal_segments, one_per_frame, segment_codes
-from ._closed_form import leading_directions, weighted_centroids
+from ._closed_form import check_components, leading_directions, resolved_origin, weighted_centroids
 from ._coordinates import SubspaceCodes
 from ._moments import Codes, Moments
-from ._settings import check_choice, check_components, check_whole, resolved_origin
 from ._sigma import lowest_directions, printed_sigma
 
 METHODS = ("closed-form", "eigh")
+_RULES = {"n_segments": check_whole, "method": (check_choice, METHODS)}
 
 
 class SubspaceEncoder(SubspaceCodes):
@@ -105,7 +107,7 @@ class SubspaceEncoder(SubspaceCodes):
         ValueError
             For an invalid parameter or input, or if the class means do not differ; one sentence says what to do.
         """
-        self._check()
+        check_parameters(self, _RULES)
         X = self._frames(X, reset=True)
         check_components(self.n_components, X.shape[1])
         if y is not None and segments is not None:
@@ -177,13 +179,9 @@ class SubspaceEncoder(SubspaceCodes):
         found = self.predict(X)
         return float(np.mean(found == one_per_frame(y, len(found))))
 
-    def _check(self) -> None:
-        check_whole(self, "n_segments")
-        check_choice(self, "method", METHODS)
-
     def _learn(self, blocks: Iterable[tuple[Any, Any]], moments: Moments | None, classes: NDArray | None) -> Self:
         """Add blocks to moments of sorted classes, both None at first, and solve."""
-        self._check()
+        check_parameters(self, _RULES)
         if self.method == "eigh":
             raise ValueError("method='eigh' needs all frames at once: use fit, or method='closed-form'")
         for number, block in enumerate(blocks):

@@ -276,9 +276,9 @@ def test_product_quantization():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [({"segment_length": 0}, "segment_length=0"), ({"segment_length": 2.5}, "segment_length=2.5"),
-     ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 3}, "choose one of 1, 2, 4"),
-     ({"labels": "words"}, "'segments', 'digits'"), ({"subspace": "own"}, "'shared', 'per-node'"),
-     ({"summary": "max"}, "'mean', 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
+     ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 3}, "choose 1, 2, 4"),
+     ({"labels": "words"}, "'segments' or 'digits'"), ({"subspace": "own"}, "'shared' or 'per-node'"),
+     ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
      ({"n_components": 25}, "1 to the 24 features"), ({"labels": "digits", "n_groups": 4}, "leave subspace"),
      ({"bits": 2.0}, "bits=2.0"), ({"branching": True}, "branching=True"),
      ({"branching": 3001}, "X has 3000 frames, fewer than branching=3001")],

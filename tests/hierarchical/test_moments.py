@@ -7,7 +7,7 @@ import pytest
 from hierarchical.problems import frames, means
 
 from manifoldseq_hierarchical import SubspaceEncoder
-from manifoldseq_hierarchical._moments import Moments, row_blocks
+from manifoldseq_hierarchical._moments import Moments, frame_blocks
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int16, np.uint8, bool])
@@ -46,7 +46,7 @@ def test_a_large_common_offset_costs_no_digits():
 
 def test_blocks_cover_every_frame_once():
     for shape in ((5, 3), (100_000, 30), (3, 2_000_000)):
-        slices = list(row_blocks(np.broadcast_to(0.0, shape)))
+        slices = list(frame_blocks(np.broadcast_to(0.0, shape)))
         assert [i for rows in slices for i in (rows.start, rows.stop)][1:-1:2] == [rows.start for rows in slices[1:]]
         assert slices[0].start == 0 and slices[-1].stop == shape[0]
 
