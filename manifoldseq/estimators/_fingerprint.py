@@ -74,12 +74,10 @@ def marked(checkpoint: Checkpoint | str | Path | None, parts: Callable[[], Any])
     >>> marked("runs/one", lambda: (1, 2)).fingerprint == fingerprint(1, 2)
     True
     """
-    if checkpoint is None:
-        return None
-    store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    if not isinstance(store, Checkpoint):
-        raise ValueError(f"checkpoint={checkpoint!r} is not valid: name a folder, or pass a Checkpoint")
-    return store if store.fingerprint is not None else dataclasses.replace(store, fingerprint=fingerprint(*parts()))
+    store = Checkpoint.at(checkpoint)
+    if store is None or store.fingerprint is not None:
+        return store
+    return dataclasses.replace(store, fingerprint=fingerprint(*parts()))
 
 
 def _feed(update: Callable[[bytes], None], part: Any) -> None:

@@ -65,6 +65,21 @@ class Checkpoint:
         if not isinstance(self.fingerprint, str | None):
             raise CheckpointError(f"Checkpoint(fingerprint={self.fingerprint!r}): give a string, or None")
 
+    @classmethod
+    def at(cls, checkpoint: Checkpoint | str | Path | None) -> Checkpoint | None:
+        """Return the checkpoint that an argument ``checkpoint=`` is or names; None stays None.
+
+        Raises
+        ------
+        ValueError
+            If it is anything else.
+        """
+        if checkpoint is None or isinstance(checkpoint, Checkpoint):
+            return checkpoint
+        if not isinstance(checkpoint, str | Path):
+            raise ValueError(f"checkpoint={checkpoint!r} is not valid: name a folder, or pass a Checkpoint")
+        return cls(checkpoint)
+
     def __reduce__(self) -> tuple[Any, ...]:
         home = "" if os.path.isabs(self.directory) else os.getcwd()
         return _sent, (type(self), home, self.directory, self.every_seconds, self.fingerprint)

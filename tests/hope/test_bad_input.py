@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manifoldseq_hope import HOPE, HOPEStack, PCAMovMF, SphericalKMeans, VonMisesFisherMixture, concentration, gaussian
-from manifoldseq_hope.families._settings import unit_rows
+from manifoldseq_hope.families._rows import unit_rows
 
 X, y = (part[:150] for part in load_digits(return_X_y=True))
 
@@ -78,7 +78,7 @@ def test_smallest_and_largest_sizes(family, M, K):
         ({"noise_floor": np.inf}, "noise_floor=inf is not valid: pass a finite number of at least 0"),
         ({"family": "gmm", "variance_floor": np.inf}, "variance_floor=inf is not valid: pass a finite number above 0"),
         ({"quantile": 2}, "quantile=2 is not valid: pass a number of at least 0 and at most 1"),
-        ({"normalize_z": "no"}, "normalize_z='no' is not known: choose True, False, None"),
+        ({"normalize_z": "no"}, "normalize_z='no' is not valid: pass True or False"),
         ({"family": gaussian("diag"), "prepare": "l2"}, "prepare='l2' is not known"),
         ({"solver": "lbfgs", "solver_options": 3}, "solver_options=3 is not valid: pass a dict"),
     ],

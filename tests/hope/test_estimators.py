@@ -6,6 +6,8 @@ from hope.problems import clusters, unit
 from scipy.linalg import null_space
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.mixture import GaussianMixture
 
 import manifoldseq as ms
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
@@ -285,3 +287,103 @@ def test_nan_is_refused():
         HOPE().fit(X, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="eta has shape"):
         HOPE(6, n_latent=4, random_state=0).fit(X).locate(np.zeros((2, 5)))
+
+
+@pytest.mark.parametrize(("family", "covariance_type"), [("gmm", "diag"), ("gmm-full", "full")])
+def test_criteria_are_those_of_scikit_learn(family, covariance_type):
+    """With M = D nothing is projected away: a Gaussian mixture, of rotated rows where it is diagonal."""
+    model = HOPE(3, n_latent=8, family=family, random_state=0).fit(X)
+    peer = GaussianMixture(3, covariance_type=covariance_type)
+    means, covariances = model.means_, model.covariances_
+    factors = 1 / np.sqrt(covariances) if family == "gmm" else np.linalg.cholesky(np.linalg.inv(covariances))
+    peer.weights_, peer.means_, peer.covariances_, peer.precisions_cholesky_ = (
+        model.weights_,
+        means,
+        covariances,
+        factors,
+    )
+    rotated = (X - model.mean_) @ model.components_.T
+    turns = 8 * 7 / 2 if family == "gmm" else 0  # the rotation that makes the covariances diagonal is learnt too
+    assert model.aic(X) == pytest.approx(peer.aic(rotated) + 2 * turns, rel=1e-9)
+    assert model.bic(X) == pytest.approx(peer.bic(rotated) + turns * np.log(len(X)), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "free"),
+    [
+        (VonMisesFisherMixture(5), 4 + 5 * 8),
+        (VonMisesFisherMixture(5, kappa="shared"), 4 + 5 * 7 + 1),
+        (VonMisesFisherMixture(5, kappa=20.0), 4 + 5 * 7),
+        (HOPE(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 1),  # a subspace of 3 of 8 dimensions, and the noise across it
+        (HOPE(5, n_latent=3, noise_variance=0.1), 4 + 5 * 3 + 3 * 5),
+        (PCAMovMF(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 1),
+        (HOPE(5, n_latent=3, family="gmm-full"), 4 + 5 * (3 + 6) + 3 * 5 + 1 + 5),  # and the mean across the subspace
+        (HOPE(5, n_latent=3, family="gmm", prepare="unit"), 4 + 5 * 6 + 3 * 5 + 3 + 1),
+    ],
+)
+def test_criteria_count_what_is_free(model, free):
+    model.set_params(random_state=0, max_iter=3).fit(X)
+    density = model.score_samples(X)
+    assert (model.aic(X) + 2 * density.sum()) / 2 == pytest.approx(free)
+    assert (model.bic(X) + 2 * density.sum()) / np.log(len(X)) == pytest.approx(free)
+
+
+def test_the_criterion_finds_the_number_of_components():
+    rows = unit(clusters(600, 8, K=6, spread=0.15))
+    values = {
+        K: VonMisesFisherMixture(K, kappa="shared", n_init=4, random_state=0).fit(rows).bic(rows)
+        for K in (4, 5, 6, 7, 9)
+    }
+    assert min(values, key=values.__getitem__) == 6
+
+
+@pytest.mark.parametrize(
+    "model",
+    [HOPE(4, n_latent=3), HOPE(4, n_latent=3, family="gmm"), VonMisesFisherMixture(4), PCAMovMF(4, n_latent=3)],
+)
+def test_fit_predict_is_fit_then_predict(model):
+    model.set_params(random_state=0)
+    labels = model.fit_predict(X)
+    np.testing.assert_array_equal(labels, model.predict(X))
+    np.testing.assert_array_equal(labels, clone(model).fit(X).predict(X))
+
+
+@pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
+def test_what_describes_the_components_is_plain(family, tmp_path):
+    """Fitted attributes are in the instance, in its files, and come back from files in which they were computed."""
+    model = HOPE(4, n_latent=3, family=family, random_state=0).fit(X)
+    names = {"movmf": ("concentrations_", "directions_"), "gmm": ("means_", "covariances_")}
+    own, others = names["movmf" if family == "movmf" else "gmm"], names["gmm" if family == "movmf" else "movmf"]
+    assert {*own, "n_capped_", "n_empty_"} <= vars(model).keys() and not vars(model).keys() & {*others}
+    with pytest.raises(AttributeError, match=others[0]):
+        getattr(model, others[0])
+    old = {name: value for name, value in vars(model).items() if name not in (*own, "n_capped_", "n_empty_")}
+    old["weights_"] = np.array([0.5, 0.0, 0.5, 0.0])
+    before = HOPE.__new__(HOPE)
+    before.__setstate__(old)
+    assert before.n_empty_ == 2 and before.n_capped_ == model.n_capped_
+    for name in own:
+        np.testing.assert_array_equal(getattr(before, name), getattr(model, name))
+    model.set_params(family="gmm" if family == "movmf" else "movmf").fit(X)
+    assert not vars(model).keys() & {*own}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HOPE(4, n_latent=3),
+        HOPE(4, n_latent=3, solver="sgd"),
+        VonMisesFisherMixture(4),
+        PCAMovMF(4, n_latent=3),
+        SphericalKMeans(4),
+    ],
+)
+def test_starts_are_the_same_on_every_executor(model):
+    model.set_params(n_init=4, max_iter=5, random_state=0)
+    serial, jobs = clone(model).fit(X), clone(model).set_params(n_jobs=2).fit(X)
+    with ms.execution.using("threads", 3):
+        threads = clone(model).fit(X)
+    for other in (jobs, threads):
+        np.testing.assert_array_equal(other.transform(X), serial.transform(X))
+        np.testing.assert_array_equal(other.history_["fun"], serial.history_["fun"])
+        assert other.status_ is serial.status_

@@ -163,7 +163,7 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
         ({"layers": []}, "pairs (M, K)"),
         ({"layers": [(65, 8)]}, "65"),
         ({"layers": [(10, 501)]}, "K=501 exceeds the 500 rows"),
-        ({"head": "tree"}, "'softmax', 'svm'"),
+        ({"head": "tree"}, "'softmax' or 'svm'"),
         ({"C": 0}, "C=0"),
         ({"quantile": 1.5}, "quantile=1.5"),
         ({"mixture": HOPE(family="gmm")}, "no rectified layers"),

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ive
 
-from ._settings import check_choice, check_number, check_whole
+from manifoldseq.estimators import check_choice, check_number, check_whole
 
 Array = NDArray[np.float64]
 

@@ -11,15 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_info
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_optional,
+    check_parameters,
+    check_positive,
+    check_real,
+    check_whole,
+    random_generator,
+    validate_rows,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..families._family import Array
-from ..families._settings import check_choice, check_number, check_whole
 from ..mixtures._hope import HOPE
 from ..mixtures._spherical_kmeans import SphericalKMeans
 from ..mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
@@ -31,6 +40,14 @@ _ENTRIES = 175_000
 _SMALL, _FEW = 1_000_000, 32
 """Multiplications of a product that BLAS may do without copying its factors; with fewer rows that does not pay."""
 _PATCH, _GRID = 6, 2
+_RULES = {
+    "model": (check_optional, lambda _, model: check_model(model)),
+    "n_patches": check_whole,
+    "quantile": (check_number, 0.0, 1.0),
+    "power": check_positive,
+    "kmeans": (check_choice, KMEANS),
+    "threshold": (check_optional, check_number, -np.inf),
+}
 _ROWS = 10_000
 """Training patches that a quantile is taken over."""
 
@@ -168,7 +185,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         ValueError
             For an invalid parameter, images smaller than a patch, NaN, constant images, or fewer patches than units.
         """
-        self._check()
+        check_parameters(self, _RULES)
         images = self._images(X, reset=True)
         rng, dtype = random_generator(self.random_state), _dtype(images)
         rows = self._patches.drawn(images, self.n_patches, dtype, rng)
@@ -275,16 +292,6 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _n_features_out(self) -> int:
         return self._cells * len(self.units_)
 
-    def _check(self) -> None:
-        check_whole("n_patches", self.n_patches)
-        check_number("quantile", self.quantile, 0.0, 1.0)
-        check_number("power", self.power, open_=True)
-        check_choice("kmeans", self.kmeans, KMEANS)
-        if self.model is not None:
-            check_model(self.model)
-        if self.threshold is not None:
-            check_number("threshold", self.threshold, -np.inf)
-
     def _images(self, X: Any, reset: bool) -> Array:
         """Return images as rows of pixels, not copied if they are an array."""
         X, shape = check_real(X), None
@@ -297,7 +304,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise ValueError(f"X has shape {X.shape}: pass gray images, (N, H, W) or (N, H W)")
         if isinstance(X, np.ndarray) and X.ndim == 3:
             shape, X = X.shape[1:], X.reshape(len(X), X.shape[1] * X.shape[2])
-        X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        X = validate_rows(self, X, reset=reset, finite=False)
         if reset:
             self.image_shape_ = self._shape(X.shape[1], shape)
             self._check_room()

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from manifoldseq.estimators import check_whole
+
 from ..families._family import Array
-from ..families._settings import check_whole
 
 
 @dataclass(frozen=True)

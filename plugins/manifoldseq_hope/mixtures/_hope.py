@@ -4,25 +4,38 @@ from typing import Any, Self
 
 import numpy as np
 
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_optional,
+    check_parameters,
+    check_switch,
+    random_generator,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..families._family import Array, Family
 from ..families._gaussian import gaussian
-from ..families._settings import check_choice, check_number, check_sizes, check_whole, with_direction
+from ..families._rows import check_sizes, with_direction
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
 from ._em import Data
 from ._expectation import Expectation, second_moment
 from ._learn import LEARNERS, Learner
 from ._noise import Noise
 from ._online import Running
-from ._projected import ProjectedMixture
+from ._projected import RULES, ProjectedMixture
 from ._seeding import PROJECTIONS
 from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
 from ._threshold import threshold_of
 
 FAMILIES = ("movmf", "gmm", "gmm-full")
 PREPARATIONS = ("auto", "unit", "center", None)
+_RULES = {
+    **RULES,
+    "prepare": (check_choice, PREPARATIONS),
+    "normalize_z": (check_optional, check_switch),
+    "noise_floor": check_number,
+}
 
 
 class HOPE(OldSizes, ProjectedMixture):
@@ -78,6 +91,8 @@ class HOPE(OldSizes, ProjectedMixture):
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -150,6 +165,8 @@ class HOPE(OldSizes, ProjectedMixture):
         max_iter: int = 100,
         tol: float = 1e-4,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_latent = n_latent
@@ -172,6 +189,8 @@ class HOPE(OldSizes, ProjectedMixture):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @one_blas_thread()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -270,17 +289,7 @@ class HOPE(OldSizes, ProjectedMixture):
     def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
         M = latent_dimension(self.n_latent, D)
         check_sizes(N, D, M, self.n_components)
-        check_choice("prepare", self.prepare, PREPARATIONS)
-        if not isinstance(self.normalize_z, bool | np.bool_ | None):
-            raise ValueError(f"normalize_z={self.normalize_z!r} is not known: choose True, False, None")
-        check_whole("batch_size", self.batch_size)
-        check_whole("n_init", self.n_init)
-        check_whole("max_iter", self.max_iter)
-        check_number("tol", self.tol)
-        check_number("noise_floor", self.noise_floor)
-        check_number("quantile", self.quantile, 0.0, 1.0)
-        if self.threshold is not None:
-            check_number("threshold", self.threshold, -np.inf)
+        check_parameters(self, _RULES)
         noise = Noise(self.noise_variance, self.noise_floor * scale)
         init = self.init
         if isinstance(init, str):
@@ -304,7 +313,6 @@ class HOPE(OldSizes, ProjectedMixture):
             options=dict(options),
             batch_size=self.batch_size,
             max_iter=self.max_iter,
-            n_init=self.n_init,
             tol=self.tol,
         )
 

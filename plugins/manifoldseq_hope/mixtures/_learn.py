@@ -1,14 +1,13 @@
-"""From rows to a model: several starts, each learnt by one of the learners, the best by its likelihood."""
+"""From rows to a model: one start, by EM, by EM on mini-batches, or by a solver of the engine."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 import manifoldseq as ms
 
-from ..families._family import Array, Family
+from ..families._family import Family
 from ._em import EM, Data
 from ._noise import Noise
 from ._online import Online
@@ -18,39 +17,6 @@ from ._seeding import projection, seeded
 
 LEARNERS = ("online-em", "em")
 """What else is named is a solver of `manifoldseq.minimize`."""
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """What learning gave.
-
-    Attributes
-    ----------
-    model : Model
-    log_likelihood : float
-        Mean of ln p over the rows, exact.
-    n_iter : int
-    history : dict of str to ndarray
-    status : manifoldseq.Status
-    """
-
-    model: Model
-    log_likelihood: float
-    n_iter: int
-    history: dict[str, Array]
-    status: ms.Status
-
-    @property
-    def rank(self) -> tuple[bool, float]:
-        """What orders starts: those that stayed finite come before those that did not."""
-        finite = np.isfinite(self.log_likelihood)
-        return finite and self.status is not ms.Status.NON_FINITE, self.log_likelihood if finite else -np.inf
-
-    @classmethod
-    def of(cls, model: Model, log_likelihood: float, run: Any) -> Self:
-        """Return the outcome of a run; one whose likelihood is not finite has not converged, whatever ended it."""
-        failed = not np.isfinite(log_likelihood) and run.status is not ms.Status.INTERRUPTED
-        return cls(model, log_likelihood, run.nit, run.history, ms.Status.NON_FINITE if failed else run.status)
 
 
 @dataclass(frozen=True)
@@ -71,7 +37,7 @@ class Learner:
         One of `LEARNERS`, or the name of a solver.
     options : dict
         Of the solver.
-    batch_size, max_iter, n_init : int
+    batch_size, max_iter : int
     tol : float
     """
 
@@ -86,7 +52,6 @@ class Learner:
     options: dict[str, Any]
     batch_size: int
     max_iter: int
-    n_init: int
     tol: float
 
     def begin(self, data: Data, rng: np.random.Generator) -> Model:
@@ -97,44 +62,19 @@ class Learner:
             U = np.array(self.init, dtype=np.float64)
         return seeded(U, data.X, self.n_components, self.family, self.normalize_z, rng, data.weight)
 
-    def learn(
-        self,
-        data: Data,
-        rng: np.random.Generator,
-        observers: Sequence[Any] = (),
-        store: ms.storage.Checkpoint | None = None,
-        resume: bool = False,
-    ) -> Learnt:
-        """Return the best of `n_init` starts."""
-        best: Learnt | None = None
-        interrupted = None
-        for number, child in enumerate(rng.spawn(self.n_init)):
-            where = store and store.child(f"start-{number}")
-            found = self._once(data, child, {"observers": observers, "checkpoint": where, "resume": resume})
-            if best is None or found.rank > best.rank:
-                best = found
-            if found.status is ms.Status.INTERRUPTED:
-                interrupted = found.status
-                break
-        assert best is not None
-        return replace(best, status=interrupted or best.status)
-
-    def _once(self, data: Data, rng: np.random.Generator, loop: dict[str, Any]) -> Learnt:
+    def start(self, data: Data, number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
+        """Learn from one start; `fun` is minus the mean of ln p over the rows, exact, and ``state["x"]`` the point."""
         model, seed = self.begin(data, rng), int(rng.integers(2**31))
         stop = ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter)
         if self.solver == "em" or (self.solver == "online-em" and len(data.X) <= self.batch_size):
             em = EM(data, model, self.noise, self.learn_projection)
-            run = ms.iterate(em.step, em.start, stop=stop, **loop)
-            found = model.at(run.state["x"])
-            return Learnt.of(found, -run.measures.fun, run)
+            return ms.iterate(em.step, em.start, stop=stop, **loop)
         if self.solver == "online-em":
             online = Online(data, model, self.noise, self.learn_projection, self.batch_size, seed)
-            run = ms.iterate(online.step, online.start, stop=stop, **loop)
-            found = model.at(run.state["x"])
-            return Learnt.of(found, self.log_likelihood(found, data), run)
-        return self._solved(data, model, seed, loop)
+            return self._exact(ms.iterate(online.step, online.start, stop=stop, **loop), data)
+        return self._exact(self._solved(data, model, seed, loop), data)
 
-    def _solved(self, data: Data, model: Model, seed: int, loop: dict[str, Any]) -> Learnt:
+    def _solved(self, data: Data, model: Model, seed: int, loop: dict[str, Any]) -> ms.Run:
         """Learn by a solver of the engine; `max_iter` counts passes over the rows."""
         from ._likelihood import problem_of
 
@@ -150,9 +90,19 @@ class Learner:
         parts = [tuple(part) if shape and isinstance(shape[0], tuple) else part for part, shape in tail]
         x0 = (np.ascontiguousarray(start[0]), start[1], *parts)
         result = ms.minimize(problem, x0, solver=solver, stop=stop, seed=seed, project=True, **loop)
-        found = model.at(result.x)
-        found = replace(found, parameters=tuple(np.asarray(part) for part in found.parameters))
-        return Learnt.of(found, self.log_likelihood(found, data), result)
+        found = (*result.x[:2], *map(np.asarray, result.x[2:]))
+        return ms.Run({"x": found}, result.status, ms.Measures(result.fun), result.nit, result.time, result.history)
+
+    def _exact(self, run: ms.Run, data: Data) -> ms.Run:
+        """Return a run with the likelihood of all rows; one that is not finite has not converged, whatever ended it."""
+        fun = -self.log_likelihood(self.at(run.state["x"]), data)
+        failed = not np.isfinite(fun) and run.status is not ms.Status.INTERRUPTED
+        return replace(run, measures=ms.Measures(fun), status=ms.Status.NON_FINITE if failed else run.status)
+
+    def at(self, point: tuple[Any, ...]) -> Model:
+        """Return the model at a point."""
+        V, weights, *parameters = point
+        return Model(np.asarray(V).T, np.asarray(weights), tuple(parameters), self.family, self.normalize_z)
 
     def log_likelihood(self, model: Model, data: Data) -> float:
         """Return the mean of ln p over the rows."""

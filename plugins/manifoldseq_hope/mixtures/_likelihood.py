@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_choice, check_number
 
 from ..families._family import Array, Family
 from ..families._gaussian import gaussian
-from ..families._settings import check_choice, check_directions, check_number, check_rows, check_sizes
+from ..families._rows import check_directions, check_rows, check_sizes
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
 from ._em import Data, maximized
 from ._expectation import second_moment

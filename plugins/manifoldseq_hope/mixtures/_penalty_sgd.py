@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_choice, check_number
 
-from ..families._settings import check_choice, check_number
 from ._penalty import ORTHOGONALITY, penalty, penalty_gradient
 
 State = dict[str, Any]

@@ -3,28 +3,44 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.estimators import (
+    check_number,
+    check_optional,
+    check_real,
+    check_whole,
+    fit_starts,
+    random_generator,
+    validate_rows,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..families._family import Array, Family
-from ..families._settings import check_directions, check_whole, unit_rows, with_direction
-from ._checkpoint import checkpoint_of
+from ..families._rows import check_directions, unit_rows, with_direction
 from ._dense import Dense
 from ._em import Data
 from ._expectation import Expectation, second_moment
-from ._learn import Learner, Learnt
-from ._noise import Noise, residual_energy
+from ._learn import Learner
+from ._noise import residual_energy
 from ._parameters import Model
 from ._threshold import located, threshold_of
+
+RULES = {
+    "batch_size": check_whole,
+    "quantile": (check_number, 0.0, 1.0),
+    "threshold": (check_optional, check_number, -np.inf),
+}
+"""Of parameters that all of them have."""
 
 
 class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
@@ -90,14 +106,16 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         """
         rows, weight = self._checked_fit(X, sample_weight)
         data, learner = self._prepared(rows, weight)
-        rng = random_generator(self.random_state)
-        learnt = learner.learn(data, rng, observers, checkpoint_of(self, checkpoint, data.X, data.weight), resume)
+        options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        best = fit_starts(self, partial(learner.start, data), data.X, data.weight, **options)
         self.scale_ = _mean_square(data)
-        self._remember(learnt.model, data)
-        self._judge(learnt, data)
-        if learnt.status is ms.Status.NON_FINITE:
+        self._remember(learner.at(best.state["x"]), data)
+        self.noise_variance_ = learner.noise and learner.noise.variance(self.components_, data.S, data.n)
+        self.log_likelihood_ = -best.fun
+        self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
+        if best.status is ms.Status.NON_FINITE:
             warnings.warn(
-                f"the likelihood is not finite after {learnt.n_iter} iterations, the fit ended there and has not "
+                f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not "
                 "converged: look for extreme values in X, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
@@ -163,6 +181,33 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of ln p(x) over the rows."""
         return float(self.score_samples(X).mean())
+
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.intp]:
+        """Equivalent to ``fit(X).predict(X)``."""
+        return self.fit(X, **options).predict(X)
+
+    def aic(self, X: Any) -> float:
+        """Return Akaike's information criterion of rows; the lower the better."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of rows; the lower the better.
+
+        Of models of the same rows with the same M where z is brought to unit length: see `score_samples`.
+        """
+        density = self.score_samples(X)
+        return float(-2 * density.sum() + self._n_parameters() * np.log(len(density)))
+
+    def _n_parameters(self) -> int:
+        """Return how many numbers the model is free to choose."""
+        (M, D), K, model = self.components_.shape, len(self.weights_), self._model()
+        own = sum(manifold.dim for manifold in model.family.manifolds(K, M))
+        if self.names_[0] == "mu" and self.kappa is not None:  # one concentration for all, or none to choose
+            own -= K - 1 if isinstance(self.kappa, str) else K
+        turned = M * (M - 1) // 2 if self.names_ == ("means", "variances") else 0  # the others turn along with U
+        noise = M < D and self.noise_variance_ is not None and not isinstance(self.noise_variance, Real)
+        centre = D - M if self._centred else 0  # within the projection it is one with the means
+        return K - 1 + own + M * (D - M) + turned + noise + centre
 
     @one_blas_thread()
     def locate(self, eta: Any) -> Array:
@@ -273,46 +318,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def _n_features_out(self) -> int:
         return len(self.weights_)
 
-    @property
-    def concentrations_(self) -> Array:
-        """|mu_k| of von Mises-Fisher components, (K,)."""
-        return np.linalg.norm(self._only(self.names_[0] == "mu", "concentrations_"), axis=1)
-
-    @property
-    def directions_(self) -> Array:
-        """Mean directions of von Mises-Fisher components, (K, M)."""
-        self._only(self.names_[0] == "mu", "directions_")
-        return self._model().family.centres(self.parameters_)
-
-    @property
-    def means_(self) -> Array:
-        """Means of Gaussian components, (K, M)."""
-        return self._only(self.names_[0] == "means", "means_")
-
-    @property
-    def covariances_(self) -> Array:
-        """Variances (K, M) or covariances (K, M, M) of Gaussian components."""
-        self._only(self.names_[0] == "means", "covariances_")
-        return self.parameters_[1]
-
-    @property
-    def n_capped_(self) -> int:
-        """How many components are at a bound of their family: the largest concentration, the least variance."""
-        capped = self._model().family.capped
-        return 0 if capped is None else int(np.sum(capped(self.parameters_)))
-
-    @property
-    def n_empty_(self) -> int:
-        """How many components hold less than a thousandth of an equal share of the rows."""
-        return int(np.sum(self.weights_ < 1e-3 / len(self.weights_)))
-
-    def _only(self, known: bool, name: str) -> Array:
-        if "parameters_" not in self.__dict__ or not known:
-            raise AttributeError(f"{type(self).__name__} has no {name}: it is not fitted, or of another family")
-        return self.parameters_[0]
-
     def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Array, Array | None]:
-        rows = validate_data(self, check_real(X), reset=reset, dtype=[np.float64, np.float32])
+        rows = validate_rows(self, X, reset=reset)
         if sample_weight is None:
             return rows, None
         weight = _check_sample_weight(
@@ -348,7 +355,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "components_")
-        return self._scaled(validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32]))
+        return self._scaled(validate_rows(self, X, reset=False))
 
     def _directed(self, X: Any) -> Array:
         """Return rows that have likelihoods: those of zeros have none where directions are modelled."""
@@ -374,16 +381,27 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.parameters_ = tuple(np.asarray(part, dtype=np.float64) for part in model.parameters)
         self.names_ = tuple(model.family.names)
         total = float(np.trace(data.S))
+        self._describe(model.family)
         whole = len(self.components_) == len(data.S)  # a rotation leaves nothing, and D^3 is long for many columns
         self.residual_share_ = residual_energy(self.components_, data.S) / total if total > 0 and not whole else 0.0
 
-    def _judge(self, learnt: Learnt, data: Data) -> None:
-        noise: Noise | None = self._learner(*data.X.shape, self.scale_, self._family(self.scale_)).noise
-        self.noise_variance_ = None if noise is None else noise.variance(self.components_, data.S, data.n)
-        self.log_likelihood_ = float(learnt.log_likelihood)
-        self.n_iter_ = int(learnt.n_iter)
-        self.history_ = learnt.history
-        self.status_ = learnt.status
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of a saved model; in old files those are not described."""
+        super().__setstate__(state)
+        if "parameters_" in state and "n_empty_" not in state:
+            self._describe(self._model().family)
+
+    def _describe(self, family: Family) -> None:
+        """Set the fitted attributes that say what the parameters of the family are."""
+        for name in ("concentrations_", "directions_", "means_", "covariances_"):
+            self.__dict__.pop(name, None)
+        if self.names_[0] == "mu":
+            self.concentrations_ = np.linalg.norm(self.parameters_[0], axis=1)
+            self.directions_ = family.centres(self.parameters_)
+        elif self.names_[0] == "means":
+            self.means_, self.covariances_ = self.parameters_
+        self.n_capped_ = 0 if family.capped is None else int(np.sum(family.capped(self.parameters_)))
+        self.n_empty_ = int(np.sum(self.weights_ < 1e-3 / len(self.weights_)))
 
 
 def _mean_square(data: Data) -> float:

@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import kmeans_plusplus
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.estimators import check_number, check_parameters, check_whole, fit_starts, validate_rows
 from manifoldseq.execution import one_blas_thread
 
 from ..families._family import Array
-from ..families._settings import check_number, check_whole, unit_rows, with_direction
-from ._checkpoint import checkpoint_of
+from ..families._rows import unit_rows, with_direction
 
 _BLOCK = 1 << 18
 _SEEN, _LEAST = 20, 2000
@@ -39,6 +38,8 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     tol : float
         A start ends when the mean cosine changes by at most this.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -80,6 +81,8 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         max_iter: int = 100,
         tol: float = 1e-6,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.threshold = threshold
@@ -87,6 +90,8 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @one_blas_thread()
     def fit(
@@ -112,30 +117,21 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         ValueError
             For an invalid parameter, NaN, or fewer rows than clusters.
         """
-        for name in ("n_clusters", "n_init", "max_iter"):
-            check_whole(name, getattr(self, name))
-        check_number("tol", self.tol)
-        check_number("threshold", self.threshold, -1.0, 1.0)
-        every: Any = validate_data(self, check_real(X), dtype=[np.float64, np.float32])
+        check_parameters(self, {"n_clusters": check_whole, "threshold": (check_number, -1.0, 1.0)})
+        every = validate_rows(self, X, reset=True)
         rows, scale = _directions(with_direction(every, None)[0])
         if self.n_clusters > len(rows):
             raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={len(rows)}: lower n_clusters")
-        store = checkpoint_of(self, checkpoint, rows)
-        best: ms.Run | None = None
-        for number, rng in enumerate(random_generator(self.random_state).spawn(self.n_init)):
-            run = ms.iterate(
+
+        def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
+            return ms.iterate(
                 lambda state: _step(rows, scale, state),
-                lambda rng=rng: _start(rows, scale, self.n_clusters, rng),
+                lambda: _start(rows, scale, self.n_clusters, rng),
                 stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                observers=observers,
-                checkpoint=store and store.child(f"start-{number}"),
-                resume=resume,
+                **loop,
             )
-            if best is None or run.measures.fun < best.measures.fun:
-                best = run
-            if run.status is ms.Status.INTERRUPTED:
-                break
-        assert best is not None
+
+        best = fit_starts(self, run, rows, observers=observers, checkpoint=checkpoint, resume=resume)
         self.cluster_centers_ = np.asarray(best.state["x"])
         self.inertia_ = best.measures.fun * len(rows)
         self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
@@ -163,8 +159,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
 
     def _checked(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "cluster_centers_")
-        rows: Any = validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32])
-        return _directions(rows)
+        return _directions(validate_rows(self, X, reset=False))
 
     @property
     def _n_features_out(self) -> int:

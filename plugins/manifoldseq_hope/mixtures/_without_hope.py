@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 
 import manifoldseq as ms
-from manifoldseq.estimators import renamed_parameters
+from manifoldseq.estimators import check_choice, check_parameters, renamed_parameters
 
 from ..families._family import Family
-from ..families._settings import check_number, check_sizes, check_whole
+from ..families._rows import check_sizes
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
 from ._learn import Learner
 from ._noise import Noise
-from ._projected import ProjectedMixture
+from ._projected import RULES, ProjectedMixture
 from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
 
 
@@ -44,6 +44,8 @@ class VonMisesFisherMixture(ProjectedMixture):
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -85,6 +87,8 @@ class VonMisesFisherMixture(ProjectedMixture):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.kappa = kappa
@@ -98,6 +102,8 @@ class VonMisesFisherMixture(ProjectedMixture):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _family(self, scale: float) -> Family:
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
@@ -122,6 +128,8 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
         As in `VonMisesFisherMixture`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        As in `VonMisesFisherMixture`.
 
     Attributes
     ----------
@@ -160,6 +168,8 @@ class PCAMovMF(OldSizes, ProjectedMixture):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_latent = n_latent
@@ -175,6 +185,8 @@ class PCAMovMF(OldSizes, ProjectedMixture):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _family(self, scale: float) -> Family:
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
@@ -187,15 +199,7 @@ class PCAMovMF(OldSizes, ProjectedMixture):
 def fixed_projection(estimator: Any, N: int, D: int, M: int, init: Any, noise: Noise | None, family: Family) -> Learner:
     """Return the settings of learning behind a projection that stays, after all checks."""
     check_sizes(N, D, M, estimator.n_components)
-    if estimator.solver not in ("em", "online-em"):
-        raise ValueError(f"solver={estimator.solver!r} is not known: choose 'em' or 'online-em'")
-    check_whole("batch_size", estimator.batch_size)
-    check_whole("n_init", estimator.n_init)
-    check_whole("max_iter", estimator.max_iter)
-    check_number("tol", estimator.tol)
-    check_number("quantile", estimator.quantile, 0.0, 1.0)
-    if estimator.threshold is not None:
-        check_number("threshold", estimator.threshold, -np.inf)
+    check_parameters(estimator, {**RULES, "solver": (check_choice, ("em", "online-em"))})
     return Learner(
         family=family,
         normalize_z=True,
@@ -208,6 +212,5 @@ def fixed_projection(estimator: Any, N: int, D: int, M: int, init: Any, noise: N
         options={},
         batch_size=estimator.batch_size,
         max_iter=estimator.max_iter,
-        n_init=estimator.n_init,
         tol=estimator.tol,
     )

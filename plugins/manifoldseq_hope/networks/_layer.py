@@ -5,9 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from manifoldseq.estimators import renamed_parameters
+from manifoldseq.estimators import check_number, check_whole, renamed_parameters
 
-from ..families._settings import check_number, check_whole
 from ..mixtures._dense import Dense, decomposed
 from ._retractions import qr_rows
 from ._torch import load_torch, module_base

@@ -6,20 +6,29 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_real, random_generator, renamed_parameters
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_parameters,
+    check_positive,
+    check_real,
+    check_whole,
+    fit_starts,
+    random_generator,
+    renamed_parameters,
+)
 
 from ..families._family import Array
-from ..families._settings import check_choice, check_number, check_whole
-from ..mixtures._checkpoint import checkpoint_of
 from ..mixtures._dense import Dense
 from ._initial_weights import STARTS, Sizes, begin, checked_sizes
 from ._labels import kind_of_labels
 from ._schedule import Exponential, Ramp, ReduceOnPlateau, Training
+from ._torch import threads
 from ._windows import Windows
 
 _ROWS = 4096
@@ -70,6 +79,10 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     dropout : (float, float)
         Share of inputs, and of units of every hidden layer, that is left out of each step.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs : int or None
+        Threads of torch while it trains, -1 for one per core; None leaves their number. It may change the last bits.
+    verbose : int
+        1 logs the end of training, 2 every epoch: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -131,6 +144,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         weight_decay: float = 1e-5,
         dropout: tuple[float, float] = (0.0, 0.0),
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.layers = layers
         self.orthogonality = orthogonality
@@ -147,6 +162,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         self.weight_decay = weight_decay
         self.dropout = dropout
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self,
@@ -290,14 +307,14 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         if given is not None:
             layers = _replaced(layers, given)
         trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)), held)
-        run = ms.iterate(
-            trainer.step,
-            trainer.start,
-            stop=ms.MaxIterations(self.max_iter),
-            observers=observers,
-            checkpoint=self._store(checkpoint, X, codes, given or (), held or ()),
-            resume=resume,
-        )
+
+        def train(number: int, _: np.random.Generator, **loop: Any) -> ms.Run:
+            return ms.iterate(trainer.step, trainer.start, stop=ms.MaxIterations(self.max_iter), **loop)
+
+        data = (part for one in (X, codes, *(held or ())) for part in _arrays(one))
+        options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        with threads(self.n_jobs):
+            run = fit_starts(self, train, training, given, *data, n_starts=1, **options)
         if run.status is ms.Status.NON_FINITE:
             warnings.warn(
                 f"the loss of epoch {run.nit + 1} is not finite, training ended before it: lower learning_rate",
@@ -366,37 +383,16 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             np.maximum(rows, 0, out=rows)
         return rows
 
-    def _store(
-        self,
-        checkpoint: Any,
-        X: Array | Windows,
-        codes: Array,
-        given: tuple[Dense, ...],
-        held: tuple[Array | Windows, ...],
-    ) -> ms.storage.Checkpoint | None:
-        """Return the checkpoint, marked with what a state depends on: data and settings, not the number of epochs."""
-        rows = [
-            part
-            for one in (X, codes, *held)
-            for part in ((one.frames, one.starts) if isinstance(one, Windows) else [one])
-        ]
-        name = getattr(self.criterion, "__qualname__", self.criterion)  # the same in every process
-        epochs = self.max_iter if self.momentum_epochs is None else self.momentum_epochs
-        marked = clone(self).set_params(criterion=name, momentum_epochs=epochs)
-        return checkpoint_of(marked, checkpoint, *rows, *(part for layer in given for part in layer.parts))
-
 
 def settings_of(
     network: HOPENetworkClassifier, n_features: int, n_classes: int | None = None
 ) -> tuple[Sizes, Training]:
     """Return the sizes of the layers and how they are trained, after all checks; units are counted if classes are."""
     sizes = checked_sizes(network.layers, n_features)
-    check_choice("init", network.init, STARTS)
-    check_number("gamma", network.gamma, open_=True)
-    check_whole("max_iter", network.max_iter)
+    check_parameters(network, {"init": (check_choice, STARTS), "gamma": check_positive})
     rate = network.learning_rate
     if not isinstance(rate, ms.solvers.Schedule | ReduceOnPlateau):
-        check_number("learning_rate", rate, open_=True)
+        check_positive("learning_rate", rate)
         check_number("decay", network.decay, 0.0, 1.0, open_=True)
         rate = Exponential(float(rate), float(network.decay))
     first, last = (
@@ -428,6 +424,11 @@ def settings_of(
             f"end layers with one of {n_classes} units"
         )
     return sizes, training
+
+
+def _arrays(rows: Array | Windows) -> tuple[Array, ...]:
+    """Return the arrays that rows are made of."""
+    return (rows.frames, rows.starts) if isinstance(rows, Windows) else (rows,)
 
 
 def _labels(X: Array | Windows, y: Any) -> Array:

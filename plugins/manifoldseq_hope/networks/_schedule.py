@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_choice, check_number, check_whole
 
-from ..families._settings import check_choice, check_number, check_whole
 from ._retractions import RETRACTIONS
 
 OF_HOPE = (*RETRACTIONS, "penalty")

@@ -18,12 +18,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_real, random_generator
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_parameters,
+    check_positive,
+    check_real,
+    random_generator,
+    validate_rows,
+)
 
 from ..families._family import Array
-from ..families._settings import check_choice, check_number
 from ..families._von_mises_fisher import von_mises_fisher
-from ..mixtures._checkpoint import store_of
 from ..mixtures._dense import Dense
 from ..mixtures._hope import HOPE
 from ._initial_weights import Sizes, checked_sizes
@@ -32,6 +38,7 @@ from ._network import HOPENetworkClassifier, settings_of
 from ._schedule import ReduceOnPlateau
 
 HEADS = ("softmax", "svm")
+_RULES = {"quantile": (check_number, 0.0, 1.0), "head": (check_choice, HEADS), "C": check_positive}
 _ROWS = 10_000
 """Rows that scales and thresholds are taken over, evenly spaced."""
 
@@ -146,11 +153,11 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
             By Ctrl-C while a layer is learnt without labels: a stack needs all of them. `resume` continues. Ctrl-C
             during fine-tuning ends it with the last complete epoch.
         """
-        X = validate_data(self, check_real(X), dtype=[np.float64, np.float32])
+        X = validate_rows(self, X, reset=True)
         codes = None if y is None else self._codes(X, y)
         sizes = self._sizes(X.shape[1])
         self._check_network(sizes, None if codes is None else len(self.classes_))
-        store = store_of(checkpoint)
+        store = ms.storage.Checkpoint.at(checkpoint)
         rng = random_generator(self.random_state)
         layers: list[Dense] = []
         mixtures: list[HOPE] = []
@@ -248,9 +255,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
     def _sizes(self, n_features: int) -> Sizes:
         """Return the sizes of the layers, after all checks."""
-        check_number("quantile", self.quantile, 0.0, 1.0)
-        check_choice("head", self.head, HEADS)
-        check_number("C", self.C, open_=True)
+        check_parameters(self, _RULES)
         if self.mixture is not None and not (isinstance(self.mixture, HOPE) and self.mixture.family == "movmf"):
             raise ValueError(f"mixture={self.mixture!r} gives no rectified layers: pass HOPE(family='movmf', …)")
         layers = self.layers
@@ -288,7 +293,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "layers_")
-        return validate_data(self, check_real(X), reset=False, dtype=[np.float64, np.float32])
+        return validate_rows(self, X, reset=False)
 
     def _features(self, rows: Array) -> Array:
         for layer in self.layers_:

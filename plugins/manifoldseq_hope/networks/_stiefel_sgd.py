@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..families._settings import check_choice, check_number
+from manifoldseq.estimators import check_choice, check_number
+
 from ._retractions import RETRACTIONS
 from ._torch import load_torch, optimizer_base
 

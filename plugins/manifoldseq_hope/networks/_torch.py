@@ -1,8 +1,24 @@
 """torch, loaded when a network is made: everything else of this package works without it."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """Let torch use so many threads inside the block: -1 for one per core, None for as many as it has."""
+    torch = load_torch()
+    before = torch.get_num_threads()
+    if n_jobs is not None:
+        torch.set_num_threads(os.cpu_count() or 1 if n_jobs == -1 else n_jobs)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def load_torch() -> Any:

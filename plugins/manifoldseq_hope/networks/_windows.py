@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manifoldseq.estimators import check_real
-
-from ..families._settings import check_whole
+from manifoldseq.estimators import check_real, check_whole
 
 
 class Windows:

@@ -1,37 +1,13 @@
-"""Checks of settings and data that the estimators and the models share; one sentence each."""
+"""Rows that the estimators and the models share: their sizes, their directions, their unit length."""
 
 import warnings
-from math import inf, isfinite
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from manifoldseq.estimators import check_real
+from manifoldseq.estimators import check_real, check_whole
 
 from ._family import Array
-
-
-def check_whole(name: str, value: Any, least: int = 1) -> None:
-    """Refuse what is no whole number of at least `least`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least {least}")
-
-
-def check_number(name: str, value: Any, least: float = 0.0, most: float = inf, open_: bool = False) -> None:
-    """Refuse what is no finite number from `least` to `most`, or above `least` if `open_`."""
-    good = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value) and least <= value <= most
-    if not good or (open_ and value == least):
-        above = "" if least == -inf else f" above {least:g}" if open_ else f" of at least {least:g}"
-        below = "" if most == inf else f" and at most {most:g}"
-        kind = "finite number" if inf in (-least, most) else "number"
-        raise ValueError(f"{name}={value!r} is not valid: pass a {kind}{above}{below}")
-
-
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Refuse what is none of the choices."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise ValueError(f"{name}={value!r} is not known: choose {', '.join(map(repr, choices))}")
 
 
 def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
