@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
 from itertools import combinations
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
 Measured = dict[str, float]
 Rows = NDArray[np.intp]
@@ -227,23 +228,43 @@ def agreement_of_parts(model: Any, X: Any, input: str, seed: int) -> float:
 def silhouette(model: Any, X: Any, clusters: Labels) -> float | None:
     """Return the mean silhouette width in the metric of the model, None where it has none that is known.
 
-    It is known where `transform` gives the distances to the centres. The silhouette is the simplified one (Hruschka et
-    al., 2004): distance to the nearest other centre less that to the own, over the larger.
+    It is known where `transform` gives the distances to the centres, or the members are assigned to the nearest of the
+    `cluster_centers_`, by 1 − cosine where these are unit vectors, else by Euclidean distance. The silhouette is the simplified one
+    (Hruschka et al., 2004): distance to the nearest other centre less that to the own, over the larger.
     """
-    if not (1 < len(np.unique(clusters)) < len(clusters) and hasattr(model, "transform")):
+    if not 1 < len(np.unique(clusters)) < len(clusters) or clusters.dtype.kind not in "iu" or clusters.min() < 0:
         return None
-    values = np.array(model.transform(X), dtype=np.float64)
-    if values.ndim != 2 or len(values) != len(clusters) or not np.isfinite(values).all():
-        return None
-    if clusters.dtype.kind not in "iu" or int(clusters.min()) < 0 or values.shape[1] <= int(clusters.max()):
-        return None
-    if np.mean(values.argmin(axis=1) == clusters) < 0.95:
+    values = next((values for values in _distances(model, X) if _explains(values, clusters)), None)
+    if values is None:
         return None
     own = np.take_along_axis(values, clusters[:, None].astype(np.intp), axis=1)[:, 0]
     np.put_along_axis(values, clusters[:, None].astype(np.intp), np.inf, axis=1)
     other = values.min(axis=1)
     larger = np.maximum(own, other)
     return float(np.mean(np.where(larger > 0, (other - own) / np.where(larger > 0, larger, 1), 0)))
+
+
+def _distances(model: Any, X: Any) -> Iterator[Array]:
+    """Yield what may be the (N, K) distances by which a model assigns members to clusters."""
+    from sklearn.metrics import pairwise_distances
+
+    if hasattr(model, "transform"):
+        yield np.array(model.transform(X), dtype=np.float64)
+    centres = getattr(model, "cluster_centers_", None)
+    if isinstance(centres, np.ndarray) and centres.ndim == 2 and getattr(X, "shape", ())[1:] == centres.shape[1:]:
+        directions = np.allclose(np.linalg.norm(centres, axis=1), 1, atol=1e-4)
+        yield pairwise_distances(X, centres, "cosine" if directions else "euclidean")
+
+
+def _explains(values: Array, clusters: Labels) -> bool:
+    """Return whether distances are finite and nearest to the own cluster's centre, but for a few that are equal."""
+    return (
+        values.ndim == 2
+        and len(values) == len(clusters)
+        and values.shape[1] > int(clusters.max())
+        and bool(np.isfinite(values).all())
+        and float(np.mean(values.argmin(axis=1) == clusters)) >= 0.95
+    )
 
 
 # Classes.

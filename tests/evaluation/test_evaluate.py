@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 import manifoldseq as ms
 from manifoldseq import hooks
 from manifoldseq.evaluation import Evaluation, StatisticsKMeans, default_controls, evaluate
+from manifoldseq_hope import SphericalKMeans
 
 
 def rows(n: int = 90, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -72,6 +73,17 @@ def test_silhouette_is_that_of_distances_to_centres() -> None:
     expected = []
     for x in X:
         near, next_ = np.sort(np.linalg.norm(x - model.cluster_centers_, axis=1))[:2]
+        expected.append((next_ - near) / next_)
+    found = evaluate(model, X, input="samples", controls=())
+    assert found.rows[0]["silhouette"] == pytest.approx(np.mean(expected))
+
+
+def test_silhouette_of_directions_is_that_of_cosines() -> None:
+    X, _ = rows(30)
+    model = SphericalKMeans(3, random_state=0).fit(X)
+    expected = []
+    for x in X:
+        near, next_ = np.sort(1 - model.cluster_centers_ @ x / np.linalg.norm(x))[:2]
         expected.append((next_ - near) / next_)
     found = evaluate(model, X, input="samples", controls=())
     assert found.rows[0]["silhouette"] == pytest.approx(np.mean(expected))
