@@ -229,8 +229,8 @@ def silhouette(model: Any, X: Any, clusters: Labels) -> float | None:
     """Return the mean silhouette width in the metric of the model, None where it has none that is known.
 
     It is known where `transform` gives the distances to the centres, or the members are assigned to the nearest of the
-    `cluster_centers_`, by 1 − cosine where these are unit vectors, else by Euclidean distance. The silhouette is the simplified one
-    (Hruschka et al., 2004): distance to the nearest other centre less that to the own, over the larger.
+    `cluster_centers_`, by 1 − cosine where these are unit vectors, else by Euclidean distance. The silhouette is the
+    simplified one (Hruschka et al., 2004): distance to the nearest other centre less that to the own, over the larger.
     """
     if not 1 < len(np.unique(clusters)) < len(clusters) or clusters.dtype.kind not in "iu" or clusters.min() < 0:
         return None
