@@ -13,10 +13,9 @@ from typing import Any, cast
 import click
 
 from .. import hooks
-from .._minimize import DEFAULT_STOP, minimize
+from .._minimize import minimize
 from .._problem import Problem
 from .._result import Result, Status
-from .._stopping import MaxIterations, PredictedDecrease
 from ..estimators import fingerprint
 from ..report import read_run, render_html
 from ..storage import CheckpointError, load, read_bytes
@@ -144,12 +143,8 @@ def solve(
         "model": _absolute_model(model), "data": absolute(data), "views": views, "solver": used_solver, "init": init,
         "max_iter": max_iter, "tol": tol, "seed": seed, "read": read_options, "set": chosen,
     }  # fmt: skip
-    stop = DEFAULT_STOP
-    if max_iter is not None or tol is not None:
-        if tol is not None and not 0 <= tol < math.inf:
-            raise BadInput(f"--tol {tol}: give a number of at least 0")
-        rule = PredictedDecrease() if tol is None else PredictedDecrease(tol)
-        stop = rule | MaxIterations(1000 if max_iter is None else max_iter)
+    if tol is not None and not 0 <= tol < math.inf:
+        raise BadInput(f"--tol {tol}: give a number of at least 0")
     kept = resume and model_kept(directory, mark)
     run = RunDirectory(directory, about, repeat, kept=kept)
     with run.writing():
@@ -163,7 +158,8 @@ def solve(
                         problem,
                         init,
                         solver=algorithm,
-                        stop=stop,
+                        tol=tol,
+                        max_iter=max_iter,
                         seed=seed,
                         observers=[Watch(name, 1000 if max_iter is None else max_iter)],
                         checkpoint=run.checkpoint(every, mark),
