@@ -13,11 +13,10 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import ModuleType
 
-import click
 import pytest
 
 import manifoldseq as ms
-from manifoldseq.cli._main import cli
+from manifoldseq.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -58,6 +57,12 @@ def run(arguments: list[str], folder: Path) -> None:
     assert done.returncode == 0, f"{arguments[-1]}\n{done.stdout}{done.stderr}"
 
 
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what a command that ends well prints."""
+    assert main(arguments) == 0, arguments
+    return capsys.readouterr().out
+
+
 def page_parameters() -> list[object]:
     """Return the pages with Python code, the slow ones marked."""
     return [
@@ -79,12 +84,10 @@ def test_readme_has_code_to_run() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
-def test_commands_of_page_are_understood(page: Path) -> None:
-    """Every command and option exists; the parser alone neither runs anything nor looks for files."""
+def test_commands_of_page_are_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command and option exists: asked for help, a command reads its whole line, but neither runs nor looks."""
     for name, *arguments in (line for line in commands(page) if not line[0].startswith("-")):
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None, name
-        command.make_parser(click.Context(command, info_name=name)).parse_args(arguments)
+        said(capsys, name, "--help", *arguments)
 
 
 @pytest.mark.slow
@@ -125,15 +128,18 @@ def test_install_page_names_every_extra() -> None:
     assert not [extra for extra in set(extras) - {"test", "dev", "docs"} if f"[{extra}]" not in text]
 
 
-def test_reference_has_every_command_option_and_name(reference: ModuleType) -> None:
+def test_reference_has_every_command_option_and_name(reference: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     pages = reference.pages()
-    context = click.Context(cli, info_name="manifoldseq")
-    for name in cli.list_commands(context):
+    listed = said(capsys, "--help").partition("\nCommands:\n")[2].partition("\n\n")[0]
+    found = 0
+    for name in (line.split()[0] for line in listed.splitlines()):
         section = pages["command-line.rst"].split(f"\n.. program:: manifoldseq {name}\n")[1].split(".. program::")[0]
-        command = cli.get_command(context, name)
-        assert command is not None
-        for option in (one for one in command.params if isinstance(one, click.Option)):
-            assert all(re.search(rf"^\.\. option::.* {text}\b", section, re.MULTILINE) for text in option.opts)
+        options = said(capsys, name, "--help").partition("\nOptions:\n")[2]
+        for line in re.findall(r"^  (-.*?)(?:  |$)", options, re.MULTILINE):
+            texts = [text for text in re.findall(r"(?<![\w-])--?[a-z][\w-]*", line) if text not in ("-h", "--help")]
+            assert all(re.search(rf"^\.\. option::.* {text}\b", section, re.MULTILINE) for text in texts), line
+            found += len(texts)
+    assert found > 40
     for room in ms.hooks.__all__, ms.linalg.__all__:
         listed = [page for name, page in pages.items() if name.startswith("api/")]
         assert not [name for name in room if not any(re.search(rf"^(    |.. data:: ){name}$", p, re.M) for p in listed)]

@@ -10,6 +10,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 import manifoldseq as ms
 from manifoldseq.storage import SequenceData
 
+COMMANDS = (
+    "fit apply solve report plugins models estimators kernels manifolds solvers readers datasets plots reproductions "
+    "check new-plugin reproduce doctor"
+).split()
+"""What `manifoldseq --help` lists (a test compares)."""
+
 
 class SignClusterer(ClusterMixin, BaseEstimator):
     """Cluster sequences by the sign of their mean; `trouble` raises."""

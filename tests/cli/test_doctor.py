@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import Distribution, PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 from strangers.distributions import command, write_one
 
 import manifoldseq as ms
-from manifoldseq.cli import _doctor
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -36,7 +35,14 @@ def test_table_says_where_and_what(run: Run) -> None:
 
 
 def test_missing_package_is_a_problem(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_doctor, "_version", lambda name: None if name == "scipy" else "1.0")
+    installed = Distribution.from_name
+
+    def without_scipy(name: str) -> Distribution:
+        if name == "scipy":
+            raise PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr(Distribution, "from_name", without_scipy)
     status, out, _ = run("doctor")
     assert status == 1 and "scipy is missing: run `pip install scipy`" in out and "MISSING" in out
 

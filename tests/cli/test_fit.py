@@ -14,8 +14,6 @@ from sklearn.neighbors import NearestCentroid
 
 import manifoldseq as ms
 from manifoldseq import hooks
-from manifoldseq.cli._run import to_config, toml
-from manifoldseq.cli._settings import read_config
 from manifoldseq.report import clustering_measures
 from manifoldseq.storage import SequenceData
 
@@ -200,13 +198,18 @@ def test_clustering_measures_by_hand() -> None:
     assert clustering_measures(["a", "b"], [5, 3]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
 
 
-def test_toml_is_read_back(tmp_path: Path) -> None:
-    kept = {"text": 'a "b"\n\\ é\x7f', "whole": 3, "flag": True, "list": [1.5, "x"], "far": float("-inf")}
-    nested = {"inline": {"a b": 1}, "e": 1e-30}
-    back = tomllib.loads(toml({**kept, "none": None, "empty": {}, "set": {**nested, "none": None}}))
-    assert back == {**kept, "set": nested}
-    (tmp_path / "run.toml").write_text(toml(to_config({"seed": 1, "set": {"a": None, "b": 2}, "read": {}})))
-    assert read_config(tmp_path / "run.toml", {}) == {"seed": 1, "set": {"a": None, "b": 2}, "read": {}}
+def test_toml_is_read_back(run: Run, tmp_path: Path) -> None:
+    name, kinds = 'a "b"\n\\ é\x7f', {"whole": 3, "flag": True, "list": [1.5, "x"], "inline": {"a b": 1}, "e": 1e-30}
+    chosen = ("--set", f"name={name}", "--set", f"trouble={kinds}", "--set", "offset=-1e400", "--seed", "1")
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert run("fit", "sign", "two-levels", "--no-quality", *chosen, "-o", first)[0] == 0
+    written = tomllib.loads((first / "run.toml").read_text())
+    wanted = {"name": name, "trouble": kinds, "offset": float("-inf"), "random_state": 1}
+    assert written["set"] == wanted and "read" not in written and "none" not in written
+    assert run("fit", "--config", first / "run.toml", "--no-quality", "-o", second)[0] == 0
+    assert tomllib.loads((second / "run.toml").read_text()) == written
+    read = ms.load(second).get_params()
+    assert read == wanted and type(read["trouble"]["flag"]) is bool and type(read["trouble"]["whole"]) is int
 
 
 def test_config_repeats_a_run_exactly(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,6 @@ import pytest
 from cli.examples import SignClusterer, Walker
 
 import manifoldseq as ms
-from manifoldseq.storage import _files
 
 Run = Callable[..., tuple[int, str, str]]
 FIT = ("fit", "walker", "two-levels", "--checkpoint-every", "0", "--no-quality")
@@ -98,22 +98,27 @@ def test_a_report_that_fails_again_still_leaves_the_model(
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["seconds"] > 0
 
 
+def fill_disk(patch: pytest.MonkeyPatch, full: Callable[[], bool], written: list[str]) -> None:
+    """Let no file reach the disk any more when it is full; `written` gets the names of those that did."""
+    sync, replace = os.fsync, Path.replace
+
+    def limited(handle: int) -> None:
+        if full() and not stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
+
+    patch.setattr(os, "fsync", limited)
+    patch.setattr(Path, "replace", lambda self, target: written.append(target.name) or replace(self, target))
+
+
 @pytest.mark.parametrize("after", ["model.json", "metrics.json"])
 def test_a_disk_that_is_full_from_some_file_on(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
     """Not even run.json can be written then; the model is there, and the exit status is not 0."""
-    write, full = _files.write_all_durably, []
-
-    def limited(folder: Path, files: dict[str, bytes]) -> None:
-        if full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(folder, files)
-        full.extend(name for name in files if name == after)
-
+    written: list[str] = []
     with monkeypatch.context() as patch:
-        for module in ("_files", "_model"):
-            patch.setattr(f"manifoldseq.storage.{module}.write_all_durably", limited)
+        fill_disk(patch, lambda: after in written, written)
         status, _, err = run(*FIT, "-o", tmp_path / "run")
     assert status == 1 and "The model is finished and saved in" in err and "No space left" in err
     assert ms.load(tmp_path / "run").position_.shape == (2,)
@@ -127,8 +132,7 @@ def test_a_disk_that_is_full_before_the_model_leaves_the_checkpoint(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        no_space = raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-        patch.setattr("manifoldseq.storage._model.write_all_durably", no_space)
+        fill_disk(patch, lambda: (tmp_path / "run" / ".model.npz.tmp").exists(), [])
         status, _, err = run(*FIT, "-o", tmp_path / "run")
     assert status == 1 and "No space left" in err and "is finished" not in err
     steps = list(Walker.steps_taken)

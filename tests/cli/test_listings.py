@@ -4,13 +4,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-import click
 import pytest
-from strangers.distributions import command
-
-from manifoldseq import hooks
-from manifoldseq.cli._main import _COMMANDS, cli
+from cli.examples import COMMANDS
+from strangers.distributions import HOOK, command, write_one
 
 Run = Callable[..., tuple[int, str, str]]
 LISTINGS = "plugins models estimators kernels manifolds solvers readers datasets plots reproductions reproduce".split()
@@ -44,26 +42,31 @@ def test_check_of_an_unknown_package_is_a_sentence(run: Run) -> None:
     assert status == 2 and "no plugin is registered by package 'no_such_package'" in err
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
-def test_every_command_has_help(name: str) -> None:
-    found = cli.get_command(click.Context(cli), name)
-    assert found is not None and found.name == name and found.help
+def test_help_lists_every_command_with_its_summary(run: Run) -> None:
+    status, out, err = run("--help")
+    assert (status, err) == (0, "")
+    listed = [line.split(maxsplit=1) for line in out.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()]
+    assert [name for name, _ in listed] == COMMANDS
 
 
-def test_commands_of_plugins_cannot_take_a_name(run: Run) -> None:
-    class Thief:
-        @hooks.hookimpl
-        def manifoldseq_commands(self, cli: click.Group) -> None:
-            """Add two commands, one of a taken name."""
-            cli.command("fit")(lambda: None)
-            cli.command("steal")(lambda: click.echo("stolen"))
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(run: Run, name: str) -> None:
+    status, out, err = run(name, "--help")
+    assert (status, err) == (0, "")
+    usage, _, said = out.partition("\n\n")
+    assert usage.startswith(f"Usage: manifoldseq {name} ") and said.strip() and not said.startswith("Options:")
 
-    hooks.register(Thief())
-    cli.__dict__.pop("_added", None)
-    status, out, err = run("steal")
-    cli.__dict__.pop("_added", None)
-    assert (status, out) == (0, "stolen\n")
-    assert "command 'fit' is already taken" in err
+
+def test_commands_of_plugins_cannot_take_a_name(tmp_path: Path) -> None:
+    code = (
+        "def manifoldseq_commands(cli):\n    import click\n"
+        "    cli.command('fit')(lambda: None)\n    cli.command('steal')(lambda: click.echo('stolen'))\n"
+    )
+    write_one(tmp_path, "thief", HOOK + code)
+    done = command(tmp_path, "steal")
+    assert (done.returncode, done.stdout) == (0, "stolen\n")
+    assert "command 'fit' is already taken" in done.stderr
+    assert "stolen" not in command(tmp_path, "fit", "--help").stdout
 
 
 def test_listing_imports_neither_heavy_packages_nor_models() -> None:

@@ -1,5 +1,6 @@
 """``--resume``: what was interrupted ends as if it had not been; nothing is lost by a wrong command."""
 
+import fcntl
 import json
 import signal
 import subprocess
@@ -13,7 +14,6 @@ import pytest
 from cli.examples import Walker
 
 import manifoldseq as ms
-from manifoldseq.cli._run import locked
 
 Run = Callable[..., tuple[int, str, str]]
 FIT = ("fit", "walker", "two-levels", "--checkpoint-every", "0", "--no-quality")
@@ -106,7 +106,8 @@ def test_two_processes_cannot_write_one_run(run: Run, tmp_path: Path) -> None:
     Walker.trouble[2] = KeyboardInterrupt()
     run(*FIT, "-o", tmp_path)
     before = files(tmp_path)
-    with locked(tmp_path):
+    with (tmp_path / ".lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as the other process does
         status, _, err = run(*FIT, "--resume", "-o", tmp_path)
     assert status == 2 and f"another process is writing the run in {tmp_path}" in err
     assert files(tmp_path) == before
