@@ -14,12 +14,16 @@ import numpy as np
 import pytest
 import scipy.io
 
-from manifoldseq.storage import SequenceData, read_ts
-from manifoldseq.storage.readers._csv import read_csv
-from manifoldseq.storage.readers._directory import read_directory
-from manifoldseq.storage.readers._mat import read_mat
-from manifoldseq.storage.readers._npz import read_npy, read_npz
-from manifoldseq.storage.readers._parquet import read_parquet
+from manifoldseq.storage import (
+    SequenceData,
+    read_csv,
+    read_directory,
+    read_mat,
+    read_npy,
+    read_npz,
+    read_parquet,
+    read_ts,
+)
 
 Wrap = Callable[[bytes], bytes]
 

@@ -7,9 +7,7 @@ import pytest
 from storage.samples import sequences
 
 import manifoldseq as ms
-from manifoldseq.storage import SequenceData
-from manifoldseq.storage._convert import from_aeon, from_lengths, read, scale, windows
-from manifoldseq.storage._limits import ReadError
+from manifoldseq.storage import ReadError, SequenceData, from_aeon, from_lengths, read, scale, windows
 
 DATA = SequenceData(sequences(), ["a", "b", "a"], name="walks", sampling_rate=2.0, channel_names=["x", "y"])
 

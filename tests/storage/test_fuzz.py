@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from storage.samples import PARAMETERS, SAMPLES, damaged
 
-from manifoldseq.storage import _limits
-from manifoldseq.storage._limits import ReadError
+from manifoldseq.storage import ReadError
 
 
 def try_damaged_files(name: str, folder: Path, count: int, seed: int) -> tuple[int, int]:
@@ -35,9 +34,9 @@ def try_damaged_files(name: str, folder: Path, count: int, seed: int) -> tuple[i
 
 
 @pytest.fixture
-def bounded_memory(monkeypatch):
+def bounded_memory(leave_memory):
     """Let readers use 64 MiB, and hold that the process grew by no more than 300."""
-    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**26)
+    leave_memory(2 * 2**26)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024  # KiB

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from manifoldseq.storage import _limits
-from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage.readers._directory import read_directory
+from manifoldseq.storage import ReadError, read_directory
 
 
 def fill(folder, files):
@@ -73,9 +71,9 @@ def test_defects_get_one_sentence(tmp_path, case):
     assert "\n" not in str(caught.value)
 
 
-def test_all_files_together_are_bounded(tmp_path, monkeypatch):
+def test_all_files_together_are_bounded(tmp_path, leave_memory):
     fill(tmp_path, {f"{i}.npy": np.zeros((1000, 2)) for i in range(4)})
-    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 50_000)
+    leave_memory(2 * 50_000)
     with pytest.raises(ReadError, match="of memory"):
         read_directory(tmp_path)
 

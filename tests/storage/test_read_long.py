@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from storage.samples import LABELS, csv_text, needs, parquet_bytes, sequences
 
-from manifoldseq.storage import _limits
-from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage.readers import _csv as _read_csv
-from manifoldseq.storage.readers._csv import read_csv
-from manifoldseq.storage.readers._parquet import read_parquet
+from manifoldseq.storage import ReadError, SequenceData, read_csv, read_parquet
 
 
 @pytest.fixture
@@ -42,14 +38,28 @@ def test_csv(write, newline, encoding, delimiter):
     assert_walks(read_csv(write(text.encode(encoding)), delimiter=delimiter))
 
 
-@pytest.mark.parametrize("block", [1, 2, 7])
-def test_rows_in_any_order_and_blocks_of_any_size(write, monkeypatch, block):
-    header, *rows = csv_text().splitlines(keepends=True)
+def shuffled(header, *rows):
+    """Return a table whose first rows, one of each walk, are followed by an empty line and the others in any order."""
     first = [rows[0], rows[5], rows[8]]  # ids keep the order of their first rows
     rest = [row for row in rows if row not in first]
     np.random.default_rng(0).shuffle(rest)
-    monkeypatch.setattr(_read_csv, "BLOCK", block)
-    assert_walks(read_csv(write("".join([header, *first, "\n", *rest]))))
+    return [header, *first, "\n", *rest]
+
+
+def test_rows_in_any_order(write):
+    assert_walks(read_csv(write("".join(shuffled(*csv_text().splitlines(keepends=True))))))
+
+
+@pytest.mark.parametrize("more", [2**14 - 19, 2**14 - 18, 2**14 - 17, 2**14 - 1, 2**15])
+def test_rows_in_any_order_beyond_what_is_held_at_a_time(write, more):
+    """Before, in and behind blocks of 2**14 rows there are quoted ids, for which the cells are looked at one by one."""
+    header, *rows = shuffled(*csv_text().splitlines(keepends=True))
+    far = [f'"far",{t},{t % 13},{t}.5,up\n' for t in range(more)]
+    data = read_csv(write("".join([header, *rows[:8], *far, *rows[8:]])))
+    *walks, last = data.sequences
+    np.testing.assert_array_equal(last, np.stack([np.arange(more) % 13, np.arange(more) + 0.5], axis=1))
+    assert data.labels.tolist() == [*LABELS, "up"] and data.ids[3] == "far"
+    assert_walks(SequenceData(walks, data.labels[:3], channel_names=data.channel_names))
 
 
 def test_options_name_the_columns(write):
@@ -101,8 +111,8 @@ def test_defects_get_one_sentence(write, case):
     assert "\n" not in str(caught.value)
 
 
-def test_too_large(write, monkeypatch):
-    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**10)
+def test_too_large(write, leave_memory):
+    leave_memory(2 * 2**10)
     with pytest.raises(ReadError, match="of memory"):
         read_csv(write(csv_text() + csv_text("") * 10))
 
@@ -169,9 +179,9 @@ class TestParquet:
         assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_a_table_that_unpacks_to_much_is_refused(self, write, monkeypatch):
+    def test_a_table_that_unpacks_to_much_is_refused(self, write, leave_memory):
         path = self.write(write, {"id": np.zeros(10**5, int), "time": np.arange(10**5), "x": np.zeros(10**5)})
-        monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**20)
+        leave_memory(2 * 2**20)
         with pytest.raises(ReadError, match="of memory"):
             read_parquet(path)
 

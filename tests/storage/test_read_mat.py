@@ -11,9 +11,7 @@ import scipy.io
 import scipy.sparse
 from storage.samples import LABELS, cell, deflated_element, mat73_bytes, mat_bytes, needs, sequences
 
-from manifoldseq.storage import _limits
-from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage.readers._mat import read_mat
+from manifoldseq.storage import ReadError, read_mat
 
 
 @pytest.fixture
@@ -60,9 +58,9 @@ def test_labels_as_text(write, labels):
     assert data.labels is not None and [label.strip() for label in data.labels] == LABELS
 
 
-def test_only_the_wanted_variable_is_loaded(write, monkeypatch):
+def test_only_the_wanted_variable_is_loaded(write, leave_memory):
     path = write(mat_bytes(True, x=cell(sequences()), big=np.zeros((10**4, 200))))
-    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**20)
+    leave_memory(2 * 2**20)
     assert_sequences(read_mat(path, variable="x"), sequences())
     with pytest.raises(ReadError, match=r"would take 0\.0596 GiB"):
         read_mat(path, variable="big")
@@ -181,14 +179,14 @@ class TestVersion73:
         self.refuse(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8"))
         self.refuse(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8", compression="gzip"))
 
-    def test_cells_that_repeat_one_array(self, tmp_path, monkeypatch):
+    def test_cells_that_repeat_one_array(self, tmp_path, leave_memory):
         def fill(file, h5py):
             item = file.create_dataset("#refs#/a", data=np.ones((100, 100)))
             cells = file.create_dataset("x", (1000, 1), h5py.ref_dtype)
             cells[...] = item.ref
             cells.attrs["MATLAB_class"] = np.bytes_("cell")
 
-        monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**20)
+        leave_memory(2 * 2**20)
         self.refuse(tmp_path, "would take", fill)
 
     def test_other_contents(self, tmp_path):

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from storage.samples import LABELS, npy_bytes, npz_bytes, sequences, zip_bytes
 
-from manifoldseq.storage import _limits
-from manifoldseq.storage._limits import ReadError
-from manifoldseq.storage.readers._npz import read_npy, read_npz
+from manifoldseq.storage import ReadError, read_npy, read_npz
 
 BLOCK = np.arange(24.0).reshape(3, 4, 2)
 
@@ -194,10 +192,10 @@ def test_defects_of_npz(write, case):
     assert "\n" not in str(caught.value)
 
 
-def test_a_bomb_is_refused_before_it_is_inflated(write, monkeypatch):
+def test_a_bomb_is_refused_before_it_is_inflated(write, leave_memory, monkeypatch):
     path = write(npz_bytes(compressed=True, X=np.zeros((1000, 100, 20))))
     assert path.stat().st_size < 2**16
-    monkeypatch.setattr(_limits, "available_memory", lambda: 2 * 2**20)
+    leave_memory(2 * 2**20)
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("inflated"))
     with pytest.raises(ReadError, match=r"would take 0\.0149 GiB of memory"):
         read_npz(path)
