@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from manifoldseq.manifolds import (
     SymmetricPositiveDefinite,
 )
 from manifoldseq.testing import Report
-from manifoldseq.testing._slope import STEPS, fitted_slope
 
 
 def test_reports_are_read_line_by_line() -> None:
@@ -57,12 +57,19 @@ def test_reports_are_read_line_by_line() -> None:
     ],
 )
 def test_slopes_of_known_errors(error: Any, slope: float) -> None:
-    found = fitted_slope(STEPS, np.asarray(error(STEPS), float), np.full(len(STEPS), 1e-16))
-    assert found == pytest.approx(slope, abs=0.07)
+    """The gradient is said to be zero, so that the error is the objective itself."""
+    f = ms.objective(lambda x: float(error(abs(x[0]))) if x[0] else 0.0, np.zeros_like)
+    (law,) = [law for law in testing.check_gradient((Euclidean(1), f), np.zeros(1)).laws if law.name == "gradient"]
+    assert law.ok is (slope > 1.9) and law.curve is not None
+    np.testing.assert_allclose(law.curve.errors, error(law.curve.steps), rtol=1e-6, atol=1e-18)
+    (found,) = re.findall(r"slope (\d+\.\d+)", law.detail)
+    assert float(found) == pytest.approx(slope, abs=0.07)
 
 
 def test_errors_at_rounding_level_have_no_slope() -> None:
-    assert fitted_slope(STEPS, np.full(len(STEPS), 1e-15), np.full(len(STEPS), 1e-16)) is None
+    f = ms.objective(lambda x: 5.0 + 1e-15 * float(np.any(x)), np.zeros_like)
+    (law,) = [law for law in testing.check_gradient((Euclidean(1), f), np.zeros(1)).laws if law.name == "gradient"]
+    assert law.ok and law.detail == "exact (the error is at rounding level)"
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

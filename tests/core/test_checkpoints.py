@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import manifoldseq as ms
 from manifoldseq.storage import Checkpoint, CheckpointError
-from manifoldseq.storage._state import normalize
 
 COLUMNS = {"nit": np.arange(3), "fun": np.array([3.0, np.nan, -0.0])}
 
@@ -24,17 +24,26 @@ def save(directory: Path, nit: int, state: Any = None, **options: Any) -> Path:
     return Checkpoint(directory, **options).save(nit, {"nit": nit} if state is None else state, {"nit": nit}, COLUMNS)
 
 
+def kept(state: Any, *steps: Any) -> Any:
+    """Return the state that a run ends with whose steps return these."""
+    left = iter(steps)
+    run = ms.iterate(lambda _: (next(left), ms.Measures(fun=0.0)), state, ms.Measures(fun=0.0), stop=ends(len(steps)))
+    return run.state
+
+
+def ends(nit: int) -> ms.StoppingRule:
+    return ms.MaxIterations(max(nit, 1)) | ms.MaxTime(0.0 if nit == 0 else 60.0)
+
+
 def test_round_trip_is_exact(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rng.random(5)
-    state = normalize(
-        {
-            "x": (rng.standard_normal((3, 2)), np.float32([1, np.nan, np.inf, -0.0])),
-            "generator": rng.bit_generator.state,
-            "numbers": (0.1, 10**30, -0.0, float("inf"), True, None, "text €"),
-            "empty": ({}, (), np.zeros((0, 3)), np.array(2.5), np.array([True]), np.array(["ab", "c"])),
-        }
-    )
+    state = {
+        "x": (rng.standard_normal((3, 2)), np.float32([1, np.nan, np.inf, -0.0])),
+        "generator": rng.bit_generator.state,
+        "numbers": (0.1, 10**30, -0.0, float("inf"), True, None, "text €"),
+        "empty": ({}, (), np.zeros((0, 3)), np.array(2.5), np.array([True]), np.array(["ab", "c"])),
+    }
     save(tmp_path, 7, state)
     loaded, record, columns = Checkpoint(tmp_path).load() or pytest.fail("nothing loaded")
     assert repr(loaded) == repr(state) and record == {"nit": 7}
@@ -61,12 +70,12 @@ states = st.recursive(
 
 @given(states)
 def test_states_survive_the_translation(state: Any) -> None:
-    state = normalize(state)
+    state = kept({"state": state})["state"]
     with TemporaryDirectory() as folder:
         save(Path(folder), 1, {"state": state})
         loaded = Checkpoint(folder).load()
     assert loaded is not None and repr(loaded[0]) == repr({"state": state})
-    assert repr(normalize(state)) == repr(state)
+    assert repr(kept({"state": state})) == repr({"state": state})
 
 
 def test_the_last_two_are_kept(tmp_path: Path) -> None:
@@ -152,11 +161,18 @@ def test_children_are_folders_below(tmp_path: Path) -> None:
 
 
 def test_parts_of_the_state_before_keep_their_identity() -> None:
-    before = normalize({"x": np.ones(2), "pairs": ((np.zeros(2), 1.0), (np.ones(2), 2.0)), "inner": {"y": np.ones(1)}})
-    new = {"x": np.ones(2).copy(), "pairs": (*before["pairs"][1:], (np.full(2, 3.0), 3.0)), "inner": before["inner"]}
-    after = normalize(new, before)
+    states: list[Any] = []
+
+    def step(before: Any) -> Any:
+        new = {"x": np.ones(2), "pairs": (*before["pairs"][1:], (np.full(2, 3.0), 3.0)), "inner": before["inner"]}
+        states.append(before)
+        return new, ms.Measures(fun=0.0)
+
+    start = {"x": np.ones(2), "pairs": ((np.zeros(2), 1.0), (np.ones(2), 2.0)), "inner": {"y": np.ones(1)}}
+    after = ms.iterate(step, start, ms.Measures(fun=0.0), stop=ms.MaxIterations(1)).state
+    (before,) = states
     assert after["pairs"][0] is before["pairs"][1] and after["inner"]["y"] is before["inner"]["y"]
     assert not any(array.flags.writeable for array in (after["x"], after["pairs"][1][0]))
     assert after["inner"] is not before["inner"], "a step may go on writing into the dict that it returned"
     with pytest.raises(TypeError, match=r"state\['pairs'\]\[1\]\[0\] is a list"):
-        normalize({"pairs": (before["pairs"][0], ([1.0], 1.0))}, before)
+        kept(before, {"pairs": (before["pairs"][0], ([1.0], 1.0))})

@@ -13,8 +13,7 @@ from core.cases import close, equal, leaves, random_like
 import manifoldseq as ms
 from manifoldseq import Objective
 from manifoldseq.manifolds import Euclidean, Orthogonal, Product, Stiefel
-from manifoldseq.objectives import BlockUpdate, FiniteTerms, last_point
-from manifoldseq.objectives._counted import Counter
+from manifoldseq.objectives import BlockUpdate, Counter, FiniteTerms, last_point
 
 S = np.random.default_rng(0).standard_normal((4, 4))
 S = S + S.T

@@ -15,8 +15,7 @@ from core.cases import MANIFOLDS, leaves, tree_map
 import manifoldseq as ms
 from manifoldseq import hooks
 from manifoldseq.linalg import flatten, unflattener
-from manifoldseq.manifolds import Frozen, Grassmann, Manifold, Positive, Product, Simplex, Stiefel
-from manifoldseq.testing._manifold_case import has_quotient
+from manifoldseq.manifolds import CanonicalLDS, Frozen, Grassmann, Manifold, Positive, Product, Simplex, Stiefel
 
 LIMITS = {"lbfgs": 40, "bb": 60, "cg": 50, "gd": 150, "pgd": 400, "tr": 10}
 OPTIONS: dict[str, dict[str, Any]] = {"pgd": {"step_size": 0.5}}
@@ -48,7 +47,7 @@ def smooth(manifold: Manifold, goal: Any, rng: np.random.Generator) -> ms.Object
     """
 
     def part(M: Manifold, g: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-        quotient = has_quotient(M)
+        quotient = M.quotient
         aim = g @ g.T if quotient else g
         w = rng.uniform(1, 3, aim.shape)
         if quotient:
@@ -79,11 +78,19 @@ def smooth(manifold: Manifold, goal: Any, rng: np.random.Generator) -> ms.Object
     return ms.objective(value_and_gradient=value_and_gradient)
 
 
+def inside(manifold: Any, rng: np.random.Generator) -> Any:
+    """Return a random point, away from bounds: in bounded factors the mean of four."""
+    if isinstance(manifold, Product | CanonicalLDS):
+        return tuple(inside(factor, rng) for factor in manifold.factors)
+    points = [manifold.random_point(rng) for _ in range(4 if manifold.bounded else 1)]
+    return tree_map(lambda *leaves: sum(leaves) / len(points), *points)
+
+
 @cache
 def solved(name: str) -> tuple[ms.Problem, Any, float]:
     """Return a problem, a start and the minimum that SciPy finds over coordinates of a tangent space."""
     manifold, rng = GRID[name], np.random.default_rng(1)
-    goal = ms.testing._points.interior_point(manifold, rng)
+    goal = inside(manifold, rng)
     problem = ms.Problem(manifold, smooth(manifold, goal, rng))
     tangents = np.stack([flatten(manifold.random_tangent(goal, rng)) for _ in range(3 * manifold.dim)])
     _, lengths, axes = np.linalg.svd(tangents, full_matrices=False)
