@@ -10,7 +10,7 @@ from ._dtw import dtw_kmeans
 from ._purity import purity
 
 SETS = (("basic-motions", 4), ("japanese-vowels", 9))
-GRID = {"n_states": (2, 3, 4, 5), "center": (True, False)}
+GRID = {"n_states": (2, 3, 4, 5), "identifier__center": (True, False)}
 SPLITS, SEEDS, CONTROLS = 2, 10, 3
 
 
@@ -27,7 +27,8 @@ def run(report: Report) -> None:
         choice = choose_clustering(LDSKMeans(K, n_init=1), data.sequences, GRID, n_splits=SPLITS, random_state=0)
         means = []
         for i, params in enumerate(choice.params):
-            systems = LDSIdentifier(**params).fit_transform(data.sequences)
+            identifier = LDSIdentifier(params["n_states"], center=params["identifier__center"])
+            systems = identifier.fit_transform(data.sequences)
             seeds = SEEDS if i == choice.best else 2
             found = [
                 purity(LDSKMeans(K, n_states=params["n_states"], random_state=seed).fit(systems).labels_, classes)

@@ -17,6 +17,7 @@ from ..storage._numpy_files import release
 from ..storage.readers._clock import rises_alike, says_time
 from ..storage.readers._csv import csv_header
 from ..storage.readers._parquet import parquet_header
+from ._settings import known_settings
 from ._shared import BadInput
 from ._views import (
     Columns,
@@ -233,11 +234,17 @@ def takes_missing(model: Any, *, fitted: bool = False) -> bool:
     """Return whether an estimator takes missing values: as it is set, or, if `fitted`, in what it is asked."""
     from sklearn.utils import get_tags
 
-    setting = getattr(model, "missing", None)
-    if setting is not None and not fitted:
-        return setting not in ("error", "refuse")
-    tagged = hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.allow_nan
-    return bool(tagged) or setting not in (None, "error", "refuse")
+    settings = _missing(model)
+    taken = any(value not in ("error", "refuse") for value in settings.values())
+    if settings and not fitted:
+        return taken
+    return taken or (hasattr(model, "__sklearn_tags__") and bool(get_tags(model).input_tags.allow_nan))
+
+
+def _missing(model: Any) -> dict[str, Any]:
+    """Return the settings of an estimator, and of objects in it, that say what missing values are taken for."""
+    found = known_settings(type(model), model.get_params(deep=False))
+    return {path: value for path, value in found.items() if path.rpartition(".")[2] == "missing"}
 
 
 def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: SequenceData, kind: str) -> str:
@@ -266,18 +273,18 @@ def _finite(x: np.ndarray) -> bool:
 
 def advice_on_missing(name: str, kind: str) -> str:
     """Return what to type so that missing values are taken: an option of this estimator, of the reader, of others."""
-    takers = []
+    takers: dict[str, str] = {}
     for _, record in hooks.records("estimators"):
         with suppress(Exception):  # of a plugin that is broken, or of an extra that is not there
             made: Any = hooks.get_record(hooks.EstimatorSpec, record.name)
-            if made.input == kind and "missing" in made.factory().get_params(deep=False):
-                takers.append(record.name)
-    setting = "--set missing=em" if kind == "views" else "--set missing=smooth"
-    other = "fill it, or leave the row out" if kind in ("views", "bags") else "interpolate by --read missing=linear"
+            if made.input == kind and (settings := list(_missing(made.factory()))):
+                takers[record.name] = f"--set {settings[0]}={'em' if kind == 'views' else 'smooth'}"
+    fill = "fill it, or leave the row out" if kind in ("views", "bags") else "interpolate by --read missing=linear"
     if name in takers:
-        return f"use {setting}, or {other}"
-    others = f", or fit {' or '.join(takers)} with {setting}" if takers else ""
-    return f"{other}{others}"
+        return f"use {takers[name]}, or {fill}"
+    direct = {other: setting for other, setting in takers.items() if "." not in setting.partition("=")[0]} or takers
+    others = " or ".join(f"{other} with {setting}" for other, setting in direct.items())
+    return f"{fill}{', or fit ' if others else ''}{others}"
 
 
 def load_labels(path: Path, loaded: Loaded) -> np.ndarray:

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, cast
@@ -33,6 +33,7 @@ from ._data import (
     named_views,
     takes_missing,
 )
+from ._listings import with_parameters
 from ._progress import Watch
 from ._run import (
     RunDirectory,
@@ -43,7 +44,7 @@ from ._run import (
     lacks_quality,
     model_kept,
 )
-from ._settings import check_names, parse_pairs, read_config
+from ._settings import merged, parse_pairs, read_config, spread, with_settings, written
 from ._shared import (
     BadInput,
     completed_by,
@@ -66,7 +67,7 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is no figure of the fit
 _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 
 
-@click.command()
+@click.command(cls=with_parameters("estimators"))
 @click.argument("estimator", required=False, shell_complete=completed_by("estimators"))
 @click.argument("data", nargs=-1, shell_complete=completed_by("datasets"))
 @set_option
@@ -122,6 +123,9 @@ def fit(
     A fit is judged beside simple controls: agreement with labels and between seeds for clusterings, accuracy on what
     was left out for classifiers and features. The best one is marked by an asterisk.
 
+    `manifoldseq fit ESTIMATOR --help` ends with the parameters of ESTIMATOR; `--set identifier.delay=4` sets one of an
+    object in a parameter. A file for --config may have tables, `[set.identifier]`.
+
     \b
     Options of readers, --read NAME=VALUE:
       .csv          id time channels label delimiter ordered missing
@@ -135,6 +139,7 @@ def fit(
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
       manifoldseq fit lds-kmeans recordings/ --set n_clusters=auto
+      manifoldseq fit lds-kmeans walks.npz --set identifier.center=false
       manifoldseq fit mixture-pcca images.csv sounds.csv --set missing=em
       manifoldseq fit mixture-pcca table.npy --views 76,216 --set n_components=8
       manifoldseq fit mixture-pcca table.csv --views "red,blue:wave_*"
@@ -144,7 +149,7 @@ def fit(
     if jobs is not None and dask is not None:
         raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
     asked = _asked(estimator, data, settings, config, reading, labels, views, seed)
-    record, model = _configured(asked, choose)
+    asked, record, model = _configured(asked, choose)
     directory = choose_directory(output, default_name(asked.estimator, asked.data), resume)
     given = _given(asked, record, model)
     mark = _mark(asked, model, given)
@@ -152,7 +157,7 @@ def fit(
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return 0
     kept = resume and model_kept(directory, mark)
-    parameters = model.get_params(deep=False)
+    parameters = written(model.get_params(deep=False))
     about = {**asked.about(), **given.about(asked), "parameters": parameters, "fingerprint": mark}
     run = RunDirectory(directory, about, asked.repeated(parameters), kept=kept)
     with _executor(jobs, dask), run.writing():
@@ -194,6 +199,7 @@ class _Asked:
     estimator: str
     data: tuple[str, ...]
     settings: dict[str, Any]
+    kept: dict[str, Any]  # settings of the file, which come after
     reading: dict[str, Any]
     labels: Path | None
     views: str | None
@@ -242,15 +248,16 @@ def _asked(
     estimator, data = estimator or file.get("estimator"), data or listed(file.get("data"))
     if estimator is None or not data:
         raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
-    chosen = {**file["set"], **parse_pairs(settings)}
+    chosen = parse_pairs(settings)
     if seed is not None:
-        if any(setting.startswith("random_state=") for setting in settings):
+        if "random_state" in chosen:
             raise BadInput("--seed and --set random_state=… say the same: give one of them")
-        chosen.pop("random_state", None)
+        file["set"].pop("random_state", None)
     return _Asked(
         estimator,
         data,
         chosen,
+        file["set"],
         {**file["read"], **parse_pairs(reading, "--read")},
         labels or (Path(file["labels"]) if "labels" in file else None),
         views or file.get("views"),
@@ -258,8 +265,8 @@ def _asked(
     )
 
 
-def _configured(asked: _Asked, choose: bool) -> tuple[hooks.EstimatorSpec, Any]:
-    """Return the record, and an estimator with the settings and the seed."""
+def _configured(asked: _Asked, choose: bool) -> tuple[_Asked, hooks.EstimatorSpec, Any]:
+    """Return the record, and an estimator with the settings and the seed, which are then all that is asked for."""
     try:
         record = hooks.get_record(hooks.EstimatorSpec, asked.estimator)
     except ValueError as error:
@@ -274,15 +281,31 @@ def _configured(asked: _Asked, choose: bool) -> tuple[hooks.EstimatorSpec, Any]:
             "derive its class from sklearn.base.BaseEstimator, so that it can be set and kept"
         )
     known = model.get_params(deep=False)
-    check_names(asked.settings, known, f"estimator {asked.estimator!r}")
+    chosen = spread(merged(_of_today(record, known, asked.kept), asked.settings), type(model), known)
     if choose:
-        asked.settings.update(_left_open(record, asked.estimator, asked.settings))
-    if "random_state" in known and asked.settings.get("random_state") is None:  # None would not be repeatable
-        asked.settings["random_state"] = asked.seed
+        chosen |= _left_open(record, asked.estimator, chosen)
+    if "random_state" in known and chosen.get("random_state") is None:  # None would not be repeatable
+        chosen["random_state"] = asked.seed
+    params = with_settings(f"estimator {asked.estimator!r}", type(model), known, chosen)
     try:
-        return record, model.set_params(**asked.settings)
+        return replace(asked, settings=chosen, kept={}), record, model.set_params(**params)
     except ValueError as error:
         raise BadInput(str(error)) from error
+
+
+def _of_today(record: hooks.EstimatorSpec, known: Mapping[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file under today's names, if its own are old ones that the class still takes."""
+    if all(name.partition(".")[0] in known for name in settings):
+        return settings
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            made = cast(Any, record.factory)(**settings)
+    except (TypeError, ValueError):
+        return settings  # with names that were never known: a sentence says so
+    for warning in caught:
+        click.echo(f"Warning: {warning.message}", err=True)
+    return written(made.get_params(deep=False))
 
 
 @dataclass(frozen=True)
@@ -328,7 +351,8 @@ def _refusal(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[],
 
 def _mark(asked: _Asked, model: Any, given: _Given) -> str:
     """Return the fingerprint of data and settings that a resumed run must have in common with the one before."""
-    settled = {name: value for name, value in model.get_params(deep=False).items() if name not in _MAY_CHANGE}
+    parameters = written(model.get_params(deep=False))
+    settled = {name: value for name, value in parameters.items() if name not in _MAY_CHANGE}
     return fingerprint(asked.estimator, settled, [part.sequences for part in given.loaded.parts], given.labels)
 
 

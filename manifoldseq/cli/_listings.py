@@ -1,15 +1,27 @@
 """``manifoldseq models | kernels | manifolds | …``: what is registered, without importing what it names."""
 
+from inspect import Parameter, signature
+from typing import Any
+
 import click
 
 from .. import hooks
-from ._shared import echo_json, echo_table, json_option
+from ..hooks._records import KINDS
+from ._settings import known_settings
+from ._shared import BadInput, completed_by, echo_json, echo_table, json_option
+
+_CALLED = {"models": "build", "reproductions": "run", "datasets": "loader", "plots": "draw"}
+"""What parameters are those of, if it is not the factory."""
 
 
 def _listing(kind: str) -> click.Command:
-    @click.command(kind, help=f"List the {kind} that can be asked for by name.")
+    @click.command(kind, help=f"List the {kind} that can be asked for by name, or the parameters of one NAME.")
+    @click.argument("name", required=False, shell_complete=completed_by(kind))
     @json_option
-    def listing(as_json: bool) -> None:
+    def listing(name: str | None, as_json: bool) -> None:
+        if name is not None:
+            _one(kind, name, as_json)
+            return
         entries = hooks.records(kind)
         if as_json:
             echo_json([{"plugin": plugin.name, **record.as_dict()} for plugin, record in entries])
@@ -20,6 +32,76 @@ def _listing(kind: str) -> click.Command:
             echo_table(("name", "from", "summary"), rows)
 
     return listing
+
+
+def _one(kind: str, name: str, as_json: bool) -> None:
+    try:
+        record = hooks.get_record(KINDS[kind], name)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+    settings = parameters(record)
+    if as_json:
+        echo_json({**record.as_dict(), "parameters": settings})
+        return
+    click.echo(record.as_dict()["summary"])
+    if settings:
+        echo_table(("parameter", "default"), [(key, str(value)) for key, value in settings.items()])
+
+
+def parameters(record: hooks.Record) -> dict[str, Any]:
+    """Return the parameters of what a resolved record names, and settings of objects in them, with their defaults.
+
+    Parameters
+    ----------
+    record : manifoldseq.hooks record
+
+    Returns
+    -------
+    dict of str to object
+        What `--set` takes; what is no number, text, list or None is written as Python does. Without those that have
+        no default, such as the data.
+    """
+    called = getattr(record, _CALLED.get(record.kind, "factory"))
+    if record.kind == "estimators":
+        settings = called().get_params(deep=False)
+    else:
+        given = signature(called).parameters.values()
+        options = ("data", "resume") if record.kind == "reproductions" else ()  # of the command line
+        settings = {one.name: one.default for one in given if one.default is not Parameter.empty}
+        settings = {name: value for name, value in settings.items() if name not in options}
+    found = known_settings(called, settings)
+    return {key: value if isinstance(value, _PLAIN) else repr(value) for key, value in found.items()}
+
+
+_PLAIN = (str, int, float, list, tuple, type(None))
+
+
+class _WithParameters(click.Command):
+    kind: str
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the arguments: they are not parsed where help is asked for."""
+        ctx.meta["manifoldseq.arguments"] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the parameters."""
+        super().format_epilog(ctx, formatter)
+        names = {record.name for _, record in hooks.records(self.kind)}
+        for name in [word for word in ctx.meta.get("manifoldseq.arguments", ()) if word in names][:1]:
+            try:
+                settings = parameters(hooks.get_record(KINDS[self.kind], name))
+            except (ValueError, ImportError) as error:
+                raise click.ClickException(str(error)) from error
+            with formatter.section(f"Parameters of {name}, --set NAME=VALUE"):
+                formatter.write_dl([(key, f"[{value}]") for key, value in settings.items()] or [("none", "")])
+
+
+def with_parameters(kind: str) -> type[click.Command]:
+    """Return the class of a command whose help ends with the parameters of what is named beside ``--help``."""
+    return type(f"CommandOn{kind.title()}", (_WithParameters,), {"kind": kind})
 
 
 models = _listing("models")

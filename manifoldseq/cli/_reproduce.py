@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from .. import hooks
+from ..estimators._object_parameters import defaults
+from ._listings import with_parameters
 from ._run import command_line
-from ._settings import check_names, parse_pairs
+from ._settings import parse_pairs, with_settings
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, set_option
 
 _PAPERS = (
@@ -18,7 +20,7 @@ _PAPERS = (
 _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 
 
-@click.command()
+@click.command(cls=with_parameters("reproductions"))
 @click.argument("name", required=False, shell_complete=completed_by("reproductions"))
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder with the data.")
 @set_option
@@ -27,7 +29,8 @@ _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], resume: bool, as_json: bool) -> None:
     """Reproduce a table or figure of a paper.
 
-    Prints what is measured here beside the paper's own numbers. Without NAME, lists what there is.
+    Prints what is measured here beside the paper's own numbers. Without NAME, lists what there is;
+    `manifoldseq reproduce NAME --help` ends with the parameters of NAME.
 
     \b
     Examples:
@@ -46,7 +49,8 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     chosen = parse_pairs(settings)
     takes = signature(record.run).parameters
     if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values()):
-        check_names(chosen, set(takes) - {"data", "resume"}, f"reproduction {name!r}")
+        current = {key: value for key, value in defaults(record.run).items() if key not in ("data", "resume")}
+        chosen = with_settings(f"reproduction {name!r}", record.run, current, chosen)
         for option, asked in (("data", data is not None), ("resume", resume)):
             if asked and option not in takes:
                 raise BadInput(f"reproduction {name!r} takes no --{option}")

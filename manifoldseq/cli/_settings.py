@@ -2,14 +2,17 @@
 
 import ast
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..estimators._object_parameters import all_settings, plain_settings, with_objects
 from ..storage import ReadError, read_bytes
 from ._shared import BadInput, suggestion
 
 _READ = "read."
+_KINDS = ("kernel", "solver")
+"""Parameters whose texts are registered names; in a table of a file, its ``name``."""
 
 
 def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
@@ -21,6 +24,81 @@ def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
             raise BadInput(f"{option} {pair!r} has no '=': write {option} name=value")
         values[name.strip()] = _literal(text)
     return values
+
+
+def merged(config: Mapping[str, Any], pairs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file with those of the shell over them; a new object takes none of the old one's."""
+    kept = {name: value for name, value in config.items() if name.partition(".")[0] not in pairs}
+    return {**kept, **pairs}
+
+
+def spread(chosen: Mapping[str, Any], owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with ``name.setting`` in place of the tables of a file.
+
+    ``[set.kernel]`` with ``name = "grassmann"`` and ``n_steps = 2`` is ``kernel = "grassmann", "kernel.n_steps" = 2``.
+    """
+    known, made = known_settings(owner, current), dict[str, Any]()
+
+    def put(path: str, value: Any) -> None:
+        is_object = path.rpartition(".")[2] in _KINDS or any(one.startswith(f"{path}.") for one in known)
+        if not (isinstance(value, Mapping) and is_object):
+            made[path] = value
+            return
+        inside = dict(value)
+        if "name" in inside and f"{path}.name" not in known:
+            made[path] = inside.pop("name")
+        for setting, one in inside.items():
+            put(f"{path}.{setting}", one)
+
+    for name, value in chosen.items():
+        put(name, value)
+    return made
+
+
+def known_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters and, as ``name.setting``, the settings of the objects among them."""
+    return {_dotted(path): value for path, value in all_settings(owner, current).items()}
+
+
+def with_settings(
+    what: str, owner: Callable[..., Any], current: Mapping[str, Any], chosen: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return parameters for a function or estimator, with the objects that ``name.setting`` sets.
+
+    Parameters
+    ----------
+    what : str
+        What messages call it, such as ``"estimator 'lds-kmeans'"``.
+    owner : callable
+        The function or class.
+    current : mapping of str to object
+        Its parameters as they are by default.
+    chosen : mapping of str to object
+
+    Raises
+    ------
+    BadInput
+        For a name that it does not have.
+    """
+    made: dict[str, Any] = {}
+    for depth in sorted({name.count(".") for name in chosen}):  # an object first, then what it has
+        some = {name: value for name, value in chosen.items() if name.count(".") == depth}
+        now = {**current, **made}
+        check_names(some, known_settings(owner, now), what)
+        try:
+            made |= with_objects(owner, now, {name.replace(".", "__"): value for name, value in some.items()})
+        except (ValueError, TypeError) as error:
+            raise BadInput(str(error)) from error
+    return made
+
+
+def written(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as settings from which `with_settings` makes them again."""
+    return {_dotted(path): value for path, value in plain_settings(params).items()}
+
+
+def _dotted(path: str) -> str:
+    return path.replace("__", ".")
 
 
 def check_names(values: Iterable[str], known: Iterable[str], what: str) -> None:

@@ -53,9 +53,17 @@ config_option: Callable[..., Any] = click.option(
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'? "`` if there is something close, else nothing."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean {close[0]!r}? " if close else ""
+    """Return ``"did you mean 'x'? "`` if there is something close, else nothing.
+
+    Settings of objects, ``object.x``, are compared by what follows the last dot, at first with those beside them.
+    """
+    head, _, last = name.rpartition(".")
+    ends = {one.rpartition(".")[2]: one for one in sorted(known, key=lambda one: "." not in one)}
+    beside = {end: one for end, one in ends.items() if one.rpartition(".")[0] == head}
+    elsewhere = {} if head and beside else ends
+    same = [among[last] for among in (beside, elsewhere) if last in among]
+    close = [among[one] for among in (beside, elsewhere) for one in difflib.get_close_matches(last, among, 1)]
+    return f"did you mean {[*same, *close][0]!r}? " if same or close else ""
 
 
 def completed_by(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:

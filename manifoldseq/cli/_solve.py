@@ -17,12 +17,14 @@ from .._minimize import minimize
 from .._problem import Problem
 from .._result import Result, Status
 from ..estimators import fingerprint
+from ..estimators._object_parameters import defaults
 from ..report import read_run, render_html
 from ..storage import CheckpointError, load, read_bytes
 from ._data import Loaded, absolute, as_input, describe, listed, load_data, named_views
+from ._listings import with_parameters
 from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
-from ._settings import check_names, parse_pairs, read_config
+from ._settings import merged, parse_pairs, read_config, spread, with_settings
 from ._shared import (
     BadInput,
     completed_by,
@@ -42,7 +44,7 @@ _CONFIG = {"model": str, "data": (str, list), "views": str, "solver": str, "init
 _OPTIONS = "solver."
 
 
-@click.command()
+@click.command(cls=with_parameters("models"))
 @click.argument("model", metavar="MODEL|FILE.py:NAME", required=False, shell_complete=completed_by("models"))
 @click.argument("data", nargs=-1, shell_complete=completed_by("datasets"))
 @click.option(
@@ -84,7 +86,8 @@ def solve(
     `manifoldseq models`), or FILE.py:NAME, which runs FILE.py: NAME is there a manifoldseq.Problem, or a function
     build(data, **params) that returns one. It gets DATA as a list of (T, d) arrays, and views (several DATA, or
     --views) as a list of (N, d) arrays with the same rows; without DATA it is called as build(**params).
-    --set solver.NAME=VALUE sets an option of the solver.
+    --set solver.NAME=VALUE sets an option of the solver, --set identifier.delay=2 one of an object in a parameter;
+    `manifoldseq solve MODEL --help` ends with the parameters of MODEL.
 
     The exit status is 0 if the problem was solved, and 1 if the run ended otherwise: at --max-iter, say, or where the
     constraints are not met.
@@ -106,12 +109,14 @@ def solve(
     max_iter = given.get("max_iter") if max_iter is None else max_iter
     tol = given.get("tol") if tol is None else tol
     seed = given.get("seed", 0) if seed is None else seed
-    chosen = {**given["set"], **parse_pairs(settings)}
+    name, build, kind = _builder(model)
+    chosen = merged(given["set"], parse_pairs(settings))
+    if not isinstance(build, Problem):
+        chosen = spread(chosen, build, defaults(build))
     read_options = {**given["read"], **parse_pairs(reading, "--read")}
     options = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
     params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
     algorithm = _solver(used_solver, options)
-    name, build, kind = _builder(model)
     directory = choose_directory(output, default_name(name, data), resume)
     loaded = _loaded(name, data, read_options, kind, views, params)
     problem = _problem(model, build, loaded, params)
@@ -265,7 +270,8 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
         if params or data is not None:
             raise BadInput(f"{model} is a Problem, which takes neither DATA nor --set: name a function build(data, …)")
         return build
-    known = list(signature(cast(Callable[..., Any], build)).parameters.values())
+    function = cast(Callable[..., Any], build)
+    known = list(signature(function).parameters.values())
     if data is not None:
         known = known[1:]
     elif known and known[0].default is Parameter.empty and known[0].kind in (
@@ -273,7 +279,9 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
     ):  # fmt: skip
         raise BadInput(f"{model} is built from data: give DATA, a file, a folder or a data set")
     if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
-        check_names(params, [parameter.name for parameter in known], f"model {model!r}")
+        taken = {parameter.name for parameter in known}
+        current = {name: value for name, value in defaults(function).items() if name in taken}
+        params = with_settings(f"model {model!r}", function, current, params)
     try:
         problem = build(**params) if data is None else build(as_input(data, None)[0], **params)
     except (ValueError, TypeError) as error:

@@ -2,6 +2,7 @@
 
 from ..storage._real import check_real, check_unmasked, warn_of_order
 from ._fingerprint import fingerprint, marked
+from ._object_parameters import ObjectParameters
 from ._parameters import (
     check_choice,
     check_number,
@@ -18,6 +19,7 @@ from ._sequences import channel_statistics, check_sequences, validate_sequences
 from ._starts import fit_starts
 
 __all__ = [
+    "ObjectParameters",
     "channel_statistics",
     "check_choice",
     "check_number",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import hooks
 from ..report._quality import CHANCE, Evaluation, name_of
+from ..storage import SequenceData, interpolate
 from ..storage._numpy_files import release
 from ._tasks import (
     SEEDS,
@@ -100,6 +101,7 @@ def evaluate(
         After `fit` on `X`; it is not changed. A class with no more than ``fit`` and ``predict`` is judged too, from
         copies that are fitted again.
     X : what `fit` took
+        Controls get sequences with straight lines over missing values.
         Of more than 20,000 rows, 20,000 are drawn, and all figures are of fits to these.
     y : array-like of shape (N,), optional
         Known classes: names or whole numbers.
@@ -332,7 +334,7 @@ class _Judge:
         same: dict[str, Any] = {"random_state": self.seed} if "random_state" in known else {}
         if "n_clusters" in known:
             same["n_clusters"] = len(np.unique(assigned(own, X)))
-        data = X if record.input == input else flat(X, input)
+        data = _filled(X, input) if record.input == input else flat(X, input)
         if "n_components" in known and isinstance(data, np.ndarray):
             width = _width(own, X, input)
             same["n_components"] = min(*data.shape, width) if width else None
@@ -437,6 +439,12 @@ class _Judge:
     def enough(self, fits: int) -> bool:
         """Return whether there is time for so many fits of the estimator."""
         return fits * self.took <= self.seconds
+
+
+def _filled(X: Any, input: str) -> Any:
+    """Return sequences with straight lines over missing values: controls do not take these."""
+    arrays = input == "sequences" and all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in X)
+    return interpolate(SequenceData(X)).sequences if arrays and any(np.isnan(x).any() for x in X) else X
 
 
 def _row(name: str, figures: Sequence[Callable[[], Measured]]) -> dict[str, Any]:

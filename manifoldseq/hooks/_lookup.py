@@ -74,14 +74,26 @@ def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
     >>> plugin.name, record.name, record.input
     ('manifoldseq', 'kmeans', 'samples')
     """
-    cls = type(estimator)
-    for plugin, record in records("estimators"):
-        factory = cast(EstimatorSpec, record).factory
-        if isinstance(factory, str) and factory.rpartition(":")[2] != cls.__qualname__:
+    return registered(EstimatorSpec, estimator)
+
+
+def registered(kind: type[R], made: Any) -> tuple[Plugin, R] | None:
+    """Return the resolved record of a kind whose factory is the class of an object, and its plugin; None for none.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> plugin, record = registered(ms.hooks.SolverSpec, ms.solvers.LBFGS(memory=3))
+    >>> record.name
+    'lbfgs'
+    """
+    for plugin, record in records(kind.kind):
+        factory = getattr(record, "factory", None)
+        if isinstance(factory, str) and factory.rpartition(":")[2] != type(made).__qualname__:
             continue  # another class: its module need not be imported
         with suppress(ImportError):  # another one of that name, whose package is broken or not here
-            resolved = cast(EstimatorSpec, record.resolved())
-            if resolved.factory is cls:
+            resolved = cast(R, record.resolved())
+            if getattr(resolved, "factory", None) is type(made):
                 return plugin, resolved
     return None
 

@@ -47,8 +47,8 @@ def save_model(model: Any, directory: FilePath) -> None:
     ----------
     model : estimator or Result
         An estimator of a registered class. Its parameters and fitted attributes may be numbers, strings, None, arrays,
-        and lists, tuples and dicts of these; further, dataclasses and fitted estimators whose classes it lists in its
-        class attribute ``stored_types``.
+        and lists, tuples and dicts of these; registered kernels and solvers that are dataclasses; further, dataclasses
+        and fitted estimators whose classes it lists in its class attribute ``stored_types``.
     directory : str or path-like
         Created if needed. Both files are written and synced under other names first, then renamed, ``model.json`` last:
         a full disk leaves a model that was there before, and Ctrl-C waits until both are.
@@ -96,9 +96,9 @@ def save_model(model: Any, directory: FilePath) -> None:
 def load_model(directory: FilePath) -> Any:
     """Load what `save_model` wrote.
 
-    Nothing in the files is executed or imported: the class of an estimator is found by its registered name, classes
-    inside it by its own ``stored_types``. Files of earlier versions are translated by the ``stored_upgrades`` of the
-    class.
+    Nothing in the files is executed or imported: the class of an estimator, a kernel or a solver is found by its
+    registered name, classes inside an estimator by its own ``stored_types``. Files of earlier versions are translated
+    by the ``stored_upgrades`` of the class.
 
     Parameters
     ----------

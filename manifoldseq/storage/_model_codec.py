@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
+from .. import hooks
 from .._result import Result, Status
+from ..hooks._lookup import registered
 
 Types = Mapping[str, type]
 """The classes that may occur in a file, by name; they come from code, never from the file."""
@@ -22,6 +24,8 @@ Upgrade = Callable[[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], dict[
 """From the parameters and fitted attributes of one stored version of a class to those of the next."""
 
 RESULT: Types = {"Result": Result}
+_REGISTERED: Mapping[str, type[Any]] = {"kernel": hooks.KernelSpec, "solver": hooks.SolverSpec}
+"""Kinds of records whose objects a file names, if these are dataclasses: their factory makes them again."""
 _MEASURED = {order + size: np.dtype(order + size) for order in "<>" for size in ("f2", "f4", "f8")}
 _TEXTS: Mapping[str, Any] = {"object": np.dtype(object), "string": np.dtypes.StringDType()}
 """The dtypes of texts that an array file cannot hold; their arrays are stored as texts of one length."""
@@ -131,9 +135,13 @@ class Encoder:
             return {"dict": {key: self._member(part, key, place, types) for key, part in value.items()}}
         name = type(value).__name__
         if types.get(name) is not type(value):
+            for kind, record in _REGISTERED.items():
+                if is_dataclass(value) and (known := registered(record, value)) is not None:
+                    return {kind: known[1].name, "fields": self.members(_fields(value), place, types)}
             raise Outside(
                 f"{place} is a {name}, which a model file cannot hold: it holds numbers, strings, None, arrays, lists, "
-                "tuples, dicts, and the classes that the estimator lists in stored_types"
+                "tuples, dicts, registered kernels and solvers that are dataclasses, and the classes that the "
+                "estimator lists in stored_types"
             )
         if callable(getattr(value, "get_params", None)):
             inner = {**types, **stored_types(type(value))}
@@ -191,7 +199,7 @@ class Encoder:
 
 
 def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
-    """Return what `Encoder.encode` was given; only the classes in `types` are ever called."""
+    """Return what `Encoder.encode` was given; only classes in `types`, and registered ones, are ever called."""
     if not isinstance(value, dict):
         return value
     content: Any
@@ -225,6 +233,9 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
                 return cls(**_decoded(value["fields"], arrays, types))
             inner = {**types, **stored_types(cls)}
             return decode_estimator(cls, value, arrays, inner)
+        case "kernel" | "solver":
+            factory: Any = hooks.get_record(_REGISTERED[tag], content).factory
+            return factory(**_decoded(value["fields"], arrays, types))
     raise ValueError(f"it has the unknown tag {tag!r}")
 
 

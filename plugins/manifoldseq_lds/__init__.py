@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from .coding._learning import hierarchical_batch
     from .coding._sparse_coder import LDSSparseCoder
     from .identification._identifier import LDSIdentifier
+    from .kernels._binet_cauchy import BinetCauchyKernel
+    from .kernels._grassmann import GrassmannKernel
+    from .kernels._histograms import Chi2Kernel
+    from .kernels._martin import MartinKernel, MartinRBFKernel
+    from .kernels._projection import ProjectionKernel
+    from .kernels._symmetric import SymmetricProjectionKernel
     from .means._centre_rules import AlignMean, GrassMean, MDSMean
     from .means._common_problem import solve_common_problem
     from .means._span_compression import SpanCompression
@@ -33,9 +39,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "AlignMean": "means._centre_rules",
     "BagOfSystems": "videos._pooling",
+    "BinetCauchyKernel": "kernels._binet_cauchy",
     "Blocks": "videos._blocks",
+    "Chi2Kernel": "kernels._histograms",
     "ClusteringChoice": "clustering._selection",
     "GrassMean": "means._centre_rules",
+    "GrassmannKernel": "kernels._grassmann",
     "LBPTOP": "videos._lbp",
     "LDSClassifier": "coding._classifier",
     "LDSDictionaryLearning": "coding._dictionary",
@@ -46,9 +55,13 @@ _HOMES = {
     "LDSSparseCoder": "coding._sparse_coder",
     "LDSSpectralClustering": "clustering._spectral",
     "MDSMean": "means._centre_rules",
+    "MartinKernel": "kernels._martin",
+    "MartinRBFKernel": "kernels._martin",
     "Modes": "systems._modes",
+    "ProjectionKernel": "kernels._projection",
     "PyramidPooling": "videos._pooling",
     "SpanCompression": "means._span_compression",
+    "SymmetricProjectionKernel": "kernels._symmetric",
     "Systems": "systems._record",
     "VideoBlocks": "videos._blocks",
     "VideoFiles": "videos._texture_files",
@@ -69,9 +82,12 @@ __all__ = [
     "LBPTOP",
     "AlignMean",
     "BagOfSystems",
+    "BinetCauchyKernel",
     "Blocks",
+    "Chi2Kernel",
     "ClusteringChoice",
     "GrassMean",
+    "GrassmannKernel",
     "LDSClassifier",
     "LDSDictionaryLearning",
     "LDSIdentifier",
@@ -81,9 +97,13 @@ __all__ = [
     "LDSSparseCoder",
     "LDSSpectralClustering",
     "MDSMean",
+    "MartinKernel",
+    "MartinRBFKernel",
     "Modes",
+    "ProjectionKernel",
     "PyramidPooling",
     "SpanCompression",
+    "SymmetricProjectionKernel",
     "Systems",
     "VideoBlocks",
     "VideoFiles",

@@ -16,9 +16,10 @@ What is where, from the top down; rooms import from their own row and from those
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square);
   `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays),
   `_resolved` (the kernel that a parameter stands for)
-* `identification/`: `_sequence_input` (how estimators take sequences), `_identifier` (`LDSIdentifier`),
-  `_forecast_error` (its quality), `_estimation` (batches of one length), `_missing` (EM), `_order` (number of states),
-  `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
+* `identification/`: `_sequence_input` (how estimators take sequences, by an identifier), `_before` (its settings in
+  keywords and files of the release before), `_identifier` (`LDSIdentifier`), `_forecast_error` (its quality),
+  `_estimation` (batches of one length), `_missing` (EM), `_order` (number of states), `_stored_sequences` (sequences on
+  disk), `_subspace_method` (SVD and least squares), `_stabilizers`
 * `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_kalman`, `_canonical_form` (Theorem 1), `_record`
   (`Systems`)
 """

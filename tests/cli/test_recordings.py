@@ -105,12 +105,20 @@ def test_only_what_is_open_is_chosen(run: Run, tmp_path: Path) -> None:
 
 def test_the_sentence_on_a_missing_cell_says_where_it_is_and_what_to_type(run: Run, tmp_path: Path) -> None:
     data = write("one-nan", tmp_path)
-    status, _, err = run("fit", "lds-kmeans", data, "--set", "n_clusters=3", "-o", tmp_path / "run")
-    assert status == 2 and f"{data / 'S03_trial2.csv'}, column knee_angle, t = 51 is missing" in err
-    assert "--read missing=linear" in err and "lds-identifier with --set missing=smooth" in err
-    assert not (tmp_path / "run").exists()
+    for name, sentence in (
+        ("statistics-kmeans", "interpolate by --read missing=linear, or fit lds-identifier with --set missing=smooth"),
+        ("lds-kmeans", "use --set identifier.missing=smooth, or interpolate by --read missing=linear"),
+    ):
+        status, _, err = run("fit", name, data, "--set", "n_clusters=3", "-o", tmp_path / "run")
+        assert status == 2 and f"{data / 'S03_trial2.csv'}, column knee_angle, t = 51 is missing" in err
+        assert sentence in err and not (tmp_path / "run").exists()
     status, out, err = run("fit", "lds-identifier", data, "--set", "missing=smooth", "-o", tmp_path / "run")
     assert status == 0 and "Forecasts of the last" in out, err
+    smoothed = ("--set", "n_clusters=3", "--set", "identifier.missing=smooth")
+    status, out, err = run("fit", "lds-kmeans", data, *smoothed, "-o", tmp_path / "clusters")
+    assert (status, err) == (0, "") and "control statistics-kmeans" in out
+    assert run("apply", tmp_path / "clusters", data, "-o", tmp_path / "clusters.csv")[0] == 0
+    assert len((tmp_path / "clusters.csv").read_text().splitlines()) == 37
 
 
 def test_labels_of_a_folder_in_a_table(run: Run, tmp_path: Path) -> None:

@@ -426,3 +426,17 @@ def test_equal_figures_are_all_best() -> None:
     assert found.best == (1, 2) and found.winner == "b"
     assert Evaluation("clusters", "ari", rows[:1], "so").winner is None
     assert Evaluation.from_dict(found.as_dict()) == found
+
+
+def test_controls_get_straight_lines_over_missing_values() -> None:
+    rng, t = np.random.default_rng(0), np.arange(40)[:, None]
+    X = [np.cos(t * (0.3, 0.9)[i % 2] + np.arange(3) + rng.uniform(0, 6)) + i % 2 for i in range(12)]
+    filled = [x.copy() for x in X]
+    for x, y in zip(X, filled, strict=True):
+        y[7] = (x[6] + x[8]) / 2
+        x[7] = np.nan
+    model = ms.get_estimator("lds-kmeans")(2, n_states=2, random_state=0).set_params(identifier__missing="smooth")
+    found = evaluate(model.fit(X), X, np.arange(12) % 2)
+    expected = evaluate(model.fit(filled), filled, np.arange(12) % 2)
+    assert len(found.rows) == 4 and found.rows[0]["ari"] == 1 and not [row for row in found.rows if "why" in row]
+    assert found.rows[1:] == expected.rows[1:] and all(np.isnan(x[7]).all() for x in X)

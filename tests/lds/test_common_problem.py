@@ -120,18 +120,18 @@ def test_bad_codes_and_weights_are_named():
         ({"codes": Z, "atoms": list(atoms)}, "pass Systems"),
         ({"codes": Z, "atoms": copies(4, m=8)}, "pass systems of the same size"),
         ({"beta": np.ones(3)}, "one finite weight for each of the 10 systems"),
-        ({"kernel_params": {"steps": 3}}, "kernel 'projection' has no option 'steps'"),
-        ({"kernel_params": 3}, "pass a dict"),
-        ({"kernel": ms.get_kernel("martin"), "kernel_params": {"dtype": "float32"}}, "is an object already"),
     ):
         with pytest.raises(ValueError, match=match):
             build("lds.atom", data, **params)
 
 
-def test_kernel_params_reach_the_kernel():
+def test_settings_of_the_kernel_reach_the_kernel():
     data = copies()
     x = build("lds.mean", data).manifold.random_point(np.random.default_rng(0))
-    value = build("lds.mean", data, kernel="grassmann", kernel_params={"n_steps": 2}).objective.value(x)
+    with pytest.warns(
+        DeprecationWarning, match=r"is build\(kernel=GrassmannKernel\(n_steps=2, dtype='float64'\)\) now"
+    ):
+        value = build("lds.mean", data, kernel="grassmann", kernel_params={"n_steps": 2}).objective.value(x)
     assert value == build("lds.mean", data, kernel=ms.get_kernel("grassmann", n_steps=2)).objective.value(x)
     assert value != build("lds.mean", data, kernel="grassmann").objective.value(x)
 

@@ -113,7 +113,8 @@ def test_what_is_set_is_taken_or_refused():
         ({"delay": "2"}, "delay='2' is not valid: pass a whole number of at least 1, or 'auto'"),
         ({"n_states": "most"}, "n_states='most' is not valid"),
     ):
-        for estimator in (LDSIdentifier(**settings), LDSKMeans(2, **settings)):
+        identifier = LDSIdentifier(**settings)
+        for estimator in (identifier, LDSKMeans(2, identifier=identifier)):
             with pytest.raises(ValueError) as caught:
                 estimator.fit(X)
             assert sentence in str(caught.value) and "\n" not in str(caught.value)
@@ -145,9 +146,13 @@ def test_default_models_are_stored_and_drawn(tmp_path):
 
 def test_settings_are_chosen_beside_defaults():
     choice = choose_clustering(
-        LDSKMeans(2, n_init=1, random_state=0), waves(1, N=12), {"center": [True, False]}, n_splits=2, random_state=0
+        LDSKMeans(2, n_init=1, random_state=0),
+        waves(1, N=12),
+        {"identifier__center": [True, False]},
+        n_splits=2,
+        random_state=0,
     )
-    assert set(choice.best_params) == {"center"} and np.isfinite(choice.prediction).all()
+    assert set(choice.best_params) == {"identifier__center"} and np.isfinite(choice.prediction).all()
     rules = choose_clustering(
         LDSKMeans(2, n_init=1, random_state=0), waves(3, N=12), {"n_states": ["auto", 2]}, n_splits=2, random_state=0
     )

@@ -107,8 +107,8 @@ def test_grid_search_over_kernels_and_their_parameters():
     X, y = motions()
     model = make_pipeline(LDSKernelMatrix(n_states=2), SVC(kernel="precomputed"))
     grid = [
-        {"ldskernelmatrix__kernel": ["grassmann"], "ldskernelmatrix__kernel_params": [{"n_steps": 1}, {"n_steps": 4}]},
-        {"ldskernelmatrix__kernel": ["projection", "martin"], "ldskernelmatrix__kernel_params": [None]},
+        {"ldskernelmatrix__kernel": ["grassmann"], "ldskernelmatrix__kernel__n_steps": [1, 4]},
+        {"ldskernelmatrix__kernel": ["projection", "martin"]},
     ]
     search = GridSearchCV(model, grid, cv=3, error_score="raise").fit(X, y)
     scores = search.cv_results_["mean_test_score"]
@@ -129,7 +129,7 @@ def test_kernel_matrix_of_systems_and_sequences():
         by_systems.transform(X)
     with pytest.raises(ValueError, match="systems of the same size"):
         by_systems.transform(Systems(np.zeros((1, 1, 1)), np.eye(3, 1)[None]))
-    states = LDSKernelMatrix("binet-cauchy", {"form": "trace"}, n_states=2).fit_transform(X)
+    states = LDSKernelMatrix(ms.get_kernel("binet-cauchy", form="trace"), n_states=2).fit_transform(X)
     assert states.shape == (8, 8) and np.linalg.eigvalsh(states).min() > -1e-9 * states.max()
 
 

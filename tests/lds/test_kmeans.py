@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
-from manifoldseq_lds import LDSKMeans, Systems
+from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems
 from manifoldseq_lds.systems._record import change_state_basis
 
 
@@ -334,7 +334,10 @@ def test_copies_of_a_system_are_no_reason_to_move():
 
 
 needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon's data files are not installed")
-RECORDED = [("japanese-vowels", 9, {"n_states": 3, "center": False}), ("basic-motions", 4, {"n_states": 5})]
+RECORDED = [
+    ("japanese-vowels", 9, {"n_states": 3, "identifier": LDSIdentifier(center=False)}),
+    ("basic-motions", 4, {"n_states": 5}),
+]
 
 
 def purities(dataset, K, params, seeds):

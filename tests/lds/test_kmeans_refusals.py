@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from lds.clusterings import generated
 
-from manifoldseq_lds import LDSKMeans
-from manifoldseq_lds.kernels._projection import ProjectionKernel
+from manifoldseq_lds import LDSIdentifier, LDSKMeans, ProjectionKernel
 
 X4 = np.random.default_rng(0).standard_normal((4, 20, 6))
 BAD = {
@@ -38,21 +37,31 @@ BAD = {
     "start systems": ({"init": generated(N=3)}, X4, "init has C of shape (3, 8, 3)"),
     "solver": ({"solver": "lbgfs"}, X4, "lbfgs"),
     "seed": ({"random_state": -1}, X4, "random_state=-1 is not a seed"),
-    "center": ({"center": "no"}, X4, "center='no' is not valid: pass True or False"),
-    "scale": ({"scale": "yes"}, X4, "scale='yes' is not valid: pass True or False"),
+    "identifier": ({"identifier": "LDSIdentifier"}, X4, "identifier='LDSIdentifier' is not valid: pass LDSIdentifier("),
+    "states twice": (
+        {"identifier": LDSIdentifier(2)},
+        X4,
+        "n_states=3, and the identifier has n_states=2: set one of them",
+    ),
+    "center": ({"identifier": LDSIdentifier(center="no")}, X4, "center='no' is not valid: pass True or False"),
+    "scale": ({"identifier": LDSIdentifier(scale="yes")}, X4, "scale='yes' is not valid: pass True or False"),
     "bound in words": ({"bound": "a"}, X4, "bound='a' is not valid"),
     "no bound": ({"bound": None}, X4, "bound=None is not valid"),
     "bounds": ({"bound": np.ones(2)}, X4, "bound=array([1., 1.]) is not valid"),
     "no kernel": ({"kernel": None}, X4, "kernel=None is not a kernel: pass a registered name"),
     "number for kernel": ({"kernel": 3}, X4, "kernel=3 is not a kernel"),
     "kernel of histograms": ({"kernel": "chi2"}, X4, "the kernel 'chi2' is one of histograms, not of systems"),
-    "list of stabilizers": ({"stabilizer": ["SN"]}, X4, "stabilizer=['SN'] is not known"),
+    "list of stabilizers": ({"identifier": LDSIdentifier(stabilizer=["SN"])}, X4, "stabilizer=['SN'] is not known"),
     "plain function": ({"kernel": np.dot}, X4, "is a function: wrap it with @ms.kernel(domain='lds')"),
     "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance of it"),
     "half a kernel": ({"kernel": SimpleNamespace(pack=1, cross=1)}, X4, "has no diag, weighted, manifold, constant_"),
     "solver object": ({"solver": 3}, X4, "solver=3 is not a solver: pass a name such as 'lbfgs'"),
     "masked": ({}, list(np.ma.masked_less(X4, 0)), "sequence 0 has masked values"),
-    "huge": ({"scale": False}, X4 * 1e300, "sequence 0 has values beyond 1e150 in units of scale_"),
+    "huge": (
+        {"identifier": LDSIdentifier(scale=False)},
+        X4 * 1e300,
+        "sequence 0 has values beyond 1e150 in units of scale_",
+    ),
     "tiny": ({}, X4 * 1e-310, "channel 0 has a standard deviation near"),
     "states": ({"n_states": 7}, X4, "n_states=7 exceeds channels × delay = 6"),
 }

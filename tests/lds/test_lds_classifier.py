@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
 import manifoldseq as ms
-from manifoldseq_lds import LDSClassifier, LDSDictionaryLearning, LDSSparseCoder
+from manifoldseq_lds import LDSClassifier, LDSDictionaryLearning, LDSIdentifier, LDSSparseCoder
 
 METHODS = ("svm", "nearest", "residual", "ridge")
 needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon's data files are not installed")
@@ -132,7 +132,9 @@ def test_recorded_speech():
 
     found = japanese_vowels()
     X, y = found.sequences, found.labels
-    assert LDSClassifier(n_states=3, center=False).fit(X[:270], y[:270]).score(X[270:], y[270:]) >= 0.97
-    learned = LDSDictionaryLearning(64, n_states=2, center=False, random_state=0, max_iter=10)
+    assert (
+        LDSClassifier(identifier=LDSIdentifier(3, center=False)).fit(X[:270], y[:270]).score(X[270:], y[270:]) >= 0.97
+    )
+    learned = LDSDictionaryLearning(64, identifier=LDSIdentifier(2, center=False), random_state=0, max_iter=10)
     machine = make_pipeline(learned, LinearSVC()).fit(X[:270], y[:270])
     assert machine.score(X[270:], y[270:]) >= 0.95

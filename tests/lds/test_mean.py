@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import manifoldseq as ms
-from manifoldseq_lds import LDSIdentifier, Systems
-from manifoldseq_lds.kernels._projection import ProjectionKernel
+from manifoldseq_lds import LDSIdentifier, ProjectionKernel, Systems
 from manifoldseq_lds.means._mean import build, canonical_form
 from manifoldseq_lds.systems._record import change_state_basis, example, to_item
 
@@ -140,7 +139,7 @@ def test_solvers_never_end_above_the_medoid(solver, seed):
 def test_sequences_are_identified_first():
     t = np.arange(40)[:, None]
     X = [0.95**t * np.cos(t * w + np.arange(3)) for w in (0.3, 0.35, 0.4)]
-    by_sequences = build(X, n_states=2, center=False, kernel=KERNEL)
+    by_sequences = build(X, identifier=LDSIdentifier(2, center=False), kernel=KERNEL)
     by_systems = build(LDSIdentifier(n_states=2, center=False).fit_transform(X), kernel=KERNEL)
     x = by_systems.manifold.random_point(np.random.default_rng(0))
     assert by_sequences.objective.value(x) == by_systems.objective.value(x)
@@ -158,11 +157,11 @@ def test_the_problem_can_be_pickled(kernel):
     )
 
 
-def test_scale_is_a_parameter():
+def test_scale_is_a_setting_of_the_identifier():
     t = np.arange(40)[:, None]
     X = [0.95**t * np.cos(t * w + np.arange(3)) * [1, 10, 100] for w in (0.3, 0.35, 0.4)]
     x = build(X, n_states=2).manifold.random_point(np.random.default_rng(0))
-    values = [build(X, n_states=2, scale=scale).objective.value(x) for scale in (True, False)]
+    values = [build(X, identifier=LDSIdentifier(2, scale=scale)).objective.value(x) for scale in (True, False)]
     expected = build(LDSIdentifier(2, scale=False).fit_transform(X)).objective.value(x)
     assert values[0] != values[1] == expected
 

@@ -108,11 +108,11 @@ def test_the_number_of_clusters_is_found():
 
 def test_the_number_of_states_forecasts_best():
     """A sine in noise has two states; the halves are compared for these only."""
-    X, grid = oscillations(), {"n_states": [1, 2], "center": [True, False], "n_clusters": [2, 3]}
+    X, grid = oscillations(), {"n_states": [1, 2], "identifier__center": [True, False], "n_clusters": [2, 3]}
     choice = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
     best = choice.best_params
     assert best["n_states"] == 2 and best["n_clusters"] == 3
-    rows = [i for i, one in enumerate(choice.params) if (one["n_states"], one["center"]) == (2, best["center"])]
+    rows = [i for i, one in enumerate(choice.params) if one | {"n_clusters": 3} == best]
     np.testing.assert_array_equal(np.flatnonzero(np.isfinite(choice.stability)), rows)
     again = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
     np.testing.assert_array_equal(again.stability, choice.stability)
@@ -135,7 +135,9 @@ def test_forecast_errors_agree_with_a_loop():
                 before = np.concatenate([x[t - lag] for lag in range(settings["delay"], 0, -1)])
                 error += np.sum((x[t] - (mean + C @ A @ C.T @ (before - mean))[-4:]) ** 2)
                 total += np.sum((x[t] - seen.mean(axis=0)) ** 2)
-        assert one_step_error(X, settings) == pytest.approx(error / total)
+        assert one_step_error(X, LDSIdentifier(**settings, scale=False), settings["delay"]) == pytest.approx(
+            error / total
+        )
 
 
 def test_the_rule_prefers_more_clusters_within_one_error():

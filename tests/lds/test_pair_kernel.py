@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import manifoldseq as ms
-from manifoldseq_lds import Systems
-from manifoldseq_lds.kernels._projection import ProjectionKernel
+from manifoldseq_lds import ProjectionKernel, Systems
 from manifoldseq_lds.systems._record import example
 
 

@@ -115,7 +115,7 @@ def test_median_and_worst_reconstruction() -> None:
 
 def test_delay_and_constant_sequences_are_drawn() -> None:
     X = [np.ones((12, 2)), np.cumsum(np.random.default_rng(0).standard_normal((12, 2)), axis=0), np.zeros((12, 2))]
-    model = LDSKMeans(2, n_states=2, delay=2, n_init=1, random_state=0).fit(X)
+    model = LDSKMeans(2, n_states=2, identifier=LDSIdentifier(delay=2), n_init=1, random_state=0).fit(X)
     fitted = Fitted(model, X)
     assert plot_reconstruction(fitted, member=0).get_title().endswith("error 0.00")
     assert len(plot_reconstruction(fitted, member=1).child_axes) == 2

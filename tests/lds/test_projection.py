@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import manifoldseq as ms
-from manifoldseq_lds import Systems
+from manifoldseq_lds import ProjectionKernel, Systems
 from manifoldseq_lds.kernels import _output_normal
-from manifoldseq_lds.kernels._projection import ProjectionKernel
 from manifoldseq_lds.systems._record import change_state_basis, flip_state_signs, permute_states
 
 KERNEL = ProjectionKernel()

@@ -7,25 +7,24 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-import manifoldseq as ms
 from manifoldseq.estimators import check_parameters
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._identifier import IDENTIFICATION
-from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..identification._before import MOVES_BOUND, settings_moved
+from ..identification._identifier import LDSIdentifier
+from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import resolved_kernel
-from ..means._common_problem import items_on
-from ..systems._record import Systems
+from ..means._common_problem import items_of
 
 Array = NDArray[np.float64]
 
 _NEGATIVE = 1e-8
 
 
-class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class LDSKernelMatrix(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
     """Turn sequences into the values of a kernel between them and the sequences of the fit.
 
     Each sequence is identified as a linear dynamical system. With ``SVC(kernel="precomputed")``, spectral clustering or
@@ -35,10 +34,10 @@ class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     ----------
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
-    kernel_params : dict, optional
-        Parameters of a registered kernel, such as ``{"n_steps": 2}``.
-    n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
 
     Attributes
     ----------
@@ -66,28 +65,19 @@ class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     1.0
     """
 
-    stored_types = (Systems,)
+    stored_upgrades = MOVES_BOUND
 
+    @settings_moved
     def __init__(
         self,
         kernel: Any = "projection",
-        kernel_params: dict[str, Any] | None = None,
         *,
         n_states: int | str = "auto",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
-        bound: float = 0.99,
+        identifier: LDSIdentifier | None = None,
     ) -> None:
         self.kernel = kernel
-        self.kernel_params = kernel_params
         self.n_states = n_states
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
-        self.bound = bound
+        self.identifier = identifier
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Identify the sequences that others are compared with.
@@ -124,18 +114,15 @@ class LDSKernelMatrix(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         ndarray of shape (N, N_fit)
         """
         check_is_fitted(self, "systems_")
-        kernel = resolved_kernel(self.kernel, self.kernel_params)
-        systems = items_on(self._manifold(kernel, self.systems_), new_systems(self, X))
+        kernel = resolved_kernel(self.kernel)
+        systems = new_systems(self, X)
         with one_blas_thread():
-            return kernel.cross(kernel.pack(systems), kernel.pack(self.systems_))
+            return kernel.cross(kernel.pack(items_of(kernel, systems)), kernel.pack(self.systems_))
 
     def _fitted(self, X: Any) -> Any:
-        kernel = resolved_kernel(self.kernel, self.kernel_params)
+        kernel = resolved_kernel(self.kernel)
         check_parameters(self, IDENTIFICATION)
         systems, identifier = learned_systems(self, X)
-        self.systems_ = items_on(self._manifold(kernel, systems), systems)
+        self.systems_ = items_of(kernel, systems)
         remember(self, systems, identifier)
         return kernel
-
-    def _manifold(self, kernel: Any, systems: Systems) -> ms.manifolds.Manifold:
-        return kernel.manifold(systems.n_outputs, systems.n_states, self.bound)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import ClusterMixin, TransformerMixin
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
@@ -22,11 +22,12 @@ from manifoldseq.estimators import (
 )
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._identifier import IDENTIFICATION
-from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..identification._before import settings_moved
+from ..identification._identifier import LDSIdentifier, check_bound
+from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means._centre_rules import AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid, resolved_rule
-from ..means._common_problem import beyond, items_on
+from ..means._common_problem import beyond, items_of, items_on
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 from ._epoch import Clustering, absorbed, as_systems, distances
@@ -59,6 +60,7 @@ def _check_clusters(name: str, value: Any) -> None:
 
 _RULES = {
     **IDENTIFICATION,
+    "bound": check_bound,
     "n_clusters": _check_clusters,
     "kernel": check_kernel,
     "mean": lambda _, value: resolved_rule(value),
@@ -89,7 +91,7 @@ def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
     return labels.astype(np.int64)
 
 
-class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_keys=None):
+class LDSKMeans(TransformerMixin, ClusterMixin, SequenceEstimator, auto_wrap_output_keys=None):
     """Cluster sequences by k-means of their linear dynamical systems.
 
     Each sequence is identified as a system; k-means runs in the feature space of a kernel on systems, with the squared
@@ -102,10 +104,13 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         ``"auto"``: chosen in `fit` without labels, by `choose_clustering` from two to eight, as many as a quarter of
         the sequences; with ``n_states="auto"`` the number of states is chosen too, from 2, 3, 5 and 8 as far as the
         sequences allow. It clusters ten pairs of halves with each number: up to 140 fits of half of the sequences.
-    n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. The exact mean is sought among
-        systems with singular values of A up to `bound`, as (12) asks. Members may have larger ones; where one of them
-        is nearer to the others than what was found, it is the centre.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+    bound : float
+        The exact mean is sought among systems with singular values of A up to this, as (12) asks. Members may have
+        larger ones; where one of them is nearer to the others than what was found, it is the centre.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     mean : {"exact", "printed", "toolbox", "align", "mds", "grass", "medoid"}, AlignMean, MDSMean or GrassMean
@@ -185,19 +190,26 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     [0, 0]
     """
 
-    stored_types = (Systems, ClusteringChoice, AlignMean, ExactMean, FixedSteps, GrassMean, MDSMean, Medoid)
-    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"),)
+    stored_types = (
+        *SequenceEstimator.stored_types,
+        ClusteringChoice,
+        AlignMean,
+        ExactMean,
+        FixedSteps,
+        GrassMean,
+        MDSMean,
+        Medoid,
+    )
+    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"), *SequenceEstimator.stored_upgrades)
 
+    @settings_moved
     def __init__(
         self,
         n_clusters: int | str = 8,
         *,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
         mean: str = "exact",
         solver: Any = "auto",
         inner_iter: int = 4,
@@ -213,11 +225,8 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
         self.mean = mean
         self.solver = solver
         self.inner_iter = inner_iter
@@ -430,8 +439,7 @@ class LDSKMeans(TransformerMixin, ClusterMixin, BaseEstimator, auto_wrap_output_
         systems = new_systems(self, X)
         with one_blas_thread():
             kernel = resolved_kernel(self.kernel)
-            manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
-            packed = kernel.pack(items_on(manifold, systems))
+            packed = kernel.pack(items_of(kernel, systems))
             return distances(kernel, self.systems_, packed, kernel.diag(packed))[1].T
 
     def _clustering(self, systems: Systems, n_clusters: int) -> Clustering:

@@ -5,22 +5,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.estimators import check_parameters, check_whole
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._identifier import IDENTIFICATION
-from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..identification._before import MOVES_BOUND, settings_moved
+from ..identification._identifier import LDSIdentifier
+from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
-from ..means._common_problem import items_on
+from ..means._common_problem import items_of
 from ..systems._record import Systems
 
 Array = NDArray[np.float64]
 
 
-class LDSNeighbors(BaseEstimator):
+class LDSNeighbors(SequenceEstimator):
     """Find the sequences whose linear dynamical systems are nearest, and score outliers.
 
     The distance is that of the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``.
@@ -28,8 +28,10 @@ class LDSNeighbors(BaseEstimator):
     Parameters
     ----------
     n_neighbors : int
-    n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
 
@@ -51,29 +53,23 @@ class LDSNeighbors(BaseEstimator):
     5
     """
 
-    stored_types = (Systems,)
     systems_: Systems
 
+    stored_upgrades = MOVES_BOUND
+
+    @settings_moved
     def __init__(
         self,
         n_neighbors: int = 5,
         *,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
-        bound: float = 0.99,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
-        self.bound = bound
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Identify and keep the systems of sequences.
@@ -122,9 +118,8 @@ class LDSNeighbors(BaseEstimator):
         systems = self.systems_ if X is None else new_systems(self, X)
         kernel = resolved_kernel(self.kernel)
         with one_blas_thread():
-            manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
-            known = kernel.pack(items_on(manifold, self.systems_))
-            packed = known if X is None else kernel.pack(items_on(manifold, systems))
+            known = kernel.pack(items_of(kernel, self.systems_))
+            packed = known if X is None else kernel.pack(items_of(kernel, systems))
             squared = kernel.diag(packed)[:, None] + kernel.diag(known) - 2 * kernel.cross(packed, known)
         distances = np.sqrt(np.maximum(squared, 0.0))
         if X is None:

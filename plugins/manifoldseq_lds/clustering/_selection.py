@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from manifoldseq.estimators import check_sequences, random_generator
 from manifoldseq.execution import map_ordered
 from manifoldseq.report import line_style, prepared_axes
 
-from ..identification._identifier import IDENTIFICATION, LDSIdentifier
+from ..identification._identifier import LDSIdentifier
 from ..identification._order import default_sizes
+from ..identification._sequence_input import identifier_of
 from ..systems._record import Systems
 
 if TYPE_CHECKING:
@@ -41,16 +42,15 @@ def usable(sequences: Sequence[Array], need: int) -> list[Array]:
     return kept
 
 
-def one_step_error(sequences: Sequence[Array], settings: dict[str, Any]) -> float:
+def one_step_error(sequences: Sequence[Array], identifier: LDSIdentifier, delay: int) -> float:
     """Return the squared error of forecasts one step ahead, relative to that of the mean of what was seen.
 
     Each sequence is identified on its first two thirds; every step of the last third is then forecast from the step
     before it, ``mean + C A C' (y(t) - mean)``, with `delay` steps as one y(t), of which the newest counts.
     """
     seen = [x[: 2 * len(x) // 3] for x in sequences]
-    options: dict[str, Any] = {**settings, "scale": False}
-    systems = LDSIdentifier(**options).fit_transform(seen)
-    delay, channels = settings["delay"], sequences[0].shape[1]
+    systems = identifier.fit_transform(seen)
+    channels = sequences[0].shape[1]
     error = total = 0.0
     for i, (x, first) in enumerate(zip(sequences, seen, strict=True)):
         start, steps = len(first) - delay, len(x) - len(first)
@@ -63,8 +63,9 @@ def one_step_error(sequences: Sequence[Array], settings: dict[str, Any]) -> floa
     return error / total if total else 0.0
 
 
-_IDENTIFICATION = ("n_states", "center", "delay", "stabilizer")
-"""Settings that a forecast judges."""
+def _identifies(name: str) -> bool:
+    """Return whether a forecast judges a setting."""
+    return name.partition("__")[0] in ("n_states", "identifier")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ class ClusteringChoice:
     def __str__(self) -> str:
         """Two tables: forecasts of the settings that they judge, then the agreement of halves for all others."""
         chosen = self.best_params
-        judged = [name for name in chosen if name in _IDENTIFICATION and len({repr(p[name]) for p in self.params}) > 1]
+        judged = [name for name in chosen if _identifies(name) and len({repr(p[name]) for p in self.params}) > 1]
         lines = []
         if judged and np.isfinite(self.prediction).any():
             errors = {tuple(p[name] for name in judged): e for p, e in zip(self.params, self.prediction, strict=True)}
@@ -154,7 +155,7 @@ def choose_clustering(
 ) -> ClusteringChoice:
     """Choose settings of a clustering, such as `n_states` and `n_clusters`, without labels.
 
-    One rule in two steps. Settings of the identification (`n_states`, `center`, `delay`, `stabilizer`) are those whose
+    One rule in two steps. Settings of the identification (`n_states`, ``identifier__delay`` and others) are those whose
     systems forecast best: each sequence is identified on its first two thirds, and every later step is forecast from
     the one before. With these, `n_clusters` and all other settings are the most stable ones (Lange, Roth, Braun and
     Buhmann 2004): the data are cut into random halves, the same for all settings; each half is clustered by itself;
@@ -168,7 +169,7 @@ def choose_clustering(
         fits the same seed; with None each fit is given its own, drawn from `random_state`.
     X : list of array-like of shape (T_i, d), or Systems
     grid : dict of str to sequence
-        Names of settings and what to try.
+        Names of settings, as ``set_params`` takes them, and what to try.
     n_splits : int
         Pairs of halves, at least 2.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -203,7 +204,7 @@ def choose_clustering(
     if not isinstance(grid, Mapping):
         raise ValueError(f"the grid is of type {type(grid).__name__}: pass a dict of lists of values to try")
     for name, values in grid.items():
-        if name not in known:
+        if name.partition("__")[0] not in known:
             raise ValueError(f"the grid has {name!r}, but {type(estimator).__name__} has no such parameter")
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
             raise ValueError(f"the grid has {name}={values!r}: pass a list of values to try")
@@ -220,7 +221,7 @@ def choose_clustering(
         raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
 
     def start() -> tuple[dict[str, Any], ms.Measures]:
-        prediction = _predictions(known, X, params)
+        prediction = _predictions(estimator, X, params)
         kept = np.flatnonzero(np.isnan(prediction) | (prediction == np.nanmin([*prediction, np.inf])))
         splits = [(rng.permutation(N), rng.integers(2**31, size=2)) for _ in range(n_splits)]
         orders, seeds = (np.stack(parts) for parts in zip(*splits, strict=True))
@@ -280,11 +281,11 @@ def default_grid(estimator: Any, X: Any) -> dict[str, list[int]]:
     With ``n_states="auto"`` also 2, 3, 5 and 8 states, as far as every sequence allows.
     """
     grid = {"n_clusters": [k for k in _CLUSTERS if 4 * k <= len(X)] or [2]}
-    if isinstance(X, Systems) or estimator.n_states != "auto":
+    if isinstance(X, Systems) or (identifier := identifier_of(estimator)).n_states != "auto":
         return grid
     sequences = check_sequences(X)
     shortest, channels = min(map(len, sequences)), sequences[0].shape[1]
-    delay = estimator.delay if isinstance(estimator.delay, int) else 2 if channels == 1 else 1
+    delay = identifier.delay if isinstance(identifier.delay, int) else 2 if channels == 1 else 1
     most = min(channels * delay, shortest // 3 - delay)
     states = [n for n in _STATES if n <= most]
     return {**grid, "n_states": states} if states else grid
@@ -315,24 +316,27 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     )
 
 
-def _predictions(known: dict[str, Any], X: Any, params: list[dict[str, Any]]) -> Array:
+def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
     """Return the forecast error of every setting; NaN if the grid leaves the identification alone."""
-    if not any(name in params[0] for name in _IDENTIFICATION):
+    if not any(map(_identifies, params[0])):
         return np.full(len(params), np.nan)
     if isinstance(X, Systems):
-        raise ValueError("X is Systems, which are identified already: leave n_states, center, delay, stabilizer out")
+        raise ValueError("X is Systems, which are identified already: leave n_states and the identifier out")
     sequences = check_sequences(X)
     scale = np.concatenate(sequences).std(axis=0)
-    chosen = [{name: one.get(name, known[name]) for name in IDENTIFICATION} for one in params]
     shortest = min(2 * len(x) // 3 for x in sequences)
-    for one in chosen:
-        one["n_states"], one["delay"] = default_sizes(one["n_states"], one["delay"], len(scale), shortest)
-    need = max((1 if isinstance(one["n_states"], str) else one["n_states"]) + one["delay"] for one in chosen)
+    chosen: list[tuple[LDSIdentifier, int]] = []
+    need = 0
+    for one in params:
+        identifier = identifier_of(cast(Any, clone(estimator)).set_params(**one)).set_params(scale=False)
+        n, delay = default_sizes(identifier.n_states, identifier.delay, len(scale), shortest)
+        chosen.append((identifier.set_params(n_states=n, delay=delay), delay))
+        need = max(need, (1 if isinstance(n, str) else n) + delay)
     some = usable([x / np.where(scale > 0, scale, 1.0) for x in sequences], need)
     errors: dict[str, float] = {}
     for one in chosen:
         if repr(one) not in errors:
-            errors[repr(one)] = one_step_error(some, one)
+            errors[repr(one)] = one_step_error(some, *one)
     return np.array([errors[repr(one)] for one in chosen])
 
 

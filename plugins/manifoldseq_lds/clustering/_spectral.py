@@ -4,15 +4,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 
 from manifoldseq.estimators import check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._identifier import IDENTIFICATION
-from ..identification._sequence_input import learned_systems, remember
+from ..identification._before import MOVES_BOUND, settings_moved
+from ..identification._identifier import LDSIdentifier
+from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
-from ..means._common_problem import items_on
+from ..means._common_problem import items_of
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ _RULES = {
 }
 
 
-class LDSSpectralClustering(ClusterMixin, BaseEstimator):
+class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
     """Cluster sequences by the eigenvectors of the normalized kernel matrix of their systems.
 
     scikit-learn's `SpectralClustering` on the affinity ``(k(x, y) / sqrt(k(x, x) k(y, y)))**sharpness``; negative
@@ -34,8 +35,10 @@ class LDSSpectralClustering(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int
-    n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     sharpness : float
@@ -60,28 +63,23 @@ class LDSSpectralClustering(ClusterMixin, BaseEstimator):
     [0, 0]
     """
 
+    stored_upgrades = MOVES_BOUND
+
+    @settings_moved
     def __init__(
         self,
         n_clusters: int = 8,
         *,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
-        bound: float = 0.99,
         sharpness: float = 1.0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
-        self.bound = bound
         self.sharpness = sharpness
         self.random_state = random_state
 
@@ -109,8 +107,7 @@ class LDSSpectralClustering(ClusterMixin, BaseEstimator):
                 f"X has {len(systems)} sequences for n_clusters={self.n_clusters}: pass more sequences or lower it"
             )
         with one_blas_thread():
-            manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
-            packed = kernel.pack(items_on(manifold, systems))
+            packed = kernel.pack(items_of(kernel, systems))
             own = np.sqrt(kernel.diag(packed))
             for i in np.flatnonzero(~(own > 0)):
                 raise ValueError(f"system {i} has k(x, x) = 0 under {self.kernel!r}: remove it or take another kernel")

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_unmasked
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._identifier import IDENTIFICATION
-from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..identification._before import MOVES_BOUND, settings_moved
+from ..identification._identifier import LDSIdentifier
+from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
@@ -32,7 +33,7 @@ _RULES = {
 }
 
 
-class LDSClassifier(ClassifierMixin, BaseEstimator):
+class LDSClassifier(ClassifierMixin, SequenceEstimator):
     """Classify sequences by the linear dynamical systems that they are identified as.
 
     Parameters
@@ -42,8 +43,10 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
         training system in feature space. ``"residual"``: sparse coding over all training systems; the class whose
         atoms alone, with their codes, reconstruct the system best. ``"ridge"``: ridge regression (.1) from these codes
         to the classes.
-    n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
     C : float
         Regularization of ``"svm"``, with the kernel divided by its mean k(x, x).
@@ -81,30 +84,23 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
     ['slow']
     """
 
-    stored_types = (Systems,)
+    stored_upgrades = MOVES_BOUND
 
+    @settings_moved
     def __init__(
         self,
         method: str = "svm",
         *,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
-        bound: float = 0.99,
         C: float = 10.0,
         alpha: float = 0.1,
     ) -> None:
         self.method = method
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
-        self.bound = bound
         self.C = C
         self.alpha = alpha
 
@@ -210,7 +206,7 @@ class LDSClassifier(ClassifierMixin, BaseEstimator):
 
     def _family(self, systems: Systems) -> SystemAtoms:
         kernel = resolved_kernel(self.kernel)
-        return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, self.bound), "pgd", (), 1)
+        return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, 0.99), "pgd", (), 1)
 
 
 def _symmetric(gram: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -25,8 +25,9 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._epoch import as_systems
-from ..identification._identifier import IDENTIFICATION
-from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..identification._before import settings_moved
+from ..identification._identifier import LDSIdentifier, check_bound
+from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means._common_problem import BOUND_ADVICE, COSTLY
 from ..systems._record import Systems
@@ -52,6 +53,7 @@ def _check_init(name: str, value: Any) -> None:
 
 _RULES = {
     **IDENTIFICATION,
+    "bound": check_bound,
     "n_atoms": check_whole,
     "kernel": check_kernel,
     "alpha": check_positive,
@@ -65,7 +67,7 @@ _RULES = {
 }
 
 
-class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class LDSDictionaryLearning(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
     """Learn a dictionary of linear dynamical systems over which sequences have sparse codes.
 
     Each sequence is identified as a system. Minimizes (9) of Huang et al., the mean over the data of
@@ -75,10 +77,13 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
     Parameters
     ----------
     n_atoms : int
-    n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`. Atoms are sought among
-        systems with singular values of A up to `bound`, as (12) asks; with ``method="lbfgs"`` one that began as a datum
-        with larger ones stays that while nothing better is found.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+    bound : float
+        Atoms are sought among systems with singular values of A up to this, as (12) asks; with ``method="lbfgs"`` one
+        that began as a datum with larger ones stays that while nothing better is found.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     alpha : float
@@ -153,18 +158,14 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
     ((10, 2), 2)
     """
 
-    stored_types = (Systems,)
-
+    @settings_moved
     def __init__(
         self,
         n_atoms: int = 16,
         *,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
         bound: float = 0.99,
         alpha: float = 0.1,
         method: str = "lbfgs",
@@ -183,11 +184,8 @@ class LDSDictionaryLearning(TransformerMixin, BaseEstimator, auto_wrap_output_ke
     ) -> None:
         self.n_atoms = n_atoms
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
         self.bound = bound
         self.alpha = alpha
         self.method = method

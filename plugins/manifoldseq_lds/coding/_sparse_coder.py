@@ -5,14 +5,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._identifier import IDENTIFICATION
-from ..identification._sequence_input import learned_systems, new_systems, remember
+from ..identification._before import settings_moved
+from ..identification._identifier import LDSIdentifier, check_bound
+from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
@@ -29,6 +30,7 @@ def _check_dictionary(name: str, value: Any) -> None:
 
 _RULES = {
     **IDENTIFICATION,
+    "bound": check_bound,
     "dictionary": _check_dictionary,
     "n_atoms": check_whole,
     "kernel": check_kernel,
@@ -36,7 +38,7 @@ _RULES = {
 }
 
 
-class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class LDSSparseCoder(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
     """Code sequences as sparse combinations of the systems of a dictionary.
 
     For each sequence, identified as a system x, the code z minimizes ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1``
@@ -49,9 +51,13 @@ class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         `LDSKMeans`; or all its data. `LDSDictionaryLearning` learns them.
     n_atoms : int
         Without effect on `Systems` and ``"all"``.
-    n_states, center, scale, delay, stabilizer, bound
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
+    bound : float
+        Of the singular values of the centres that ``"k-means"`` finds.
     alpha : float
         The sparsity factor lambda of (9), with kernel values as they are.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -79,19 +85,15 @@ class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     ((10, 10), True)
     """
 
-    stored_types = (Systems,)
-
+    @settings_moved
     def __init__(
         self,
         dictionary: Any = "random",
         *,
         n_atoms: int = 16,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
         bound: float = 0.99,
         alpha: float = 0.1,
         random_state: Any = None,
@@ -99,11 +101,8 @@ class LDSSparseCoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         self.dictionary = dictionary
         self.n_atoms = n_atoms
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
         self.bound = bound
         self.alpha = alpha
         self.random_state = random_state

@@ -30,17 +30,15 @@ def check_bound(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} is not valid: pass a number between 0 and 1, such as 0.99")
 
 
-IDENTIFICATION = {
+RULES = {
     "n_states": lambda _, value: check_order(value),
     "delay": check_delay,
     "center": check_switch,
     "scale": check_switch,
     "stabilizer": (check_choice, (*STABILIZERS, None)),
     "bound": check_bound,
+    "missing": (check_choice, ("error", "smooth")),
 }
-"""Rules of the parameters that all estimators of sequences have."""
-
-_RULES = {**IDENTIFICATION, "missing": (check_choice, ("error", "smooth"))}
 
 
 class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -356,7 +354,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _check(self, X: Any) -> list[Any]:
         """Check sequences to be learned from; of what `fit` chooses, they need the least."""
-        check_parameters(self, _RULES)
+        check_parameters(self, RULES)
         order = check_order(self.n_states)
         return self._checked(X, order if isinstance(order, int) else 1, 1 if self.delay == "auto" else self.delay)
 
@@ -367,7 +365,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
         chosen = {"n_states_": self.n_states, "delay_": self.delay}
         check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if isinstance(value, str))])
-        check_parameters(self, _RULES)
+        check_parameters(self, RULES)
         sequences = self._checked(X, *self._sizes(), missing)
         if sequences[0].shape[1] != self.n_features_in_:
             raise ValueError(

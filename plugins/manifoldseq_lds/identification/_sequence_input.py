@@ -1,18 +1,73 @@
 """How estimators of sequences or `Systems` take their data: identification at `fit`, the same scale for new data."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, cast
 
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import validate_sequences
+import manifoldseq as ms
+from manifoldseq.estimators import ObjectParameters, check_parameters, validate_sequences
 
 from ..systems._record import Systems
-from ._identifier import IDENTIFICATION, LDSIdentifier
+from ._before import KEEPS_BOUND, moved_settings, warn_of
+from ._identifier import RULES, LDSIdentifier
+from ._order import check_order
+
+_KERNELS = (ms.kernels.NormalizedKernel, ms.kernels.ProductKernel, ms.kernels.RBFKernel, ms.kernels.SumKernel)
 
 
-def identifier_of(estimator: Any) -> LDSIdentifier:
+def _check_identifier(name: str, value: Any) -> None:
+    if not isinstance(value, LDSIdentifier | None):
+        raise ValueError(f"{name}={value!r} is not valid: pass LDSIdentifier(…), or None for its defaults")
+    if value is not None:
+        check_parameters(value, RULES)
+
+
+IDENTIFICATION = {"n_states": lambda _, value: check_order(value), "identifier": _check_identifier}
+"""Rules of the parameters that all estimators of sequences have."""
+
+
+class SequenceEstimator(ObjectParameters, BaseEstimator):
+    """What takes sequences, or `Systems`: parameters `identifier` and `n_states`, the one setting of it with a name."""
+
+    stored_types: ClassVar[tuple[type, ...]] = (Systems, LDSIdentifier, *_KERNELS)
+    stored_upgrades: ClassVar[tuple[Callable[..., Any], ...]] = KEEPS_BOUND
+    n_states: int | str
+    identifier: LDSIdentifier | None
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of objects in them as ``identifier__delay``, ``kernel__n_steps``."""
+        for name in moved_settings(type(self)):
+            if name in params:
+                path, value = f"identifier__{name}", params.pop(name)
+                warn_of(self.set_params, {name: value}, {path: value})
+                params[path] = value
+        return super().set_params(**params)
+
+
+def identifier_of(estimator: SequenceEstimator) -> LDSIdentifier:
     """Return an unfitted identifier with the settings of an estimator."""
-    return LDSIdentifier(**{name: getattr(estimator, name) for name in IDENTIFICATION})
+    return chosen_identifier(estimator.identifier, estimator.n_states)
+
+
+def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> LDSIdentifier:
+    """Return an unfitted copy of an identifier, by default a new one, with the number of states that is set beside it.
+
+    Raises
+    ------
+    ValueError
+        If it is no `LDSIdentifier`, one of its settings is not valid, or it has another number of states.
+    """
+    _check_identifier("identifier", identifier)
+    made = LDSIdentifier() if identifier is None else cast(LDSIdentifier, clone(identifier))
+    if not (isinstance(n_states, str) and n_states == "auto"):
+        if made.n_states not in ("auto", n_states):
+            raise ValueError(
+                f"n_states={n_states!r}, and the identifier has n_states={made.n_states!r}: set one of them"
+            )
+        made.n_states = n_states
+    return made
 
 
 def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:
@@ -41,9 +96,10 @@ def new_systems(estimator: Any, X: Any) -> Systems:
         if not hasattr(estimator, "scale_"):
             raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")
         identifier = identifier_of(estimator)
+        if identifier.missing == "error":
+            validate_sequences(estimator, X, reset=False)
         identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
         identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
-        validate_sequences(estimator, X, reset=False)
         return identifier.transform(X)
     if (X.n_outputs, X.n_states) != (known.n_outputs, known.n_states):
         raise ValueError(

@@ -12,14 +12,10 @@ def check_kernel(name: str, value: Any) -> None:
     resolved_kernel(value)
 
 
-def resolved_kernel(kernel: Any, params: dict[str, Any] | None = None) -> Any:
-    """Return the kernel object that a registered name stands for, made with `params`, or the object itself."""
-    if params is not None and not isinstance(params, dict):
-        raise ValueError(f"kernel_params={params!r} is not valid: pass a dict of the kernel's parameters, or None")
+def resolved_kernel(kernel: Any) -> Any:
+    """Return the kernel object that a registered name stands for, or the object itself."""
     if isinstance(kernel, str):
-        return _on_systems(ms.get_kernel(kernel, **(params or {})), kernel)
-    if params:
-        raise ValueError(f"kernel_params={params!r} are for a registered name: the kernel is an object already")
+        return _on_systems(ms.get_kernel(kernel), kernel)
     missing = [name for name in _METHODS if not hasattr(kernel, name)]
     if not missing and not kernel.constant_diagonal and not hasattr(kernel, "self_term"):
         missing = ["self_term, which constant_diagonal=False asks for"]

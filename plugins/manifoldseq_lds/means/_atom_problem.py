@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
-from ..identification._identifier import check_bound
+from ..identification._before import settings_moved
+from ..identification._identifier import LDSIdentifier, check_bound
 from ..kernels._resolved import resolved_kernel
 from ..systems._record import Systems, real_array
 from ._common_problem import checked_weights, common_problem, items_on, own_weight, start_of
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 Point = tuple[Array, ...]
 
 
+@settings_moved
 def build(
     data: Any,
     *,
@@ -28,12 +30,8 @@ def build(
     atoms: Systems | None = None,
     atom: int = 0,
     kernel: Any = "projection",
-    kernel_params: dict[str, Any] | None = None,
     n_states: int | str = "auto",
-    center: bool = True,
-    scale: bool = True,
-    delay: int | str = "auto",
-    stabilizer: str | None = "SN",
+    identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
     """Return the problem of one atom of a dictionary: the common problem (11), (12), weights of any sign.
@@ -52,7 +50,7 @@ def build(
         The J atoms; with `codes`.
     atom : int
         The number r of the one to be updated.
-    kernel, kernel_params, n_states, center, scale, delay, stabilizer, bound
+    kernel, n_states, identifier, bound
         As in the model ``lds.mean``.
 
     Returns
@@ -81,9 +79,9 @@ def build(
     >>> result.fun < problem.objective.value(problem.initializers["current"](problem, None))
     True
     """
-    kernel = resolved_kernel(kernel, kernel_params)
+    kernel = resolved_kernel(kernel)
     check_bound("bound", bound)
-    systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
+    systems = identified(data, n_states, identifier)
     if codes is None or atoms is None:
         if codes is not None or atoms is not None:
             raise ValueError("pass codes and atoms together, or weights: beta")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
+from ..identification._before import settings_moved
 from ..identification._identifier import check_bound
 from ..kernels._resolved import resolved_kernel
 from ..systems._canonical_form import canonical_form
@@ -83,6 +84,11 @@ def items_on(manifold: Any, systems: Systems) -> Systems:
     if systems.B is None and systems.mean is None and (with_state or systems.x1 is None):
         return systems  # the record itself, so that its packing is kept with it
     return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
+
+
+def items_of(kernel: Any, systems: Systems) -> Systems:
+    """Return systems with the fields that the points of a kernel's manifold have, whatever its bound."""
+    return items_on(kernel.manifold(systems.n_outputs, systems.n_states, 0.99), systems)
 
 
 @dataclass(frozen=True)
@@ -172,13 +178,13 @@ def own_weight(kernel: Any, weight: float) -> float:
     return 0.0 if kernel.constant_diagonal else weight
 
 
+@settings_moved
 def solve_common_problem(
     systems: Systems,
     beta: ArrayLike | None = None,
     *,
     own: float | None = None,
     kernel: Any = "projection",
-    kernel_params: dict[str, Any] | None = None,
     bound: float = 0.99,
     start: str | Point = "medoid",
     compress: bool | str = "auto",
@@ -201,8 +207,6 @@ def solve_common_problem(
     own : float, optional
         Weight of k(S, S) where it is not constant (Binet-Cauchy); by default 1 for the mean, 0 for given weights.
     kernel : str or kernel object
-    kernel_params : dict, optional
-        For a registered name.
     bound : float
         Of the singular values of the solution's transition matrix, unless the solution is a datum.
     start : {"medoid", "random"} or a point ``(lam, V, U)``
@@ -243,7 +247,7 @@ def solve_common_problem(
     >>> result.x[2].shape, -2 < result.fun < -1
     ((500, 1), True)
     """
-    kernel = resolved_kernel(kernel, kernel_params)
+    kernel = resolved_kernel(kernel)
     check_bound("bound", bound)
     if not isinstance(systems, Systems) or not len(systems):
         raise ValueError("systems are no Systems with at least one: identify sequences with LDSIdentifier")
@@ -276,7 +280,7 @@ def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float
         f"the result is system {row}, whose A has singular values up to {x[0].max():.4g}: within "
         f"bound={x[0].max() - feasibility:.4g}, as (12) asks, the objective found is {result.fun:.6g} instead of "
         f"{value:.6g}; {BOUND_ADVICE}",
-        stacklevel=3,
+        stacklevel=4,
     )
     return dataclasses.replace(result, x=x, fun=value, grad_norm=None, feasibility=feasibility)
 

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
-from ..identification._identifier import check_bound
+from ..identification._before import settings_moved
+from ..identification._identifier import LDSIdentifier, check_bound
+from ..identification._sequence_input import chosen_identifier
 from ..kernels._resolved import resolved_kernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
@@ -23,16 +25,13 @@ Point = tuple[Array, ...]
 _MEDOID_ROWS = 256
 
 
+@settings_moved
 def build(
     data: Any,
     *,
     kernel: Any = "projection",
-    kernel_params: dict[str, Any] | None = None,
     n_states: int | str = "auto",
-    center: bool = True,
-    scale: bool = True,
-    delay: int | str = "auto",
-    stabilizer: str | None = "SN",
+    identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
     """Return the problem of the kernel mean: the system S with the least mean squared distance to the data.
@@ -44,12 +43,12 @@ def build(
     data : Systems or list of array-like of shape (T_i, d)
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
-    kernel_params : dict, optional
-        Parameters of a registered kernel, such as ``{"n_steps": 2}``.
-    n_states, center, scale, delay, stabilizer
-        How sequences are identified, see `LDSIdentifier`; without effect on `Systems`.
+    n_states : int or str
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+    identifier : LDSIdentifier, optional
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     bound : float
-        Bound of the singular values of the mean's transition matrix; also of ``stabilizer="clip"``.
+        Bound of the singular values of the mean's transition matrix.
 
     Returns
     -------
@@ -78,24 +77,16 @@ def build(
     >>> -2 <= result.fun <= -1.9
     True
     """
-    kernel = resolved_kernel(kernel, kernel_params)
+    kernel = resolved_kernel(kernel)
     check_bound("bound", bound)
-    systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
+    systems = identified(data, n_states, identifier)
     N = len(systems)
     return common_problem(kernel, systems, np.full(N, -2 / max(N, 1)), own_weight(kernel, 1.0), bound)
 
 
-def identified(
-    data: Any, n_states: Any, center: bool, scale: bool, delay: Any, stabilizer: str | None, bound: float
-) -> Systems:
+def identified(data: Any, n_states: int | str, identifier: LDSIdentifier | None) -> Systems:
     """Return the systems of sequences; systems as they are."""
-    if isinstance(data, Systems):
-        return data
-    from ..identification._identifier import LDSIdentifier
-
-    return LDSIdentifier(
-        n_states, center=center, scale=scale, delay=delay, stabilizer=stabilizer, bound=bound
-    ).fit_transform(data)
+    return data if isinstance(data, Systems) else chosen_identifier(identifier, n_states).fit_transform(data)
 
 
 def mean_objective(kernel: Any, packed: Any) -> ms.Objective:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
-from ..identification._identifier import check_bound
+from ..identification._before import settings_moved
+from ..identification._identifier import LDSIdentifier, check_bound
 from ..kernels._resolved import resolved_kernel
 from ._common_problem import BestDatum, common_problem, items_on, own_weight, whole_point
 from ._mean import identified
@@ -80,16 +81,13 @@ def _radius(A: Any) -> Any:
     return np.where(finite, radii, np.inf)
 
 
+@settings_moved
 def build(
     data: Any,
     *,
     kernel: Any = "projection",
-    kernel_params: dict[str, Any] | None = None,
     n_states: int | str = "auto",
-    center: bool = True,
-    scale: bool = True,
-    delay: int | str = "auto",
-    stabilizer: str | None = "SN",
+    identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
     """Return the mean problem (8) in raw coordinates ``(A, C)`` instead of canonical ones, for comparison.
@@ -100,7 +98,7 @@ def build(
 
     Parameters
     ----------
-    data, kernel, kernel_params, n_states, center, scale, delay, stabilizer, bound
+    data, kernel, n_states, identifier, bound
         As in the model ``lds.mean``.
 
     Returns
@@ -121,9 +119,9 @@ def build(
     >>> -2 <= result.fun <= -1.9
     True
     """
-    kernel = resolved_kernel(kernel, kernel_params)
+    kernel = resolved_kernel(kernel)
     check_bound("bound", bound)
-    systems = identified(data, n_states, center, scale, delay, stabilizer, bound)
+    systems = identified(data, n_states, identifier)
     n, N = systems.n_states, len(systems)
     canonical = kernel.manifold(systems.n_outputs, n, bound)
     items = items_on(canonical, systems)

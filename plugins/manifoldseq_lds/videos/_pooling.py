@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -14,7 +14,9 @@ from manifoldseq.estimators import check_optional, check_parameters, check_seque
 
 from ..clustering._kmeans import LDSKMeans
 from ..coding._dictionary import LDSDictionaryLearning
-from ..systems._record import Systems
+from ..identification._before import settings_moved
+from ..identification._identifier import LDSIdentifier
+from ..identification._sequence_input import SequenceEstimator
 from ._blocks import Blocks, cut_sequence
 
 Array = NDArray[np.float64]
@@ -24,7 +26,7 @@ _LEAST_WINDOW = 2
 _RULES = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
 
 
-class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class BagOfSystems(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
     """Describe a video or sequence by the histogram of the codewords that its blocks are nearest to.
 
     Blocks are identified as systems; the codewords are the centres of `LDSKMeans`. Ravichandran et al. (2013), as Huang
@@ -37,9 +39,9 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     window, stride : int or None
         How sequences are cut into blocks, in time steps; None is half the shortest sequence of `fit`, at least 2, and
         half the window. Without effect on `Blocks`.
-    n_states, center, scale, delay, stabilizer, bound
-        How blocks are identified, see `LDSIdentifier`.
-    kernel, mean, n_init, max_iter, tol, n_jobs, verbose
+    n_states, identifier
+        How blocks are identified, as in `LDSKMeans`.
+    kernel, bound, mean, n_init, max_iter, tol, n_jobs, verbose
         See `LDSKMeans`.
     max_blocks : int or None
         Random blocks per video that the codewords are learned from; None takes all.
@@ -65,9 +67,9 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ((10, 2), [1.0, 1.0])
     """
 
-    stored_types = (Systems,)
-    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"),)
+    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"), *SequenceEstimator.stored_upgrades)
 
+    @settings_moved
     def __init__(
         self,
         n_clusters: int = 8,
@@ -75,11 +77,8 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         window: int | None = None,
         stride: int | None = None,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
         bound: float = 0.99,
         mean: Any = "exact",
         n_init: int = 1,
@@ -94,11 +93,8 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.window = window
         self.stride = stride
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
         self.bound = bound
         self.mean = mean
         self.n_init = n_init
@@ -146,7 +142,7 @@ class BagOfSystems(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return LDSKMeans(**{name: value for name, value in self.get_params(deep=False).items() if name not in own})
 
 
-class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class PyramidPooling(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
     """Describe a video or sequence by the largest sparse codes of its blocks in the cells of a pyramid.
 
     Blocks are identified as systems and coded over a dictionary that `LDSDictionaryLearning` learns. Level l of the
@@ -161,10 +157,12 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         Divisions of each level.
     window, stride, max_blocks
         As in `BagOfSystems`.
-    n_states, center, scale, delay, stabilizer, bound
-        How blocks are identified, see `LDSIdentifier`.
-    kernel, alpha, method, step_size, halve_every, inner_iter, batch_size, init, n_init, max_iter, tol, n_jobs, verbose
+    n_states, identifier
+        How blocks are identified, as in `LDSDictionaryLearning`.
+    kernel, bound, alpha, method, step_size, halve_every, inner_iter, batch_size
         See `LDSDictionaryLearning`. The groups of a `batch_size` such as (20, 4) are the videos.
+    init, n_init, max_iter, tol, n_jobs, verbose
+        See `LDSDictionaryLearning`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
@@ -188,8 +186,7 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     (10, 12)
     """
 
-    stored_types = (Systems,)
-
+    @settings_moved
     def __init__(
         self,
         n_atoms: int = 16,
@@ -198,11 +195,8 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         window: int | None = None,
         stride: int | None = None,
         n_states: int | str = "auto",
+        identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
-        center: bool = True,
-        scale: bool = True,
-        delay: int | str = "auto",
-        stabilizer: str | None = "SN",
         bound: float = 0.99,
         alpha: float = 0.1,
         method: str = "lbfgs",
@@ -224,11 +218,8 @@ class PyramidPooling(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         self.window = window
         self.stride = stride
         self.n_states = n_states
+        self.identifier = identifier
         self.kernel = kernel
-        self.center = center
-        self.scale = scale
-        self.delay = delay
-        self.stabilizer = stabilizer
         self.bound = bound
         self.alpha = alpha
         self.method = method

@@ -73,7 +73,7 @@ def figure2(
     n_seeds: int = 3,
     n_videos: int = 120,
     alpha: float = 0.1,
-    kernel: str = "projection",
+    kernel: Any = "projection",
     complexity: bool = True,
     figure: str | None = None,
     store: str = "runs/lds-fig2",
@@ -95,7 +95,7 @@ def figure2(
     n_videos : int
         Generated dynamic textures.
     alpha : float
-    kernel : str
+    kernel : str or kernel object
         Of PGD and ours; LDSST and Grass-3 have their own.
     complexity : bool
         Also time epochs at growing m and n.
@@ -172,7 +172,7 @@ def load(name: str, data: Path | str | None, n_videos: int) -> Systems:
 
 
 def _curve(
-    items: _Items, J: int, settings: Any, epochs: int, alpha: float, kernel: str, seed: int
+    items: _Items, J: int, settings: Any, epochs: int, alpha: float, kernel: Any, seed: int
 ) -> dict[str, list[float]]:
     systems = items.systems
     rng = np.random.default_rng(seed)
@@ -210,11 +210,13 @@ def _curve(
     return {"seconds": seconds, "error": errors, "cost": costs}
 
 
-def _kernel(settings: dict[str, Any], kernel: str) -> Any:
+def _kernel(settings: dict[str, Any], kernel: Any) -> Any:
     """Return the kernel that a method compares systems with."""
     if settings["method"] == "grassmann":
         return ms.get_kernel("grassmann", n_steps=settings["n_steps"])
-    return ms.get_kernel("symmetric-projection" if settings["method"] == "symmetric" else kernel)
+    if settings["method"] == "symmetric":
+        return ms.get_kernel("symmetric-projection")
+    return ms.get_kernel(kernel) if isinstance(kernel, str) else kernel
 
 
 def _curve_rows(name: str, J: int, curves: dict[str, list[Curve]]) -> Iterator[Row]:

@@ -39,7 +39,7 @@ _PAPER = {
     "dyntex": (59.5, 62.7, 65.4, None, 75.1, 75.1, 76.5, None),
 }
 _IDENTIFICATION: dict[str, dict[str, Any]] = {
-    "japanese-vowels": {"n_states": 2, "center": False, "window": 6, "stride": 1},
+    "japanese-vowels": {"n_states": 2, "identifier__center": False, "window": 6, "stride": 1},
     "basic-motions": {"n_states": 4, "window": 25, "stride": 10},
 }
 _C = (0.1, 1.0, 10.0, 100.0)
@@ -52,7 +52,7 @@ def table1(
     *,
     layout: str = "dyntex++",
     datasets: Sequence[str] | str = DATASETS,
-    kernel: str = "projection",
+    kernel: Any = "projection",
     n_words: int = 32,
     n_states: int = 10,
     size: Sequence[int] = (25, 8, 8),
@@ -75,7 +75,7 @@ def table1(
     datasets : sequence of str
         Any of ``"japanese-vowels"``, ``"basic-motions"`` (their published test parts) and ``"dynamic-textures"``
         (generated; each video left out once).
-    kernel : str
+    kernel : str or kernel object
         Of the clusterings and dictionaries of PGD and ours, such as ``"martin"``; MDS, Grass-3 and LDSST have theirs.
     n_words : int
         Codewords and atoms.
@@ -121,7 +121,7 @@ def table1(
             items = _Items(name, data, tuple(size), n_videos)
             for number, (model, special) in enumerate((BAGS | PYRAMIDS).items()):
                 common: dict[str, Any] = {"kernel": kernel, "max_iter": max_iter, "max_blocks": max_blocks}
-                common |= _IDENTIFICATION[name] if is_sequence else {"n_states": n_states, "scale": False}
+                common |= _IDENTIFICATION[name] if is_sequence else {"n_states": n_states, "identifier__scale": False}
                 common |= {"n_init": 1} if model in BAGS else {"alpha": alpha}
                 accuracies, seconds = [], []
                 for seed in range(n_seeds):
@@ -170,7 +170,7 @@ class _Items:
 def _measure(source: _Items, model: str, n_words: int, settings: dict[str, Any], n_folds: int | None) -> Any:
     items, labels, n_train = source.loaded
     kind = BagOfSystems if model in BAGS else PyramidPooling
-    pooling = kind(n_words, **settings)
+    pooling = kind(n_words).set_params(**settings)
     start = time.process_time()
     features = pooling.fit(items if n_train is None else items[:n_train]).transform(items)
     seconds = time.process_time() - start

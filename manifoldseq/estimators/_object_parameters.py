@@ -1,0 +1,198 @@
+"""Parameters that are objects with settings of their own, such as an identifier, a kernel or a solver."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from inspect import Parameter, signature
+from typing import Any, Self, get_args
+
+from .. import hooks
+from ..hooks._lookup import registered
+
+_NAMED = {"kernel": (hooks.KernelSpec, hooks.get_kernel), "solver": (hooks.SolverSpec, hooks.get_solver)}
+"""Parameters whose texts are registered names."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a parameter holds: settings, what declares them, and what makes the object with some of them changed."""
+
+    settings: dict[str, Any]
+    declared_by: Callable[..., Any]
+    changed: Callable[..., Any]
+
+
+class ObjectParameters:
+    """Give an estimator parameters that are objects: ``set_params(kernel__n_steps=2)`` sets those of the object.
+
+    Put it before `sklearn.base.BaseEstimator`. An object is an estimator (its settings are ``get_params``) or a
+    dataclass; the name of a registered kernel or solver in a parameter called ``kernel`` or ``solver``; and, for None,
+    what the class in the annotation of the parameter makes by default. The object itself stays as it is: a copy with
+    the new settings takes its place.
+
+    Examples
+    --------
+    >>> from manifoldseq_lds import LDSIdentifier, LDSKMeans
+    >>> identifier = LDSIdentifier(delay=2)
+    >>> LDSKMeans(kernel="grassmann", identifier=identifier).set_params(identifier__delay=4, kernel__n_steps=2)
+    LDSKMeans(identifier=LDSIdentifier(delay=4),
+              kernel=GrassmannKernel(n_steps=2, dtype='float64'))
+    >>> identifier.delay
+    2
+    """
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of objects in them as ``parameter__setting``."""
+        current = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return super().set_params(**with_objects(type(self), current, params))  # type: ignore[misc]
+
+
+def with_objects(owner: Callable[..., Any], current: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with copies of objects in place of the settings that are given for them.
+
+    Parameters
+    ----------
+    owner : callable
+        The class or function whose parameters they are.
+    current : mapping of str to object
+        The parameters as they are now.
+    params : mapping of str to object
+        What is to be changed: ``name``, or ``name__setting`` for a setting of the object in a parameter.
+
+    Raises
+    ------
+    ValueError
+        For a setting of something that is no object, and for an unknown one.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> with_objects(ms.minimize, {"solver": "lbfgs"}, {"solver__memory": 3})["solver"].memory
+    3
+    """
+    made = {name: value for name, value in params.items() if "__" not in name}
+    inner: dict[str, dict[str, Any]] = {}
+    for path, value in params.items():
+        name, separator, setting = path.partition("__")
+        if separator:
+            inner.setdefault(name, {})[setting] = value
+    for name, settings in inner.items():
+        _check_name(name, current, f"{owner.__name__} has no parameter")
+        value = made.get(name, current[name])
+        held = _held(owner, name, value)
+        if held is None:
+            raise ValueError(f"{name}={value!r} is no object with settings: leave out {name}__{next(iter(settings))}")
+        for setting in settings:
+            _check_name(setting.partition("__")[0], held.settings, f"{name} has no setting")
+        made[name] = held.changed(**with_objects(held.declared_by, held.settings, settings))
+    return made
+
+
+def _check_name(name: str, known: Mapping[str, Any], has_no: str) -> None:
+    if name not in known:
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"{has_no} {name!r}: {hint}It has {', '.join(known) or 'none'}")
+
+
+def all_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters and, as ``name__setting``, the settings of the objects among them.
+
+    Parameters
+    ----------
+    owner : callable
+        The class or function whose parameters they are.
+    current : mapping of str to object
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> all_settings(ms.minimize, {"kernel": "grassmann", "seed": 0})
+    {'kernel': 'grassmann', 'kernel__n_steps': 3, 'kernel__dtype': 'float64', 'seed': 0}
+    """
+    return _all_settings(owner, current, ())
+
+
+def _all_settings(owner: Callable[..., Any], current: Mapping[str, Any], above: tuple[Any, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in current.items():
+        found[name] = value
+        held = _held(owner, name, value)
+        if held is not None and held.declared_by not in above:  # a class that makes its own kind would never end
+            inside = _all_settings(held.declared_by, held.settings, (*above, held.declared_by))
+            found |= {f"{name}__{setting}": one for setting, one in inside.items()}
+    return found
+
+
+def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with the settings of objects in place of the objects, from which `with_objects` makes them.
+
+    Registered kernels and solvers keep their name, an object of another class is known by its parameter.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> plain_settings({"kernel": ms.get_kernel("grassmann", n_steps=2), "seed": 0})
+    {'kernel': 'grassmann', 'kernel__n_steps': 2, 'kernel__dtype': 'float64', 'seed': 0}
+    """
+    found: dict[str, Any] = {}
+    for name, value in params.items():
+        settings = _settings(value)
+        if settings is None:
+            found[name] = value
+            continue
+        if name in _NAMED and (known := registered(_NAMED[name][0], value)) is not None:
+            found[name] = known[1].name
+        found |= {f"{name}__{setting}": one for setting, one in plain_settings(settings).items()}
+    return found
+
+
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the keyword parameters of a function or class with their defaults, None for those without."""
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    found = {name: one for name, one in signature(function).parameters.items() if one.kind in kinds}
+    return {name: None if one.default is Parameter.empty else one.default for name, one in found.items()}
+
+
+def _settings(value: Any) -> dict[str, Any] | None:
+    """Return the settings of an estimator or dataclass; None of anything else."""
+    if isinstance(value, type):
+        return None
+    if callable(getattr(value, "get_params", None)):
+        return value.get_params(deep=False)
+    return {one.name: getattr(value, one.name) for one in fields(value) if one.init} if is_dataclass(value) else None
+
+
+def _held(owner: Callable[..., Any], name: str, value: Any) -> _Held | None:
+    if name in _NAMED and isinstance(value, str):
+        kind, make = _NAMED[name]
+        try:
+            factory = hooks.get_record(kind, value).factory
+        except (ValueError, ImportError):
+            return None
+        return _Held(defaults(factory), factory, partial(make, value))
+    if value is None:
+        value = _default_of_annotation(owner, name)
+    settings = _settings(value)
+    if settings is None:
+        return None
+    return _Held(settings, type(value), partial(replace if is_dataclass(value) else _clone, value))
+
+
+def _clone(value: Any, **settings: Any) -> Any:
+    from sklearn.base import clone
+
+    made: Any = clone(value)
+    return made.set_params(**settings)
+
+
+def _default_of_annotation(owner: Callable[..., Any], name: str) -> Any:
+    """Return what the class in the annotation of a parameter makes by default; None if it names none."""
+    with suppress(NameError, KeyError, TypeError, ValueError):  # of type checkers only; a class that asks for more
+        annotation = signature(owner, eval_str=True).parameters[name].annotation
+        for kind in (annotation, *get_args(annotation)):
+            if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "get_params")):
+                return kind()
+    return None
