@@ -121,10 +121,14 @@ def check_optional(name: str, value: Any, *rule: Any) -> None:
     >>> check_optional("batch_size", 0, check_whole)
     Traceback (most recent call last):
     ...
-    ValueError: batch_size=0 is not valid: pass a whole number of at least 1
+    ValueError: batch_size=0 is not valid: pass a whole number of at least 1, or None
     """
-    if value is not None:
+    if value is None:
+        return
+    try:
         _apply(rule, name, value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or None") from None
 
 
 def _apply(rule: Rule, name: str, value: Any) -> None:

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import row_blocks
 
 from ._expectation import Expectation
 from ._likelihood_gradient import Units
 from ._maximization import maximize
 from ._parameters import Array, Mixture
 from ._statistics import Statistics
-from ._views import Moments, View, row_blocks
+from ._views import Moments, View
 
 State = dict[str, Any]
 """``x``: `Mixture.point`; ``statistics`` at it; ``pairs`` of L-BFGS; ``wait``, iterations of EM before

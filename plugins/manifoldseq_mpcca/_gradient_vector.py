@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import renamed_parameters
+from manifoldseq.estimators import check_choice, renamed_parameters
 
 from ._bags import Bags, Group
 from ._expectation import Block, Expectation
@@ -66,9 +66,7 @@ class Encoder:
     """
 
     def __init__(self, mixture: Mixture, gradient_scale: str = "paper") -> None:
-        if gradient_scale not in SCALES:
-            choices = ", ".join(map(repr, SCALES))
-            raise ValueError(f"gradient_scale={gradient_scale!r} is not valid: pass one of {choices}")
+        check_choice("gradient_scale", gradient_scale, SCALES)
         self.mixture, self.gradient_scale = mixture, gradient_scale
         self.expectation = Expectation(mixture)
         covariance = self.expectation.latent_covariance

@@ -1,9 +1,7 @@
 """A mixture of probabilistic canonical correlation analysers of two or more views."""
 
-import dataclasses
 import warnings
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,15 +11,22 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator, seed_fingerprint
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_parameters,
+    check_whole,
+    fit_starts,
+    random_generator,
+    row_blocks,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ._em import EM, observed_views, patterns
 from ._expectation import Expectation
 from ._maximization import UPDATES, maximize
-from ._parameters import Array, Mixture
-from ._settings import check_choice, check_fits, check_init, check_number, check_problem, check_same, check_whole
-from ._starts import Start
+from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
+from ._starts import Start, check_init
 from ._statistics import Statistics
 from ._views import (
     Moments,
@@ -33,11 +38,18 @@ from ._views import (
     check_sizes,
     check_views,
     given_names,
-    row_blocks,
 )
 
 ACCELERATIONS = ("lbfgs", None)
 MISSING = ("error", "em")
+_RULES = {
+    "n_components": check_whole,
+    "n_latent": (check_whole, 0),
+    "covariance_type": (check_choice, COVARIANCE_TYPES),
+    "update": (check_choice, UPDATES),
+    "acceleration": (check_choice, ACCELERATIONS),
+    "noise_floor": (check_number, 0.0, 1.0, True),
+}
 
 _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
@@ -93,6 +105,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         What `fit` makes of NaN: an error, or the exact likelihood of what is observed. Full noise takes only whole
         views that miss in a row.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    n_jobs, verbose
+        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -164,6 +178,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         noise_floor: float = 1e-6,
         missing: str = "error",
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_latent = n_latent
@@ -177,6 +193,8 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         self.noise_floor = noise_floor
         self.missing = missing
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @one_blas_thread()
     def fit(
@@ -213,32 +231,25 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         """
         views, moments, names = self._prepared(X, Y, *more, names=feature_names)
         em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None)
-        given = isinstance(self.init, Mixture)
-        store = self._store(checkpoint, views)  # before a Generator is drawn from
-        generators = random_generator(self.random_state).spawn(1 if given else self.n_init)
-        best = interrupted = None
-        for number, rng in enumerate(generators):
-            run = ms.iterate(
+
+        def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
+            return ms.iterate(
                 em.step,
-                lambda rng=rng, number=number: em.start(self._start(views, moments, em.floor, rng), number),
+                lambda: em.start(self._start(views, moments, em.floor, rng), number),
                 stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                observers=observers,
-                checkpoint=store and store.child(f"start-{number}"),
-                resume=resume,
+                **loop,
             )
-            if best is None or _rank(run) < _rank(best):
-                best = run
-            if run.status is ms.Status.INTERRUPTED:
-                interrupted = run.status
-                break
-        assert best is not None
+
+        n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
+        options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        best = fit_starts(self, run, *views, n_starts=n_starts, **options)
         self.mixture_ = Mixture.from_point(best.state["x"]).canonical()
-        self.log_likelihood_ = -best.measures.fun
+        self.log_likelihood_ = -best.fun
         self.n_iter_ = best.nit
         self.n_evaluations_ = int(best.history["nfev"][-1])
         self.repairs_ = int(best.state["repairs"])
         self.history_ = best.history
-        self.status_ = interrupted or best.status
+        self.status_ = best.status
         for name in _OF_BATCHES:
             self.__dict__.pop(name, None)
         self._remember(views, names)
@@ -388,6 +399,14 @@ class MixturePCCA(DensityMixin, BaseEstimator):
             rows[own] += latent[own] @ mixture.loadings[k].T + mixture.means[k]
         return np.split(rows, np.cumsum(mixture.views)[:-1], axis=1), labels
 
+    def fit_predict(self, X: Any, Y: Any = None, *more: Any, **options: Any) -> NDArray[np.int64]:
+        """Equivalent to ``fit(X, Y).predict(X, Y)``."""
+        return self.fit(X, Y, *more, **options).predict(X, Y, *more)
+
+    def aic(self, X: Any, Y: Any = None, *more: Any) -> float:
+        """Return Akaike's information criterion of rows; the lower the better."""
+        return float(-2 * self.score_samples(X, Y, *more).sum() + 2 * self.mixture_.n_parameters)
+
     def bic(self, X: Any, Y: Any = None, *more: Any) -> float:
         """Return the Bayesian information criterion of rows; the lower the better."""
         density = self.score_samples(X, Y, *more)
@@ -412,12 +431,7 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         return views, Moments.of(views, names), names
 
     def _check_settings(self) -> None:
-        check_problem(self.n_components, self.n_latent, self.covariance_type, self.noise_floor)
-        check_whole("n_init", self.n_init)
-        check_whole("max_iter", self.max_iter)
-        check_number("tol", self.tol)
-        check_choice("update", self.update, UPDATES)
-        check_choice("acceleration", self.acceleration, ACCELERATIONS)
+        check_parameters(self, _RULES)
         if self.missing == "refuse":
             warnings.warn("missing='refuse' is now called missing='error'", DeprecationWarning, stacklevel=4)
         else:
@@ -466,30 +480,6 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
-
-    def _store(self, checkpoint: Any, views: list[View]) -> ms.storage.Checkpoint | None:
-        """Return the checkpoint, marked with what a state depends on: data and settings, not the stopping rule."""
-        if checkpoint is None:
-            return None
-        store = ms.storage.Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        if store.fingerprint is not None:
-            return store
-        digest = sha256()
-        arrays = (*self.init.point[:3], *self.init.noise) if isinstance(self.init, Mixture) else ()
-        for array in (*views, *arrays):
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            for rows in row_blocks(len(array)):
-                digest.update(np.ascontiguousarray(array[rows]).tobytes())
-        seed = seed_fingerprint(self.random_state)
-        names = ("n_components", "n_latent", "covariance_type", "update", "acceleration", "noise_floor", "missing")
-        init = self.init if isinstance(self.init, str) else None
-        digest.update(repr([*(getattr(self, name) for name in names), init, seed]).encode())
-        return dataclasses.replace(store, fingerprint=digest.hexdigest())
-
-
-def _rank(run: ms.Run) -> tuple[bool, float]:
-    """Return what orders starts: those whose likelihood stayed finite come first, whatever they had reached."""
-    return run.status is ms.Status.NON_FINITE, run.measures.fun
 
 
 def _given(X: Any, Y: Any, *more: Any) -> list[Any]:

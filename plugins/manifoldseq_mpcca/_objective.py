@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_choice, check_number, check_whole
 
 from ._em import EM
 from ._likelihood_gradient import gradient
 from ._maximization import maximize
-from ._parameters import Array, Mixture
-from ._settings import check_fits, check_problem, check_whole
+from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
 from ._starts import Start
 from ._statistics import Statistics
 from ._views import Moments, View, check_views, split
@@ -74,8 +74,10 @@ def build(
     >>> result.success, list(problem.initializers)
     (True, ['factors', 'cca', 'random'])
     """
-    check_problem(n_components, n_latent, covariance_type, noise_floor)
+    check_whole("n_components", n_components)
     check_whole("n_latent", n_latent)
+    check_choice("covariance_type", covariance_type, COVARIANCE_TYPES)
+    check_number("noise_floor", noise_floor, 0.0, 1.0, open_=True)
     arrays = check_views(data if views is None else split(data, views))
     sizes = tuple(array.shape[1] for array in arrays)
     if len(sizes) == 1:

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.floating[Any]]
 
+COVARIANCE_TYPES = ("diag", "full")
+
 _ROUNDING = 1e-8
 """How far weights may be from summing to one, and covariances from symmetry."""
 
@@ -224,3 +226,20 @@ def _real(name: str, value: ArrayLike) -> Array:
 
 def _floats(parts: Any) -> tuple[Array, ...]:
     return tuple(np.asarray(part, np.float64) for part in parts)
+
+
+def check_fits(sizes: tuple[int, ...], N: int, n_components: int, n_latent: int) -> None:
+    """Raise ValueError for a mixture that is too large for views of these sizes and N rows."""
+    if len(sizes) < 2 and n_latent:  # without a latent vector it is a mixture of Gaussians
+        raise ValueError("one view was passed: pass at least two, as (X, Y) or as a list [X, Y], or n_latent=0")
+    if n_components > N:
+        raise ValueError(f"n_components={n_components} exceeds the {N} rows of the data: lower n_components")
+    if n_latent > min(sizes):
+        v = sizes.index(min(sizes))
+        raise ValueError(f"n_latent={n_latent} exceeds the {min(sizes)} columns of view {v}: lower n_latent")
+
+
+def check_same(mixture: Mixture, n_components: int, n_latent: int, full: bool) -> None:
+    """Raise ValueError if the settings no longer describe a mixture."""
+    if (mixture.n_components, mixture.n_latent, mixture.full) != (n_components, n_latent, full):
+        raise ValueError(f"the batches so far made {mixture!r}: keep its settings, or begin with a new estimator")

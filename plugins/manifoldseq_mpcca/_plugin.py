@@ -8,7 +8,7 @@ What is where, from the top down; files import from their own line and from thos
 * data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features)
 * the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
 * fitting: `_em` (EM, its acceleration, missing views), `_likelihood_gradient` (Fisher's identity, natural units),
-  `_settings` (checks of settings), `_starts` (where EM begins), `_maximization` (M-step), `_expectation` (E-step)
+  `_starts` (where EM begins), `_maximization` (M-step), `_expectation` (E-step)
 * records: `_statistics` (sufficient statistics), `_parameters` (`Mixture`), `_views` (paired arrays, checked)
 """
 

@@ -3,10 +3,13 @@
 import warnings
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+
+from manifoldseq.estimators import check_choice
 
 from ._maximization import raised
 from ._parameters import Array, Mixture
@@ -168,3 +171,14 @@ def _root(covariance: Array) -> Array:
 
 def _whitened(rows: Array, root: Array) -> Array:
     return rows / root if root.ndim == 1 else np.linalg.solve(root, rows.T).T
+
+
+def check_init(init: Any, sizes: tuple[int, ...], n_components: int, n_latent: int, full: bool) -> None:
+    """Raise ValueError for what is neither the name of a start nor a mixture of this size."""
+    if not isinstance(init, Mixture):
+        check_choice("init", init, STARTS, "a Mixture")
+        return
+    wanted = (n_components, sizes, n_latent, full)
+    if (init.n_components, init.views, init.n_latent, init.full) != wanted:
+        kind = "full" if full else "diag"
+        raise ValueError(f"init is {init!r}: pass a Mixture with K={n_components}, views={sizes}, d={n_latent}, {kind}")

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +11,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator, renamed_parameters
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_optional,
+    check_parameters,
+    check_switch,
+    check_whole,
+    random_generator,
+    renamed_parameters,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ._bags import Bags, checked_bag, grouped
@@ -20,6 +29,12 @@ from ._mixture_pcca import MixturePCCA
 from ._parameters import Array, Mixture
 
 PARTS = ("both", "gradient", "latent")
+_RULES = {
+    "gradient_scale": (check_choice, SCALES),
+    "power": (check_number, 0.0, 1.0, True),
+    "intra_normalize": check_switch,
+    "max_descriptors": (check_optional, check_whole),
+}
 
 
 class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -177,20 +192,10 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return _unit(block) if self.intra_normalize else block
 
     def _check_parameters(self) -> None:
-        if self.gradient_scale not in SCALES:
-            choices = ", ".join(map(repr, SCALES))
-            raise ValueError(f"gradient_scale={self.gradient_scale!r} is not valid: pass one of {choices}")
-        if not isinstance(self.power, Real) or not 0 < float(self.power) <= 1:
-            raise ValueError(f"power={self.power!r} is not valid: pass a number above 0 and at most 1, which is none")
-        if not isinstance(self.intra_normalize, bool | np.bool_):
-            raise ValueError(f"intra_normalize={self.intra_normalize!r} is not valid: pass True or False")
-        most = self.max_descriptors
-        if most is not None and (not isinstance(most, Integral) or isinstance(most, bool) or most < 1):
-            raise ValueError(f"max_descriptors={most!r} is not valid: pass a whole number of at least 1, or None")
-        if most is not None and isinstance(self.n_components, Integral) and most < self.n_components:
-            raise ValueError(f"max_descriptors={most} is less than n_components={self.n_components}: raise it")
-        if self._parts() not in PARTS:
-            raise ValueError(f"parts={self._parts()!r} is not valid: pass one of {', '.join(map(repr, PARTS))}")
+        check_parameters(self, _RULES)
+        most, K = self.max_descriptors, self.n_components
+        if most is not None and isinstance(K, Integral) and most < K:
+            raise ValueError(f"max_descriptors={most} is less than n_components={K}: raise it")
 
 
 class FisherVector(_BagEncoder):
@@ -214,7 +219,7 @@ class FisherVector(_BagEncoder):
         Divide the block of each component, view and parameter by its length, then the whole vector by its own.
     max_descriptors : int or None
         Fit to about so many descriptors, drawn evenly from the bags.
-    n_init, max_iter, tol
+    n_init, max_iter, tol, n_jobs, verbose
         Of the fit, see `MixturePCCA`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
@@ -255,6 +260,8 @@ class FisherVector(_BagEncoder):
         max_iter: int = 100,
         tol: float = 1e-5,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -266,6 +273,8 @@ class FisherVector(_BagEncoder):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _model(self, rng: np.random.Generator) -> MixturePCCA:
         return MixturePCCA(
@@ -276,6 +285,8 @@ class FisherVector(_BagEncoder):
             max_iter=self.max_iter,
             tol=self.tol,
             random_state=rng,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
         )
 
 
@@ -292,7 +303,8 @@ class MultiViewSuperVector(_BagEncoder):
         Components K.
     n_latent : int
         Dimension d of the latent vector; 0 gives the Fisher vector.
-    covariance_type, gradient_scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state
+    covariance_type, gradient_scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state,
+    n_jobs, verbose
         As for `FisherVector`; Z has its own block.
     parts : {"both", "gradient", "latent"}
         Leave out Z, or G.
@@ -339,6 +351,8 @@ class MultiViewSuperVector(_BagEncoder):
         max_iter: int = 100,
         tol: float = 1e-5,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_latent = n_latent
@@ -352,12 +366,15 @@ class MultiViewSuperVector(_BagEncoder):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _parts(self) -> str:
         return self.parts
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_choice("parts", self.parts, PARTS)
         if self.parts == "latent" and self.n_latent == 0:
             raise ValueError("parts='latent' with n_latent=0 leaves nothing: pass n_latent of at least 1")
 
@@ -370,6 +387,8 @@ class MultiViewSuperVector(_BagEncoder):
             max_iter=self.max_iter,
             tol=self.tol,
             random_state=rng,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
         )
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-
-from ._settings import check_whole
+from manifoldseq.estimators import check_whole
 
 TRAJECTORIES = {"hog": slice(40, 136), "hof": slice(136, 244), "mbhx": slice(244, 340), "mbhy": slice(340, 436)}
 """Columns of a row of dense or improved trajectories (Wang et al.): 10 about its place, 30 of its path, and these."""

@@ -1,6 +1,5 @@
 """Validation of views: arrays of shape (N, d_v) with the same rows, of any real dtype."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -8,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_real
+from manifoldseq.estimators import check_real, row_blocks
 
 View = NDArray[Any]
 
-_ROWS = 8192
 LARGEST = 1e150
 """Values beyond this have squares, and sums of them, that no float holds."""
 
@@ -169,11 +167,6 @@ def check_sizes(views: list[View], sizes: tuple[int, ...], name: str) -> None:
     found = tuple(view.shape[1] for view in views)
     if found != sizes:
         raise ValueError(f"the views have {found} columns but this {name} was fitted on {sizes}: pass the same columns")
-
-
-def row_blocks(N: int) -> Iterator[slice]:
-    """Return slices of consecutive rows."""
-    return (slice(start, min(start + _ROWS, N)) for start in range(0, N, _ROWS))
 
 
 @dataclass(frozen=True)

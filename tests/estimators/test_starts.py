@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,23 @@ def test_without_logging_verbose_prints(capsys: pytest.CaptureFixture[str], monk
     Wanderer(2, max_iter=2, verbose=1).fit(PLACE)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and lines[0].startswith("Wanderer, start 1 of 2: iteration 2")
+
+
+STARTS = {"n_init", "max_iter"}
+
+
+def iterative() -> list[str]:
+    """Return the bundled estimators with starts or iterations of their own."""
+    found = []
+    for plugin, record in ms.hooks.records("estimators"):
+        if plugin.name in ("hope", "lds", "mpcca", "hierarchical"):
+            factory: Any = record.resolved().factory  # type: ignore[attr-defined]
+            if STARTS & signature(factory).parameters.keys():
+                found.append(record.name)
+    return found
+
+
+@pytest.mark.parametrize("name", iterative())
+def test_every_iterative_estimator_takes_jobs_and_verbose(name: str) -> None:
+    parameters = signature(ms.get_estimator(name)).parameters
+    assert (parameters["n_jobs"].default, parameters["verbose"].default) == (None, 0)

@@ -230,7 +230,7 @@ def test_a_fitted_estimator_stands_for_its_mixture():
 
 def test_another_scale_or_width_is_refused_in_a_sentence():
     m, X, Y = bags()
-    with pytest.raises(ValueError, match="gradient_scale='unit' is not valid: pass one of 'paper', 'model'"):
+    with pytest.raises(ValueError, match="gradient_scale='unit' is not known: choose 'paper', 'model'"):
         gradient_vectors(m, X, Y, gradient_scale="unit")
     with pytest.raises(ValueError, match="views have 4 and 5 columns but those in fit had 5 and 4"):
         gradient_vectors(m, Y, X)

@@ -109,7 +109,7 @@ def test_problem_can_be_pickled():
     [
         (dict(n_latent=0), "n_latent=0 is not valid: pass a whole number of at least 1"),
         (dict(n_latent=5), "n_latent=5 exceeds the 4 columns of view 1"),
-        (dict(covariance_type="tied"), "covariance_type='tied' is not known: choose 'diag', 'full'"),
+        (dict(covariance_type="tied"), "covariance_type='tied' is not known: choose 'diag' or 'full'"),
     ],
 )
 def test_refusals(options, words):

@@ -87,5 +87,5 @@ def test_the_old_word_for_missing_values_is_still_understood():
         old = MixturePCCA(2, 1, max_iter=3, missing="refuse", random_state=0).fit(X, Y)
     new = MixturePCCA(2, 1, max_iter=3, missing="error", random_state=0).fit(X, Y)
     assert np.array_equal(old.mixture_.means, new.mixture_.means)
-    with pytest.raises(ValueError, match="missing='no' is not known: choose 'error', 'em'"):
+    with pytest.raises(ValueError, match="missing='no' is not known: choose 'error' or 'em'"):
         MixturePCCA(missing="no").fit(X, Y)

@@ -228,13 +228,13 @@ def test_bad_bags_get_one_sentence(bad, sentence):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"gradient_scale": "none"}, "gradient_scale='none' is not valid: pass one of 'paper'"),
+        ({"gradient_scale": "none"}, "gradient_scale='none' is not known: choose 'paper'"),
         ({"power": 2.0}, "power=2.0 is not valid: pass a number above 0 and at most 1"),
         ({"intra_normalize": "l2"}, "intra_normalize='l2' is not valid: pass True or False"),
         ({"max_descriptors": 0}, "max_descriptors=0 is not valid: pass a whole number of at least 1, or None"),
         ({"max_descriptors": 1}, "max_descriptors=1 is less than n_components=2: raise it"),
-        ({"parts": "shared"}, "parts='shared' is not valid: pass one of 'both', 'gradient', 'latent'"),
-        ({"covariance_type": "tied"}, "covariance_type='tied' is not known: choose 'diag', 'full'"),
+        ({"parts": "shared"}, "parts='shared' is not known: choose 'both', 'gradient' or 'latent'"),
+        ({"covariance_type": "tied"}, "covariance_type='tied' is not known: choose 'diag' or 'full'"),
         ({"n_components": 0}, "n_components=0 is not valid"),
         ({"n_latent": 5}, "n_latent=5 exceeds the 4 columns of view 1"),
         ({"n_components": 1000}, "n_components=1000 exceeds the 117 rows"),
