@@ -4,6 +4,7 @@ If classes partition the frames, Sigma (8) is ``-B' B`` with the weighted centro
 ``sqrt(n_k) (mu_k - mu_0)``: the optimal V (9)-(12) are right singular vectors of B, the optimal m (13) is its rank.
 """
 
+import warnings
 from numbers import Integral
 from typing import Any
 
@@ -34,18 +35,19 @@ def check_components(n_components: Any, d: int) -> int | None:
 
 
 def resolved_origin(center: Any, mean: Array) -> Array:
-    """Return the point mu_0 that a setting `center` stands for: ``"mean"``, 0, or d numbers."""
-    if isinstance(center, str):
-        if center != "mean":
-            raise ValueError(f"center={center!r} is not known: choose 'mean', or pass the point itself")
-        return mean
+    """Return the point mu_0 that a setting `center` stands for: True for the mean, False for 0, or d numbers."""
+    if isinstance(center, str) and center == "mean":  # for one release
+        warnings.warn("center='mean' is now called center=True", DeprecationWarning, stacklevel=4)
+        center = True
+    if isinstance(center, bool | np.bool_):
+        return mean if center else np.zeros_like(mean)
     try:
         point = np.asarray(center, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"center={center!r} is no point: choose 'mean', 0, or pass {len(mean)} numbers") from None
+        raise ValueError(f"center={center!r} is not known: choose True, False or {len(mean)} numbers") from None
     if point.shape not in ((), mean.shape) or not (np.abs(point) < _FARTHEST).all():
         raise ValueError(
-            f"center must be 'mean', 0 or {len(mean)} finite numbers below {_FARTHEST:.0e}, one per feature of X"
+            f"center must be True, False or {len(mean)} finite numbers below {_FARTHEST:.0e}, one per feature of X"
         )
     return np.broadcast_to(point, mean.shape).copy()
 

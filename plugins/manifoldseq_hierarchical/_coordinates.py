@@ -1,5 +1,6 @@
 """What estimators with a subspace share: codes of frames, frames of codes, nearest centroids in coordinates."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,18 +8,28 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import check_real, validate_rows
 
 from ._closed_form import completed, decode, encode, nearest
 from ._moments import Array
 
 
+def _from_version_1(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take the old word for a center at the mean, and the old name of the class means."""
+    if isinstance(parameters.get("center"), str):
+        parameters = {**parameters, "center": True}
+    return ms.storage.renamed(centroids_="cluster_centers_")(parameters, attributes)
+
+
 class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What fitted estimators with ``components_``, ``center_`` and ``centroids_`` do; not to be used by itself."""
+    """What fitted estimators with ``components_``, ``center_`` and ``cluster_centers_`` do; not for use by itself."""
+
+    stored_upgrades = (_from_version_1,)
 
     components_: Array
     center_: Array
-    centroids_: Array
+    cluster_centers_: Array
     singular_values_: Array
     scatter_: float
 
@@ -81,6 +92,12 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.scatter_ - np.concatenate([[0.0], np.cumsum(np.square(self.singular_values_))])
 
     @property
+    def centroids_(self) -> Array:
+        """The name of `cluster_centers_` in earlier versions."""
+        warnings.warn(f"{type(self).__name__}.centroids_ is cluster_centers_ now", DeprecationWarning, stacklevel=2)
+        return self.cluster_centers_
+
+    @property
     def _n_features_out(self) -> int:
         return len(self.components_)
 
@@ -91,7 +108,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _nearest(self, X: Any) -> tuple[NDArray[np.intp], NDArray]:
         """Return the class row of each frame in the coordinates of the subspace, and the squared distance there."""
         check_is_fitted(self, "components_")
-        codes = encode(self.centroids_, self.components_.T, self.center_)
+        codes = encode(self.cluster_centers_, self.components_.T, self.center_)
         Z = self.transform(X)
         return nearest(Z, codes.astype(Z.dtype))
 

@@ -195,7 +195,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     labels_ : ndarray of shape (N,), int
     components_ : ndarray of shape (m, d)
         The transpose of V, orthonormal rows.
-    centroids_ : ndarray of shape (K, d)
+    cluster_centers_ : ndarray of shape (K, d)
         Means of the frames of each cluster (4).
     center_ : ndarray of shape (d,)
         mu_0, the mean of the frames.
@@ -313,7 +313,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         check_is_fitted(self, "components_")
         X = self._frames(X, reset=False)
         V = self.components_.T
-        total = energy(X, V, self.center_, (self.centroids_ - self.center_) @ V)
+        total = energy(X, V, self.center_, (self.cluster_centers_ - self.center_) @ V)
         if not np.isfinite(total):
             self.transform(X)  # which says where
         return -total
@@ -321,7 +321,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     def _learned(self, best: ms.Run, problem: Alternation) -> None:
         self.labels_ = np.array(best.state["labels"])
         state, measures = problem.solved(self.labels_, best.state)  # sums anew, without the rounding of many moves
-        self.components_, self.centroids_ = np.ascontiguousarray(state["x"][0]), state["x"][1]
+        self.components_, self.cluster_centers_ = np.ascontiguousarray(state["x"][0]), state["x"][1]
         self.singular_values_ = state["singular_values"]
         self.center_, self.scatter_ = problem.origin, problem.scatter
         self.energy_ = measures.fun * problem.scatter

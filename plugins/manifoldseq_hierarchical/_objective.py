@@ -21,7 +21,7 @@ def build(
     data: Any,
     *,
     n_components: int | None = None,
-    center: Any = "mean",
+    center: Any = True,
     manifold: str = "grassmann",
     partition: bool = True,
     method: str = "closed-form",
@@ -39,8 +39,8 @@ def build(
     n_components : int, optional
         m; by default the optimal one, (13) with a tolerance: the rank of the weighted centroids, h - 1 if mu_0 is the
         mean, h if it is no combination of the centroids.
-    center : {"mean"}, 0, or array-like of shape (d,)
-        mu_0.
+    center : bool or array-like of shape (d,)
+        mu_0: True for the mean of the frames, False for 0, or the point itself.
     manifold : {"grassmann", "orthogonal"}
         Where V lives. F does not change under a rotation of the first m columns or of the others, so that m columns up
         to a rotation, a point of Grassmann(d, m), say all; ``"orthogonal"`` has all d columns, for costs of your own

@@ -32,8 +32,8 @@ class SubspaceEncoder(SubspaceCodes):
         frames and d is large enough. The first m' < m coordinates are the best m' ones.
     n_segments : int
         Without labels, frames are a sequence that is cut into so many contiguous segments of equal length.
-    center : {"mean"}, 0, or array-like of shape (d,)
-        mu_0.
+    center : bool or array-like of shape (d,)
+        mu_0: True for the mean of the frames, False for 0, or the point itself.
     method : {"closed-form", "eigh"}
         ``"eigh"`` forms Sigma (8), d×d, and counts its negative eigenvalues as the paper prints it; rounding errors are
         among them, so that m is too large. For comparison.
@@ -44,7 +44,7 @@ class SubspaceEncoder(SubspaceCodes):
         The transpose of V, orthonormal rows; the largest entry of each is positive.
     center_ : ndarray of shape (d,)
         mu_0.
-    centroids_ : ndarray of shape (h, d)
+    cluster_centers_ : ndarray of shape (h, d)
         The class means (4).
     classes_ : ndarray of shape (h,)
         Sorted labels, or the numbers of the segments.
@@ -83,7 +83,7 @@ class SubspaceEncoder(SubspaceCodes):
     stored_types = (Moments,)
 
     def __init__(
-        self, n_components: int | None = None, *, n_segments: int = 8, center: Any = "mean", method: str = "closed-form"
+        self, n_components: int | None = None, *, n_segments: int = 8, center: Any = True, method: str = "closed-form"
     ) -> None:
         self.n_components = n_components
         self.n_segments = n_segments
@@ -215,7 +215,7 @@ class SubspaceEncoder(SubspaceCodes):
             s = np.sqrt(np.maximum(-eigenvalues, 0.0))
         self.moments_, self.classes_, self.class_count_ = moments, classes, moments.counts.copy()
         self.components_ = np.ascontiguousarray(V.T)
-        self.center_, self.centroids_, self.singular_values_ = origin, centroids, s
+        self.center_, self.cluster_centers_, self.singular_values_ = origin, centroids, s
         self.scatter_ = moments.scatter(origin)
         # tr S_w and what the other directions would gain: tr S_0 would lose its digits to a distant center
         self.energy_ = moments.within + float(np.square(s[len(self.components_) :]).sum())

@@ -84,7 +84,7 @@ def plot_coordinates(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     X = np.asarray(result.X)
     X = X[np.unique(np.linspace(0, len(X) - 1, min(_FRAMES, len(X))).round().astype(int))]
     Z, classes = _two(model.transform(X)), model.predict(X)
-    centres = _two(encode(model.centroids_, model.components_.T, model.center_))
+    centres = _two(encode(model.cluster_centers_, model.components_.T, model.center_))
     names = getattr(model, "classes_", np.arange(len(centres)))
     ax = prepared_axes(ax)
     for k, name in enumerate(names):

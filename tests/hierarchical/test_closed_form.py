@@ -59,7 +59,7 @@ def test_equals_the_full_eigendecomposition(center, N, d, h):
     np.testing.assert_allclose(found, eigenvalues[:m], rtol=0, atol=1e-12 * np.abs(eigenvalues).max())
     np.testing.assert_allclose(V @ V.T, Q[:, :m] @ Q[:, :m].T, rtol=0, atol=1e-12)
     np.testing.assert_allclose(V.T @ V, np.eye(m), rtol=0, atol=1e-13)
-    np.testing.assert_allclose(model.centroids_, means(X, y), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(model.cluster_centers_, means(X, y), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("center", ORIGINS)
@@ -100,7 +100,7 @@ def test_columns_are_nested_solutions():
 def test_no_random_rotation_is_better():
     X, y = frames(d=12, h=4)
     model = encoded(X, y)
-    B = weighted_centroids(model.centroids_, model.class_count_, model.center_)
+    B = weighted_centroids(model.cluster_centers_, model.class_count_, model.center_)
     random = np.linalg.qr(np.random.default_rng(0).standard_normal((1000, 12, 3)))[0]
     values = model.scatter_ - np.sum((B @ random) ** 2, axis=(1, 2))
     assert values.min() > model.energy_
@@ -124,7 +124,7 @@ def test_value_is_the_same_for_rotations_within_the_two_parts():
     model = encoded(X, y)
     V = model.rotation()
     turned = V @ np.block([[rotation(3), np.zeros((3, 7))], [np.zeros((7, 3)), rotation(7, 1)]])
-    mu, mu_0 = model.centroids_, model.center_
+    mu, mu_0 = model.cluster_centers_, model.center_
     assert printed_F(turned, 3, mu, mu_0, X, y) == pytest.approx(printed_F(V, 3, mu, mu_0, X, y), rel=1e-12)
 
 
@@ -158,7 +158,7 @@ def test_number_of_coordinates(case, dtype, scale):
     for turn in (np.eye(d), rotation(d)):
         data = (scale * X @ turn).astype(dtype)
         assert len(encoded(data, y).components_) == of_mean
-        assert len(encoded(data, y, center=0).components_) == of_zero
+        assert len(encoded(data, y, center=False).components_) == of_zero
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -224,5 +224,5 @@ def test_nearest_by_matrix_products_is_the_nearest():
 def test_nearest_centroid_in_the_coordinates_is_the_nearest_one():
     X, y = frames(2000, 40, 12, spread=0.5)
     model = encoded(X, y)
-    distances = np.square(X[:, None] - model.centroids_).sum(axis=2)
+    distances = np.square(X[:, None] - model.cluster_centers_).sum(axis=2)
     np.testing.assert_array_equal(model.predict(X), distances.argmin(axis=1))

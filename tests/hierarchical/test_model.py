@@ -241,7 +241,7 @@ BAD = {
     "too few labels": ((X, Y[:5]), {}, r"y has shape \(5,\) for 20 frames"),
     "continuous labels": ((X, Y + 0.5), {}, "continuous"),
     "too many coordinates": ((X, Y), {"n_components": 5}, "whole number from 1 to the 4 features"),
-    "a center of another size": ((X, Y), {"center": [1, 2]}, "center must be 'mean', 0 or 4 finite numbers"),
+    "a center of another size": ((X, Y), {"center": [1, 2]}, "center must be True, False or 4 finite numbers"),
     "an unknown center": ((X, Y), {"center": "median"}, "center='median' is not known"),
     "an unknown manifold": ((X, Y), {"manifold": "sphere"}, "manifold='sphere' is not known"),
     "an unknown method": ((X, Y), {"method": "qr"}, "method='qr' is not known"),

@@ -7,13 +7,13 @@ import pytest
 from hierarchical.problems import frames, rotation
 
 import manifoldseq as ms
-from manifoldseq_hierarchical import SubspaceEncoder
+from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
 
 
 def same(a, b, **tolerance):
     np.testing.assert_array_equal(a.classes_, b.classes_)
     np.testing.assert_array_equal(a.class_count_, b.class_count_)
-    for name in ("centroids_", "center_", "energy_", "scatter_"):
+    for name in ("cluster_centers_", "center_", "energy_", "scatter_"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-12, atol=1e-12)
     projectors = [model.components_.T @ model.components_ for model in (a, b)]
     np.testing.assert_allclose(*projectors, rtol=0, atol=1e-12)
@@ -21,7 +21,25 @@ def same(a, b, **tolerance):
 
 def test_scikit_learn_conventions():
     ms.testing.check_estimator(SubspaceEncoder()).raise_for_failure()
-    ms.testing.check_estimator(SubspaceEncoder(n_components=1, center=0)).raise_for_failure()
+    ms.testing.check_estimator(SubspaceEncoder(n_components=1, center=False)).raise_for_failure()
+
+
+def test_the_center_is_the_mean_or_zero():
+    X, y = frames()
+    np.testing.assert_allclose(SubspaceEncoder().fit(X, y).center_, X.mean(axis=0), atol=1e-12)
+    np.testing.assert_array_equal(SubspaceEncoder(center=False).fit(X, y).center_, 0)
+    same(SubspaceEncoder(center=True).fit(X, y), SubspaceEncoder(center=X.mean(axis=0)).fit(X, y))
+
+
+@pytest.mark.parametrize("make", [SubspaceEncoder, lambda: SubspaceKMeans(3, random_state=0)])
+def test_old_names_are_taken_for_one_release(make):
+    X, y = frames()
+    model = make().fit(X, y)
+    with pytest.warns(DeprecationWarning, match="centroids_ is cluster_centers_ now"):
+        np.testing.assert_array_equal(model.centroids_, model.cluster_centers_)
+    with pytest.warns(DeprecationWarning, match="center='mean' is now called center=True"):
+        old = SubspaceEncoder(center="mean").fit(X, y)
+    same(old, SubspaceEncoder().fit(X, y))
 
 
 def test_labels_of_any_kind():
@@ -29,7 +47,7 @@ def test_labels_of_any_kind():
     names = np.array(["dusk", "dawn", "noon", "night", "rain"])[y]
     model = SubspaceEncoder().fit(X, names)
     assert model.classes_.tolist() == ["dawn", "dusk", "night", "noon", "rain"]
-    np.testing.assert_allclose(model.centroids_[1], X[y == 0].mean(axis=0), atol=1e-13)
+    np.testing.assert_allclose(model.cluster_centers_[1], X[y == 0].mean(axis=0), atol=1e-13)
     np.testing.assert_array_equal(
         SubspaceEncoder().fit(X, y.astype(float)).components_, SubspaceEncoder().fit(X, y).components_
     )
@@ -45,7 +63,7 @@ def test_segments():
     np.testing.assert_array_equal(given.components_, labelled.components_)
     equal = SubspaceEncoder(n_segments=10).fit(X)
     assert equal.class_count_.sum() == 103 and np.ptp(equal.class_count_) == 1
-    np.testing.assert_allclose(equal.centroids_[0], X[: equal.class_count_[0]].mean(axis=0), atol=1e-13)
+    np.testing.assert_allclose(equal.cluster_centers_[0], X[: equal.class_count_[0]].mean(axis=0), atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])

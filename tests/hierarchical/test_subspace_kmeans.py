@@ -44,7 +44,7 @@ def test_score_of_new_frames_is_the_printed_objective(m):
     new = frames(30, 8, 4, seed=1)[0]
     model = SubspaceKMeans(4, n_components=m, n_init=1, random_state=0).fit(X)
     V, labels = model.rotation(), model.predict(new)
-    expected = printed_F(V, m, model.centroids_, model.center_, new, labels)
+    expected = printed_F(V, m, model.cluster_centers_, model.center_, new, labels)
     assert model.score(new) == pytest.approx(-expected, rel=1e-12)
 
 
@@ -52,11 +52,11 @@ def test_each_assignment_is_the_best_one_for_its_subspace():
     X, _ = frames(200, 8, 4, spread=0.6)
     model = SubspaceKMeans(4, n_components=2, max_iter=2, tol=0.0, n_init=1, random_state=0).fit(X)
     V, labels = model.rotation(), model.predict(X)
-    best = printed_F(V, 2, model.centroids_, model.center_, X, labels)
+    best = printed_F(V, 2, model.cluster_centers_, model.center_, X, labels)
     rng = np.random.default_rng(0)
     for _ in range(50):
         other = np.where(rng.random(200) < 0.05, rng.integers(4, size=200), labels)
-        assert printed_F(V, 2, model.centroids_, model.center_, X, other) >= best
+        assert printed_F(V, 2, model.cluster_centers_, model.center_, X, other) >= best
 
 
 def test_with_the_best_number_of_coordinates_it_is_lloyds_k_means():
@@ -106,7 +106,7 @@ def test_fewer_distinct_frames_than_clusters():
     with pytest.warns(ConvergenceWarning, match="only 3 of 5 clusters have frames"):
         model = SubspaceKMeans(5, random_state=0).fit(X)
     assert model.energy_ == pytest.approx(0, abs=1e-12)
-    assert np.isfinite(model.centroids_).all()
+    assert np.isfinite(model.cluster_centers_).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
@@ -145,7 +145,7 @@ def test_a_stopped_fit_goes_on_bit_for_bit(tmp_path):
     assert whole.n_iter_ > 6
     SubspaceKMeans(12, max_iter=3, **params).fit(X, checkpoint=tmp_path)
     resumed = SubspaceKMeans(12, **params).fit(X, checkpoint=tmp_path, resume=True)
-    for name in ("labels_", "components_", "centroids_", "energy_"):
+    for name in ("labels_", "components_", "cluster_centers_", "energy_"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
     with pytest.raises(ValueError, match="other data or settings"):
         SubspaceKMeans(12, **params).fit(X + 1, checkpoint=tmp_path, resume=True)

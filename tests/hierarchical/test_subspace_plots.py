@@ -30,7 +30,7 @@ def test_coordinates(ax):
     model = SubspaceKMeans(3, random_state=0).fit(X)
     drawn = plot_coordinates(Fitted(model, X), ax).lines
     assert len(drawn) == 4 and sum(len(line.get_xdata()) for line in drawn[:3]) == 2000
-    centres = (model.centroids_ - model.center_) @ model.components_.T
+    centres = (model.cluster_centers_ - model.center_) @ model.components_.T
     np.testing.assert_allclose(drawn[3].get_xydata(), centres)
     own = model.predict(model.inverse_transform(drawn[1].get_xydata()))
     assert (own == 1).all()
