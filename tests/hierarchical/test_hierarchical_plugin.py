@@ -9,10 +9,9 @@ from hierarchical.problems import frames
 
 import manifoldseq as ms
 import manifoldseq_hierarchical
-import manifoldseq_hierarchical._plugin as plugin
 from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
 
-RECORDS = [record for hook in ("models", "estimators", "plots") for record in getattr(plugin, f"manifoldseq_{hook}")()]
+RECORDS = [record for plugin in ms.hooks.plugins() if plugin.name == "hierarchical" for record in plugin.records]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.kind}:{record.name}")
@@ -39,11 +38,9 @@ def test_public_names():
 
 def test_listing_imports_no_model_code():
     code = """
-import sys
-import manifoldseq_hierarchical._plugin as plugin
-for name in dir(plugin):
-    if name.startswith("manifoldseq_"):
-        list(getattr(plugin, name)())
+import sys, manifoldseq as ms
+(plugin,) = [plugin for plugin in ms.hooks.plugins() if plugin.name == "hierarchical"]
+assert plugin.status == "ok" and len(plugin.records) > 5
 loaded = [m for m in sys.modules if m.startswith("manifoldseq_hierarchical.") and not m.endswith("._plugin")]
 assert not loaded, loaded
 assert "sklearn" not in sys.modules

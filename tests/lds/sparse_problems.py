@@ -19,6 +19,18 @@ def clustered(N=24, m=6, n=2, clusters=3, noise=0.3, seed=0):
     return Systems(A, C)
 
 
+def violation(gram, cross, alpha, Z):
+    """Return the largest violation of the optimality conditions of the Lasso, one code after the other.
+
+    The slope of ``z' K z - 2 z' k`` by z_j is ``-alpha sign(z_j)`` where z_j is not zero, else at most alpha.
+    """
+    worst = 0.0
+    for z, k in zip(Z.T, cross.T, strict=True):
+        for j, slope in enumerate(2 * gram @ z - 2 * k):
+            worst = max(worst, abs(slope + alpha * np.sign(z[j])) if z[j] else abs(slope) - alpha)
+    return worst
+
+
 def oscillations(N=18, seed=0, T=40):
     """Sequences of three frequencies; sequence i has number i % 3."""
     rng = np.random.default_rng(seed)

@@ -7,14 +7,19 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-import manifoldseq_lds._recordings as datasets
+import manifoldseq as ms
 
 needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon's data files are not installed")
 
 
+def load(name):
+    """Return a data set by its name."""
+    return ms.hooks.get_dataset(name).loader()
+
+
 @needs_aeon
 def test_japanese_vowels():
-    data = datasets.japanese_vowels()
+    data = load("japanese-vowels")
     assert len(data) == 640 and {x.shape[1] for x in data.sequences} == {12}
     lengths = [len(x) for x in data.sequences]
     assert (min(lengths), max(lengths)) == (7, 29)
@@ -25,7 +30,7 @@ def test_japanese_vowels():
 
 @needs_aeon
 def test_basic_motions():
-    data = datasets.basic_motions()
+    data = load("basic-motions")
     assert np.stack(data.sequences).shape == (80, 100, 6) and data.sampling_rate == 10
     assert data.labels is not None and np.unique(data.labels, return_counts=True)[1].tolist() == [20] * 4
     assert data.sequences[0][0, 0] == 0.079106
@@ -34,13 +39,14 @@ def test_basic_motions():
 @needs_aeon
 def test_aeon_itself_is_not_imported():
     code = (
-        "import sys; from manifoldseq_lds._recordings import basic_motions as b; b(); assert 'aeon' not in sys.modules"
+        "import sys, manifoldseq as ms; ms.hooks.get_dataset('basic-motions').loader(); "
+        "assert 'aeon' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_missing_files_get_one_sentence(monkeypatch):
-    monkeypatch.setattr(datasets, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "aeon", None)
     with pytest.raises(FileNotFoundError) as caught:
-        datasets.basic_motions()
+        load("basic-motions")
     assert str(caught.value) == "aeon's data files are not installed: run `pip install --no-deps aeon`"

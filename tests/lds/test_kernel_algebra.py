@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from lds.items import example
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -12,7 +13,6 @@ from sklearn.svm import SVC
 import manifoldseq as ms
 from manifoldseq.kernels import NormalizedKernel, ProductKernel, RBFKernel, RowKernel, SumKernel
 from manifoldseq_lds import LDSKernelMatrix, LDSKMeans, Systems
-from manifoldseq_lds.systems._record import example
 
 BINET = ms.get_kernel("binet-cauchy", form="trace")
 MADE = {

@@ -260,17 +260,17 @@ def test_duplicate_systems_are_no_trouble():
         np.testing.assert_allclose(K[:2, 2:], K[:2, :2], rtol=0, atol=1e-12)
 
 
-def test_packing_in_portions_is_packing_at_once(monkeypatch):
-    from manifoldseq_lds.kernels import _output_normal
-
-    data = systems(9)
+def test_packing_in_portions_is_packing_at_once():
+    """4 MiB of systems are packed at a time."""
+    data = systems(500, m=100, n=10)
+    assert data.A.nbytes + data.C.nbytes > 2**22
     kernel = ms.get_kernel("projection")
-    whole = kernel.pack(list(data))
-    monkeypatch.setattr(_output_normal, "_PACK_BYTES", 8 * 3 * 9 * 2)
     parts = kernel.pack(list(data))
-    np.testing.assert_allclose(kernel.cross(parts, parts), kernel.cross(whole, whole), rtol=0, atol=1e-13)
-    bad = [*data, (2 * np.eye(3), np.eye(6, 3))]
-    with pytest.raises(ValueError, match="system 9 is unstable"):
+    for rows in ([0, 1, 2], [475, 476, 477], [497, 498, 499]):
+        few = kernel.pack([data[i] for i in rows])
+        np.testing.assert_allclose(kernel.cross(parts[rows], parts[rows]), kernel.cross(few, few), rtol=0, atol=1e-12)
+    bad = [*data, (2 * np.eye(10), np.eye(100, 10))]
+    with pytest.raises(ValueError, match="system 500 is unstable"):
         kernel.pack(bad)
 
 

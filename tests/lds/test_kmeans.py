@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from lds.clusterings import CLASSES, generated, linear_kernel, oscillations, projection
+from lds.items import change_state_basis
 from scipy.linalg import solve_discrete_lyapunov
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -12,7 +13,6 @@ from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems
-from manifoldseq_lds.systems._record import change_state_basis
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from lds.clusterings import generated, linear_kernel
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSKMeans
-from manifoldseq_lds.clustering._epoch import Clustering
 
 
 @pytest.fixture(scope="module")
@@ -85,16 +84,30 @@ def test_an_interrupt_leaves_a_usable_estimator(data, at):
     assert estimator.status_ is ms.Status.INTERRUPTED  # whichever start is the best
 
 
-def test_an_interrupt_between_two_starts_is_told(data, monkeypatch):
-    start = Clustering.start
+class Interrupted:
+    """The projection kernel, interrupted whenever something is compared, if it is so `now`."""
 
-    def interrupt(self, init, rng, number):
-        if number == 1:
+    def __init__(self, now=False):
+        self.now, self.inner = now, ms.get_kernel("projection")
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def cross(self, *packed):
+        if self.now:
             raise KeyboardInterrupt
-        return start(self, init, rng, number)
+        return self.inner.cross(*packed)
 
-    monkeypatch.setattr(Clustering, "start", interrupt)
-    assert LDSKMeans(3, random_state=0).fit(data).status_ is ms.Status.INTERRUPTED
+
+def test_an_interrupt_between_two_starts_is_told(data):
+    kernel = Interrupted()
+
+    def ended(event):
+        kernel.now = event.status is not None and event.state["start"] == 0
+
+    fitted = LDSKMeans(3, kernel=kernel, n_init=2, random_state=0).fit(data, observers=[ended])
+    assert fitted.status_ is ms.Status.INTERRUPTED and kernel.now
+    np.testing.assert_array_equal(fitted.labels_, LDSKMeans(3, n_init=1, random_state=0).fit(data).labels_)
 
 
 def test_an_interrupt_inside_the_mean_ends_the_run(data):
@@ -118,10 +131,6 @@ def test_an_interrupt_inside_the_mean_ends_the_run(data):
     assert estimator.status_ is ms.Status.INTERRUPTED and kernel.calls == 20
 
 
-def test_an_interrupt_before_anything_is_known_is_raised(data, monkeypatch):
-    def interrupt(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("manifoldseq_lds.clustering._epoch.Clustering.start", interrupt)
+def test_an_interrupt_before_anything_is_known_is_raised(data):
     with pytest.raises(KeyboardInterrupt):
-        LDSKMeans(3).fit(data)
+        LDSKMeans(3, kernel=Interrupted(now=True)).fit(data)

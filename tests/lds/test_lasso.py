@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from lds.sparse_problems import clustered, violation
 from sklearn.linear_model import Lasso
 
-from manifoldseq_lds import sparse_codes
-from manifoldseq_lds.coding._lasso import objective, positive_semidefinite, violation
+import manifoldseq as ms
+from manifoldseq_lds import LDSDictionaryLearning, LDSSparseCoder, Systems, sparse_codes
 
 
 def features(J, N, d=20, seed=0):
@@ -27,7 +28,7 @@ def test_codes_are_those_of_sklearn(J, alpha):
 @pytest.mark.parametrize("alpha", [0.1, 5.0])
 def test_codes_satisfy_the_optimality_conditions(J, N, alpha):
     _, _, gram, cross = features(J, N, d=30, seed=J)
-    assert violation(gram, cross, alpha, sparse_codes(gram, cross, alpha)).max() <= 1e-8 * gram.max()
+    assert violation(gram, cross, alpha, sparse_codes(gram, cross, alpha)) <= 1e-8 * gram.max()
 
 
 def test_nearly_equal_atoms_are_no_obstacle():
@@ -36,7 +37,7 @@ def test_nearly_equal_atoms_are_no_obstacle():
     F = np.repeat(rng.standard_normal((3, 30)), 6, axis=0) + 0.02 * rng.standard_normal((18, 30))
     gram, cross = F @ F.T, F @ (F + 0.02 * rng.standard_normal((18, 30))).T
     Z = sparse_codes(gram, cross, 0.1, max_sweeps=200)
-    assert violation(gram, cross, 0.1, Z).max() <= 1e-9 * gram.max()
+    assert violation(gram, cross, 0.1, Z) <= 1e-9 * gram.max()
 
 
 def test_duplicate_atoms_share_a_code():
@@ -58,18 +59,35 @@ def test_no_atoms_or_no_data():
 
 
 def test_objective_is_the_distance_in_feature_space():
-    F, X, gram, cross = features(4, 9)
-    Z = sparse_codes(gram, cross, 1.0)
-    squared, penalty = objective(gram, cross, (X**2).sum(axis=1), 1.0, Z)
-    np.testing.assert_allclose(squared, ((X - Z.T @ F) ** 2).sum(axis=1))
-    np.testing.assert_allclose(penalty, np.abs(Z).sum(axis=0))
+    """Features of the kernel of two steps: the projections onto the columns of [C; C A]."""
+
+    def feature(item):
+        A, C = item[:2]
+        Q = np.linalg.qr(np.vstack([C, C @ A]))[0]
+        return (Q @ Q.T).ravel()
+
+    data, kernel = clustered(), ms.get_kernel("grassmann", n_steps=2)
+    learned = LDSDictionaryLearning(4, kernel=kernel, alpha=0.3, random_state=0, max_iter=3).fit(data)
+    F, X = np.array([feature(atom) for atom in learned.systems_]), np.array([feature(item) for item in data])
+    Z = learned.transform(data)
+    squared, penalty = ((X - Z @ F) ** 2).sum(axis=1), 0.3 * np.abs(Z).sum(axis=1)
+    assert penalty.min() > 0.1 and squared.min() > 0.01
+    assert learned.score(data) == pytest.approx(-np.mean(squared + penalty), rel=1e-9)
 
 
 def test_an_indefinite_matrix_is_repaired_with_a_warning():
+    C = np.broadcast_to(np.eye(3, 2), (2, 3, 2))
+    atoms, data = Systems([np.diag([0.5, 0.0]), np.diag([0.0, 0.5])], C), Systems([np.diag([0.25, 0.0])], C[:1])
+
+    def codes(second):
+        kernel = ms.kernel(lambda x, y: 8 * x[0][0, 0] * y[0][0, 0] + second * x[0][1, 1] * y[0][1, 1], domain="lds")
+        return LDSSparseCoder(atoms, kernel=kernel, alpha=0.5).fit(data).transform(data)
+
     with pytest.warns(UserWarning, match="eigenvalue -1"):
-        repaired = positive_semidefinite(np.diag([2.0, -1.0]))
-    np.testing.assert_allclose(repaired, np.diag([2.0, 0.0]), atol=1e-12)
-    assert positive_semidefinite(np.eye(2)) is not None
+        repaired = codes(-4)  # the kernel matrix of the atoms is diag(2, -1)
+    expected = sparse_codes(np.diag([2.0, 0.0]), np.array([[1.0], [0.0]]), 0.5).T
+    np.testing.assert_allclose(repaired, expected, atol=1e-12)
+    np.testing.assert_allclose(codes(4), expected, atol=1e-12)  # diag(2, 1): no warning
 
 
 @pytest.mark.parametrize(

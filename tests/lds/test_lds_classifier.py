@@ -128,9 +128,7 @@ def test_a_machine_that_was_not_learned_is_not_asked(data):
 @pytest.mark.slow
 def test_recorded_speech():
     """Codes and a linear machine, and the kernel machine, on the published test part of JapaneseVowels."""
-    from manifoldseq_lds._recordings import japanese_vowels
-
-    found = japanese_vowels()
+    found = ms.hooks.get_dataset("japanese-vowels").loader()
     X, y = found.sequences, found.labels
     assert (
         LDSClassifier(identifier=LDSIdentifier(3, center=False)).fit(X[:270], y[:270]).score(X[270:], y[270:]) >= 0.97

@@ -8,14 +8,9 @@ import pytest
 
 import manifoldseq as ms
 import manifoldseq_lds
-import manifoldseq_lds._plugin as plugin
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems
 
-RECORDS = [
-    record
-    for hook in ("domains", "kernels", "models", "estimators", "datasets")
-    for record in getattr(plugin, f"manifoldseq_{hook}")()
-]
+RECORDS = [record for plugin in ms.hooks.plugins() if plugin.name == "lds" for record in plugin.records]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.kind}:{record.name}")
@@ -48,6 +43,11 @@ def test_the_names():
         ("estimators", "lds-classifier"),
         ("estimators", "bag-of-systems"),
         ("estimators", "pyramid-pooling"),
+        ("plots", "lds-choice"),
+        ("plots", "lds-kernel-matrix"),
+        ("plots", "lds-spectra"),
+        ("plots", "lds-reconstruction"),
+        ("plots", "lds-worst-reconstruction"),
         ("datasets", "japanese-vowels"),
         ("datasets", "basic-motions"),
         ("datasets", "dynamic-textures"),
@@ -73,12 +73,10 @@ def test_public_names():
 
 def test_listing_imports_no_model_code():
     code = """
-import sys
-import manifoldseq_lds._plugin as plugin
-for name in dir(plugin):
-    if name.startswith("manifoldseq_"):
-        list(getattr(plugin, name)())
-loaded = [m for m in sys.modules if m.startswith("manifoldseq_lds.") and m != "manifoldseq_lds._plugin"]
+import sys, manifoldseq as ms
+(plugin,) = [plugin for plugin in ms.hooks.plugins() if plugin.name == "lds"]
+assert plugin.status == "ok" and len(plugin.records) > 5
+loaded = [m for m in sys.modules if m.startswith("manifoldseq_lds.") and not m.endswith("._plugin")]
 assert not loaded, loaded
 assert "sklearn" not in sys.modules
 """

@@ -4,13 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from lds.items import change_state_basis, example, to_item
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, ProjectionKernel, Systems
-from manifoldseq_lds.means._mean import build, canonical_form
-from manifoldseq_lds.systems._record import change_state_basis, example, to_item
 
 KERNEL = ProjectionKernel()
+build = ms.get_model("lds.mean").build
 
 
 def noisy_copies(N=12, m=9, n=3, noise=0.3, seed=0):
@@ -26,23 +26,32 @@ def first_gain(first, second):
     return (first[1] * second[1]).sum()
 
 
+def canonical_form(system, **params):
+    """Return the point of the only datum of a mean."""
+    problem = build(system, **params)
+    return problem.initializers["medoid"](problem, np.random.default_rng(0))
+
+
 def test_canonical_form_is_p_equivalent():
-    rng = np.random.default_rng(0)
-    data, x1 = example(rng), rng.standard_normal((5, 3))
-    form = canonical_form(data.A, data.C, x1)
-    A, C, first = to_item(form)
-    P = data.C.swapaxes(1, 2) @ C  # C P = the canonical outputs
-    np.testing.assert_allclose(P.swapaxes(1, 2) @ P, np.broadcast_to(np.eye(3), P.shape), atol=1e-14)
-    np.testing.assert_allclose(P.swapaxes(1, 2) @ data.A @ P, A, atol=1e-14)
-    np.testing.assert_allclose((P @ first[..., None])[..., 0], x1, atol=1e-14)
-    np.testing.assert_allclose(form[1] @ form[1].swapaxes(1, 2), np.broadcast_to(np.eye(3), P.shape), atol=1e-14)
-    one = canonical_form(data.A[1], data.C[1])
-    for a, b in zip(one, form, strict=False):
-        np.testing.assert_allclose(a, b[1], atol=1e-14)
+    """The first state takes part with a kernel that looks at it, and changes nothing of the others."""
+    data = example(np.random.default_rng(0))
+    data = Systems(0.9 * data.A / np.linalg.norm(data.A, 2, axis=(1, 2))[:, None, None], data.C, x1=data.x1)
+    for i in range(5):
+        form = canonical_form(data[[i]], kernel="binet-cauchy")
+        A, C, first = to_item(form)
+        P = data.C[i].T @ C  # C P = the canonical outputs
+        np.testing.assert_allclose(P.T @ P, np.eye(3), atol=1e-14)
+        np.testing.assert_allclose(P.T @ data.A[i] @ P, A, atol=1e-14)
+        np.testing.assert_allclose(P @ first, data.x1[i], atol=1e-14)
+        np.testing.assert_allclose(form[1] @ form[1].T, np.eye(3), atol=1e-14)
+        for a, b in zip(canonical_form(Systems(data.A[[i]], data.C[[i]])), form, strict=False):
+            np.testing.assert_allclose(a, b, atol=1e-14)
 
 
 def test_canonical_form_clips_at_the_bound():
-    lam, V, _ = canonical_form([[0.5, 3.0], [0.0, 0.5]], np.eye(2), bound=0.9)  # spectral radius .5, norm 3.08
+    steep = Systems([[[0.5, 3.0], [0.0, 0.5]]], [np.eye(2)])  # spectral radius .5, norm 3.08
+    with pytest.warns(UserWarning, match=r"up to 3\.081, .* has none above bound=0\.9"):
+        lam, V, _ = canonical_form(steep, bound=0.9)
     assert lam.max() == 0.9
     assert lam.min() == pytest.approx(0.25 / np.linalg.norm([[0.5, 3.0], [0.0, 0.5]], 2))
     assert np.abs(np.linalg.eigvals(lam[:, None] * V)).max() < 0.9

@@ -5,10 +5,10 @@ from itertools import pairwise
 import autograd.numpy as anp
 import numpy as np
 import pytest
+from lds.items import example
 
 import manifoldseq as ms
 from manifoldseq_lds import ProjectionKernel, Systems
-from manifoldseq_lds.systems._record import example
 
 
 @ms.kernel(constant_diagonal=True)

@@ -13,7 +13,6 @@ from report.samples import oscillations
 import manifoldseq as ms
 from manifoldseq.report import Fitted
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems, plot_kernel_matrix, plot_reconstruction, plot_spectra
-from manifoldseq_lds.identification._sequence_input import new_systems
 
 matplotlib.use("Agg")
 
@@ -92,8 +91,8 @@ def test_reconstruction_is_exact_where_the_model_is(delay: int, center: bool) ->
 def test_reconstruction_by_the_formulas() -> None:
     fitted = oscillations()
     ax = plot_reconstruction(fitted, member=5, n_channels=4)
-    A, C, _, _, mean = new_systems(fitted.estimator, [fitted.X[5]])[0]
     Y = fitted.X[5] / fitted.estimator.scale_
+    A, C, _, _, mean = LDSIdentifier(2, scale=False).fit_transform([Y])[0]
     forecast = np.array([mean + C @ A @ C.T @ (y - mean) for y in Y[:-1]])
     error = np.sqrt(((Y[1:] - forecast) ** 2).sum() / ((Y[1:] - Y.mean(axis=0)) ** 2).sum())
     assert ax.get_title() == f"Reconstruction of sequence 5, error {error:.2f}"

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import manifoldseq as ms
-from manifoldseq_lds import ProjectionKernel, Systems
-from manifoldseq_lds.kernels import _output_normal
-from manifoldseq_lds.systems._record import change_state_basis, flip_state_signs, permute_states
+from manifoldseq_lds import Systems
 
-KERNEL = ProjectionKernel()
+KERNEL = ms.get_kernel("projection")
+EQUIVALENT = ms.hooks.get_record(ms.hooks.KernelSpec, "projection").invariances
 JORDAN = 0.6 * np.eye(3) + np.diag(np.ones(2), 1)
 
 
@@ -91,7 +90,7 @@ def test_equals_the_closed_form_for_diagonal_transitions():
     assert abs(kernel_value((np.diag(a), C1), (np.diag(b), C2)) - expected) <= 1e-12
 
 
-@pytest.mark.parametrize("transform", [change_state_basis, flip_state_signs, permute_states])
+@pytest.mark.parametrize("transform", EQUIVALENT.values(), ids=EQUIVALENT)
 def test_invariant_under_p_equivalence(transform):
     data = systems(6, 7, 4, seed=4)
     P, moved = KERNEL.pack(data), KERNEL.pack([transform(item) for item in data])
@@ -125,14 +124,15 @@ def test_slow_and_fast_systems_meet():
     np.testing.assert_allclose(KERNEL.cross(Q, P), KERNEL.cross(P, Q).T, rtol=0, atol=1e-12)
 
 
-def test_blocks_and_executors_change_no_value(monkeypatch):
-    P, Q = KERNEL.pack(systems(11, 6, 3, seed=9)), KERNEL.pack(systems(29, 6, 3, seed=10))
-    whole = KERNEL.cross(P, Q)
-    monkeypatch.setattr(_output_normal, "_CHUNK_BYTES", 8 * 9 * 4 * 3)  # blocks of 4 x 3 systems
-    monkeypatch.setattr(_output_normal, "_TILE_ROWS", 4)
-    monkeypatch.setattr(_output_normal, "_PANEL_CHUNKS", 2)
+def test_blocks_and_executors_change_no_value():
+    """More systems than one task takes on either side, against a few at a time."""
+    P, Q = KERNEL.pack(systems(70, 6, 3, seed=9)), KERNEL.pack(systems(4000, 6, 3, seed=10))
     blocks = KERNEL.cross(P, Q)
-    np.testing.assert_allclose(blocks, whole, rtol=0, atol=1e-13)
+    for i in (0, 31, 32, 63, 64, 69):
+        for j in range(0, 4000, 100):
+            np.testing.assert_allclose(
+                blocks[i, j : j + 100], KERNEL.cross(P[[i]], Q[j : j + 100])[0], rtol=0, atol=1e-13
+            )
     with ms.execution.using("threads", 2):
         assert np.array_equal(KERNEL.cross(P, Q), blocks)
 
@@ -200,15 +200,15 @@ def test_weighted_gradient_has_slope_two_and_seven_digits(size):
         assert abs((moved(1e-5) - moved(-1e-5)) / 2e-5 - slope) <= 1e-7 * max(1, abs(slope))
 
 
-def test_weighted_in_blocks_is_the_same(monkeypatch):
-    point, data, beta, _ = problem(50)
+def test_weighted_in_blocks_is_the_same():
+    """More systems than one block takes, against the sum over fifty at a time."""
+    point, data, beta, _ = problem(6000)
     P = KERNEL.pack(data)
     value, gradient = KERNEL.weighted(point, P, beta)
-    monkeypatch.setattr(_output_normal, "_CHUNK_BYTES", 1)  # 16 systems per block
-    again, blocks = KERNEL.weighted(point, P, beta)
-    assert abs(value - again) <= 1e-12
-    for a, b in zip(gradient, blocks, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+    parts = [KERNEL.weighted(point, P[i : i + 50], beta[i : i + 50]) for i in range(0, 6000, 50)]
+    assert abs(value - sum(part for part, _ in parts)) <= 1e-12 * np.abs(beta).sum()
+    for i, whole in enumerate(gradient):
+        np.testing.assert_allclose(whole, sum(part[i] for _, part in parts), rtol=0, atol=1e-12 * np.abs(beta).sum())
 
 
 def test_gradient_is_that_of_the_kernel_up_to_a_normal_vector():

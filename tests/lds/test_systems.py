@@ -6,8 +6,11 @@ import pickle
 import numpy as np
 import pytest
 
+import manifoldseq as ms
 from manifoldseq_lds import Systems
-from manifoldseq_lds.systems._record import change_state_basis, example, flip_state_signs, permute_states, to_item
+
+LDS = ms.hooks.get_domain("lds")
+EQUIVALENT = ms.hooks.get_record(ms.hooks.KernelSpec, "projection").invariances
 
 
 def make(N=4, m=5, n=3, seed=0, **extra):
@@ -167,23 +170,27 @@ def test_a_large_norm_alone_is_not_unstable():
 def test_to_item_is_the_canonical_form():
     rng = np.random.default_rng(0)
     lam, V, U, x1 = rng.random((2, 3)), rng.random((2, 3, 3)), rng.random((2, 5, 3)), rng.random((2, 3))
-    A, C, x = to_item((lam, V, U, x1))
+    A, C, x = LDS.to_item((lam, V, U, x1))
     for i in range(2):
         np.testing.assert_allclose(A[i], np.diag(lam[i]) @ V[i])
     assert C is U and x is x1
-    assert len(to_item((lam, V, U))) == 2
+    assert len(LDS.to_item((lam, V, U))) == 2
 
 
-@pytest.mark.parametrize("transform", [change_state_basis, flip_state_signs, permute_states])
+def test_the_kernels_name_three_changes_of_the_state_basis():
+    assert sorted(EQUIVALENT) == ["order of the states", "signs of the states", "state basis (P-equivalence)"]
+
+
+@pytest.mark.parametrize("transform", EQUIVALENT.values(), ids=EQUIVALENT)
 def test_equivalent_items_have_the_same_outputs(transform):
-    for item in example(np.random.default_rng(0)):
+    for item in LDS.example(np.random.default_rng(0)):
         other = transform(item)
         np.testing.assert_allclose(outputs(other), outputs(item), atol=1e-12)
         assert not np.allclose(other[0], item[0])
-    A, C = transform(tuple(example(np.random.default_rng(0))[0][:2]))
+    A, C = transform(tuple(LDS.example(np.random.default_rng(0))[0][:2]))
     assert A.shape == (3, 3) and C.shape == (6, 3)
 
 
 def test_example_is_drawn_from_the_generator():
-    one, other = example(np.random.default_rng(1)), example(np.random.default_rng(1))
+    one, other = LDS.example(np.random.default_rng(1)), LDS.example(np.random.default_rng(1))
     np.testing.assert_array_equal(one.A, other.A)
