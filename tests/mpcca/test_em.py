@@ -1,6 +1,7 @@
 """EM: M-steps against dense formulas, never a decrease, closed forms reached, missing values, collapsed components."""
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.decomposition import FactorAnalysis
 from sklearn.mixture import GaussianMixture
 
 import manifoldseq as ms
-from manifoldseq_mpcca import Mixture
+from manifoldseq_mpcca import Mixture, MixturePCCA
 from manifoldseq_mpcca._em import EM
 from manifoldseq_mpcca._expectation import Expectation
 from manifoldseq_mpcca._likelihood_gradient import Units, gradient
@@ -427,3 +428,34 @@ def test_resumed_run_is_bit_identical(tmp_path):
     assert again.nit == 14 and np.array_equal(again.history["fun"], whole.history["fun"])
     for a, b in zip(again.state["x"][:3], whole.state["x"][:3], strict=True):
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf, np.inf])
+@pytest.mark.parametrize("acceleration", ["lbfgs", None])
+def test_a_likelihood_that_is_not_finite_is_no_convergence(value, acceleration, monkeypatch):
+    """Every E-step of the second iteration fails; before, EM took NaN for the end of what it can gain."""
+    views, _ = drawn(mixture(), 200)
+    evaluate, count = EM.evaluate, itertools.count()
+
+    def failing(em, mixture):
+        found = evaluate(em, mixture)
+        return replace(found, log_likelihood=value) if next(count) >= 2 else found
+
+    monkeypatch.setattr(EM, "evaluate", failing)
+    with pytest.warns(UserWarning, match="the likelihood is not finite after 1 iterations, the fit ended there"):
+        model = MixturePCCA(3, 2, acceleration=acceleration, random_state=0).fit(views)
+    assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 1
+    assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(model.score(views))
+
+
+def test_a_start_that_fails_is_not_the_best(monkeypatch):
+    views, _ = drawn(mixture(), 200)
+    evaluate, count = EM.evaluate, itertools.count()
+
+    def failing(em, mixture):
+        found = evaluate(em, mixture)
+        return replace(found, log_likelihood=np.nan) if next(count) == 0 else found
+
+    monkeypatch.setattr(EM, "evaluate", failing)
+    model = MixturePCCA(3, 2, n_init=2, random_state=0).fit(views)
+    assert model.status_.success and model.log_likelihood_ == pytest.approx(model.score(views))

@@ -1,7 +1,5 @@
 """`MixturePCCA`: conventions, answers against dense formulas, missing views, online steps, resume, refusals."""
 
-import dataclasses
-import itertools
 import json
 import re
 from copy import copy
@@ -16,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture, MixturePCCA
-from manifoldseq_mpcca._em import EM
 
 NAN = float("nan")
 
@@ -247,37 +244,6 @@ def test_a_model_saved_with_the_sum_of_the_likelihoods_comes_back_with_their_mea
     again = ms.storage.load_model(tmp_path)
     assert again.log_likelihood_ == pytest.approx(model.score(*views), rel=1e-10)
     np.testing.assert_array_equal(again.predict(*views), model.predict(*views))
-
-
-@pytest.mark.parametrize("value", [np.nan, -np.inf, np.inf])
-@pytest.mark.parametrize("acceleration", ["lbfgs", None])
-def test_a_likelihood_that_is_not_finite_is_no_convergence(value, acceleration, monkeypatch):
-    """Every E-step of the second iteration fails; before, EM took NaN for the end of what it can gain."""
-    views, _ = drawn(mixture(), 200)
-    evaluate, count = EM.evaluate, itertools.count()
-
-    def failing(em, mixture):
-        found = evaluate(em, mixture)
-        return dataclasses.replace(found, log_likelihood=value) if next(count) >= 2 else found
-
-    monkeypatch.setattr(EM, "evaluate", failing)
-    with pytest.warns(UserWarning, match="the likelihood is not finite after 1 iterations, the fit ended there"):
-        model = MixturePCCA(3, 2, acceleration=acceleration, random_state=0).fit(views)
-    assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 1
-    assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(model.score(views))
-
-
-def test_a_start_that_fails_is_not_the_best(monkeypatch):
-    views, _ = drawn(mixture(), 200)
-    evaluate, count = EM.evaluate, itertools.count()
-
-    def failing(em, mixture):
-        found = evaluate(em, mixture)
-        return dataclasses.replace(found, log_likelihood=np.nan) if next(count) == 0 else found
-
-    monkeypatch.setattr(EM, "evaluate", failing)
-    model = MixturePCCA(3, 2, n_init=2, random_state=0).fit(views)
-    assert model.status_.success and model.log_likelihood_ == pytest.approx(model.score(views))
 
 
 def test_starts_from_a_mixture_and_stays_there():

@@ -9,7 +9,8 @@ from scipy.special import logsumexp
 
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture, MixturePCCA
-from manifoldseq_mpcca._objective import build
+
+build = ms.get_model("mpcca").build
 
 
 @pytest.mark.parametrize("params", [dict(), dict(covariance_type="full")], ids=str)

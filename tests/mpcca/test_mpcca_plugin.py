@@ -8,7 +8,15 @@ from mpcca.problems import covariances, drawn, mixture
 import manifoldseq as ms
 from manifoldseq.report import Fitted
 from manifoldseq_mpcca import MixturePCCA, plot_shared
-from manifoldseq_mpcca._plots import accepts, draw_columns, draw_shared, shared_variance
+
+SHARED, COLUMNS = ms.hooks.get_plot("mpcca-shared"), ms.hooks.get_plot("mpcca-columns")
+
+
+def heights(ax):
+    """Return the heights of the bars of two views, a row per component."""
+    found = np.array([bar.get_height() for bar in ax.patches]).reshape(2, -1).T
+    plt.close(ax.figure)
+    return found
 
 
 def test_names_are_found():
@@ -22,22 +30,19 @@ def test_shared_variance_is_one_less_the_share_of_the_noise(full):
     total = np.diagonal(covariances(m), axis1=1, axis2=2)
     share = 1 - m.variances / total
     expected = np.stack([share[:, :5].mean(axis=1), share[:, 5:].mean(axis=1)], axis=1)
-    np.testing.assert_allclose(shared_variance(m), expected, atol=1e-12)
+    np.testing.assert_allclose(heights(plot_shared(m)), expected, atol=1e-12)
 
 
 def test_figure_shows_it():
     views, _ = drawn(mixture(), 100)
     fitted = Fitted(MixturePCCA(3, 2, max_iter=3).fit(views), views)
-    assert accepts(fitted)
-    figure, ax = plt.subplots()
-    draw_shared(ax, fitted)
-    heights = [bar.get_height() for bar in ax.patches]
-    np.testing.assert_allclose(heights, shared_variance(fitted.estimator.mixture_).T.ravel())
+    assert SHARED.accepts(fitted) and not SHARED.accepts(Fitted(ms.evaluation.RowKMeans(2), views))
+    ax = plt.subplots()[1]
+    SHARED.draw(ax, fitted)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["view 0", "view 1"]
-    plt.close(figure)
-    ax = plot_shared(fitted.estimator.mixture_)
-    assert len(ax.patches) == 6
-    plt.close(ax.figure)
+    ax_of_mixture = plot_shared(fitted.estimator.mixture_)
+    assert len(ax_of_mixture.patches) == 6
+    np.testing.assert_allclose(heights(ax), heights(ax_of_mixture))
 
 
 def test_columns_that_are_shared_most_are_drawn_with_their_names():
@@ -47,13 +52,13 @@ def test_columns_that_are_shared_most_are_drawn_with_their_names():
     total = np.diagonal(covariances(model.mixture_), axis1=1, axis2=2)
     share = model.mixture_.weights @ (1 - model.mixture_.variances / total)
     figure, ax = plt.subplots()
-    draw_columns(ax, Fitted(model, views))
+    COLUMNS.draw(ax, Fitted(model, views))
     best = [np.argsort(-share[:5]), 5 + np.argsort(-share[5:])]
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], share[np.concatenate(best)], rtol=1e-10)
     shown = [name[:23] + "…" if len(name) > 24 else name.replace("$", r"\$") for one in names for name in one]
     assert [text.get_text() for text in ax.get_yticklabels()] == [shown[j] for j in np.concatenate(best)]
     plt.close(figure)
     figure, ax = plt.subplots()
-    draw_shared(ax, Fitted(model, views))
+    SHARED.draw(ax, Fitted(model, views))
     assert ax.get_legend().get_texts()[1].get_text() == r"view 1: u … \$y\$"
     plt.close(figure)

@@ -174,15 +174,13 @@ def test_lazy_bags_are_read_in_groups_and_again():
     assert lazy[0].asked == lazy[1].asked == 42  # fit and transform, each once and one bag to see the columns
 
 
-def test_groups_do_not_change_a_vector(monkeypatch):
-    import manifoldseq_mpcca._gradient_vector as module
-
-    X, Y = bags()
-    model = MultiViewSuperVector(2, **QUICK).fit(X, Y)
-    whole = model.transform(X, Y)
-    monkeypatch.setattr(module, "_ROWS", 3)
-    monkeypatch.setattr(module, "_CROSS", 1)
-    np.testing.assert_allclose(model.transform(X, Y), whole, atol=1e-13)
+def test_groups_do_not_change_a_vector():
+    """Bags that are read in groups of 2**14 rows, and one that is longer than such a group, against each by itself."""
+    X, Y = bags(lengths=(9000, 9000, 3, 40_000, 0, 7))
+    model = MultiViewSuperVector(2, **QUICK).fit([x[:200] for x in X], [y[:200] for y in Y])
+    alone = np.vstack([model.transform([x], [y]) for x, y in zip(X, Y, strict=True)])
+    np.testing.assert_allclose(model.transform(X, Y), alone, atol=1e-13)
+    np.testing.assert_allclose(model.transform([x[::-1] for x in X], [y[::-1] for y in Y]), alone, atol=1e-11)
 
 
 def test_one_view_three_views_and_rows():
@@ -195,11 +193,11 @@ def test_one_view_three_views_and_rows():
 
 
 def test_a_sample_is_even_over_bags():
-    from manifoldseq_mpcca._bags import Bags
-
-    X = [np.full((t, 1), i) for i, t in enumerate((100, 3, 50))]
-    (rows,) = Bags([X]).sample(30, np.random.default_rng(0))
-    assert np.unique(rows, return_counts=True)[1].tolist() == [10, 3, 10]
+    """Seen by the weights of components, one to each of three bags that lie far from each other."""
+    rng = np.random.default_rng(0)
+    X = [100.0 * i + rng.standard_normal((t, 1)) for i, t in enumerate((100, 3, 50))]
+    found = FisherVector(3, max_descriptors=30, n_init=5, random_state=0).fit([X]).mixture_
+    np.testing.assert_allclose(23 * found.weights[np.argsort(found.means[:, 0])], [10, 3, 10], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

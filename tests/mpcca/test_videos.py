@@ -5,8 +5,10 @@ import gzip
 import numpy as np
 import pytest
 
+import manifoldseq as ms
 from manifoldseq_mpcca import MultiViewSuperVector, read_videos
-from manifoldseq_papers.mpcca._fusion_tables import videos
+
+videos = ms.hooks.get_reproduction("mpcca-videos").run
 
 CLASSES = ("brush_hair", "run")
 

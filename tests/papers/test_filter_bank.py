@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from manifoldseq_papers import deltas, filter_bank
-from manifoldseq_papers.hope._filter_bank import frame_centres, speech_features
 
 
 def naive(signal: np.ndarray, start: int, n_filters: int) -> list[float]:
@@ -56,15 +55,6 @@ def test_slopes_are_those_of_least_squares() -> None:
         np.testing.assert_allclose(found[t], np.polyfit(np.arange(-2, 3), x[t - 2 : t + 3], 1)[0], atol=1e-12)
     first = np.vstack([x[0], x[0], x[0], x[1], x[2]])
     np.testing.assert_allclose(found[0], np.polyfit(np.arange(-2, 3), first, 1)[0], atol=1e-12)
-
-
-def test_123_columns() -> None:
-    signal = np.random.default_rng(0).standard_normal(8000) * 100
-    features = speech_features(signal)
-    assert features.shape == (48, 123)
-    np.testing.assert_allclose(features[:, 41:82], deltas(features[:, :41]))
-    np.testing.assert_allclose(features[:, 82:], deltas(deltas(features[:, :41])))
-    assert frame_centres(3).tolist() == [200, 360, 520]
 
 
 @pytest.mark.parametrize(

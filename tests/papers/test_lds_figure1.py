@@ -9,8 +9,9 @@ import pytest
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, dynamic_textures
-from manifoldseq_papers.lds._figure1 import figure1
 
+RECORD = ms.hooks.get_reproduction("lds-fig1")
+figure1 = RECORD.run
 SMALL = {"sets": ["dynamic-textures"], "clusters": [2, 4], "rates": [0.1, 0.3], "n_starts": 2, "max_iter": 2}
 SMALL |= {"n_videos": 12, "size": 8}
 
@@ -22,7 +23,7 @@ def small(tmp_path_factory):
 
 
 def test_registered():
-    assert ms.hooks.get_reproduction("lds-fig1").run is figure1
+    assert RECORD.paper.endswith("NIPS 2017, Figure 1") and figure1.__name__ == "figure1"
 
 
 def test_rows_and_claims(small):

@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from manifoldseq_papers import PhoneDecoder
-from manifoldseq_papers.hope._phone_decoder import bigram, forced_alignment, uniform_states
+
+
+def thirds(lengths: list[int], phones: np.ndarray) -> list[int]:
+    """Return the states of segments that are cut into thirds."""
+    return [3 * int(p) + (3 * i) // k for k, p in zip(lengths, phones, strict=True) for i in range(k)]
 
 
 def random_decoder(rng: np.random.Generator, n: int, **settings: float) -> PhoneDecoder:
     transcripts = [rng.integers(0, n, rng.integers(1, 6)) for _ in range(8)]
-    states = [uniform_states(np.repeat(np.arange(len(t)), rng.integers(3, 7)), t) for t in transcripts]
+    states = [thirds([int(rng.integers(3, 7))] * len(t), t) for t in transcripts]
     decoder = PhoneDecoder.estimate(transcripts, states, n)
     return PhoneDecoder(
         decoder.log_start, decoder.log_next, decoder.log_end, decoder.log_stay, decoder.log_leave, **settings
@@ -81,27 +85,7 @@ def test_decoder_is_a_loop_over_pairs_of_states(seed: int) -> None:
     assert d.decode(scores).tolist() == phones[::-1] and len(phones) > 3
 
 
-def test_alignment_is_the_best_way_through_the_transcript() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        T, phones = 10, [1, 1]
-        scores, stay = rng.standard_normal((T, 6)), np.log(rng.uniform(0.2, 0.8, 6))
-        leave = np.log1p(-np.exp(stay))
-        best, path = -np.inf, []
-        for lengths in product(range(1, T), repeat=6):
-            if sum(lengths) == T:
-                states = np.repeat([3, 4, 5, 3, 4, 5], lengths)
-                total = sum(scores[t, s] for t, s in enumerate(states))
-                chain = [3, 4, 5, 3, 4, 5]
-                total += sum((k - 1) * stay[s] for k, s in zip(lengths, chain, strict=True)) + sum(leave[chain[:-1]])
-                if total > best:
-                    best, path = total, states.tolist()
-        assert forced_alignment(scores, phones, stay, leave).tolist() == path
-
-
-def test_alignment_needs_a_frame_per_state() -> None:
-    with pytest.raises(ValueError, match="5 frames cannot run through 6 states"):
-        forced_alignment(np.zeros((5, 6)), [0, 1], np.zeros(6), np.zeros(6))
+def test_bad_scores_transcripts_and_states_are_refused_in_one_sentence() -> None:
     with pytest.raises(ValueError, match="shape"):
         random_decoder(np.random.default_rng(0), 2).decode(np.zeros((2, 6)))
     with pytest.raises(ValueError, match="scores have NaN"):
@@ -112,19 +96,13 @@ def test_alignment_needs_a_frame_per_state() -> None:
     with pytest.raises(ValueError, match=r"states\[0\]=\[9\] is not valid: pass whole numbers from 0 to 8"):
         PhoneDecoder.estimate([[0, 1]], [[9]], n_phones=3)
     with pytest.raises(ValueError, match="no transcripts"):
-        bigram([], 3)
-
-
-def test_flat_start_cuts_segments_into_thirds() -> None:
-    rng = np.random.default_rng(0)
-    lengths, phones = rng.integers(0, 9, 20), rng.integers(0, 61, 20)
-    found = uniform_states(np.repeat(np.arange(20), lengths), phones)
-    naive = [3 * p + (3 * i) // k for k, p in zip(lengths, phones, strict=True) for i in range(k)]
-    assert found.tolist() == naive
+        PhoneDecoder.estimate([], [], 3)
 
 
 def test_bigrams_are_those_of_witten_and_bell() -> None:
-    start, following, end = bigram([[0, 1, 1], [0, 1]], 3)
+    transcripts = [np.array([0, 1, 1]), np.array([0, 1])]
+    decoder = PhoneDecoder.estimate(transcripts, [thirds([3] * len(t), t) for t in transcripts], 3)
+    start, following, end = decoder.log_start, decoder.log_next, decoder.log_end
     unigram = {0: 3 / 11, 1: 4 / 11, 2: 1 / 11, "end": 3 / 11}  # counts 2, 3, 0, 2 and one more each
     assert np.exp(following[0, 1]) == pytest.approx((2 + 1 * unigram[1]) / 3)  # two successors of one kind
     assert np.exp(following[1, 1]) == pytest.approx((1 + 2 * unigram[1]) / 5)  # three of two kinds
