@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import null_space
 
 
 def frames(
@@ -17,6 +18,34 @@ def frames(
 def rotation(d: int, seed: int = 0) -> np.ndarray:
     """Return a random orthogonal matrix."""
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))[0]
+
+
+def completed(V: np.ndarray) -> np.ndarray:
+    """Return an orthogonal matrix whose first columns are those of V."""
+    return np.hstack([V, null_space(V.T)])
+
+
+def long_path(n: int, d: int, *, seed: int = 0) -> np.ndarray:
+    """Return a stationary random walk of unit variance, float32 (n, d), whose correlation is 1/e after 100 frames."""
+    X = np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+    decay = np.exp(-1 / 100)
+    for t in range(1, n):
+        X[t] = decay * X[t - 1] + np.sqrt(1 - decay**2) * X[t]
+    return X
+
+
+def dense_path(n: int, d: int, *, length: int, seed: int = 0) -> np.ndarray:
+    """Return the same walk of `length` frames at n places, float32 (n, d)."""
+    places = np.linspace(0, length - 1, n)
+    coarse = long_path(length, d, seed=seed)
+    return np.stack([np.interp(places, np.arange(length), column) for column in coarse.T], axis=1).astype(np.float32)
+
+
+def queries(X: np.ndarray, n: int, *, noise: float = 0.5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers of frames, and those frames with noise."""
+    rng = np.random.default_rng(seed + 1)
+    t = rng.integers(0, len(X), n)
+    return t, X[t] + np.float32(noise) * rng.standard_normal((n, X.shape[1]), dtype=np.float32)
 
 
 def means(X: np.ndarray, codes: np.ndarray) -> np.ndarray:

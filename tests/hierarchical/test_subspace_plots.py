@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hierarchical.problems import frames
 
+import manifoldseq as ms
 from manifoldseq.report import Fitted
 from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans, plot_coordinates, plot_gain
-from manifoldseq_hierarchical._subspace_plots import accepts
 
 
 @pytest.fixture
@@ -51,4 +51,6 @@ def test_what_they_refuse():
         plot_gain(SubspaceEncoder())
     with pytest.raises(ValueError, match="has no frames: pass Fitted"):
         plot_coordinates(SubspaceEncoder().fit(X, y))
-    assert not accepts(SubspaceEncoder().fit(X, y))
+    for name in ("subspace-gain", "subspace-coordinates"):
+        accepts = ms.hooks.get_plot(name).accepts
+        assert not accepts(SubspaceEncoder().fit(X, y)) and accepts(Fitted(SubspaceEncoder().fit(X, y), X))
