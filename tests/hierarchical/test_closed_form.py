@@ -1,5 +1,7 @@
 """The closed form against loops, the full eigendecomposition and 50 digits; its rank, scale, and errata."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hierarchical.problems import completed, frames, means, origins, printed_F, rotation, scatters

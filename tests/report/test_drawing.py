@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,7 @@ from sklearn.base import BaseEstimator
 
 import manifoldseq as ms
 from manifoldseq import hooks
-from manifoldseq.report import Drawing, Fitted, draw_plots
-from manifoldseq.report._drawing import drawn, parsed
-from manifoldseq.report._style import DARK, LIGHT
+from manifoldseq.report import Drawing, Fitted, draw_plots, line_style, read_run, render_html, save_drawings
 
 TEMPLATE = Path(ms.report.__file__).with_name("template.html.j2").read_text(encoding="utf-8")
 # Machado, Oliveira, Fernandes 2009: complete protanopia, deuteranopia, tritanopia, on linear RGB
@@ -53,8 +54,23 @@ def themes() -> list[dict[str, str]]:
     return [dict(re.findall(r"--(\w+): (#\w{6}|[\d ]+);", block)) for block in (light, dark)]
 
 
-@pytest.mark.parametrize(("theme", "palette"), list(zip(themes(), (LIGHT, DARK), strict=True)), ids=["light", "dark"])
-def test_contrast_is_sufficient(theme: dict[str, str], palette: tuple[str, ...]) -> None:
+@cache
+def palettes() -> tuple[list[str], list[str]]:
+    """Return the colours of series in the light and the dark theme of a page."""
+    problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: float(x @ x), lambda x: 2 * x))
+    page = render_html([ms.minimize(problem, np.ones(2))])
+    light, dark = (re.findall(r"--series-\d+: (#\w{6});", line) for line in page.splitlines() if "--series-0:" in line)
+    assert len(light) == len(dark) == 6
+    return light, dark
+
+
+def test_the_series_of_figures_have_the_colours_of_the_light_theme() -> None:
+    assert [line_style(i)["color"] for i in range(6)] == palettes()[0]
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
+def test_contrast_is_sufficient(number: int) -> None:
+    theme, palette = themes()[number], palettes()[number]
     for ground in (theme["paper"], theme["panel"]):
         assert contrast(theme["ink"], ground) >= 7
         assert contrast(theme["soft"], ground) >= 4.5
@@ -66,28 +82,47 @@ def test_contrast_is_sufficient(theme: dict[str, str], palette: tuple[str, ...])
     assert contrast(theme["ink"], shade) >= 4.5
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_colours_are_told_apart_by_everyone(palette: tuple[str, ...]) -> None:
-    for a, b in combinations(palette, 2):
+@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
+def test_colours_are_told_apart_by_everyone(number: int) -> None:
+    for a, b in combinations(palettes()[number], 2):
         for seen in BLINDNESS:
             assert np.linalg.norm(lab(seen @ linear(a)) - lab(seen @ linear(b))) > 15
 
 
 def line(ax: Any) -> None:
     """Draw a line with odd texts."""
-    ax.plot([0, 1, 2], [3.0, 2.0, 1.23456789], color=LIGHT[2], label="a<b & 'c'")
+    ax.plot([0, 1, 2], [3.0, 2.0, 1.23456789], color=line_style(2)["color"], label="a<b & 'c'")
     ax.set(title='A "title" <i>', xlabel="x (s)", ylabel="0.123456789")
 
 
-def test_drawing_follows_the_theme_and_survives_its_file() -> None:
-    made = drawn("line", "A caption.", line)
+def drawn(name: str, summary: str, paint: Callable[[Any], object]) -> Drawing:
+    """Return the figure of a plot that is registered for the session."""
+    ms.register(hooks.PlotSpec(f"test-{name}", lambda result: True, lambda ax, result: paint(ax), summary=summary))
+    (made,) = draw_plots(Fitted(BaseEstimator(), [[1.0]]), [f"test-{name}"])
+    return made
+
+
+def read_back(folder: Path, name: str, text: str) -> Drawing:
+    """Return a figure of a run directory with this content."""
+    (folder / "run.json").write_text("{}")
+    (folder / "figures").mkdir(exist_ok=True)
+    (folder / "figures" / f"{name}.svg").write_text(text)
+    (found,) = read_run(folder).drawings
+    return found
+
+
+def test_drawing_follows_the_theme_and_survives_its_file(tmp_path: Path) -> None:
+    made = drawn("line", "A caption", line)
     assert (made.title, made.caption) == ('A "title" <i>', "A caption.")
     assert "Horizontal: x (s). Vertical: 0.123456789. a<b & 'c': from 3 to 1.235." in made.description
-    assert parsed("line", made.svg) == made
-    assert f"var(--series-2, {LIGHT[2]})" in made.svg and "currentColor" in made.svg
+    assert read_back(tmp_path, "test-line", made.svg) == made
+    save_drawings(tmp_path, [made, made])
+    names = ["01-test-line", "02-test-line"]
+    assert read_run(tmp_path).drawings == [replace(made, name=name) for name in names]
+    assert f"var(--series-2, {palettes()[0][2]})" in made.svg and "currentColor" in made.svg
     assert ">0.123456789<" in made.svg  # numbers are shortened in coordinates only
     assert not re.search(r'd="[^"]*\.\d{4}', made.svg)
-    assert drawn("line", "A caption.", line) == made  # nothing of the time or of chance
+    assert drawn("line", "A caption", line) == made  # nothing of the time or of chance
     inline = made.inline("p-")
     assert "xmlns" not in inline and "data-title" not in inline
     assert set(re.findall(r"url\(#([\w-]+)\)", inline)) <= set(re.findall(r'id="([\w-]+)"', inline))
@@ -119,16 +154,16 @@ def test_description_tells_what_is_drawn() -> None:
         "<g",
     ],
 )
-def test_foreign_content_of_a_file_is_refused(inside: str) -> None:
+def test_foreign_content_of_a_file_is_refused(tmp_path: Path, inside: str) -> None:
     with pytest.raises(ValueError, match="the figure 'x'"):
-        parsed("x", f'<svg xmlns="http://www.w3.org/2000/svg">{inside}</svg>')
+        read_back(tmp_path, "x", f'<svg xmlns="http://www.w3.org/2000/svg">{inside}</svg>')
 
 
-def test_document_types_and_other_documents_are_refused() -> None:
+def test_document_types_and_other_documents_are_refused(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>'
     for text in (bomb, "", "<svg/>", "{}"):
         with pytest.raises(ValueError, match="the figure 'x'"):
-            parsed("x", text)
+            read_back(tmp_path, "x", text)
 
 
 class Sorter(BaseEstimator):
@@ -136,26 +171,24 @@ class Sorter(BaseEstimator):
 
 
 @pytest.fixture
-def sorter(monkeypatch: pytest.MonkeyPatch) -> Fitted:
+def sorter() -> Fitted:
     """Return a fitted estimator whose record names three plots: one draws, one fails, one does not accept."""
-    registry = hooks.register.__globals__["_registry"]
-    monkeypatch.setattr(registry, "_registered", {})
 
     def fail(ax: Any, result: Any) -> None:
         raise ZeroDivisionError("no data")
 
-    ms.register(hooks.EstimatorSpec("sorter", Sorter, plots=("bad", "other", "good")))
-    ms.register(hooks.PlotSpec("good", lambda result: True, lambda ax, result: line(ax), summary="Something good"))
-    ms.register(hooks.PlotSpec("bad", lambda result: True, fail))
-    ms.register(hooks.PlotSpec("other", lambda result: False, fail))
+    ms.register(hooks.EstimatorSpec("test-sorter", Sorter, plots=("test-bad", "test-other", "test-good")))
+    ms.register(hooks.PlotSpec("test-good", lambda result: True, lambda ax, result: line(ax), summary="Something good"))
+    ms.register(hooks.PlotSpec("test-bad", lambda result: True, fail))
+    ms.register(hooks.PlotSpec("test-other", lambda result: False, fail))
     return Fitted(Sorter(), [[1.0]])
 
 
 def test_plots_of_the_record_are_drawn_and_a_failing_one_loses_no_other(sorter: Fitted) -> None:
-    with pytest.warns(RuntimeWarning, match=r"plot 'bad' failed \(ZeroDivisionError: no data\)"):
+    with pytest.warns(RuntimeWarning, match=r"plot 'test-bad' failed \(ZeroDivisionError: no data\)"):
         drawings = draw_plots(sorter)
-    assert [(each.name, each.caption) for each in drawings] == [("good", "Something good.")]
-    assert draw_plots(sorter, ["good"]) == drawings
+    assert [(each.name, each.caption) for each in drawings] == [("test-good", "Something good.")]
+    assert draw_plots(sorter, ["test-good"]) == drawings
 
 
 def test_estimator_without_a_record_has_no_plots() -> None:
