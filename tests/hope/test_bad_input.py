@@ -5,7 +5,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manifoldseq_hope import HOPE, HOPEStack, PCAMovMF, SphericalKMeans, VonMisesFisherMixture, concentration, gaussian
-from manifoldseq_hope.families._rows import unit_rows
 
 X, y = (part[:150] for part in load_digits(return_X_y=True))
 
@@ -25,22 +24,6 @@ def test_directions_do_not_depend_on_the_unit(name, dtype, scale):
     here, there = (DIRECTIONAL[name]().fit(data) for data in (X, rows))
     np.testing.assert_allclose(there.transform(rows), here.transform(X), atol=0.05 if dtype == np.float32 else 1e-6)
     assert (there.predict(rows) == here.predict(X)).mean() > 0.99
-
-
-def test_unit_rows_of_every_size():
-    rng = np.random.default_rng(0)
-    for dtype, sizes in (
-        (np.float64, (0, 5e-324, 1e-300, 1e-160, 1, 1e160, 1e308)),
-        (np.float32, (0, 1e-45, 1e-20, 3e38)),
-    ):
-        rows = rng.uniform(0.5, 1, (len(sizes), 6)) * np.array(sizes)[:, None]
-        found = unit_rows(rows.astype(dtype))
-        assert found.dtype == dtype and not found[0].any()
-        np.testing.assert_allclose(np.linalg.norm(found[1:].astype(float), axis=1), 1, rtol=1e-6)
-        wide = rows.astype(dtype)[2:].astype(np.longdouble)  # its exponents are wide enough
-        np.testing.assert_allclose(
-            found[2:].astype(float), (wide / np.sqrt(np.sum(wide**2, axis=1))[:, None]).astype(float), rtol=1e-6
-        )
 
 
 @pytest.mark.parametrize("family", ["gmm", "gmm-full"])

@@ -1,17 +1,12 @@
-"""Convolutional features against naive loops, their conventions and bad input; linear machines beside others."""
+"""Convolutional features against naive loops, their conventions and bad input."""
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import load_digits
 
 import manifoldseq as ms
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
-from manifoldseq_hope.features import _convolution as convolution
-from manifoldseq_hope.features import _patches as patches
-from manifoldseq_hope.features._responses import Responses
-from manifoldseq_papers.hope._linear_svm import Machines, machines
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 IMAGES = DIGITS.reshape(-1, 8, 8)[:24]
@@ -86,17 +81,6 @@ def test_other_units_are_those_of_loops():
         np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", [HOPE(30, n_latent=4, kappa=40.0), KMeans(6, n_init=1)])
-def test_features_do_not_depend_on_how_patches_are_grouped(model, monkeypatch):
-    features = ConvolutionalFeatures(model, patch_size=3, n_patches=1000, random_state=0).fit(IMAGES)
-    expected = features.transform(IMAGES)
-    for small, entries in ((0, 1), (0, 1000), (5000, 5000)):  # products of BLAS that are small enough not to be packed
-        monkeypatch.setattr(convolution, "_small_are_fast", lambda small=small: small > 0)
-        monkeypatch.setattr(convolution, "_SMALL", small)
-        monkeypatch.setattr(convolution, "_ENTRIES", entries)
-        np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
-
-
 def test_weights_power_stride_grid_and_shape():
     model = HOPE(5, n_latent=3, random_state=0)
     settings = {"patch_size": (2, 4), "stride": (2, 1), "pooling": (3, 2), "power": 1.0, "n_patches": 400}
@@ -121,19 +105,21 @@ def test_weights_power_stride_grid_and_shape():
     assert len(features.get_feature_names_out()) == 6 * 5
 
 
-def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter(monkeypatch):
-    """28 x 28 pixels, patches of 6 x 6 (6.1.1); one image in parts, blocks of two sizes."""
-    images = np.random.default_rng(0).integers(256, size=(5, 28, 28)).astype(np.uint8)
+def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter():
+    """28 x 28 pixels, patches of 6 x 6 (6.1.1); more images than are held at a time."""
+    images = np.random.default_rng(0).integers(256, size=(70, 28, 28)).astype(np.uint8)
     images[1, :20] = 0
     features = ConvolutionalFeatures(HOPE(9, n_latent=5, kappa=30.0), n_patches=500, random_state=0).fit(images)
-    cells = features._patches.cells
-    assert np.bincount(cells).tolist() == [144, 132, 132, 121]
     whole = features.transform(images)
-    monkeypatch.setattr(patches, "_PIXELS", 36 * 100)
-    monkeypatch.setattr(convolution, "_ENTRIES", 9 * 40)
-    np.testing.assert_allclose(features.transform(images), whole, rtol=2e-3, atol=2e-3)
-    exact = naive(features.model_, images, (6, 6), threshold=features.threshold_)
-    np.testing.assert_allclose(whole, exact, rtol=2e-3, atol=5e-3)
+    alone = np.concatenate([features.transform(image[None]) for image in images])
+    np.testing.assert_allclose(alone, whole, rtol=2e-3, atol=2e-3)
+    some = [0, 1, 26, 27, 28, 69]
+    exact = naive(features.model_, images[some], (6, 6), threshold=features.threshold_)
+    np.testing.assert_allclose(whole[some], exact, rtol=2e-3, atol=5e-3)
+    # every unit answers to a model of one component: its sums count the 144, 132, 132 and 121 patches of the quadrants
+    everywhere = ConvolutionalFeatures(PCAMovMF(1, n_latent=5), quantile=0.0, power=1.0, n_patches=500, random_state=0)
+    everywhere.fit(images[2:]).threshold_ = -1e6
+    np.testing.assert_allclose(everywhere.transform(images[2:3])[0], 1e6 * np.array([144, 132, 132, 121]), rtol=1e-3)
 
 
 def test_threshold_is_the_quantile_of_responses():
@@ -209,23 +195,6 @@ def test_115_empty_clusters_leave_2740_features():
     mixture.weights_ = np.array([0.5, 0.002, 0.0, 0.498, 0.0001])
     features.set_params(model=mixture).fit(images)
     assert features.units_.tolist() == [0, 1, 3]
-
-
-def test_images_mapped_to_files_are_read_in_parts(tmp_path, monkeypatch):
-    np.save(tmp_path / "images.npy", IMAGES)
-    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    features = ConvolutionalFeatures(HOPE(7, n_latent=4, kappa=20.0), patch_size=3, n_patches=900, random_state=0)
-    expected = features.fit(IMAGES).transform(IMAGES)
-    seen = []
-    real = patches.read
-    monkeypatch.setattr(patches, "_PIXELS", 9 * 36 * 10)
-    monkeypatch.setattr(convolution, "read", lambda X, some, dtype: seen.append(some) or real(X, some, dtype))
-    out = np.memmap(tmp_path / "out", np.float64, "w+", shape=expected.shape)
-    assert features.fit(mapped).transform(mapped, out=out) is out
-    np.testing.assert_allclose(out, expected, rtol=1e-6)
-    assert [part.stop - part.start for part in seen] == [10] * 2 + [4]
-    with pytest.raises(ValueError, match=r"out has shape \(3, 3\)"):
-        features.transform(mapped, out=np.zeros((3, 3)))
 
 
 def test_units_of_the_sizes_one_and_of_fitted_models():
@@ -314,51 +283,3 @@ def test_an_output_that_cannot_hold_features_is_refused(out, words):
     features = ConvolutionalFeatures(HOPE(7, n_latent=4, kappa=20.0), patch_size=3, random_state=0).fit(IMAGES)
     with pytest.raises(ValueError, match=words):
         features.transform(IMAGES, out=out)
-
-
-def objective(w, X, y, C):
-    ones = np.column_stack([X, np.ones(len(X))])
-    margin = np.maximum(1 - y * (ones @ w), 0)
-    return 0.5 * w @ w + C * np.sum(margin**2), w - 2 * C * ones.T @ (y * margin)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("C", [1e-4, 0.02, 2.0])
-def test_machines_reach_the_minimum_and_their_gap_is_the_duality_gap(dtype, C):
-    X = ((DIGITS[:400] - 5) / 6).astype(dtype)
-    y = LABELS[:400]
-    found = machines(X, y, C, gap=1e-6)
-    assert 0 <= found.gap <= 1e-6
-    for k in (0, 3, 9):
-        sign = np.where(y == k, 1.0, -1.0)
-        value = objective(found.weight[k], X.astype(float), sign, C)[0]
-        best = minimize(objective, np.zeros(65), (X.astype(float), sign, C), jac=True, method="L-BFGS-B",
-                        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-9}).fun  # fmt: skip
-        assert value == pytest.approx(best, rel=3e-6)
-        ones = np.column_stack([X, np.ones(len(X))]).astype(float)
-        alpha = 2 * C * np.maximum(1 - sign * (ones @ found.weight[k]), 0)
-        dual = alpha.sum() - alpha @ alpha / (4 * C) - 0.5 * np.sum(((alpha * sign) @ ones) ** 2)
-        assert dual <= best * (1 + 1e-9) and (value - dual) / value <= 2e-6
-
-
-def test_machines_are_those_of_liblinear_and_start_where_they_are_told():
-    from sklearn.svm import LinearSVC
-
-    X, y = (DIGITS[:500] - 5) / 6, LABELS[:500]
-    found = machines(X, y, 0.1, gap=1e-8)
-    peer = LinearSVC(C=0.1, dual=False, tol=1e-8, max_iter=10_000).fit(X, y)
-    np.testing.assert_allclose(found.weight, np.column_stack([peer.coef_, peer.intercept_]), atol=2e-4)
-    warm = machines(X, y, 0.12, gap=1e-8, start=found)
-    np.testing.assert_allclose(warm.weight, machines(X, y, 0.12, gap=1e-8).weight, atol=2e-4)
-    assert isinstance(warm, Machines) and warm.scores(X).shape == (500, 10)
-
-
-@pytest.mark.parametrize("statistics", [lambda Z: Z[:, ::-1], lambda Z: Z[:, :1]])
-def test_statistics_of_a_family_may_be_views_and_fewer_than_projections(statistics):
-    rng = np.random.default_rng(0)
-    U, x = rng.standard_normal((3, 9)), rng.standard_normal((9, 20))
-    z = U @ (x - x.mean(axis=0))
-    expected = statistics((z / np.linalg.norm(z, axis=0)).T).T
-    found = Responses(U, None, "z", statistics, np.ones((5, len(expected))), np.zeros(5)).inputs(x)
-    np.testing.assert_allclose(found[:-1], expected, rtol=1e-12)
-    assert (found[-1] == 1).all()

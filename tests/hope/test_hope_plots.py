@@ -11,7 +11,6 @@ import manifoldseq as ms
 from manifoldseq.cli import main
 from manifoldseq.report import Fitted
 from manifoldseq_hope import HOPE, Dense, HOPENetworkClassifier, HOPEStack, PCAMovMF, SphericalKMeans, plot_filters
-from manifoldseq_hope._plots import draw_correlations
 
 X = load_digits().data[:300]
 
@@ -102,7 +101,7 @@ def test_concentrations_are_all_counted(ax):
 def test_correlations_are_those_of_the_history(ax):
     model = HOPENetworkClassifier()
     model.history_ = {"fun": np.ones(3), "correlations_0": np.array([2.0, 1.0, 0.5]), "correlations_2": np.zeros(3)}
-    draw_correlations(ax, Fitted(model, X))
+    ms.hooks.get_plot("hope-correlations").draw(ax, Fitted(model, X))
     first, second = ax.get_lines()
     assert first.get_ydata().tolist() == [2.0, 1.0, 0.5] and second.get_label() == "layer 2"
 

@@ -102,9 +102,7 @@ def test_fine_tuning_starts_from_the_learnt_layers_and_improves_them() -> None:
     assert stack.score(X[400:], y[400:]) > 0.8
     np.testing.assert_array_equal(stack.predict(X), tuned.predict(X))
     start = HOPENetworkClassifier([(20, 60), (15, 50)], max_iter=1, learning_rate=1e-12, weight_decay=0.0)
-    from manifoldseq_hope.networks._stack import _unit_scale
-
-    start.fine_tune(X, y, _unit_scale(stack.layers_, X))
+    start.fine_tune(X, y, stack.layers_)
     ours, theirs = start.transform(X), stack.transform(X)  # the same features, but for a factor
     np.testing.assert_allclose(ours / ours.max(), theirs / theirs.max(), atol=1e-4)
 

@@ -1,7 +1,7 @@
-"""Steps of `hope-table6` that none of its rows shows by itself: features, labels, alignments and the errors of phones.
+"""Steps of reproductions that no row shows by itself: speech features, labels, alignments, errors of phones, machines.
 
-What goes in are the files of a corpus, what comes out are errors of networks that were trained on it: there is no other
-way to ask what a single step does.
+What goes in are files of a corpus or of images, what comes out are errors of what was trained on them: there is no
+other way to ask what a single step does.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import load_digits
 
 import manifoldseq as ms
 from manifoldseq_papers import deltas
 from manifoldseq_papers.hope._filter_bank import frame_centres, speech_features
+from manifoldseq_papers.hope._linear_svm import Machines, machines
 from manifoldseq_papers.hope._phone_decoder import forced_alignment, uniform_states
 from manifoldseq_papers.hope._phones import CLASSES, FOLDED, PHONES, edit_distance, fold, phone_error, read_phn
+
+DIGITS, LABELS = load_digits(return_X_y=True)
 
 
 def test_123_columns() -> None:
@@ -116,3 +121,40 @@ def test_bad_labels_are_refused_in_one_sentence(tmp_path: Path, content: str, wo
     with pytest.raises(ms.storage.ReadError) as caught:
         read_phn(tmp_path / "bad.phn")
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def objective(w, X, y, C):
+    ones = np.column_stack([X, np.ones(len(X))])
+    margin = np.maximum(1 - y * (ones @ w), 0)
+    return 0.5 * w @ w + C * np.sum(margin**2), w - 2 * C * ones.T @ (y * margin)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("C", [1e-4, 0.02, 2.0])
+def test_machines_reach_the_minimum_and_their_gap_is_the_duality_gap(dtype, C):
+    X = ((DIGITS[:400] - 5) / 6).astype(dtype)
+    y = LABELS[:400]
+    found = machines(X, y, C, gap=1e-6)
+    assert 0 <= found.gap <= 1e-6
+    for k in (0, 3, 9):
+        sign = np.where(y == k, 1.0, -1.0)
+        value = objective(found.weight[k], X.astype(float), sign, C)[0]
+        best = minimize(objective, np.zeros(65), (X.astype(float), sign, C), jac=True, method="L-BFGS-B",
+                        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-9}).fun  # fmt: skip
+        assert value == pytest.approx(best, rel=3e-6)
+        ones = np.column_stack([X, np.ones(len(X))]).astype(float)
+        alpha = 2 * C * np.maximum(1 - sign * (ones @ found.weight[k]), 0)
+        dual = alpha.sum() - alpha @ alpha / (4 * C) - 0.5 * np.sum(((alpha * sign) @ ones) ** 2)
+        assert dual <= best * (1 + 1e-9) and (value - dual) / value <= 2e-6
+
+
+def test_machines_are_those_of_liblinear_and_start_where_they_are_told():
+    from sklearn.svm import LinearSVC
+
+    X, y = (DIGITS[:500] - 5) / 6, LABELS[:500]
+    found = machines(X, y, 0.1, gap=1e-8)
+    peer = LinearSVC(C=0.1, dual=False, tol=1e-8, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(found.weight, np.column_stack([peer.coef_, peer.intercept_]), atol=2e-4)
+    warm = machines(X, y, 0.12, gap=1e-8, start=found)
+    np.testing.assert_allclose(warm.weight, machines(X, y, 0.12, gap=1e-8).weight, atol=2e-4)
+    assert isinstance(warm, Machines) and warm.scores(X).shape == (500, 10)
