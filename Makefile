@@ -17,7 +17,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .PHONY: help demo test test-all lint docs faults planted bench \
-	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables clean
+	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables bench-memory clean
 
 help:
 	@echo "make demo      cluster recorded speech, write runs/demo/report.html"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench-hope  Bessel functions, an EM sweep, held-out densities and patches of MNIST beside peers"
 	@echo "make bench-mpcca bench-hope bench-scale  the other plugins; files on several processes"
 	@echo "make bench-tables  tables of text beside pandas.read_csv"
+	@echo "make bench-memory  what fits to 1 GB of rows hold at a time"
 	@echo "make clean     remove the virtual environment, caches and what was built"
 
 # the first Python >= 3.11 that runs and can make environments (PYTHON=... chooses another)
@@ -95,7 +96,7 @@ bench-lds: $(RUN)
 bench-hierarchical: $(PEERS)
 	$(BIN)/python -m benchmarks.hierarchical
 
-bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-hope bench-scale bench-tables
+bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-hope bench-scale bench-tables bench-memory
 
 # twenty minutes; with ARGS=--docs it writes what it measured into docs/guide/choose-a-solver.md
 bench-engine: $(PEERS)
@@ -112,6 +113,9 @@ bench-scale: $(EXTRAS)
 
 bench-tables: $(DEV)
 	$(BIN)/python -m benchmarks.tables
+
+bench-memory: $(DEV)
+	$(BIN)/python -m benchmarks.memory
 
 # twenty rounds of kill -9 and resume; about ten minutes
 faults: $(RUN)

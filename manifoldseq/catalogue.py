@@ -288,7 +288,7 @@ RECORDS = (
         "parquet", ("*.parquet",), "manifoldseq.storage:read_parquet", summary="Parquet in the long format, as .csv"
     ),
     hooks.ReaderSpec(
-        "directory", ("*/",), "manifoldseq.storage:read_directory", summary="A folder of .npy or .csv, one per sequence"
+        "directory", ("*/",), "manifoldseq.storage:read_directory", summary="A folder of .npy, .csv or .parquet files"
     ),
 )  # fmt: skip
 

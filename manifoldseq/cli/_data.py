@@ -11,9 +11,9 @@ import numpy as np
 
 from .. import hooks
 from ..estimators import check_sequences
-from ..storage import ReadError, SequenceData, load_array, read, read_bytes
+from ..storage import ReadError, SequenceData, load_array, read, read_bytes, require_memory
 from ..storage._convert import options_of, reader_of
-from ..storage._numpy_files import release
+from ..storage._numpy_files import in_one, release
 from ..storage.readers._clock import rises_alike, says_time
 from ..storage.readers._csv import csv_header
 from ..storage.readers._parquet import parquet_header
@@ -329,9 +329,17 @@ def as_input(loaded: Loaded, labels: np.ndarray | None) -> tuple[Any, np.ndarray
 
 
 def _joined(sequences: list[np.ndarray]) -> np.ndarray:
-    """Return all rows; of several arrays on disk, each is let go once it is copied."""
+    """Return all rows: as they are if they lie one after the other; of arrays on disk, each is let go once copied."""
     if len(sequences) == 1:
         return sequences[0]
+    if (together := in_one(sequences)) is not None:
+        return together
+    for x in sequences:
+        release(x)
+    try:
+        require_memory("the rows of all files in one array", sum(x.nbytes for x in sequences))
+    except ReadError as error:
+        raise BadInput(f"{error}; or join the files into one .npy file, which stays on disk") from error
     rows = np.empty((sum(map(len, sequences)), sequences[0].shape[1]), sequences[0].dtype)
     start = 0
     for x in sequences:

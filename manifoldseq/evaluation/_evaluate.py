@@ -151,7 +151,8 @@ def evaluate(
     name = name or (record.name if record else type(model).__name__)
     n = size(X, input)
     labels = checked_labels(y, n)
-    together = None if groups is None else np.asarray(groups)
+    # names of millions of rows are fewer objects than letters
+    together = None if groups is None else np.asarray(groups, None if isinstance(groups, np.ndarray) else object)
     if together is not None and together.shape != (n,):
         raise ValueError(f"groups have shape {together.shape} for {n} members: pass one for each")
     if record is not None and record.quality is not None:
@@ -172,6 +173,7 @@ def evaluate(
         together = None if together is None else together[rows]
         model = fitted(model, X, labels if input == "samples" else None)
         said = f"; all figures are of fits to {_ROWS} of {n} rows"
+    together = None if together is None else np.array(together.tolist())
     if record is not None and controls is None and record.controls:
         controls = record.controls
     judge = _Judge(

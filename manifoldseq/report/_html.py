@@ -304,7 +304,7 @@ def _confusion(assignments: Sequence[tuple[str | None, str]]) -> dict[str, Any] 
     """Return the table of clusters and labels, or None if there is none or it has too many cells to read."""
     if not _labelled(assignments):
         return None
-    labels, clusters, counts = contingency(*(np.array(column) for column in zip(*assignments, strict=True)))
+    labels, clusters, counts = contingency(*(np.array([pair[i] for pair in assignments]) for i in (0, 1)))
     if max(counts.shape) > _CELLS:
         return None
     rows = [

@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
-from io import StringIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,8 @@ def _columns(path: Path, names: Container[str] | None = None) -> dict[str, list[
     """Return the columns of a table, those of `names` if they are given; equal cells are one object."""
     if not path.exists():
         return {}
-    rows = csv.reader(StringIO(read_bytes(path).decode(), newline=""))
+    # a StringIO would take four bytes a letter
+    rows = csv.reader(TextIOWrapper(BytesIO(read_bytes(path)), "utf-8", newline=""))
     header = {i: name for i, name in enumerate(next(rows, [])) if names is None or name in names}
     once: dict[str, str] = {}
     columns: dict[str, list[str]] = {name: [] for name in header.values()}

@@ -113,8 +113,8 @@ def assignment_of(result: Any) -> tuple[NDArray | None, NDArray]:
     if isinstance(result, tuple) and len(result) == 2:
         labels, clusters = result
     elif assignments:
-        labels, clusters = zip(*assignments, strict=True)
-        labels = None if labels[0] is None else labels
+        labels = None if assignments[0][0] is None else [label for label, _ in assignments]
+        clusters = [cluster for _, cluster in assignments]
     elif isinstance(result, Fitted):
         labels, clusters = result.labels, result.clusters
     else:

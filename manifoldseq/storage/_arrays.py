@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._limits import FilePath, opened, require_memory
-from ._numpy_files import Loader, decode, members_of
+from ._numpy_files import Header, Loader, decode, members_of
 from .readers._mat import opened_variables
 from .readers._mat_variable import NUMERIC
 
@@ -45,7 +45,7 @@ def load_array(path: FilePath) -> NDArray[Any]:
     with opened(path, "a .npy file") as file:
         size = file.seek(0, 2)
         file.seek(0)
-        return decode(path, str(path), file, size)
+        return decode(path, str(path), file, Header.read(str(path), file, size))
 
 
 def load_arrays(path: FilePath, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .. import hooks
 from ._data import SequenceData
 from ._limits import FilePath, ReadError
-from ._real import check_real
+from ._real import check_real, real_dtype
 
 
 def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceData:
@@ -140,7 +140,8 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
     >>> [x.shape for x in from_lengths(np.zeros((5, 2)), [3, 2]).sequences]
     [(3, 2), (2, 2)]
     """
-    rows = np.asarray(check_real(X), dtype=np.float64)
+    rows = np.asarray(check_real(X))
+    rows = rows.astype(real_dtype(rows.dtype), copy=False)
     if rows.ndim != 2:
         raise ValueError(f"X has shape {rows.shape}: pass the sequences one after the other, (sum of lengths, d)")
     counts = np.asarray(lengths)
@@ -187,7 +188,7 @@ def interpolate(data: SequenceData) -> SequenceData:
                 raise ValueError(f"sequence {name!r} has no recorded value of channel {channel}: remove it")
             steps = np.arange(len(x))
             columns = [np.interp(steps, steps[~hole], x[~hole, j]) for j, hole in enumerate(holes.T)]
-            x = np.column_stack(columns)
+            x = np.column_stack(columns).astype(x.dtype, copy=False)
         filled.append(x)
     return replace(data, sequences=filled)
 
@@ -238,7 +239,7 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
 
 
 def _recording(data: ArrayLike) -> Any:
-    array = np.asarray(check_real(data, "data"), dtype=np.float64)
+    array = np.asarray(check_real(data, "data"))
     return array[:, None] if array.ndim == 1 else array
 
 
@@ -279,11 +280,12 @@ def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | No
     if len(channels) != 1:
         raise ValueError(f"sequences have {sorted(channels)} channels: pass sequences with the same channels")
     shift, factor = _statistics(source.sequences, mode)
-    return replace(data, sequences=[(x - shift) / factor for x in data.sequences])
+    # in the dtype of the data; the statistics are those of float64
+    return replace(data, sequences=[((x - shift) / factor).astype(x.dtype, copy=False) for x in data.sequences])
 
 
 def _statistics(sequences: Sequence[Any], mode: str) -> tuple[Any, Any]:
-    rows = np.concatenate(sequences)
+    rows = np.concatenate(sequences).astype(np.float64, copy=False)
     rows = np.where(np.isfinite(rows), rows, np.nan)
     if empty := np.flatnonzero(np.isnan(rows).all(axis=0)).tolist():
         raise ValueError(f"channel {empty[0]} has no finite value: remove it")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data import SequenceData
+from ._real import real_dtype
 
 FilePath = str | os.PathLike[str]
 DEFLATE_RATIO = 1032
@@ -308,11 +309,10 @@ def natural(text: str) -> list[tuple[int, str]]:
 
 
 def numbers(array: NDArray[Any], where: str) -> NDArray[Any]:
-    """Return a C-contiguous, writeable array: float32 as it is, else float64; refuse what is no real numbers."""
+    """Return a C-contiguous, writeable array of float32 or float64, or refuse what holds no real numbers."""
     if array.dtype.kind not in "biuf":
         raise ReadError(f"{where} has dtype {array.dtype}: save real numbers")
-    single = array.dtype.newbyteorder("=") == np.float32
-    return np.array(array, dtype=np.float32 if single else np.float64, order="C")
+    return np.require(array, real_dtype(array.dtype), ("C", "W"))
 
 
 def as_labels(array: NDArray[Any], where: str) -> NDArray[Any]:
@@ -332,7 +332,7 @@ def as_labels(array: NDArray[Any], where: str) -> NDArray[Any]:
 
 def record(
     path: FilePath,
-    sequences: Sequence[NDArray[np.float64]],
+    sequences: Sequence[NDArray[Any]],
     labels: NDArray[Any] | None = None,
     *,
     name: str | None = None,

@@ -3,38 +3,42 @@
 import math
 import mmap
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import IO, Any, BinaryIO, NamedTuple, TypeVar
+from typing import IO, Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._limits import BLOCK, DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
+from ._real import real_dtype
 
 T = TypeVar("T")
-MAPPED = 2**18
-"""Bytes from which an array stays on disk: below, reading it is as fast."""
+MAPPED = 1 << 26
+"""Bytes from which arrays are mapped: the files of smaller ones, which are read, may be written anew."""
 
 
 class Loader:
-    """Loads members of an archive; what all of them take, `width` bytes per value beside the array, is counted."""
+    """Loads members of an archive; what all of them take is counted, what they will take as `real` numbers too."""
 
     def __init__(
-        self, path: FilePath, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], width: int = 0
+        self, path: FilePath, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], *, real: bool = False
     ) -> None:
-        self.path, self.archive, self.members, self.width = path, archive, members, width
+        self.path, self.archive, self.members, self.real = path, archive, members, real
         self.taken = 0
 
     def __call__(self, key: str) -> NDArray[Any]:
         info = self.members[key]
         where = f"{self.path}, array {key!r}"
         with self.archive.open(info) as stream:
-            array = decode(self.path, where, stream, info.file_size, width=self.width, taken=self.taken)
+            header = Header.read(where, stream, info.file_size)
+            array = decode(self.path, where, stream, header, real=self.real, taken=self.taken)
             if stream.read(1):
                 raise ReadError(f"{where} is longer than it claims: save it again")
-        self.taken += array.nbytes + self.width * array.size
+        self.taken += header.size(self.real)
         return array
 
 
@@ -60,51 +64,106 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
     return members
 
 
-class Header(NamedTuple):
-    """What a `.npy` file says that it holds, compared with the bytes that are there."""
+@dataclass(frozen=True)
+class Header:
+    """What the header of a `.npy` file says, compared with the bytes that are there."""
 
     shape: tuple[int, ...]
     fortran: bool
-    dtype: np.dtype[Any]
-    start: int
-    """Where the values begin."""
-    size: int
-    """Bytes of all values."""
+    dtype: np.dtype
+    offset: int
+
+    @classmethod
+    def read(cls, where: str, stream: IO[bytes], size: int) -> Self:
+        """Read it from a stream that is at the beginning of `size` bytes, and ends before the array."""
+        version = np.lib.format.read_magic(stream)
+        lengths = {(1, 0): 2, (2, 0): 4}
+        if version not in lengths:
+            raise ReadError(
+                f"{where} has format version {version}, known are 1.0 and 2.0: save plain numbers or strings"
+            )
+        head = stream.read(lengths[version])
+        length = int.from_bytes(head, "little")
+        if length > size:
+            raise ValueError(f"a header of {length} bytes in a file of {size}")
+        head += stream.read(length)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = _undisturbed(lambda: read(BytesIO(head)))
+        if dtype.hasobject:
+            raise ReadError(f"{where} holds Python objects, which could run code: save numbers, or labels as strings")
+        offset = len(head) + np.lib.format.MAGIC_LEN
+        if min(shape, default=1) < 0 or math.prod(shape) * dtype.itemsize != size - offset:
+            claim = f"claims shape {str(shape)[:60]} of {dtype} but holds {size - offset} bytes"
+            raise ReadError(f"{where} {claim}: it is cut off or damaged, save it again")
+        return cls(shape, fortran, dtype, offset)
+
+    @property
+    def held(self) -> int:
+        """The bytes of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def plain(self) -> bool:
+        """Whether the bytes are those of a C-contiguous array of float32 or float64."""
+        return not self.fortran and self.dtype.isnative and self.dtype == real_dtype(self.dtype)
+
+    def size(self, real: bool) -> int:
+        """Return the bytes that are needed for the array, and for that of `real` numbers made of it."""
+        needed = self.held + OVERHEAD * (self.shape[0] if len(self.shape) == 3 else 1)
+        return needed if self.plain or not real else needed + math.prod(self.shape) * real_dtype(self.dtype).itemsize
 
 
-def decode(path: FilePath, where: str, stream: IO[bytes], size: int, *, width: int = 0, taken: int = 0) -> NDArray[Any]:
-    """Return the array in the `size` bytes of a `.npy` file.
+def decode(
+    path: FilePath, where: str, stream: IO[bytes], header: Header, *, real: bool = False, taken: int = 0
+) -> NDArray[Any]:
+    """Return the array that follows its header in a stream, after comparing what it needs with the memory."""
+    require_memory(path, taken + header.size(real), taken=taken)
+    values = np.empty(math.prod(header.shape), header.dtype)
+    fill(where, stream, values)
+    return values.reshape(header.shape, order="F" if header.fortran else "C")
 
-    Its header is compared with that size, and the array and `width` bytes per value beside it with the memory, before
-    any of it is read.
-    """
-    shape, fortran, dtype, _, held = header(where, stream, size)
-    count = math.prod(shape)
-    arrays = shape[0] if len(shape) == 3 else 1
-    require_memory(path, taken + held + width * count + OVERHEAD * arrays, taken=taken)
-    values = np.empty(count, dtype)
-    if held:
-        raw, place = values.view(np.uint8), 0
-        while place < held and (block := stream.read(min(BLOCK, held - place))):  # one call would take all of it twice
+
+def fill(where: str, stream: IO[bytes], values: NDArray[Any]) -> None:
+    """Read the bytes of an array in one piece."""
+    if values.nbytes:
+        raw, place = values.reshape(-1).view(np.uint8), 0
+        while place < len(raw) and (block := stream.read(min(BLOCK, len(raw) - place))):  # one call would copy it whole
             raw[place : place + len(block)] = np.frombuffer(block, np.uint8)
             place += len(block)
-        if place < held:
-            raise ReadError(f"{where} ends after {place} of {held} bytes: it is cut off, save it again")
-    return values.reshape(shape, order="F" if fortran else "C")
+        if place < len(raw):
+            raise ReadError(f"{where} ends after {place} of {len(raw)} bytes: it is cut off, save it again")
 
 
-def mapped(stream: BinaryIO, found: Header) -> NDArray[Any] | None:
-    """Return the array of a `.npy` file on disk, read-only, its pages read when they are used.
-
-    None for what is better read: small arrays, and those that would be converted anyway.
-    """
-    as_it_is = found.dtype in (np.float32, np.float64) and found.dtype.isnative and not found.fortran
-    if not as_it_is or found.size < MAPPED:
-        return None
+def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
+    """Return a plain array on disk, read-only, its pages read when they are used; None if that cannot be."""
     try:
-        return np.asarray(np.memmap(stream, found.dtype, "r", found.start, found.shape))
-    except OSError:  # a file system, or a limit on the number of maps
+        return np.asarray(np.memmap(stream, header.dtype, "r", header.offset, header.shape))
+    except OSError:  # a file system that cannot map, or a limit
         return None
+
+
+def in_one(arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
+    """Return the array whose rows, one after the other, are those of several; None if they are no parts of one.
+
+    Examples
+    --------
+    >>> rows = np.arange(8.0).reshape(4, 2)
+    >>> in_one([rows[1:2], rows[2:]]).tolist()
+    [[2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]
+    >>> in_one([rows[:1], rows[2:]]) is None
+    True
+    """
+    whole = arrays[0].base
+    if not isinstance(whole, np.ndarray) or not whole.flags.c_contiguous:
+        return None
+    if not all(x.base is whole and x.flags.c_contiguous and x.dtype == whole.dtype for x in arrays):
+        return None
+    places = [x.__array_interface__["data"][0] for x in arrays]
+    if any(place + x.nbytes != after for (place, after), x in zip(pairwise(places), arrays, strict=False)):
+        return None
+    values = whole.reshape(-1)
+    start = (places[0] - values.__array_interface__["data"][0]) // values.itemsize
+    return values[start : start + sum(x.size for x in arrays)].reshape(-1, arrays[0].shape[1])
 
 
 def release(array: NDArray[Any]) -> None:
@@ -114,28 +173,6 @@ def release(array: NDArray[Any]) -> None:
         base = base.base
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         base.madvise(mmap.MADV_DONTNEED)
-
-
-def header(where: str, stream: IO[bytes], size: int) -> Header:
-    """Return the header of the `.npy` file in the `size` bytes of a stream, which is left where the values begin."""
-    version = np.lib.format.read_magic(stream)
-    lengths = {(1, 0): 2, (2, 0): 4}
-    if version not in lengths:
-        raise ReadError(f"{where} has format version {version}, known are 1.0 and 2.0: save plain numbers or strings")
-    head = stream.read(lengths[version])
-    length = int.from_bytes(head, "little")
-    if length > size:
-        raise ValueError(f"a header of {length} bytes in a file of {size}")
-    head += stream.read(length)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = _undisturbed(lambda: read(BytesIO(head)))
-    if dtype.hasobject:
-        raise ReadError(f"{where} holds Python objects, which could run code: save numbers, or labels as strings")
-    count, held = math.prod(shape), size - len(head) - np.lib.format.MAGIC_LEN
-    if min(shape, default=1) < 0 or count * dtype.itemsize != held:
-        claim = f"claims shape {str(shape)[:60]} of {dtype} but holds {held} bytes"
-        raise ReadError(f"{where} {claim}: it is cut off or damaged, save it again")
-    return Header(shape, fortran, dtype, size - held, held)
 
 
 def _undisturbed(read: Callable[[], T]) -> T:

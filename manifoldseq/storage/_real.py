@@ -68,6 +68,17 @@ def check_real(X: Any, name: str = "X") -> Any:
     return X
 
 
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """Return the dtype in which numbers of another are kept: float32 as it is, anything else as float64.
+
+    Examples
+    --------
+    >>> [str(real_dtype(np.dtype(kind))) for kind in ("f4", "f8", "f2", "u1")]
+    ['float32', 'float64', 'float64', 'float64']
+    """
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)
+
+
 def check_unmasked(y: Any, name: str = "y") -> Any:
     """Return labels as they are; raise the sentence of `check_real` if they are masked.
 

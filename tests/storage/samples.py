@@ -127,6 +127,17 @@ def parquet_bytes() -> bytes:
     return stream.getvalue()
 
 
+def frame_bytes(**columns: object) -> bytes:
+    """Return columns as Parquet, by default those of the first sequence with a missing value."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    stream = io.BytesIO()
+    x, y = sequences()[0].T.tolist()
+    parquet.write_table(pa.table(columns or {"x": x, "y": [None, *y[1:]]}), stream)
+    return stream.getvalue()
+
+
 def ts_text() -> str:
     """Return the sequences in the format of aeon."""
     cases = (
@@ -187,10 +198,11 @@ SAMPLES = {
     "csv": Sample(read_csv, ".csv", lambda: [csv_text().encode()]),
     "parquet": Sample(read_parquet, ".parquet", lambda: [parquet_bytes()]),
     "directory of npy": Sample(read_directory, ".npy", lambda: [npy_bytes(sequences()[0])]),
+    "directory of parquet": Sample(read_directory, ".parquet", lambda: [frame_bytes()]),
     "directory of csv": Sample(read_directory, ".csv", lambda: [b"x,y\n1,2.5\n-3,4e2\n,6\n"]),
     "ts": Sample(read_ts, ".ts", lambda: [ts_text().encode()]),
 }  # fmt: skip
-EXTRAS = {"mat73": "h5py", "parquet": "pyarrow"}
+EXTRAS = {"mat73": "h5py", "parquet": "pyarrow", "directory of parquet": "pyarrow"}
 PARAMETERS = [pytest.param(name, marks=needs(EXTRAS[name]) if name in EXTRAS else ()) for name in SAMPLES]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from storage.samples import frame_bytes, needs
 
 from manifoldseq.storage import ReadError, read_directory
 
@@ -20,6 +21,12 @@ def fill(folder, files):
         else:
             np.save(path, content)
     return folder
+
+
+def in_one_piece(arrays):
+    """Return whether the rows of arrays lie one after the other in memory."""
+    starts = [x.__array_interface__["data"][0] for x in arrays]
+    return all(b - a == x.nbytes for a, b, x in zip(starts, starts[1:], arrays, strict=False))
 
 
 def test_files_in_natural_order(tmp_path):
@@ -44,9 +51,100 @@ def test_folders_are_labels(tmp_path):
     assert [x.shape for x in data.sequences] == [(3, 1), (3, 1), (2, 1)]
 
 
+def test_small_arrays_are_parts_of_one_in_their_precision(tmp_path):
+    files = {f"{i}.npy": np.full((i + 2, 3), i, np.float32) for i in range(12)}
+    data = read_directory(fill(tmp_path / "a", files))
+    assert in_one_piece(data.sequences) and {x.dtype for x in data.sequences} == {np.dtype(np.float32)}
+    np.testing.assert_array_equal(np.concatenate(data.sequences), np.concatenate(list(files.values())))
+    for unlike in (np.zeros((3, 3)), np.zeros(3, np.float32)):  # another precision, another number of dimensions
+        shape = {"0.npy": unlike} if unlike.ndim == 2 else {f"{i}.npy": unlike for i in range(12)}
+        data = read_directory(fill(tmp_path / f"{unlike.ndim}", {**files, **shape}))
+        assert not in_one_piece(data.sequences) and all(x.flags.c_contiguous for x in data.sequences)
+
+
+def test_more_than_fits_stays_on_disk(tmp_path, leave_memory):
+    folder = fill(tmp_path, {f"{i}.npy": np.full((100, 100), i, np.float32) for i in range(5)})
+    leave_memory(100_000)
+    data = read_directory(folder)
+    assert [x[0, 0] for x in data.sequences] == [0, 1, 2, 3, 4] and not data.sequences[0].flags.writeable
+    fill(tmp_path, {"5.npy": np.zeros((100, 100), int)})  # would have to be converted
+    with pytest.raises(ReadError, match="of memory"):
+        read_directory(folder)
+
+
+@needs("pyarrow")
+class TestParquet:
+    def fill(self, folder, **columns):
+        folder.mkdir()
+        for i in range(3):
+            (folder / f"{i}.parquet").write_bytes(frame_bytes(**{n: make(i) for n, make in columns.items()}))
+        return folder
+
+    def test_the_same_as_tables_of_text(self, tmp_path):
+        def column(i, seed):
+            return np.random.default_rng([i, seed]).standard_normal(20 + i)
+
+        columns = {"t": lambda i: np.arange(20 + i) / 8, "x": lambda i: column(i, 0), "y": lambda i: column(i, 1)}
+        data = read_directory(self.fill(tmp_path / "p", **columns))
+        tables = [np.column_stack([make(i) for make in columns.values()]).tolist() for i in range(3)]
+        texts = {f"{i}.csv": "\n".join(["t,x,y", *(",".join(map(repr, row)) for row in tables[i])]) for i in range(3)}
+        same = read_directory(fill(tmp_path / "c", texts))
+        assert (data.clocks, data.sampling_rate, data.channel_names) == (("t",), 8, ("x", "y"))
+        assert (same.clocks, same.sampling_rate, same.channel_names) == (("t",), 8, ("x", "y"))
+        assert data.ids == ("0.parquet", "1.parquet", "2.parquet")
+        for got, want in zip(data.sequences, same.sequences, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+    def test_single_precision_stays_and_lies_together(self, tmp_path):
+        data = read_directory(
+            self.fill(tmp_path / "p", x=lambda i: np.full(70_000, i, "f4"), y=lambda i: np.ones(70_000, "f4"))
+        )
+        assert in_one_piece(data.sequences) and data.sequences[0].dtype == np.float32
+        assert [x.mean(axis=0).tolist() for x in data.sequences] == [[0, 1], [1, 1], [2, 1]]
+
+    def test_time_stamps_are_the_clock(self, tmp_path):
+        start = np.datetime64("2024-05-01T12:00", "ms")
+        folder = self.fill(
+            tmp_path / "p", when=lambda i: start + 20 * np.arange(5)[::-1], x=lambda i: [0, 1, 2, None, 4]
+        )
+        data = read_directory(folder)
+        assert data.clocks == ("when",) and data.sampling_rate == 50
+        np.testing.assert_array_equal(data.sequences[0].ravel(), [4, np.nan, 2, 1, 0])
+        with pytest.raises(ReadError, match=r"column 'when' holds timestamp\[ms\], no numbers"):
+            read_directory(folder, time=None)
+
+    @pytest.mark.parametrize(
+        ("columns", "sentence"),
+        [
+            ({"x": lambda i: ["a", "b"]}, "0.parquet, column 'x' holds string, no numbers"),
+            ({"x": lambda i: [[1.0], [2.0]]}, "0.parquet, column 'x' holds list<"),
+            ({"x": lambda i: np.ones(i)}, "0.parquet has an array of shape (0, 1)"),
+            (
+                {"a": lambda i: [np.datetime64(1, "s")], "b": lambda i: [np.datetime64(1, "s")]},
+                "time stamps in 'a' and 'b'",
+            ),
+        ],
+    )
+    def test_defects_get_one_sentence(self, tmp_path, columns, sentence):
+        with pytest.raises(ReadError) as caught:
+            read_directory(self.fill(tmp_path / "p", **columns))
+        assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+    def test_other_columns(self, tmp_path):
+        folder = self.fill(tmp_path / "p", x=lambda i: [1.0])
+        (folder / "3.parquet").write_bytes(frame_bytes(y=[1.0]))
+        with pytest.raises(
+            ReadError, match=r"3\.parquet names its channels otherwise than 0\.parquet: use the same names"
+        ):
+            read_directory(folder)
+        (folder / "3.parquet").write_bytes(frame_bytes(x=[1.0], y=[1.0]))
+        with pytest.raises(ReadError, match=r"3\.parquet has an array of shape \(1, 2\)"):
+            read_directory(folder)
+
+
 ONE = np.ones((2, 2))
 BAD = {
-    "nothing": ({".hidden": ""}, "has no files: keep one kind, .npy or .csv, with one sequence per file"),
+    "nothing": ({".hidden": ""}, "has no files: keep one kind, .npy or .csv or .parquet, with one sequence per file"),
     "mixed": ({"a.npy": ONE, "b.csv": "1,2\n"}, "has files of the kinds .csv, .npy: keep one kind"),
     "unknown": ({"a.wav": ""}, "has files of the kinds .wav"),
     "beside folders": ({"a/1.npy": ONE, "b.npy": ONE}, "b.npy is a file beside subfolders: keep one subfolder"),
@@ -71,10 +169,25 @@ def test_defects_get_one_sentence(tmp_path, case):
     assert "\n" not in str(caught.value)
 
 
-def test_all_files_together_are_bounded(tmp_path, leave_memory):
-    fill(tmp_path, {f"{i}.npy": np.zeros((1000, 2)) for i in range(4)})
-    leave_memory(2 * 50_000)
-    with pytest.raises(ReadError, match="of memory"):
+@pytest.mark.parametrize("kind", ["integers", "text", pytest.param("parquet", marks=needs("pyarrow"))])
+def test_what_is_read_into_memory_is_bounded(tmp_path, leave_memory, kind):
+    def content(i):
+        return {
+            "integers": lambda: np.zeros((1000, 2), int),
+            "text": lambda: "x,y\n" + "1,2\n" * 1000,
+            "parquet": lambda: frame_bytes(x=np.zeros(1000), y=np.zeros(1000)),
+        }[kind]()
+
+    leave_memory(2 * 200_000)
+    suffix = {"integers": "npy", "text": "csv", "parquet": "parquet"}[kind]
+    for i in range(16):
+        if isinstance(made := content(i), bytes):
+            (tmp_path / f"{i}.{suffix}").write_bytes(made)
+        else:
+            fill(tmp_path, {f"{i}.{suffix}": made})
+        if i == 0:
+            assert read_directory(tmp_path).sequences[0].shape == (1000, 2)
+    with pytest.raises(ReadError, match=r"would take .* GiB of memory, a reader may use"):
         read_directory(tmp_path)
 
 

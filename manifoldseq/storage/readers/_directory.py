@@ -1,9 +1,10 @@
 """The reader of folders: one sequence per file, one label per subfolder."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,13 @@ from .._limits import FilePath, ReadError, natural, record, require
 from ._ascii_numbers import written_otherwise
 from ._clock import AUTO, without, without_clocks
 from ._csv import number, parsed
-from ._npz import read_array
+from ._npz import read_arrays
+from ._parquet import parquet_tables, stamps_of
 from ._plain_table import Layout, plain_table
 
-Float = NDArray[np.float64]
+Float = NDArray[Any]
+Table = tuple[list[str] | None, Float]
+"""The names of the columns, if they have any, and the numbers of a file."""
 
 
 def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> SequenceData:
@@ -25,20 +29,23 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     Parameters
     ----------
     path : str or path-like
-        A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv`` files, tables of numbers with a row
-        per time step and, optionally, the channels' names in the first. The files are all of one kind and taken in
-        natural order of their names (``walk2`` before ``walk10``). If there are only subfolders, their names are the
-        labels of the files in them. A file ``labels.csv`` beside the others gives their labels: two columns, the names
-        of the files (with their endings or without) and the labels, under any first line. Hidden files are left out.
+        A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv`` or ``.parquet`` files, tables of
+        numbers with a row per time step; the first line of a ``.csv`` may name the channels. The files are all of one
+        kind and taken in natural order of their names (``walk2`` before ``walk10``). If there are only subfolders,
+        their names are the labels of the files in them. A file ``labels.csv`` beside the others gives their labels: two
+        columns, the names of the files (with their endings or without) and the labels, under any first line. Hidden
+        files are left out.
     time : str, int or None
         Of tables, the name or number of the column by which rows are sorted and that is no channel; None: there is
-        none, all columns are channels. By default ``"auto"``: columns that are clocks are no channels.
+        none, all columns are channels. By default ``"auto"``: columns that are clocks are no channels. A column of time
+        stamps in ``.parquet`` files is the time.
 
     Returns
     -------
     SequenceData
-        With the names of the files as ids (``"walk/1.csv"`` in subfolders), the columns that were taken as clocks, and
-        the sampling rate that they show.
+        float32 where all arrays or columns are, else float64. Arrays of ``.npy`` files of 64 MiB or more stay on disk,
+        see `read_npy`, and all of them if they do not fit into memory. With the names of the files as ids
+        (``"walk/1.csv"`` in subfolders), the columns that were taken as clocks, and the sampling rate that they show.
 
     Notes
     -----
@@ -87,14 +94,17 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     if len(kinds) != 1 or kinds[0] not in _KINDS:
         found = f"files of the kinds {', '.join(kinds)[:80]}" if kinds else "no files"
         raise ReadError(f"{path} has {found}: keep one kind, {' or '.join(_KINDS)}, with one sequence per file")
-    names, sequences = _read_all(path, [file for file, _ in files], _KINDS[kinds[0]])
+    named = [file for file, _ in files]
+    if kinds[0] == ".parquet" and time == AUTO:
+        time = stamps_of(named[0]) or AUTO
+    names, sequences = _checked(named, _KINDS[kinds[0]](path, named, time))
     labels = [label for _, label in files if label is not None]
     # a name that is not UTF-8 could not be written to a table
     shown = [os.fsencode(file.name).decode("utf-8", "replace") for file, _ in files]
     ids = [name if label is None else f"{label}/{name}" for name, (_, label) in zip(shown, files, strict=True)]
     found = np.array(labels) if labels else _listed(listed[0], ids) if listed else None
     data = record(path, sequences, found, name=Path(path).name, channel_names=names, ids=ids)
-    if time is None or kinds[0] != ".csv":
+    if time is None or kinds[0] == ".npy":
         return data
     return without_clocks(data) if time == AUTO else _sorted(path, data, time)
 
@@ -145,28 +155,32 @@ def _what(file: Path) -> str:
     return "a folder in a subfolder" if file.is_dir() else "a file beside subfolders"
 
 
-def _read_all(
-    path: FilePath, files: list[Path], read: Callable[[Path], tuple[list[str] | None, Float]]
-) -> tuple[list[str] | None, list[Float]]:
+def _checked(files: list[Path], tables: Iterable[Table]) -> tuple[list[str] | None, list[Float]]:
+    """Return the names of the channels and the arrays of all files, which have the same channels."""
     names: list[str] | None = None
     sequences: list[Float] = []
-    total = 0
-    for file in files:
-        names_here, x = read(file)
+    for file, (names_here, x) in zip(files, tables, strict=True):
         x = x[:, None] if x.ndim == 1 else x
         if x.ndim != 2 or x.size == 0 or (sequences and x.shape[1] != sequences[0].shape[1]):
             wanted = f"(T, {sequences[0].shape[1]}), as in {files[0].name}" if sequences else "(T, d)"
             raise ReadError(f"{file} has an array of shape {x.shape}: save one sequence per file, {wanted}")
         if sequences and names_here != names:
-            raise ReadError(f"{file} names its channels otherwise than {files[0].name}: use the same first line")
-        names, total = names_here, total + x.size
-        require(path, total, len(files))
+            raise ReadError(f"{file} names its channels otherwise than {files[0].name}: use the same names")
+        names = names_here
         sequences.append(x)
     return names, sequences
 
 
-def _read_array(file: Path) -> tuple[None, Float]:
-    return None, read_array(file)
+def _read_arrays(path: FilePath, files: list[Path], time: str | int | None) -> Iterator[Table]:
+    return ((None, array) for array in read_arrays(path, files))
+
+
+def _read_tables(path: FilePath, files: list[Path], time: str | int | None) -> Iterator[Table]:
+    total = 0
+    for file in files:
+        names, x = _read_table(file)
+        require(path, total := total + x.size, len(files))
+        yield names, x
 
 
 def _no_number(file: Path, line: int, cells: list[str], names: list[str] | None) -> ReadError:
@@ -222,4 +236,4 @@ def _numbers_columns(first: list[str], second: list[str]) -> bool:
     return counted and len(first) - start > 1 and any(set(".eE") & set(cell) for cell in second[start:])
 
 
-_KINDS = {".npy": _read_array, ".csv": _read_table}
+_KINDS = {".npy": _read_arrays, ".csv": _read_tables, ".parquet": parquet_tables}

@@ -2,8 +2,9 @@
 
 import math
 import zipfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,13 @@ from .._limits import (
     numbers,
     opened,
     record,
+    require_memory,
 )
-from .._numpy_files import Loader, decode, header, mapped, members_of
+from .._numpy_files import MAPPED, Header, Loader, decode, fill, mapped, members_of
 from .._real import warn_of_order
 
-Float = NDArray[np.float64]
+Float = NDArray[Any]
+"""float64, or float32 where the file holds that."""
 
 
 def read_npy(path: FilePath) -> SequenceData:
@@ -38,8 +41,8 @@ def read_npy(path: FilePath) -> SequenceData:
     Returns
     -------
     SequenceData
-        float32 stays float32, everything else is float64; NaN is kept. Arrays of these from 256 KiB on are mapped: they
-        stay on disk, read-only, and are read where they are used, so leave the file as it is meanwhile.
+        float32 as stored, anything else as float64; NaN is kept. An array of 64 MiB or more is mapped: it stays on
+        disk, read-only, and is read where it is used, so leave the file as it is meanwhile.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def read_npz(path: FilePath) -> SequenceData:
     Returns
     -------
     SequenceData
-        float32 stays float32, everything else is float64; NaN is kept.
+        float32 as stored, anything else as float64; NaN is kept.
 
     Raises
     ------
@@ -101,20 +104,61 @@ def read_npz(path: FilePath) -> SequenceData:
     """
     with opened(path, "a .npz archive") as file, zipfile.ZipFile(file) as archive:
         members = members_of(path, archive, size=file.seek(0, 2))
-        data, shape = _lay_out(path, members, Loader(path, archive, members, width=8))
+        data, shape = _lay_out(path, members, Loader(path, archive, members, real=True))
     warn_of_order(shape, str(path), "save it with its last two axes exchanged", stacklevel=2)
     return data
 
 
-def read_array(path: FilePath) -> Float:
-    """Return the real numbers of a `.npy` file as float64 or float32, mapped if large; raises as `read_npy` does."""
+def read_array(path: FilePath, *, least: int = MAPPED) -> Float:
+    """Return the real numbers of a `.npy` file; raises as `read_npy` does.
+
+    An array of float32 or float64 of at least so many bytes is mapped: it stays on disk, read-only.
+    """
+    with _header_of(path) as (file, header):
+        if header.plain and header.held >= least and (array := mapped(file, header)) is not None:
+            return array
+        return numbers(decode(path, str(path), file, header, real=True), str(path))
+
+
+def read_arrays(path: FilePath, files: Sequence[FilePath]) -> Iterator[Float]:
+    """Return the real numbers of the files of a folder: large ones mapped, small ones in memory.
+
+    If all are small and alike they are parts of one array, in order: their rows are together without a copy. If all
+    together are too large for memory, small ones are mapped too.
+    """
+    headers = []
+    for name in files:
+        with _header_of(name) as (_, header):
+            headers.append(header)
+    try:
+        require_memory(path, sum(one.size(real=True) for one in headers if not one.plain or one.held < MAPPED))
+    except ReadError:
+        require_memory(path, sum(one.size(real=True) for one in headers if not one.plain))
+        return (read_array(name, least=0) for name in files)
+    kinds = {(one.shape[1:], one.dtype) for one in headers}
+    if len(kinds) == 1 and all(one.plain and len(one.shape) == 2 and one.held < MAPPED for one in headers):
+        return _parts(files, headers)
+    return map(read_array, files)
+
+
+def _parts(files: Sequence[FilePath], headers: Sequence[Header]) -> Iterator[Float]:
+    """Yield the arrays of files as parts of one."""
+    ends = np.cumsum([header.shape[0] for header in headers])
+    rows = np.empty((ends[-1], headers[0].shape[1]), headers[0].dtype)
+    for name, header, part in zip(files, headers, np.split(rows, ends[:-1]), strict=True):
+        with _header_of(name) as (file, now):
+            if now != header:
+                raise ReadError(f"{name} was changed while the folder was read: read it again")
+            fill(str(name), file, part)
+        yield part
+
+
+@contextmanager
+def _header_of(path: FilePath) -> Iterator[tuple[BinaryIO, Header]]:
     with opened(path, "a .npy file") as file:
         size = file.seek(0, 2)
         file.seek(0)
-        if (array := mapped(file, header(str(path), file, size))) is not None:
-            return array
-        file.seek(0)
-        return numbers(decode(path, str(path), file, size, width=8), str(path))
+        yield file, Header.read(str(path), file, size)
 
 
 def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> tuple[SequenceData, tuple[int, ...]]:

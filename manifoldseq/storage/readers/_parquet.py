@@ -1,6 +1,7 @@
 """The reader of `.parquet` files in the long format."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,9 @@ from .._data import SequenceData
 from .._limits import FilePath, ReadError, extra, opened, require_memory
 from ._clock import AUTO, seconds
 from ._long_table import Columns, Rows, assemble, choose_columns
+
+_ROWS = 1 << 16
+"""Rows that are read at a time."""
 
 
 def read_parquet(
@@ -54,40 +58,91 @@ def read_parquet(
     """
     parquet = extra("pyarrow.parquet", path, "a .parquet file")
     with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
-        header = [str(name) for name in file.schema_arrow.names]
-        plain = [name for name in header if not name.startswith("__index_level_")]  # what pandas adds
-        columns = choose_columns(path, plain, id=id, time=time, channels=channels, label=label, ordered=ordered)
+        columns = choose_columns(
+            path, _plain_names(file), id=id, time=time, channels=channels, label=label, ordered=ordered
+        )
         named = [name for name in (columns.id, columns.time, columns.label) if name is not None]
-        used = list(dict.fromkeys([*named, *columns.channels]))
-        texts = _check_size(path, file.metadata, file.schema_arrow, columns, used)
+        rows, texts = _check_size(path, file, list(dict.fromkeys(named)), columns.channels)
         # texts stay numbers into a table of them: a long one in every row costs a file nothing
         with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
-            table = again.read(used, use_threads=False)
+            table = again.read(list(dict.fromkeys(named)), use_threads=False)
         if columns.time is not None and _is_stamp(table[columns.time].type):
             columns = replace(columns, certain=True, seconds=True)
-        return assemble(path, columns, _rows(path, table, columns), lambda row: f"row {int(row)}")
+        values = np.empty((rows, len(columns.channels)), _dtype(file, columns.channels))
+        _fill(path, file, columns.channels, values)
+        _release()
+        return assemble(path, columns, _rows(path, table, columns, values), lambda row: f"row {int(row)}")
+
+
+def parquet_tables(path: FilePath, files: Sequence[FilePath], time: str | int | None) -> Iterator[Any]:
+    """Yield the names of the columns and the numbers of each file of a folder: parts of one array if they are alike.
+
+    A column of time stamps is seconds; only the one that is the `time` may hold some.
+    """
+    shapes, kinds = [], set()
+    for name in files:
+        with _opened(name) as file:
+            channels = _plain_names(file)
+            shapes.append((_check_size(name, file, [], channels, str(time))[0], len(channels)))
+            kinds.add(_dtype(file, channels))
+    kind = np.result_type(*kinds)
+    require_memory(path, sum(rows * width for rows, width in shapes) * kind.itemsize)
+    together = len({width for _, width in shapes}) == 1
+    ends = np.cumsum([rows for rows, _ in shapes])
+    parts = np.split(np.empty((ends[-1], shapes[0][1]), kind), ends[:-1]) if together else [None] * len(files)
+    for name, shape, part in zip(files, shapes, parts, strict=True):
+        with _opened(name) as file:
+            channels = _plain_names(file)
+            values = np.empty(shape, kind) if part is None else part
+            _fill(name, file, channels, values)
+            yield channels, values
+    _release()
+
+
+def stamps_of(path: FilePath) -> str | None:
+    """Return the name of the column that holds time stamps, if there is one."""
+    with _opened(path) as file:
+        found = [name for name in _plain_names(file) if _is_stamp(file.schema_arrow.field(name).type)]
+    if len(found) > 1:
+        raise ReadError(f"{path} has time stamps in {' and '.join(map(repr, found))[:200]}: keep one of these columns")
+    return found[0] if found else None
+
+
+@contextmanager
+def _opened(path: FilePath) -> Iterator[Any]:
+    parquet = extra("pyarrow.parquet", path, "a .parquet file")
+    with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
+        yield file
+
+
+def _plain_names(file: Any) -> list[str]:
+    """Return the columns without those that pandas adds."""
+    return [str(name) for name in file.schema_arrow.names if not str(name).startswith("__index_level_")]
 
 
 def parquet_header(path: FilePath) -> list[str]:
     """Return the names of the columns."""
-    parquet = extra("pyarrow.parquet", path, "a .parquet file")
-    with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
+    with _opened(path) as file:
         return [str(name) for name in file.schema_arrow.names]
 
 
-def _check_size(path: FilePath, metadata: Any, schema: Any, columns: Columns, used: Sequence[str]) -> list[str]:
-    """Compare what the footer claims with the memory; return the columns in use that are texts."""
+def _check_size(
+    path: FilePath, file: Any, named: Sequence[str], channels: Sequence[str], stamps: str | None = None
+) -> tuple[int, list[str]]:
+    """Compare what the footer claims with the memory; return the rows, and the named columns that are texts."""
     pa = extra("pyarrow", path, "a .parquet file")
+    metadata, schema = file.metadata, file.schema_arrow
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
-    if metadata.num_rows < 0 or metadata.num_columns < len(schema.names):
+    rows = sum(group.num_rows for group in groups)
+    if metadata.num_rows != rows or metadata.num_columns < len(schema.names):
         raise ReadError(f"{path} has a damaged footer: save it again")
-    # the columns as numbers three times (as read, sorted, in order), of ids, times and labels codes and orders beside
-    width, texts = 24 * len(columns.channels) + 96, []
-    for name in used:
+    for name in channels:
+        if name != stamps or not _is_stamp(schema.field(name).type):
+            _require_numbers(path, name, schema.field(name).type)
+    # the channels in order and sorted, of ids, times and labels codes and orders beside
+    width, texts = 2 * _dtype(file, channels).itemsize * len(channels) + 96, []
+    for name in named:
         kind = schema.field(name).type
-        if name in columns.channels:
-            _require_numbers(path, name, kind)
         if pa.types.is_nested(kind):
             raise ReadError(f"{path}, column {name!r} holds {kind}, not one value per row: convert it")
         if pa.types.is_dictionary(kind):
@@ -99,7 +154,39 @@ def _check_size(path: FilePath, metadata: Any, schema: Any, columns: Columns, us
             width += 16
     inflated = max((group.total_byte_size for group in groups), default=0)
     require_memory(path, rows * width + inflated)
-    return texts
+    return rows, texts
+
+
+def _dtype(file: Any, channels: Sequence[str]) -> np.dtype:
+    """Return float32 if all columns hold that, else float64."""
+    from pyarrow import types
+
+    single = all(types.is_float32(file.schema_arrow.field(name).type) for name in channels)
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def _fill(path: FilePath, file: Any, channels: Sequence[str], values: NDArray[Any]) -> None:
+    """Read columns some rows at a time, so that nothing is there twice."""
+    place = 0
+    stamps = [name for name in channels if _is_stamp(file.schema_arrow.field(name).type)]
+    plain = [name for name in channels if name not in stamps]
+    for batch in file.iter_batches(_ROWS, columns=plain, use_threads=False):
+        rows = slice(place, place + len(batch))
+        for j, name in enumerate(channels):
+            if name not in stamps:
+                values[rows, j] = _numbers(path, name, batch.column(name))
+        place = rows.stop
+    if place != len(values) and plain:
+        raise ReadError(f"{path} holds {place} rows of {len(values)}: it is damaged, save it again")
+    for name in stamps:
+        values[:, channels.index(name)] = _stamps(path, file.read([name], use_threads=False)[name])
+
+
+def _release() -> None:
+    """Let the system take back what pyarrow keeps for the next file: some 100 MB (``python -m benchmarks.memory``)."""
+    from pyarrow import default_memory_pool
+
+    default_memory_pool().release_unused()
 
 
 def _require_numbers(path: FilePath, name: str, kind: Any) -> None:
@@ -110,14 +197,12 @@ def _require_numbers(path: FilePath, name: str, kind: Any) -> None:
         )
 
 
-def _rows(path: FilePath, table: Any, columns: Columns) -> Rows:
-    values = np.empty((table.num_rows, len(columns.channels)))
-    for j, name in enumerate(columns.channels):
-        values[:, j] = _numbers(path, name, table[name])
+def _rows(path: FilePath, table: Any, columns: Columns, values: NDArray[Any]) -> Rows:
     times = None
     if columns.time is not None:
         column = table[columns.time]
         times = _stamps(path, column) if _is_stamp(column.type) else _numbers(path, columns.time, column)
+        times = times.astype(np.float64, copy=False)
     ids, id_names = _codes(path, columns.id, table)
     labels, label_names = _codes(path, columns.label, table)
     return Rows(values, times, ids, id_names, labels, label_names)
@@ -127,7 +212,7 @@ def _numbers(path: FilePath, name: str, column: Any) -> NDArray[np.float64]:
     pa = extra("pyarrow", path, "a .parquet file")
     _require_numbers(path, name, column.type)
     if column.null_count == 0:
-        return column.to_numpy().astype(np.float64)
+        return np.asarray(column)
     return column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
 
 

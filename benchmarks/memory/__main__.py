@@ -1,0 +1,87 @@
+"""Fit 1 GB of float32 in three forms from the shell and print the most memory that each fit held at a time."""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from .._report import Report
+
+FORMS = ("one .npy", "a folder of .npy", "a folder of .parquet")
+CHANNELS, PARTS, CLUSTERS = 100, 40, 8
+MOST = 1.5
+"""Times the bytes of the data that a process may hold, its libraries included, for data of 1 GB."""
+
+
+def blocks(rows: int) -> Iterator[np.ndarray]:
+    """Yield the rows in equal parts, so that this process stays small: a child begins with what its parent holds."""
+    centres = np.random.default_rng(0).standard_normal((CLUSTERS, CHANNELS))
+    for i in range(PARTS):
+        rng = np.random.default_rng([1, i])
+        of = rng.integers(CLUSTERS, size=rows // PARTS)
+        yield (centres[of] + rng.standard_normal((len(of), CHANNELS))).astype(np.float32)
+
+
+def write(form: str, folder: Path, rows: int) -> Path:
+    """Write the rows in one of the forms and return the path that a user would name."""
+    if form == "one .npy":
+        target = folder / "all.npy"
+        with open(target, "wb") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (rows // PARTS * PARTS, CHANNELS)}
+            np.lib.format.write_array_header_1_0(file, header)
+            for block in blocks(rows):
+                file.write(block)
+        return target
+    target = folder / form.rpartition(".")[2]
+    target.mkdir()
+    for i, block in enumerate(blocks(rows)):
+        if form == "a folder of .npy":
+            np.save(target / f"{i}.npy", block)
+        else:
+            import pyarrow as pa
+            import pyarrow.parquet as parquet
+
+            columns = {f"x{j}": np.ascontiguousarray(block[:, j]) for j in range(CHANNELS)}
+            parquet.write_table(pa.table(columns), target / f"{i}.parquet")
+    return target
+
+
+def fit(source: Path, run: Path) -> tuple[int, float, str]:
+    """Run the command; return the most bytes that its process held, seconds, and what it printed."""
+    command = [sys.executable, "-m", "manifoldseq.cli", "fit", "spherical-kmeans", str(source)]
+    command += [f"--set=n_clusters={CLUSTERS}", "--set=n_init=1", "--seed=0", "-o", str(run)]
+    with open(run.with_suffix(".txt"), "w+") as said:
+        start = time.perf_counter()
+        child = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read()
+    if child.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with status {child.returncode}:\n{text}")
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024), seconds, text
+
+
+def main() -> int:
+    """Print one row per form; return 1 if a fit held more than it may."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
+    parser.add_argument("gigabytes", nargs="?", type=float, default=1.0, help="of data (default: 1)")
+    size = parser.parse_args().gigabytes * 1e9
+    rows, report = int(size) // (4 * CHANNELS), Report()
+    report.title(f"spherical-kmeans, {rows} rows of {CHANNELS} channels, float32, with its controls; peak resident GB")
+    for form in FORMS:
+        with tempfile.TemporaryDirectory() as name:
+            held, seconds, _ = fit(write(form, Path(name), rows), Path(name) / "run")
+            report.row(f"{form} ({seconds:.0f} s)", held / 1e9, ".2f", most=MOST * size / 1e9 if size >= 1e9 else None)
+    return report.summary()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
