@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pathlib
 import pickle
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,6 @@ import pytest
 
 import manifoldseq as ms
 from manifoldseq import hooks
-from manifoldseq.hooks._records import resolve
-from manifoldseq.hooks._registry import Registry
 
 WRONG = [
     (lambda: hooks.ModelSpec("", "a:b"), "ModelSpec '': name must start with a letter or digit"),
@@ -49,12 +48,14 @@ def test_records_are_frozen_and_picklable() -> None:
     assert pickle.loads(pickle.dumps(record)) == record
 
 
-def test_resolve() -> None:
-    assert resolve("math:hypot") is math.hypot
-    assert resolve("pathlib:Path.home") == resolve("pathlib:Path").home
-    assert resolve(math.hypot) is math.hypot
-    with pytest.raises(ValueError, match="not of the form"):
-        resolve("math.hypot")
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [("math:hypot", math.hypot), ("pathlib:Path.home", pathlib.Path.home), (math.hypot, math.hypot)],
+)
+def test_a_target_is_a_path_or_the_object(target: Any, found: Any) -> None:
+    assert hooks.ModelSpec("x", target).resolved().build == found
+    with pytest.raises(ValueError, match=r"a string 'package\.module:attribute', not 'math\.hypot'"):
+        hooks.ModelSpec("x", "math.hypot")
 
 
 def test_resolved_record_holds_callables() -> None:
@@ -78,21 +79,22 @@ def test_target_that_cannot_be_imported_names_the_record(target: str, cause: str
 
 
 def test_registering_a_record_again_replaces_it() -> None:
-    registry = Registry(list)
     for summary in ("first", "second"):
-        registry.register(hooks.PlotSpec("mine", "math:hypot", "math:hypot", summary=summary))
-    assert [record.as_dict()["summary"] for _, record in registry.entries("plots")] == ["second"]
-    assert registry.find("plots", "session:mine").name == "mine"
+        ms.register(hooks.PlotSpec("test-mine", "math:hypot", "math:fabs", summary=summary))
+    mine = [(plugin.name, record) for plugin, record in hooks.records("plots") if record.name == "test-mine"]
+    assert [(giver, record.as_dict()["summary"]) for giver, record in mine] == [("session", "second")]
+    found = hooks.get_plot("session:test-mine")
+    assert found.name == "test-mine" and found.accepts is math.hypot and found.draw is math.fabs
 
 
 def test_registering_tells_the_author_what_is_wrong() -> None:
-    registry = Registry(list)
-    registry.add_core([hooks.SolverSpec("lbfgs", "math:hypot")])
+    before = [plugin.as_dict() for plugin in hooks.plugins()]
     with pytest.raises(ValueError, match="is a name of the core"):
-        registry.register(hooks.SolverSpec("lbfgs", "math:hypot"))
+        ms.register(hooks.SolverSpec("lbfgs", "math:hypot"))
     with pytest.raises(ValueError, match="registers nothing"):
-        registry.register(SimpleNamespace())
-    assert registry.plugins() == []
+        ms.register(SimpleNamespace())
+    assert [plugin.as_dict() for plugin in hooks.plugins()] == before
+    assert isinstance(ms.get_solver("lbfgs"), ms.solvers.LBFGS)
 
 
 def test_public_lookups_raise_one_sentence() -> None:
@@ -103,8 +105,7 @@ def test_public_lookups_raise_one_sentence() -> None:
             get("no-such")
 
 
-def test_registered_names_are_found_by_every_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks.register.__globals__["_registry"], "_registered", {})
+def test_registered_names_are_found_by_every_lookup() -> None:
     ms.register(hooks.KernelSpec("test-kernel", lambda **params: params, "lds"))
     ms.register(hooks.EstimatorSpec("test-estimator", "fractions:Fraction"))
     ms.register(hooks.ModelSpec("test-model", "math:hypot"))
