@@ -1,118 +1,124 @@
 """A broken plugin is reported with its cause and harms nobody."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from strangers.distributions import BROKEN, HOOK, OLD_NAMES, command, registry, write_broken, write_good, write_one
-
-from manifoldseq.hooks import AmbiguousName, UnknownName
-from manifoldseq.hooks._registry import Registry
-
-pytestmark = pytest.mark.filterwarnings(f"ignore:{OLD_NAMES}")
+from strangers.distributions import BROKEN, HOOK, OLD_NAMES, command, write_broken, write_good, write_one
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an importable folder; what was imported from it is forgotten afterwards."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    monkeypatch.delenv("MANIFOLDSEQ_PLUGINS", raising=False)
-    monkeypatch.delenv("MANIFOLDSEQ_DISABLE_PLUGINS", raising=False)
-    return tmp_path
+def plugins(site: Path, **env: str) -> dict[str, dict[str, Any]]:
+    """Return what is told of every plugin, by name, in a fresh interpreter that sees the distributions in `site`."""
+    done = command(site, "plugins", "--json", **env)
+    assert done.returncode == 0, done.stderr
+    return {plugin["name"]: plugin for plugin in json.loads(done.stdout)}
 
 
-def problems(found: Registry, name: str) -> str:
-    """Return all that a registry says about a plugin."""
-    (plugin,) = [plugin for plugin in found.plugins() if plugin.name == name]
-    said = plugin.as_dict()
+def problems(said: dict[str, Any]) -> str:
+    """Return all that is told of what is wrong with a plugin."""
     return " | ".join([said["cause"], *(warning["message"] for warning in said["warnings"]), *said["clashes"]])
 
 
+def asked(site: Path, code: str) -> str:
+    """Return what a script prints that sees the distributions in `site`; it may use `hooks`."""
+    script = f"import sys; sys.path[:0] = [{str(site)!r}]\nfrom manifoldseq import hooks\n{code}"
+    options = ["-W", "error", "-W", f"default:{OLD_NAMES}", "-c", script]
+    done = subprocess.run([sys.executable, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def raised(site: Path, kind: str, lookup: str) -> str:
+    """Return the sentence with which a lookup raises an error of a kind."""
+    return asked(site, f"try:\n    hooks.{lookup}\nexcept hooks.{kind} as error:\n    print(error)")
+
+
+@pytest.fixture(scope="module")
+def all_broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Return what is told of the broken distributions."""
+    site = tmp_path_factory.mktemp("broken")
+    write_broken(site)
+    return plugins(site)
+
+
 @pytest.mark.parametrize("name", BROKEN)
-def test_cause_is_reported(site: Path, name: str) -> None:
-    code, cause = BROKEN[name]
-    write_one(site, name, code)
-    found = registry(site)
-    assert cause in problems(found, name)
-    assert found.plugins()[0].status in ("failed", "warnings")
+def test_cause_is_reported(all_broken: dict[str, dict[str, Any]], name: str) -> None:
+    assert BROKEN[name][1] in problems(all_broken[name])
+    assert all_broken[name]["status"] in ("failed", "warnings")
 
 
 @pytest.mark.parametrize("name", ["import-error", "exits", "raises", "wrong-record"])
-def test_traceback_is_kept(site: Path, name: str) -> None:
-    write_one(site, name, BROKEN[name][0])
-    (plugin,) = registry(site).plugins()
-    fault = plugin.failure or plugin.warnings[0]
-    assert f"stranger_{name.replace('-', '_')}/_plugin.py" in fault.traceback
+def test_traceback_is_kept(all_broken: dict[str, dict[str, Any]], name: str) -> None:
+    said = all_broken[name]
+    fault = said["traceback"] or said["warnings"][0]["traceback"]
+    assert f"stranger_{name.replace('-', '_')}/_plugin.py" in fault
 
 
-def test_records_before_and_beside_an_exception_are_kept(site: Path) -> None:
-    write_one(site, "raises", BROKEN["raises"][0])
-    found = registry(site)
-    assert found.find("kernels", "kept").name == "kept"
-    assert found.find("models", "kept-too").name == "kept-too"
+def test_broken_ones_harm_neither_the_good_one_nor_the_core_nor_their_own_other_records(tmp_path: Path) -> None:
+    """Records before an exception, and of other hooks, are kept."""
+    write_broken(tmp_path)
+    write_good(tmp_path)
+    names = "solvers lbfgs, models acme.procrustes, kernels kept, models kept-too"
+    code = f"""
+for kind, name in (pair.split() for pair in {names!r}.split(", ")):
+    (record,) = [record for _, record in hooks.records(kind) if record.name == name]
+    print(kind, name, end=", ")
+"""
+    assert asked(tmp_path, code) == f"{names},"
+    assert plugins(tmp_path)["acme"]["status"] == "ok"
 
 
-def test_broken_ones_harm_neither_the_good_one_nor_the_core(site: Path) -> None:
-    write_broken(site)
-    write_good(site)
-    found = registry(site)
-    assert found.find("solvers", "lbfgs").name == "lbfgs"
-    assert found.find("models", "acme.procrustes").name == "acme.procrustes"
-    assert {plugin.name: plugin.status for plugin in found.plugins()}["acme"] == "ok"
+def test_unknown_name_tells_what_exists_and_what_failed(tmp_path: Path) -> None:
+    write_good(tmp_path)
+    write_one(tmp_path, "import-error", BROKEN["import-error"][0])
+    sentence = raised(tmp_path, "UnknownName", "get_model('acme.procrustse')")
+    assert "did you mean 'acme.procrustes'" in sentence and "plugin import-error failed to load" in sentence
 
 
-def test_unknown_name_tells_what_exists_and_what_failed(site: Path) -> None:
-    write_good(site)
-    write_one(site, "import-error", BROKEN["import-error"][0])
-    with pytest.raises(UnknownName, match=r"did you mean 'acme.procrustes'") as caught:
-        registry(site).find("models", "acme.procrustse")
-    assert "plugin import-error failed to load" in str(caught.value)
+def test_name_of_the_core_is_a_clash_and_never_wins(tmp_path: Path) -> None:
+    write_one(
+        tmp_path, "thief", HOOK + "def manifoldseq_solvers():\n    yield ms.hooks.SolverSpec('lbfgs', 'math:hypot')"
+    )
+    assert asked(tmp_path, "print(hooks.get_solver('lbfgs'))").startswith("LBFGS(")
+    said = plugins(tmp_path)["thief"]
+    assert "is a name of the core, which keeps it" in problems(said) and said["status"] == "clashes"
 
 
-def test_name_of_the_core_is_a_clash_and_never_wins(site: Path) -> None:
-    write_one(site, "thief", HOOK + "def manifoldseq_solvers():\n    yield ms.hooks.SolverSpec('lbfgs', 'math:hypot')")
-    found = registry(site)
-    assert found.find("solvers", "lbfgs").factory == "manifoldseq.solvers:LBFGS"  # type: ignore[attr-defined]
-    assert "is a name of the core, which keeps it" in problems(found, "thief")
-    assert found.plugins()[0].status == "clashes"
-
-
-def test_name_of_two_plugins_is_an_error_only_when_it_is_asked_for(site: Path) -> None:
+def test_name_of_two_plugins_is_an_error_only_when_it_is_asked_for(tmp_path: Path) -> None:
     for name in ("left", "right"):
         code = f"def manifoldseq_models():\n    yield ms.hooks.ModelSpec('same', 'math:hypot', summary='{name}')"
-        write_one(site, name, HOOK + code)
-    found = registry(site)
-    assert "another plugin gives models 'same' too" in problems(found, "left")
-    with pytest.raises(AmbiguousName, match="plugin 'left' and plugin 'right'"):
-        found.find("models", "same")
-    assert found.find("models", "right:same").summary == "right"  # type: ignore[attr-defined]
+        write_one(tmp_path, name, HOOK + code)
+    assert "another plugin gives models 'same' too" in problems(plugins(tmp_path)["left"])
+    assert "plugin 'left' and plugin 'right'" in raised(tmp_path, "AmbiguousName", "get_model('same')")
+    assert asked(tmp_path, "print(hooks.get_model('right:same').summary)") == "right"
 
 
-def test_core_names_load_no_entry_point() -> None:
-    def explode() -> list[object]:
-        raise AssertionError("entry points were loaded")
-
-    found = Registry(explode)
-    found.add_core(registry(Path(".")).core().records)
-    assert found.find("solvers", "lbfgs").name == "lbfgs"
+def test_core_names_load_no_entry_point(tmp_path: Path) -> None:
+    write_one(tmp_path, "seen", "print('loaded')")
+    code = "import sys, manifoldseq as ms\n{}\nprint('stranger_seen._plugin' in sys.modules)"
+    assert asked(tmp_path, code.format("ms.get_solver('lbfgs')")) == "False"
+    assert asked(tmp_path, code.format("hooks.plugins()")) == "True"
 
 
-def test_environment_chooses_plugins(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_good(site)
-    write_one(site, "import-error", BROKEN["import-error"][0])
-    monkeypatch.setenv("MANIFOLDSEQ_DISABLE_PLUGINS", "import-error, other")
-    assert {p.name: p.status for p in registry(site).plugins()} == {"acme": "ok", "import-error": "disabled"}
-    monkeypatch.setenv("MANIFOLDSEQ_PLUGINS", "import-error")
-    assert {p.name: p.status for p in registry(site).plugins()} == {"acme": "disabled", "import-error": "disabled"}
-    monkeypatch.delenv("MANIFOLDSEQ_DISABLE_PLUGINS")
-    monkeypatch.setenv("MANIFOLDSEQ_PLUGINS", "acme,absent")
-    found = registry(site)
-    assert {p.name: p.status for p in found.plugins()} == {"acme": "ok", "import-error": "disabled", "absent": "failed"}
-    assert "MANIFOLDSEQ_PLUGINS names 'absent', which is not installed" in problems(found, "absent")
-    monkeypatch.setenv("MANIFOLDSEQ_PLUGINS", "")
-    assert {p.status for p in registry(site).plugins()} == {"disabled"}
+def test_environment_chooses_plugins(tmp_path: Path) -> None:
+    write_good(tmp_path)
+    write_one(tmp_path, "import-error", BROKEN["import-error"][0])
+
+    def states(only: str | None = None, disable: str = "") -> dict[str, str]:
+        env = {} if only is None else {"MANIFOLDSEQ_PLUGINS": only}
+        found = plugins(tmp_path, MANIFOLDSEQ_DISABLE_PLUGINS=disable, **env)
+        return {name: found[name]["status"] for name in ("acme", "import-error", "absent", "lds") if name in found}
+
+    assert states(None, "import-error, other") == {"acme": "ok", "import-error": "disabled", "lds": "ok"}
+    one = {"acme": "disabled", "import-error": "disabled", "lds": "disabled"}
+    assert states("import-error", "import-error, other") == one
+    assert states("acme,absent") == one | {"acme": "ok", "absent": "failed"}
+    said = plugins(tmp_path, MANIFOLDSEQ_PLUGINS="acme,absent")["absent"]
+    assert "MANIFOLDSEQ_PLUGINS names 'absent', which is not installed" in problems(said)
+    assert states("") == one
 
 
 def test_command_line_lists_broken_plugins_and_goes_on(tmp_path: Path) -> None:
