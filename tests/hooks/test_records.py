@@ -22,6 +22,7 @@ WRONG = [
     (lambda: hooks.KernelSpec("x", "a:b", "lds", invariances={"r": 1}), "invariances must be a mapping"),
     (lambda: hooks.KernelSpec("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),
     (lambda: hooks.ReaderSpec("x", "*.edf", "a:b"), "ReaderSpec 'x': patterns must be a tuple of strings"),
+    (lambda: hooks.ModelSpec("x", "a:b", input="tables"), "input must be 'sequences' or 'views', not 'tables'"),
     (lambda: hooks.EstimatorSpec("x", "a:b", input="tables"), "must be 'sequences', 'samples', 'views' or 'bags'"),
 ]  # fmt: skip
 
@@ -76,6 +77,10 @@ def test_target_that_cannot_be_imported_names_the_record(target: str, cause: str
     with pytest.raises(ImportError, match="ModelSpec 'x': build names") as caught:
         hooks.ModelSpec("x", target).resolved()
     assert cause in str(caught.value)
+
+
+def test_a_listing_names_callables_as_targets_do() -> None:
+    assert hooks.ModelSpec("x", math.hypot).as_dict()["build"] == "math:hypot"
 
 
 def test_registering_a_record_again_replaces_it() -> None:

@@ -1,5 +1,6 @@
 """A broken plugin is reported with its cause and harms nobody."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -57,17 +58,23 @@ def test_traceback_is_kept(all_broken: dict[str, dict[str, Any]], name: str) -> 
     assert f"stranger_{name.replace('-', '_')}/_plugin.py" in fault
 
 
-def test_broken_ones_harm_neither_the_good_one_nor_the_core_nor_their_own_other_records(tmp_path: Path) -> None:
-    """Records before an exception, and of other hooks, are kept."""
+def found(site: Path, *names: tuple[str, str]) -> list[tuple[str, str]]:
+    """Return which kinds and names are there."""
+    code = f"print([(kind, name) for kind, name in {names!r} if name in {{r.name for _, r in hooks.records(kind)}}])"
+    return ast.literal_eval(asked(site, code))
+
+
+def test_records_before_and_beside_an_exception_are_kept(tmp_path: Path) -> None:
+    write_one(tmp_path, "raises", BROKEN["raises"][0])
+    kept = [("kernels", "kept"), ("models", "kept-too")]
+    assert found(tmp_path, *kept, ("models", "kept")) == kept
+
+
+def test_broken_ones_harm_neither_the_good_one_nor_the_core(tmp_path: Path) -> None:
     write_broken(tmp_path)
     write_good(tmp_path)
-    names = "solvers lbfgs, models acme.procrustes, kernels kept, models kept-too"
-    code = f"""
-for kind, name in (pair.split() for pair in {names!r}.split(", ")):
-    (record,) = [record for _, record in hooks.records(kind) if record.name == name]
-    print(kind, name, end=", ")
-"""
-    assert asked(tmp_path, code) == f"{names},"
+    there = [("solvers", "lbfgs"), ("models", "acme.procrustes")]
+    assert found(tmp_path, *there) == there
     assert plugins(tmp_path)["acme"]["status"] == "ok"
 
 
