@@ -30,7 +30,7 @@ def _compare(report: Report, problems: ModuleType, naive: ModuleType, K: int, ro
     labels = np.random.default_rng(0).permutation(N) % K
 
     def ours(epochs: int) -> tuple[float, float]:
-        systems = Systems(A, C)  # a new record: its packing is part of the time
+        systems = Systems(A, C)
         model = LDSKMeans(
             K, n_states=STATES, mean="toolbox", init=labels, n_init=1, max_iter=epochs, tol=0.0, bound=0.999
         )

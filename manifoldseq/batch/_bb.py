@@ -132,6 +132,7 @@ def _evaluate(manifold: Manifold, oracle: Oracle, points: Point, which: np.ndarr
 
 def _sufficient(manifold: Manifold, at: Rows, trial: Rows, t: np.ndarray) -> np.ndarray:
     """Return which rows fall enough below their reference value (Armijo along the retraction or the clipped arc)."""
+    # sufficient decrease from the reference value, up to the rounding of the value itself
     if manifold.bounded:
         predicted = np.minimum(0.0, flat_dots(at["egrad"], tree_map(np.subtract, trial["x"], at["x"])))
     else:
@@ -150,6 +151,7 @@ def _next_steps(manifold: Manifold, old: Rows, new: Rows, steps: np.ndarray) -> 
     else:
         s = manifold.transport(x, y, _times(-steps, old["grad"]))
         z = tree_map(np.subtract, new["grad"], manifold.transport(x, y, old["grad"]))
+    # Barzilai and Borwein: ⟨s, s⟩/|⟨s, z⟩| and |⟨s, z⟩|/⟨z, z⟩ in turn, of the step s and the change z of the gradient
     ss, signed = _dots(manifold, y, s, s), _dots(manifold, y, s, z)
     sz = np.abs(signed)
     curved = sz > 1e-14 * old["grad_norm"] * np.sqrt(ss)
@@ -175,6 +177,7 @@ def _first_steps(manifold: Manifold, oracle: Oracle, rows: Rows) -> np.ndarray:
         u = _times(1 / rows["grad_norm"], rows["grad"])
         curvature = _dots(manifold, rows["x"], u, _product(manifold, oracle, rows)(u))
         step = np.minimum(np.where(curvature > 0, 1 / curvature, longest), 10 * longest)
+    # rounded to seven bits: a step that rounding of the curvature does not change
     mantissa, exponent = np.frexp(np.where(np.isfinite(step), step, 1.0))
     return np.ldexp(np.round(64 * mantissa) / 64, exponent)
 
@@ -208,6 +211,7 @@ def curvatures_ahead(manifold: Manifold, oracle: Oracle, rows: Rows, start: Poin
         return _times(1 / np.maximum(length, 1e-300), u), length
 
     with np.errstate(all="ignore"):
+        # two steps of Lanczos: the Hessian in the plane of b and c, (rows, 2, 2), where H b leaves the line of b
         b = unit(start)[0]
         hb = product(b)
         a = _dots(manifold, x, b, hb)
@@ -219,6 +223,7 @@ def curvatures_ahead(manifold: Manifold, oracle: Oracle, rows: Rows, start: Poin
     w, V = eigh(H.reshape(-1, 2, 2))
     with np.errstate(all="ignore"):
         known = np.nanmax(np.abs(rows["recent"][:, :, CURVATURE]), axis=1, initial=0.0)
+        # below the rounding of differences of gradients an eigenvalue is noise
         noise = eps**0.5 * np.maximum(np.abs(w).max(axis=1), known)
         ahead = 1 / np.linalg.norm(V[:, 0] / np.maximum(w, noise[:, None] + 1e-300), axis=1)
         ahead = np.where(ahead <= 10 * noise, 0.0, ahead)

@@ -52,6 +52,7 @@ def cayley_curve(X: np.ndarray, G: np.ndarray) -> Callable[[float], np.ndarray]:
     def finish(Y: np.ndarray) -> np.ndarray:
         return polar(Y) if np.max(orthonormality(Y)) > threshold else Y
 
+    # square or nearly so: solve the n×n system (I + τ/2 W) Y = (I − τ/2 W) X of (16) as it is printed
     if n <= 2 * p:
         half = 0.5 * (G @ Xt - X @ Gt)
         eye = np.eye(n, dtype=X.dtype)
@@ -62,6 +63,8 @@ def cayley_curve(X: np.ndarray, G: np.ndarray) -> Callable[[float], np.ndarray]:
 
         return square
 
+    # tall: W = L Rᵀ with L = [G, X] and R = [X, −G], both n×2p; by the Sherman–Morrison–Woodbury formula (17) is
+    # X − τ L (I + τ/2 RᵀL)⁻¹ RᵀX, with the 2p×2p matrix RᵀL = [[XᵀG, XᵀX], [−GᵀG, −GᵀX]]
     XtG = Xt @ G
     GtX, GtG = XtG.swapaxes(-1, -2), Gt @ G
     XtX = Xt @ X  # not I: exact for the actual X, so that the generator stays skew
@@ -82,5 +85,6 @@ def cayley_curve(X: np.ndarray, G: np.ndarray) -> Callable[[float], np.ndarray]:
 
 def cayley_retraction(X: np.ndarray, U: np.ndarray) -> np.ndarray:
     """Retract the tangent vector U: the Cayley curve whose generator W satisfies ``W X = U``, at step one."""
+    # with P = I − ½ X Xᵀ, W = P U Xᵀ − X Uᵀ P has W X = U for tangent U (Wen and Yin 2013)
     G = U - 0.5 * (X @ (X.swapaxes(-1, -2) @ U))
     return cayley_curve(X, -G)(1.0)

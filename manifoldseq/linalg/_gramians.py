@@ -47,7 +47,8 @@ def gramians(A: Any, C: Any = None) -> Any:
     """
     xp: Any = import_module("autograd.numpy") if _boxed(A, C) else np
     if xp is np:
-        A = np.asarray(A)  # one array, so that stein sees A1 is A2 and shares its powers
+        A = np.asarray(A)
     Q = np.eye(A.shape[-1], dtype=np.float32) if C is None else xp.matmul(xp.swapaxes(C, -1, -2), C)
     G = stein(A, A, Q)
+    # the sum is symmetric but for rounding
     return (G + xp.swapaxes(G, -1, -2)) / 2

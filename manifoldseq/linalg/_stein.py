@@ -95,6 +95,7 @@ def stein_adjoint(A1: ArrayLike, A2: ArrayLike, X: ArrayLike, H: ArrayLike) -> t
     [2.666667, 2.666667, 1.333333]
     """
     A1, A2, X, H = (np.asarray(a) for a in (A1, A2, X, H))
+    # dX = A1' dX A2 + dA1' X A2 + A1' X dA2 + dQ; pairing with H moves the sum onto R = Σ A1^t H (A2')^t
     R = _stein(_t(A1), _t(A2), H)
     return _sum_to(X @ A2 @ _t(R), A1.shape), _sum_to(_t(X) @ A1 @ R, A2.shape), R
 
@@ -133,7 +134,6 @@ def _primitive() -> Any:
 
 def _stein(A1: ArrayLike, A2: ArrayLike, Q: ArrayLike) -> Array:
     """Validate, solve in float64 and return the common dtype."""
-    same = A1 is A2
     A1, A2, Q = np.asarray(A1), np.asarray(A2), np.asarray(Q)
     if min(A1.ndim, A2.ndim, Q.ndim) < 2 or A1.shape[-2:] + A2.shape[-2:] != Q.shape[-2:-1] * 2 + Q.shape[-1:] * 2:
         raise ValueError(
@@ -144,26 +144,24 @@ def _stein(A1: ArrayLike, A2: ArrayLike, Q: ArrayLike) -> Array:
         if array.dtype.kind not in "biuf":
             raise ValueError(f"{name} of the Stein equation has dtype {array.dtype}: pass real numbers")
     dtype = np.result_type(A1, A2, Q, np.float32)
-    A1, Q = A1.astype(float, copy=False), Q.astype(float, copy=False)
-    A2 = A1 if same else A2.astype(float, copy=False)
-    return _doubling(A1, A2, Q).astype(dtype, copy=False)
+    return _doubling(A1.astype(float), A2.astype(float), Q.astype(float)).astype(dtype, copy=False)
 
 
 def _doubling(A1: Array, A2: Array, Q: Array) -> Array:
-    X, L, R = Q, A1, A2
+    shape = np.broadcast_shapes(A1.shape[:-2], A2.shape[:-2], Q.shape[:-2]) + Q.shape[-2:]
+    X, L, R = np.broadcast_to(Q, shape), A1, A2
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         for _ in range(_MAX_STEPS):
-            right = _square_norm(R)
-            if np.all(right * (right if L is R else _square_norm(L)) <= _TOLERANCE**2):
+            # X is the sum over t < 2^k, L = A1^(2^k) and R = A2^(2^k): what is left of it is of the size of ‖L‖ ‖R‖ ‖X‖
+            if np.all(_square_norm(L) * _square_norm(R) <= _TOLERANCE**2):
                 break
             X = X + _t(L) @ X @ R
-            L, R = (both := R @ R, both) if L is R else (L @ L, R @ R)
+            L, R = L @ L, R @ R
         else:
             raise _divergence(A1, A2, Q)
     if not np.isfinite(X).all():
         raise _divergence(A1, A2, Q)
-    shape = np.broadcast_shapes(A1.shape[:-2], A2.shape[:-2], Q.shape[:-2]) + Q.shape[-2:]
-    return X if X is not Q and X.shape == shape else np.broadcast_to(X, shape).copy()
+    return X if X.flags.writeable else X.copy()
 
 
 def _divergence(A1: Array, A2: Array, Q: Array) -> ValueError:
@@ -172,11 +170,12 @@ def _divergence(A1: Array, A2: Array, Q: Array) -> ValueError:
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
             return ValueError(f"{name} has a value that is not finite at index {tuple(bad[0].tolist())}")
+    # the product of the two spectral radii decides, per pair of the batch
     r1, r2 = np.broadcast_arrays(*(np.abs(np.linalg.eigvals(A)).max(-1) for A in (A1, A2)))
     place = np.unravel_index(np.argmax(r1 * r2), r1.shape)
     where = f" at batch index {tuple(int(i) for i in place)}" if place else ""
     radii = f"A has spectral radius {r1[place]:.6g}, which must be below 1"
-    if A1 is not A2:
+    if not np.array_equal(A1, A2):
         radii = f"A1 and A2 have spectral radii {r1[place]:.6g} and {r2[place]:.6g}, their product must be below 1"
     return ValueError(f"the Stein equation has no convergent sum{where}: {radii}")
 

@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -86,33 +87,20 @@ def unflattener_of(shape: Any) -> Callable[[np.ndarray], Any]:
     """Return :func:`unflattener` for trees of this tree of shapes."""
     if not (shape and isinstance(shape[0], tuple)):
         return lambda vector: vector.reshape(shape)
-    slots: list[tuple[int, int, tuple[int, ...]]] = []
+    stops = list(accumulate(map(_size, shape)))
+    parts = [(slice(a, b), unflattener_of(part)) for a, b, part in zip([0, *stops], stops, shape, strict=False)]
+    return lambda vector: tuple([part(vector[cut]) for cut, part in parts])
 
-    def plan(part: Any) -> Any:
-        if part and isinstance(part[0], tuple):
-            return tuple([plan(child) for child in part])
-        start = slots[-1][1] if slots else 0
-        slots.append((start, start + math.prod(part), part))
-        return len(slots) - 1
 
-    skeleton = plan(shape)
-    if all(not isinstance(part, tuple) for part in skeleton):
-        cuts = [(slice(a, b), None if len(shape) == 1 else shape) for a, b, shape in slots]
-        return lambda vector: tuple(
-            [vector[cut] if shape is None else vector[cut].reshape(shape) for cut, shape in cuts]
-        )
-    return lambda vector: tree_map(lambda k: vector[slots[k][0] : slots[k][1]].reshape(slots[k][2]), skeleton)
+def _size(shape: Any) -> int:
+    return sum(map(_size, shape)) if shape and isinstance(shape[0], tuple) else math.prod(shape)
 
 
 def freeze(tree: Any) -> Any:
     """Make the leaves C-contiguous and read-only, in place where possible; an unchanged tree keeps its identity."""
-    if type(tree) is tuple:
-        for part in tree:
-            if type(part) is tuple or not part.flags.c_contiguous:
-                parts = [freeze(part) for part in tree]
-                return tree if all(map(operator.is_, parts, tree)) else tuple(parts)
-            part.flags.writeable = False
-        return tree
+    if isinstance(tree, tuple):
+        parts = tuple([freeze(part) for part in tree])
+        return tree if all(map(operator.is_, parts, tree)) else parts
     if not tree.flags.c_contiguous:
         tree = np.ascontiguousarray(tree)
     tree.flags.writeable = False
@@ -123,9 +111,7 @@ def norm(tree: Any) -> float:
     """Return the Euclidean norm over all entries, summed in float64."""
     total = 0.0
     for leaf in leaves(tree):
-        flat = leaf.ravel()
-        if flat.dtype != np.float64:
-            flat = flat.astype(np.float64)
+        flat = leaf.ravel().astype(np.float64, copy=False)
         total += DOT[flat.dtype](flat, flat)
     return total**0.5
 

@@ -86,6 +86,7 @@ class Manifold(ABC):
 
     def inner(self, x: Point, u: Point, v: Point) -> Any:
         """Return the inner product of two tangent vectors at `x`: a float, or an array over the leading axes."""
+        # over the axes of a point, leaf by leaf, in float64; what is left are the leading axes
         total: Any = 0.0
         for a, b, shape in zip(leaves(u), leaves(v), _leaf_shapes(self.shape), strict=True):
             product = np.multiply(a, b, dtype=np.float64)

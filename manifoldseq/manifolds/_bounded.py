@@ -77,19 +77,19 @@ class BoundedDiagonal(Manifold):
         return ehess * self.free(x, egrad)
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        if kind is not None:
-            self._kind(kind)
+        self._kind(kind)
         return self.nearest(x + u)
 
     def nearest(self, x: Point) -> Point:
         bound = x.dtype.type(self.bound)
-        return np.minimum(np.maximum(x, -bound), bound)  # np.clip without its checks
+        return np.minimum(np.maximum(x, -bound), bound)
 
     def feasibility(self, x: Point) -> Any:
         violation = np.maximum(np.abs(x).max(axis=-1) - x.dtype.type(self.bound), 0)
         return float(violation) if violation.ndim == 0 else violation
 
     def free(self, x: Point, egrad: Point) -> Any:
+        # held: on a bound, and the negative gradient points outward (x and −g have one sign)
         return (np.abs(x) < x.dtype.type(self.bound)) | (x * egrad >= 0)
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:

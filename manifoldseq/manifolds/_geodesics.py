@@ -10,6 +10,7 @@ from ..linalg._polar import polar
 
 def skew_exponential(A: np.ndarray) -> np.ndarray:
     """Return the rotation ``expm(A)`` of skew-symmetric A, through the eigenvalues of the Hermitian iA."""
+    # iA = Q diag(w) Q* with real w, so that A = Q diag(−iw) Q* and expm(A) = Q diag(exp(−iw)) Q*
     w, Q = eigh(1j * A.astype(np.float64, copy=False))
     return np.real((Q * np.exp(-1j * w)[..., None, :]) @ Q.conj().swapaxes(-1, -2))
 
@@ -28,10 +29,12 @@ def stiefel_geodesic(X: np.ndarray, U: np.ndarray) -> np.ndarray:
     """
     p = X.shape[-1]
     base, velocity = X.astype(np.float64, copy=False), U.astype(np.float64, copy=False)
+    # A = XᵀU is skew for a tangent vector; its symmetric part is rounding
     A = base.swapaxes(-1, -2) @ velocity
     A = 0.5 * (A - A.swapaxes(-1, -2))
     if X.shape[-2] == p:
         return polar(base @ skew_exponential(A)).astype(X.dtype, copy=False)
+    # the part of U beside span X: the geodesic stays in the span of [X, Q], where 2p×2p exponentials give it
     Q, R = np.linalg.qr(velocity - base @ A)
     generator = np.concatenate(
         [
@@ -42,6 +45,7 @@ def stiefel_geodesic(X: np.ndarray, U: np.ndarray) -> np.ndarray:
     )
     rotation = skew_exponential(generator)[..., :p]
     end = np.concatenate([base, Q], axis=-1) @ rotation @ skew_exponential(-A)
+    # the polar factor takes off the rounding of the exponentials
     return polar(end).astype(X.dtype, copy=False)
 
 
@@ -52,6 +56,7 @@ def grassmann_geodesic(X: np.ndarray, U: np.ndarray) -> np.ndarray:
     with only p×p eigenvectors, since both functions are even.
     """
     base, velocity = X.astype(np.float64, copy=False), U.astype(np.float64, copy=False)
+    # UᵀU = V diag(w) Vᵀ, p×p: the square roots of w are the principal angles that the step turns by
     w, V = eigh(velocity.swapaxes(-1, -2) @ velocity)
     angle = np.sqrt(np.maximum(w, 0))[..., None, :]
     end = (base @ (V * np.cos(angle)) + velocity @ (V * np.sinc(angle / np.pi))) @ V.swapaxes(-1, -2)

@@ -64,9 +64,11 @@ class Grassmann(_OrthonormalColumns):
         return self.p * (self.n - self.p)
 
     def project(self, x: Point, u: Point) -> Point:
+        # the horizontal part (I − XXᵀ)U, without an n×n matrix
         return u - x @ (x.swapaxes(-1, -2) @ u)
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        # (I − XXᵀ)(D²f[U] − U XᵀG): the second term is the curvature of the manifold
         return self.project(x, ehess - u @ (x.swapaxes(-1, -2) @ egrad))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:

@@ -55,6 +55,7 @@ class _Entrywise(Manifold):
         return rate * (rate * egrad)  # the square may leave the range of numbers
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        # d²/dz² of f(x(z)) is s² f'' + s s' f'; back in ambient coordinates u = s dz that is s(s f''[u] + s' f' u)
         rate = self._rate(x)
         return rate * (rate * ehess + self._bend(x) * egrad * u)
 
@@ -63,6 +64,7 @@ class _Entrywise(Manifold):
         return self._moved(x, u / self._rate(x))
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
+        # dz = u/s(x) stays what it is: in the coordinate z parallel transport is the identity
         return u * (self._rate(y) / self._rate(x))
 
     def feasibility(self, x: Point) -> Any:
@@ -202,6 +204,7 @@ class OpenBox(_Entrywise):
         return x / x.dtype.type(-self.bound)
 
     def _moved(self, x: Point, z: Point) -> Point:
+        # the addition theorem tanh(y + z) = (a + b)/(1 + ab): no logarithm of x near a bound
         bound = x.dtype.type(self.bound)
         a, b = x / bound, np.tanh(z / 2)
         return self.nearest(bound * (a + b) / (1 + a * b))

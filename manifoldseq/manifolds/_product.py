@@ -6,14 +6,13 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._result import Point
 from ..execution import cached_property
-from ..linalg._tree import shapes
+from ..linalg._tree import freeze, tree_map
 from ._base import Manifold, bound_of, known_component, size
 from ._bounded import BoundedDiagonal
 from ._stiefel import Orthogonal, Stiefel
@@ -83,7 +82,12 @@ class _Factored(Manifold):
         masks = [f.free(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)]
         if all([mask is None for mask in masks]):
             return None
-        return tuple([_all_free(shapes(a)) if mask is None else mask for a, mask in zip(x, masks, strict=True)])
+        return tuple(
+            [
+                tree_map(lambda leaf: _all_free(leaf.shape), a) if mask is None else mask
+                for a, mask in zip(x, masks, strict=True)
+            ]
+        )
 
     def scale(self, x: Point) -> Any:
         """Return the smallest scale among the factors that can move."""
@@ -133,13 +137,9 @@ def _second_order(factor: Manifold, kind: str) -> bool:
     return (kind if kind in factor.retractions else next(iter(factor.retractions), None)) in factor.second_order
 
 
-@lru_cache(maxsize=256)
-def _all_free(shape: Any) -> Any:
-    if shape and isinstance(shape[0], tuple):
-        return tuple(_all_free(part) for part in shape)
-    free = np.ones(shape, bool)
-    free.flags.writeable = False
-    return free
+@functools.lru_cache(maxsize=256)
+def _all_free(shape: tuple[int, ...]) -> np.ndarray:
+    return freeze(np.ones(shape, bool))
 
 
 @dataclass(frozen=True, init=False, repr=False)

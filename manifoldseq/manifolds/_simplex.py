@@ -65,6 +65,7 @@ class Simplex(Manifold):
         return math.prod(self.shape) - math.prod(self.shape[:-1])
 
     def project(self, x: Point, u: Point) -> Point:
+        # Σ u = 0 for tangent vectors; in the Fisher metric Σ u v / x the line of x is normal to them
         return u - x * _sum(u).astype(u.dtype)
 
     def inner(self, x: Point, u: Point, v: Point) -> Any:
@@ -75,6 +76,7 @@ class Simplex(Manifold):
         return x * self._centred(x, egrad)
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        # x·D²f[u] and the derivative of the metric 1/x along u, half of which the connection takes off
         return self.project(x, x * ehess + x.dtype.type(0.5) * u * self._centred(x, egrad))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
@@ -82,6 +84,7 @@ class Simplex(Manifold):
             exponent = u / x
             y = x * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
         else:
+            # twice √x lies on a sphere, where the metric is the embedded one: its great circle, squared entry by entry
             root = np.sqrt(x)
             velocity = u / (2 * root)
             angle = np.sqrt(_sum(np.square(velocity, dtype=np.float64)))
@@ -95,6 +98,8 @@ class Simplex(Manifold):
     def nearest(self, x: Point) -> Point:
         if not np.any(self.feasibility(x)):
             return x
+        # max(x − t, 0) with the t that makes the sum one: of the sums of the k largest entries less one, over k, the
+        # last that is below its entry (Held, Wolfe and Crowder 1974)
         ordered = -np.sort(-x.astype(np.float64, copy=False), axis=-1)
         thresholds = (np.cumsum(ordered, axis=-1) - 1) / np.arange(1, x.shape[-1] + 1)
         last = np.sum(ordered > thresholds, axis=-1, keepdims=True) - 1

@@ -59,6 +59,7 @@ class SymmetricPositiveDefinite(Manifold):
         return symmetric(u)
 
     def inner(self, x: Point, u: Point, v: Point) -> Any:
+        # tr(X⁻¹UX⁻¹V) is the dot product of X^-½ U X^-½ and X^-½ V X^-½
         inverse = _roots(x)[1]
         left = inverse @ _double(u) @ inverse
         return super().inner(x, left, left if v is u else inverse @ _double(v) @ inverse)
@@ -68,12 +69,15 @@ class SymmetricPositiveDefinite(Manifold):
         return symmetric(base @ symmetric(_double(egrad)) @ base).astype(x.dtype, copy=False)
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        # X sym(D²f[U]) X + sym(U sym(G) X), the second term from the connection of the metric
         base, slope = _double(x), symmetric(_double(egrad))
         curved = base @ symmetric(_double(ehess)) @ base
         return symmetric(curved + _double(u) @ slope @ base).astype(x.dtype, copy=False)
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         exact = self._kind(kind) == "exp"
+        # X^½ φ(X^-½ U X^-½) X^½ with φ = exp, or 1 + w + w²/2 of its eigenvalues; as a product with its own transpose
+        # it stays symmetric and positive
         root, inverse = _roots(x)
         w, V = eigh(symmetric(inverse @ _double(u) @ inverse))
         factor = growth(w) if exact else 1 + w + 0.5 * w**2
@@ -87,6 +91,7 @@ class SymmetricPositiveDefinite(Manifold):
     def nearest(self, x: Point) -> Point:
         base = symmetric(_double(x))
         w, V = eigh(base)
+        # eigenvalues below the rounding of the largest are raised to it, if one is not positive
         floor = 4 * self.n * np.finfo(x.dtype).eps * np.abs(w).max(axis=-1, keepdims=True)
         raised = (V * np.maximum(w, np.maximum(floor, np.finfo(x.dtype).tiny))[..., None, :]) @ V.swapaxes(-1, -2)
         return np.where(w[..., :1, None] > 0, base, symmetric(raised)).astype(x.dtype, copy=False)
@@ -98,6 +103,7 @@ class SymmetricPositiveDefinite(Manifold):
         return float(violation) if violation.ndim == 0 else violation
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
+        # moving along v v' of the least eigenvalue of the gradient by the largest one of X changes f by their product
         low = eigh(symmetric(_double(egrad)))[0][..., 0]
         gain = np.maximum(-low, 0) * eigh(symmetric(_double(x)))[0][..., -1]
         return float(gain) if gain.ndim == 0 else gain

@@ -47,6 +47,7 @@ class SpecialOrthogonal(_OrthonormalColumns):
         return self.n, self.n
 
     def nearest(self, x: Point) -> Point:
+        # W diag(1, …, 1, det(W Vᵀ)) Vᵀ: of all rotations the nearest, at the cost of the least singular value (Kabsch)
         left, _, right = np.linalg.svd(x.astype(np.float64, copy=False))
         left[..., -1] *= np.sign(np.linalg.det(left @ right))[..., None]
         return (left @ right).astype(x.dtype, copy=False)
@@ -57,6 +58,7 @@ class SpecialOrthogonal(_OrthonormalColumns):
         return float(violation) if violation.ndim == 0 else violation
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+        # Q of a normal matrix is uniform over all orthogonal matrices if R has a positive diagonal
         x = qr_retraction(rng.standard_normal(self.shape))
         x[:, -1] *= np.sign(np.linalg.det(x))
         return x.astype(dtype)

@@ -28,14 +28,17 @@ class _UnitNorm(Manifold):
         return np.sum(np.multiply(u, v, dtype=np.float64), axis=self._axes, keepdims=True)
 
     def project(self, x: Point, u: Point) -> Point:
+        # U − X⟨X, U⟩: the normal space at X is the line of X
         return u - x * self._dot(x, u).astype(u.dtype)
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        # P(D²f[U]) − ⟨X, G⟩U, the curvature of the sphere being one in every direction
         return self.project(x, ehess) - u * self._dot(x, egrad).astype(u.dtype)
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         if self._kind(kind) == "polar":
             return self.nearest(x + u)
+        # the great circle cos(θ)X + sin(θ)/θ U with θ = ‖U‖; sinc is smooth at θ = 0
         angle = np.sqrt(self._dot(u, u))
         return self.nearest(np.cos(angle).astype(x.dtype) * x + np.sinc(angle / np.pi).astype(x.dtype) * u)
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ..linalg._blas import GEMM
 from ..linalg._cayley import cayley_curve, cayley_retraction
 from ..linalg._polar import orthonormality, polar, qr_retraction, symmetric
 from ._base import Manifold, known_component, size
@@ -40,17 +39,16 @@ class _OrthonormalColumns(Manifold):
         return n * p - p * (p + 1) // 2
 
     def project(self, x: Point, u: Point) -> Point:
-        if x.ndim > 2 or u.ndim > 2:
-            return u - x @ symmetric(x.swapaxes(-1, -2) @ u)
-        xt = x.T  # in Fortran order, as BLAS wants it; the last product and the difference are one call
-        twice = np.dot(xt, u)
-        return GEMM[x.dtype](-0.5, twice + twice.T, xt, beta=1.0, c=u.T).T
+        # U − X sym(XᵀU): what is normal to the manifold at X is X times a symmetric p×p matrix
+        return u - x @ symmetric(x.mT @ u)
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
-        return self.project(x, ehess - u @ symmetric(x.swapaxes(-1, -2) @ egrad))
+        # the projection of D²f[U] − U sym(XᵀG); the second term is the curvature of the manifold (Absil, Mahony and
+        # Trumpf 2013)
+        return self.project(x, ehess - u @ symmetric(x.mT @ egrad))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        return polar(x + u) if kind is None else _RETRACTIONS[self._kind(kind) or "polar"](x, u)
+        return _RETRACTIONS[self._kind(kind) or "polar"](x, u)
 
     def nearest(self, x: Point) -> Point:
         return polar(x)
@@ -66,6 +64,7 @@ class _OrthonormalColumns(Manifold):
         known_component(self, i)
         if self.components == 1:
             return x
+        # a change of sign of the last column is a reflection: it leads to the other determinant
         wrong = (np.linalg.det(x) > 0) == (i == 1)
         y = x.copy()
         y[..., -1] *= np.where(wrong, -1, 1).astype(x.dtype)[..., None]
@@ -91,7 +90,7 @@ class Stiefel(_OrthonormalColumns):
 
     Notes
     -----
-    Retractions ``"polar"`` (default; by ``eigh`` of the Gram matrix), ``"qr"``, ``"cayley"`` and ``"exp"``, the
+    Retractions ``"polar"`` (default), ``"qr"``, ``"cayley"`` and ``"exp"``, the
     geodesic of the embedded metric. ``descent_curve`` is equation (17) of the LDS paper.
 
     Examples

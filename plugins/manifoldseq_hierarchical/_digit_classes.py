@@ -53,6 +53,7 @@ class Digits:
         number = np.arange(len(points))
         while True:
             number, digit = np.divmod(number, branching)
+            # the class of a segment is its digit: class means weighted by frames, then their subspace as in (9)-(13)
             counts = np.bincount(digit, sizes)
             sums = np.zeros((len(counts), points.shape[1]))
             np.add.at(sums, digit, points * sizes[:, None])

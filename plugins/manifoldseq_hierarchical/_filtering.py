@@ -77,6 +77,7 @@ def bayes(squared: Distances, speed: tuple[float, float], smooth: bool) -> NDArr
     forward = _filtered(evidence, kernel)
     if smooth:
         reverse = {-move: share for move, share in kernel.items()}
+        # both passes count the evidence of the query itself
         forward = forward + _filtered(evidence[::-1], reverse)[::-1] - evidence
     return forward.argmax(axis=1)
 
@@ -95,6 +96,7 @@ def _kernel(speed: tuple[float, float]) -> dict[int, float]:
     floor = np.floor(moves).astype(int)
     share = moves - floor
     kernel: dict[int, float] = {}
+    # moves between whole numbers share their probability among both neighbours
     for a, w in zip(floor, share, strict=True):
         kernel[int(a)] = kernel.get(int(a), 0.0) + (1 - w) / len(moves)
         kernel[int(a) + 1] = kernel.get(int(a) + 1, 0.0) + w / len(moves)
@@ -116,6 +118,7 @@ def _filtered(evidence: Distances, kernel: dict[int, float]) -> Distances:
                 moved[move:] += p * before[: n - move]
             else:
                 moved[:move] += p * before[-move:]
+        # prediction (a convolution with the moves, and jumps anywhere), then the likelihood of query t
         log = np.log((1 - _JUMP) * moved + _JUMP / n) + evidence[t]
         made[t] = log - logsumexp(log)
     return made

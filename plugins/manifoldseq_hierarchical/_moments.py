@@ -1,15 +1,12 @@
 """Counts, sums and scatter of classes of frames in one pass, block by block, in float64."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
 from math import isfinite
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy
 from scipy.sparse import csc_array
 
 from manifoldseq.estimators import row_blocks
@@ -20,8 +17,10 @@ Codes = NDArray[np.int64]
 _BLOCK = 1 << 20
 """Numbers in a block of rows: 8 MiB in float64; of wide rows, which are read twice, a sixteenth stays in the cache."""
 _ROWS = (16, 8192)
+# A trick of speed: summed by sparse products of whole blocks, `SubspaceEncoder.fit` of float32 frames of 2048 numbers
+# takes 1.27 times as long (`python -m benchmarks.tricks wide`).
 _WIDE = 512
-"""Frames of so many numbers are summed one by one by BLAS: twice as fast as the sparse product for narrower ones."""
+"""Frames of so many numbers are summed one by one, from the cache; narrower ones by a sparse product."""
 _FAR = 4.0
 """Frames are shifted before they are summed if their mean square is beyond so many times their variance."""
 
@@ -122,22 +121,24 @@ class Moments:
             self._add_block(block, new[rows])
             self._add_block(block, old[rows], -1)
 
-    def _add_block(self, block: Array, codes: Codes, times: int = 1) -> None:
-        """Add one of the `blocks` so many times to the counts and sums."""
+    def _add_block(self, block: Array, codes: Codes, sign: int = 1) -> None:
+        """Add one of the `blocks` to the counts and sums, or take it off."""
+        if block.shape[1] >= _WIDE:
+            self.counts += sign * np.bincount(codes, minlength=len(self.counts))
+            add, sums = np.add if sign > 0 else np.subtract, list(self.sums)
+            for frame, k in zip(block, codes.tolist(), strict=True):
+                add(sums[k], frame, sums[k])
+            return
         few = len(self.counts) <= len(codes)
         present, place = (slice(None), codes) if few else np.unique(codes, return_inverse=True)
         n_present = len(self.counts[present])
-        self.counts[present] += times * np.bincount(place, minlength=n_present)
-        if block.shape[1] >= _WIDE:
-            sums = list(self.sums) if few else self.sums
-            rows = map(sums.__getitem__, codes.tolist())
-            deque(map(daxpy, block, rows, repeat(block.shape[1]), repeat(times)), maxlen=0)  # by name is half as fast
-        else:
-            indicator = csc_array(
-                (np.full(len(place), float(times)), place.astype(np.int32), np.arange(len(place) + 1, dtype=np.int32)),
-                shape=(n_present, len(place)),
-            )
-            self.sums[present] += indicator @ block
+        self.counts[present] += sign * np.bincount(place, minlength=n_present)
+        # classes by frames, ±1 where a frame is of a class
+        indicator = csc_array(
+            (np.full(len(place), float(sign)), place.astype(np.int32), np.arange(len(place) + 1, dtype=np.int32)),
+            shape=(n_present, len(place)),
+        )
+        self.sums[present] += indicator @ block
 
     def copy(self) -> Self:
         """Return moments that can change without these."""
@@ -167,11 +168,13 @@ class Moments:
     @property
     def within(self) -> float:
         """The trace of S_w: the sum of squared distances of the frames to their class means."""
+        # sum |x - mu_k|² = sum |x|² - sum_k |S_k|² / n_k, all about the shift
         between = np.square(self.sums).sum(axis=1) / np.maximum(self.counts, 1)
         return max(self.energy - float(between.sum()), 0.0)
 
     def scatter(self, origin: Array) -> float:
         """Return the trace of S_0 (7): the sum of squared distances of the frames to `origin`."""
+        # sum |x - o|² = sum |x|² - 2 o' sum x + n |o|², all about the shift
         away = origin - self.shift
         return max(self.energy - 2 * float(away @ self.sums.sum(axis=0)) + self.n * float(away @ away), 0.0)
 

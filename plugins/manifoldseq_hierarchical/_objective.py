@@ -148,6 +148,8 @@ class _Energy:
 
     def both(self, point: Point) -> tuple[float, Point]:
         whole, mu = point
+        # F = tr S_0 + tr V'(Sigma + D'D) V with rows sqrt(n_k) (mu_k - class mean) of D, (h, d): zero at the closed
+        # form
         V, D = whole[:, : self.m], self.deviations(mu)
         SV, DV = self.sigma_times(V), D @ V
         value = self.total + float(np.vdot(V, SV)) + float(np.vdot(DV, DV))
@@ -156,6 +158,7 @@ class _Energy:
     def hessian_product(self, point: Point, tangent: Point) -> Point:
         whole, mu = point
         V, U, D = whole[:, : self.m], tangent[0][:, : self.m], self.deviations(mu)
+        # the derivative of both gradients along (U, N), N in units of D
         N = self.roots[:, None] * tangent[1]
         moved = D @ U + N @ V
         HV = self.sigma_times(U) + D.T @ moved + N.T @ (D @ V)
@@ -177,6 +180,8 @@ class _Energy:
 
 def _lowest_of_difference(D: Array, B: Array, m: int) -> Array:
     """Return eigenvectors of the m smallest eigenvalues of ``D' D - B' B``, without forming it."""
+    # D'D - B'B has its range in the rows of D and B: [D; B]' = Q R, and the eigenvalues are those of R diag(±1) R',
+    # 2h×2h
     Q, R = np.linalg.qr(np.concatenate([D, B]).T)
     signs = np.repeat([1.0, -1.0], [len(D), len(B)])
     eigenvalues, W = np.linalg.eigh((R * signs) @ R.T)

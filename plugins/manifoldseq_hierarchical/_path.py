@@ -52,6 +52,7 @@ class NodeSubspaces:
 
     def encode(self, points: NDArray) -> Coordinates:
         """Return the coordinates of points in the subspaces of their groups, shape (n, m)."""
+        # a batch of products, one per group: (k, width, d) (k, d, m)
         away = self._grouped(points) - self.origins[:, None]
         return (away @ self.components.transpose(0, 2, 1)).reshape(-1, self.components.shape[1])[: len(points)]
 
@@ -166,6 +167,7 @@ class Path:
 
     def _search(self, Z: Coordinates, beam: int, n_best: int) -> Found:
         top = self.nodes[0]
+        # down the levels: of the nodes kept at one, the children with the least |c|² - 2 z'c at the next, (Q, beam)
         scores = self._norms[0] - 2 * (Z @ top.T)
         kept = least(scores, beam)
         for level, norms in zip(self.nodes[1:-1], self._norms[1:-1], strict=True):
@@ -185,6 +187,7 @@ class Path:
         if self.levels:
             flat = runs.reshape(len(Z), -1)
             return runs, _products(Z, self.points, flat).reshape(runs.shape)
+        # without levels the scores |c|² - 2 z'c of all points are known: z'c follows
         dense = (self._norms[-1] - scores) / 2
         return runs, np.take_along_axis(dense, runs.reshape(len(Z), -1), axis=1).reshape(runs.shape)
 
@@ -192,6 +195,8 @@ class Path:
         """Place each query on its best lines: the nearest point of each line, in closed form."""
         starts, ends = runs[..., :-1], runs[..., 1:]
         norms, gaps = self._norms[-1], np.diff(self._at)
+        # on the line a + s (b - a): along = (z - a)'(b - a), length = |b - a|², share = along / length, all from inner
+        # products; the squared distance is |z|² + |a|² - 2 z'a - s (2 along - s length), (Q, runs, lines)
         between = self._products[np.minimum(starts, len(gaps) - 1)]
         along = products[..., 1:] - products[..., :-1] + norms[starts] - between
         length = norms[starts] + norms[ends] - 2 * between
@@ -233,6 +238,7 @@ class Path:
 
 def _first_least(scores: NDArray, lines: NDArray[np.intp], rounding: NDArray, k: int) -> NDArray[np.intp]:
     """Return the columns of the k least scores of each row in order; of equal ones (to rounding), first lines."""
+    # scores in units of rounding, so that equal ones compare by their line
     steps = np.floor((scores - scores.min(axis=1, keepdims=True)) / np.maximum(rounding, np.finfo(np.float32).tiny))
     if k == 1:
         return np.where(steps == 0, lines, np.iinfo(np.intp).max).argmin(axis=1)[:, None]

@@ -46,6 +46,7 @@ class ScalarQuantizer:
         """Return the packed codes, shape (n, bytes)."""
         if self.bits == 32:
             return np.ascontiguousarray(Z, np.float32).view(np.uint8)
+        # the nearest level is found among the edges halfway between them; indices fill bytes from the lowest bits
         levels = _levels(self.bits)
         index = np.searchsorted((levels[1:] + levels[:-1]) / 2, Z / self.scale).astype(np.uint8)
         per_byte = 8 // self.bits
@@ -120,6 +121,7 @@ def _levels(bits: int) -> Coordinates:
     """Return the levels in units of the scale, ascending: Lloyd-Max of a normal variable, or uniform for a byte."""
     if bits == 8:
         return (np.arange(256) - 127.5).astype(np.float32)
+    # Lloyd's iteration for N(0, 1): edges halfway between levels, levels at the means -(pdf' / cdf') of their cells
     levels = norm.ppf((np.arange(2**bits) + 0.5) / 2**bits)
     for _ in range(2000):
         edges = np.concatenate([[-np.inf], (levels[1:] + levels[:-1]) / 2, [np.inf]])

@@ -39,6 +39,7 @@ def lowest_directions(Sigma: Array, n_components: int | None = None, tolerance: 
     V : ndarray of shape (d, m)
     eigenvalues : ndarray of shape (d,)
     """
+    # (13): every direction of negative eigenvalue lowers F, and no other one does
     eigenvalues, Q = np.linalg.eigh(Sigma)
     m = int((eigenvalues < -tolerance).sum()) if n_components is None else n_components
     return signed(Q[:, :m]), eigenvalues

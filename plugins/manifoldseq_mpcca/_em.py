@@ -145,6 +145,7 @@ class EM:
         collapsed = np.flatnonzero((before.counts < _COLLAPSED) & ~state["tried"])
         if old.n_components == 1 or not len(collapsed):
             return None, 0
+        # it moves to the row with the least density, with the loadings and the noise of the heaviest component
         k = int(collapsed[before.counts[collapsed].argmin()])
         state["tried"] = state["tried"] | (np.arange(old.n_components) == k)
         heaviest = int(before.counts.argmax())

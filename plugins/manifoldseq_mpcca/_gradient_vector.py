@@ -103,6 +103,8 @@ class Encoder:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             inverse = np.where(counts > np.finfo(float).tiny, 1 / counts, 0.0)
         on_mean, on_noise = self._coefficients(sums.counts, group.lengths)
+        # of each bag and component E_k[xt] - mu, (B, K, D), and E_k[(xt - mu)(xt - mu)'] - Psi~ with
+        # Psi~ = Psi - W M^-1 W': (42), (44) are Psi^-1 times the first, (43), (45) Psi^-1 (second) Psi^-1
         shift = self.expectation.means
         private = sums.first * inverse  # E_k[xt]
         residual = np.where(inverse > 0, private - shift, 0.0)
@@ -167,6 +169,7 @@ class _Sums:
         W = mixture.loadings
         B, T, D = V.shape
         K, d = W.shape[0], W.shape[2]
+        # xt = v - W zhat: sum g xt xt' = sum g v v' - W (sum g zhat v') - its transpose + W (sum g zhat zhat') W'
         GZ = Z * g[:, :, None, :]
         latent = GZ.sum(axis=3)
         shared = (W @ latent[..., None])[..., 0]  # sum g W zhat

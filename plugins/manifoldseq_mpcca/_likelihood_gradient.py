@@ -20,6 +20,8 @@ def gradient(statistics: Statistics, mixture: Mixture) -> tuple[Any, ...]:
     The weights count as free numbers. Derivatives by a covariance are those by a symmetric matrix, halves off the
     diagonal, as ``tr(G' dPsi)`` demands.
     """
+    # Fisher's identity: the gradient is that of the expected complete log-likelihood. By [W, mu], (K, D, d + 1):
+    # Psi^-1 (sum g v [z, 1]' - [W, mu] gram); by Psi: (Psi^-1 residual Psi^-1 - N Psi^-1) / 2
     s = statistics
     both = np.concatenate([mixture.loadings, (mixture.means - s.origin)[:, :, None]], axis=2)
     score = s.rows_by_latent - both @ s.gram
@@ -62,9 +64,11 @@ class Units:
         mixture, n, width = self.mixture, self.counts, np.sqrt(2 * self.counts)
         weights, means, loadings, noise = gradient(statistics, mixture)
         scores = np.concatenate([loadings, means[:, :, None]], axis=2)
+        # weights as logits: w dL/dw - n w, over sqrt(N_k); the sum to one takes off n
         parts = [(weights - statistics.n) * mixture.weights / np.sqrt(n)]
         for v, (root, part) in enumerate(zip(self.roots, noise, strict=True)):
             columns = mixture.columns(v)
+            # Psi = R exp(S sqrt(2/N)) R' and [W, mu] += R step L^-1: steps in which the information is the identity
             if mixture.full:
                 part = _allowed(part, mixture.noise[v], self.floor[columns])
                 parts += [root.mT @ part @ root * (2 / width)[:, None, None], root.mT @ scores[:, columns]]
@@ -112,6 +116,7 @@ def _allowed(part: Array, Psi: Array, floor: Array) -> Array:
     low = values <= 1 + _AT_FLOOR
     if not low.any():
         return part
+    # in the eigenvectors of Psi, units of the floor: of the block at the floor only what raises eigenvalues stays
     inside = low[:, :, None] & low[:, None, :]
     turned = vectors.mT @ (part * unit) @ vectors
     slopes, axes = np.linalg.eigh(np.where(inside, turned, 0.0))

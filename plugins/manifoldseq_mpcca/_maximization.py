@@ -29,6 +29,8 @@ def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "
     counts = np.where(alive, s.counts, 1.0)[:, None]
     gram = s.gram
     gram[~alive] = np.eye(gram.shape[1])
+    # (31), (32) with the old W, then (33), (34) with the new mu; or both at once, [W, mu] = [VZ, S1] [[C, Zb], [Zb',
+    # N]]^-1, a (d + 1) × (d + 1) system per component
     if update == "conditional":
         mean = (s.first - (old.loadings @ s.latent_first[:, :, None])[:, :, 0]) / counts
         cross = s.cross - mean[:, :, None] * s.latent_first[:, None, :]
@@ -36,12 +38,14 @@ def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "
     else:
         both = np.linalg.solve(gram, s.rows_by_latent.mT).mT
         W, mean = both[:, :, :-1], both[:, :, -1]
+    # (35), (36): what [W, mu] leaves of each view, over N_k, above the floor
     noise = []
     for v, residual in enumerate(s.residuals(old, np.concatenate([W, mean[:, :, None]], axis=2))):
         least = floor[old.columns(v)]
         part = raised(residual / counts[:, :, None], least) if old.full else np.maximum(residual / counts, least)
         part[~alive] = old.noise[v][~alive]
         noise.append(part)
+    # the latent vector has the mean `centre` and the covariance `spread` = LL': W z + mu = (W L) z' + (mu + W centre)
     if update == "expanded":
         centre = s.latent_first / counts
         spread = gram[:, :-1, :-1] / counts[:, :, None] - centre[:, :, None] * centre[:, None, :]
@@ -53,6 +57,7 @@ def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "
 
 def raised(covariances: Array, floor: Array) -> Array:
     """Return the likeliest covariances that are not below diag(floor), given sample covariances."""
+    # in units where the floor is I, eigenvalues below one become one
     scale = np.sqrt(floor)
     unit = scale[:, None] * scale
     values, vectors = np.linalg.eigh((covariances + covariances.mT) / (2 * unit))

@@ -126,6 +126,7 @@ class Mixture:
         The most informative comes first, the largest loading of each is positive: the rotation of the latent vector,
         which no data determine, is then the same in every run.
         """
+        # W' Psi^-1 W, (K, d, d), is the information of a sample on z: its eigenvectors are the latent axes
         information = np.zeros((self.n_components, self.n_latent, self.n_latent))
         for v, Psi in enumerate(self.noise):
             W = self.loadings[:, self.columns(v)]

@@ -111,6 +111,7 @@ class Start:
         """Return loadings and noise of one cluster, shrunk towards all clusters together."""
         n, D = centred.shape
         own = n / (n + D) if self.n_components > 1 else 1.0
+        # own covariance and the pooled one, mixed by n rows against D columns
         covariances = [
             self._bounded(own * S + (1 - own) * T, columns)
             for S, T, columns in zip(self._covariances(centred), pooled, self.columns, strict=True)
@@ -119,6 +120,7 @@ class Start:
             roots = [_root(S) if self.full else np.sqrt(S) for S in covariances]
         else:
             roots = [np.sqrt(0.5 * (np.diagonal(S) if self.full else S)) for S in covariances]
+        # rows with each view whitened, (n, D): singular values beyond one are what views (columns) have in common
         white = np.concatenate([_whitened(centred[:, c], R) for c, R in zip(self.columns, roots, strict=True)], axis=1)
         _, s, Vt = np.linalg.svd(white / np.sqrt(n), full_matrices=False)
         found = min(self.n_latent, len(s))

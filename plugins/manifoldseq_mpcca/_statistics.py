@@ -65,6 +65,7 @@ class Statistics:
 
     def residuals(self, mixture: Mixture, both: Array) -> tuple[Array, ...]:
         """Return sum g <(v - W z - mu)(v - W z - mu)'> of each view, or its diagonal; `both` is [W, mu - origin]."""
+        # sum g v v' - P R' - R P' with R = sum g v [z, 1]' - P gram / 2: the cross terms and P gram P' in one product
         rest = self.rows_by_latent - 0.5 * both @ self.gram
         found = []
         for v, second in enumerate(self.second):
@@ -104,6 +105,7 @@ class Statistics:
         K, D, d = mixture.loadings.shape
         gram, missing = self.gram, ~columns
         both = np.concatenate([mixture.loadings, (mixture.means - origin)[:, :, None]], axis=2)
+        # of a missing column the expectation given z is [W, mu] [z, 1]: moments with [z, 1] are its rows times the gram
         products = np.empty((K, D, d + 1))
         products[:, columns] = self.rows_by_latent
         products[:, missing] = both[:, missing] @ gram
@@ -111,6 +113,7 @@ class Statistics:
         for v, noise in enumerate(mixture.noise):
             seen = columns[mixture.columns(v)]
             P = both[:, mixture.columns(v)]
+            # E[v v'] = P gram P' + N_k Psi where the view misses, what was seen where it does not
             if seen.all():
                 second.append(next(given))
             elif mixture.full:

@@ -394,6 +394,7 @@ class MultiViewSuperVector(_BagEncoder):
 
 def _triangle(blocks: Array) -> Array:
     """Return symmetric matrices as vectors with the same inner products."""
+    # <A, B> = sum_i a_ii b_ii + 2 sum_(i<j) a_ij b_ij
     rows, columns = np.triu_indices(blocks.shape[-1])
     return blocks[..., rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
 

@@ -203,6 +203,7 @@ class Moments:
             if not count.all():
                 where = column(int(count.argmin()), of_view)
                 raise ValueError(f"{where} of view {v} is missing in every row: remove it")
+            # about the first row, so that squares do not cancel; a column is constant if rounding explains its variance
             offset = first / count
             variance = second / count - offset**2
             scale = np.abs(shift + offset) + np.sqrt(second / count)

@@ -265,16 +265,10 @@ def test_blocks_weights_and_single_precision(make, monkeypatch):
 
 
 @pytest.mark.parametrize("make", [movmf, gmm])
-def test_either_exponential_gives_the_same(make, monkeypatch):
-    found = []
-    for power in ((np.exp, 1.0), (np.exp2, float(np.log(2)))):
-        monkeypatch.setattr("manifoldseq_hope.mixtures._expectation._power", lambda dtype, power=power: power)
-        e = Expectation(make(), X.dtype)
-        e._rows = 7
-        found.append(e.statistics(X))
-    assert found[0].log_likelihood == pytest.approx(found[1].log_likelihood, rel=1e-13)
-    assert found[0].log_likelihood == pytest.approx(e.log_density(X).sum(), rel=1e-13)
-    np.testing.assert_allclose(found[0].sums, found[1].sums, rtol=1e-12, atol=1e-12)
+def test_the_sweep_finds_the_log_likelihood_of_the_rows(make):
+    e = Expectation(make(), X.dtype)
+    e._rows = 7
+    assert e.statistics(X).log_likelihood == pytest.approx(e.log_density(X).sum(), rel=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

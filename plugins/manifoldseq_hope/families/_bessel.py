@@ -30,6 +30,8 @@ def _debye(terms: int) -> tuple[tuple[float, ...], ...]:
     for k in range(terms):
         following = [Fraction(0)] * (k + 2)
         for i, c in enumerate(found[-1]):
+            # of the monomial c t^p, p = k + 2i: the derivative gives c p (t^(p+1) - t^(p+3)) / 2, the integral
+            # c (t^(p+1) / (p + 1) - 5 t^(p+3) / (p + 3)) / 8
             power = k + 2 * i
             following[i] += c * (Fraction(power, 2) + Fraction(1, 8 * (power + 1)))
             following[i + 1] -= c * (Fraction(power, 2) + Fraction(5, 8 * (power + 3)))
@@ -85,6 +87,8 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
             return kappa + np.log1p(np.exp(-2 * kappa)) - np.log(2) + 0.5 * np.log(2 / (np.pi * kappa))
     if order >= _LARGE:
         return np.where(np.isinf(kappa), kappa, _expanded(order, np.where(np.isinf(kappa), 1.0, kappa), _TERMS))
+    # ive is exp(-kappa) I; where it underflows the power series takes over, beyond _HUGE the expansion for large
+    # arguments
     scaled = ive(order, np.minimum(kappa, _HUGE))
     good = scaled > _TINY
     with np.errstate(divide="ignore"):
@@ -160,6 +164,7 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
 
 def _expanded(order: float, kappa: Array, terms: int) -> Array:
     """Return (65): with r^2 = order^2 + kappa^2, order * eta is r - order arsinh(order / kappa), order * root is r."""
+    # ln of exp(order eta) / sqrt(2 pi order root) (1 + sum u_k(t) / order^k), t = order / r
     r = np.hypot(order, kappa)
     with np.errstate(divide="ignore", over="ignore"):  # at kappa = 0, and next to it
         exponent = r - order * np.arcsinh(order / kappa)
@@ -222,6 +227,7 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
 
 def _ratio_of_expansions(order: float, kappa: Array) -> Array:
     """Return I_(order+1) / I_order; differences of large terms are taken before they are evaluated."""
+    # the difference of the two exponents of (65); `rise` is above - here, by the difference of their squares
     here, above = np.hypot(order, kappa), np.hypot(order + 1, kappa)
     rise = (2 * order + 1) / (above + here)
     with np.errstate(divide="ignore", over="ignore"):  # at kappa = 0, and next to it
@@ -259,6 +265,7 @@ def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
         r = np.hypot(s, kappa)
         found = s * np.log((s + r) / (2 * np.pi)) - r - np.log(2 * np.pi)
         return found + 0.5 * np.log(2 * np.pi * r) - np.log1p(_correction(s, r))
+    # ln C_M = s ln kappa - (s + 1) ln 2 pi - ln I_s(kappa) (10); at kappa = 0 it is that of the uniform density
     small = kappa < 1e-12
     k = np.where(small, 1.0, kappa)
     found = s * np.log(k) - (s + 1) * np.log(2 * np.pi) - log_bessel(s, k, method)
@@ -299,6 +306,7 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
     low, high = r * max(M - 2, 0) / gap, r * M / gap  # Amos: (M - 2) r / (1 - r^2) < kappa < M r / (1 - r^2)
     low, high = np.minimum(low, 2 * largest), np.minimum(high, 2 * largest)
     kappa = np.minimum(r * (M - r * r) / gap, high)
+    # Newton's method with A' = 1 - A² - (M - 1) A / kappa
     for _ in range(6):
         A = bessel_ratio(M, kappa)
         slope = np.maximum(1 - A * A - (M - 1) * A / np.where(kappa > 0, kappa, 1.0), 1e-300)

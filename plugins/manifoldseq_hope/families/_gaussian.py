@@ -105,12 +105,15 @@ def _diagonal_statistics(Z: Array) -> Array:
 
 
 def _diagonal_pullback(Z: Array, G: Array) -> Array:
+    # dt/dz of t = [z², z]
     M = Z.shape[1]
     return 2 * Z * G[:, :M] + G[:, M:]
 
 
 def _diagonal_natural(parameters: Parameters, M: int) -> tuple[Array, Array]:
     means, variances = _both(parameters)
+    # ln N(z; mu, diag s) = -z²/2s + z mu/s - (mu²/s + ln 2 pi s)/2: coefficients of [z², z], (K, 2M), and the rest,
+    # (K,)
     natural = np.concatenate([-0.5 / variances, means / variances], axis=1)
     offset = -0.5 * np.sum(means**2 / variances + np.log(2 * np.pi * variances), axis=1)
     return natural, offset
@@ -118,6 +121,7 @@ def _diagonal_natural(parameters: Parameters, M: int) -> tuple[Array, Array]:
 
 def _diagonal_gradient(parameters: Parameters, S: Array, counts: Array, M: int) -> Parameters:
     means, variances = _both(parameters)
+    # (25) and the diagonal of (27), from the moments about the mean: sum g (z - mu)² = sum g z² - 2 mu sum g z + n mu²
     squares, sums, n = S[:, :M], S[:, M:], counts[:, None]
     about = squares - 2 * means * sums + n * means**2
     return (sums - n * means) / variances, 0.5 * (about / variances - n) / variances
@@ -137,6 +141,7 @@ def _diagonal_start(floor: float, S: Array, counts: Array, M: int) -> Parameters
 def _diagonal_rotate(S: Array, counts: Array, R: Array) -> Array:
     """Rotate means exactly, variances as if components had no correlations."""
     M = R.shape[0]
+    # the diagonal of R diag(s) R' is (R * R) s
     mean = _per_component(S, counts)
     variances = np.maximum(mean[:, :M] - mean[:, M:] ** 2, 0.0)
     means = mean[:, M:] @ R.T
@@ -166,6 +171,7 @@ def _full_statistics(Z: Array) -> Array:
 
 
 def _full_pullback(Z: Array, G: Array) -> Array:
+    # the derivative of <H, z z'> + <h, z> is (H + H') z + h, row by row
     b, M = Z.shape
     H = G[:, : M * M].reshape(b, M, M)
     return np.matmul(H + H.mT, Z[:, :, None])[:, :, 0] + G[:, M * M :]
@@ -173,6 +179,7 @@ def _full_pullback(Z: Array, G: Array) -> Array:
 
 def _full_natural(parameters: Parameters, M: int) -> tuple[Array, Array]:
     means, covariances = _both(parameters)
+    # ln N(z; mu, S) = <-P/2, z z'> + <P mu, z> - (mu' P mu + ln det 2 pi S)/2 with the precision P = S^-1, (K, M, M)
     precision = np.linalg.inv(covariances)
     linear = np.matmul(precision, means[:, :, None])[:, :, 0]
     log_det = np.linalg.slogdet(2 * np.pi * covariances)[1]
@@ -184,6 +191,7 @@ def _full_gradient(parameters: Parameters, S: Array, counts: Array, M: int) -> P
     means, covariances = _both(parameters)
     precision = np.linalg.inv(covariances)
     squares, sums = S[:, : M * M].reshape(-1, M, M), S[:, M * M :]
+    # sum g (z - mu)(z - mu)', (K, M, M); (25) is P sum g (z - mu), (27) is -(n P - P about P)/2
     cross = sums[:, :, None] * means[:, None, :]
     n = counts[:, None, None]
     about = squares - cross - cross.mT + n * means[:, :, None] * means[:, None, :]
@@ -217,6 +225,7 @@ def _full_start(floor: float, S: Array, counts: Array, M: int) -> Parameters:
 
 def _full_rotate(S: Array, counts: Array, R: Array) -> Array:
     M = R.shape[0]
+    # of R z the moments are R (sum g z z') R' and R sum g z
     squares = R @ S[:, : M * M].reshape(-1, M, M) @ R.T
     return np.concatenate([squares.reshape(len(S), -1), S[:, M * M :] @ R.T], axis=1)
 

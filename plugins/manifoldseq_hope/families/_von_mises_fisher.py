@@ -106,6 +106,7 @@ def _gradient(bessel: str, parameters: Parameters, S: Array, counts: Array, M: i
         ratio = _slope_of_paper(M, kappa)
     else:
         ratio = bessel_ratio(M, kappa)
+    # (33): sum g z - N_k A_M(kappa) mu / kappa, as -(ln C_M)' = A_M; at kappa = 0 the second term is zero
     return (S - (counts * ratio)[:, None] * directions(mu) * (kappa > 0)[:, None],)
 
 
@@ -120,11 +121,13 @@ def _slope_of_paper(M: int, kappa: Array) -> Array:
 
 def _maximize(fixed: Any, largest: float, S: Array, counts: Array, M: int) -> Parameters:
     S = np.asarray(S, dtype=np.float64)
+    # the likeliest mean direction is that of S_k = sum g z, the likeliest kappa has A_M(kappa) = |S_k| / N_k
     length, used = concentrations(S), counts > 0
     mean = np.divide(length, counts, out=np.zeros_like(length), where=used)
     if fixed is None:
         kappa = concentration(M, np.minimum(mean, 1.0), largest)
     elif isinstance(fixed, str):
+        # one kappa for all: A_M(kappa) = sum_k |S_k| / N
         total = float(counts.sum())
         shared = min(float(length.sum()) / total, 1.0) if total > 0 else 0.0
         kappa = np.full(len(counts), float(concentration(M, shared, largest)))
@@ -152,6 +155,7 @@ def _sample(parameters: Parameters, labels: NDArray[np.intp], M: int, rng: np.ra
     kappa, way = concentrations(mu)[labels], directions(mu)[labels]
     if M == 1:
         return np.where(rng.random(len(labels)) * (1 + np.exp(-2 * kappa)) < 1, 1.0, -1.0)[:, None] * way
+    # Wood's envelope: w = cos of the angle, by a beta variable; b solves a quadratic, written without a difference
     b = (M - 1) / (2 * kappa + np.sqrt(4 * kappa**2 + (M - 1) ** 2))
     x = (1 - b) / (1 + b)
     along, waiting = np.empty(len(labels)), np.arange(len(labels))
@@ -163,6 +167,7 @@ def _sample(parameters: Parameters, labels: NDArray[np.intp], M: int, rng: np.ra
         accepted = log_ratio >= np.log1p(-rng.random(len(waiting)))
         along[waiting[accepted]] = w[accepted]
         waiting = waiting[~accepted]
+    # a uniform direction in the tangent space: a normal vector less its part along the mean direction
     across = rng.standard_normal((len(labels), M))
     across -= np.einsum("nm,nm->n", across, way)[:, None] * way
     across /= np.sqrt(np.einsum("nm,nm->n", across, across))[:, None]

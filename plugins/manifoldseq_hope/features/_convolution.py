@@ -1,7 +1,6 @@
 """Features of images: responses of a model to all patches, pruned and summed over the cells of a grid (6.1.1)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from math import isqrt
 from numbers import Integral
 from pathlib import Path
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_info
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
@@ -35,10 +33,8 @@ from ..mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
 from ._patches import Patches, read
 from ._responses import KMEANS, OWN, Responses, check_model, empty_units, responses_of
 
-_ENTRIES = 175_000
+_ENTRIES = 44_000
 """Responses of a block: they stay in the cache while they are rectified and summed."""
-_SMALL, _FEW = 1_000_000, 32
-"""Multiplications of a product that BLAS may do without copying its factors; with fewer rows that does not pay."""
 _PATCH, _GRID = 6, 2
 _RULES = {
     "model": (check_optional, lambda _, model: check_model(model)),
@@ -239,20 +235,20 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         factor = responses.factor(self.threshold_)
         if responses.finish is None:  # else it has to see all units
             factor = np.ascontiguousarray(factor[:, self.units_])
-        C, K, size, most = self._cells, len(self.units_), images[0].size, _block(factor)
-        responded, zeros = np.empty((most, factor.shape[1]), dtype), np.zeros((most, K), dtype)
+        C, K, size, most = self._cells, len(self.units_), images[0].size, max(1, _ENTRIES // factor.shape[1])
+        zeros = np.zeros((most, K), dtype)
 
         def rectified(t: Array) -> Array:
-            eta = np.matmul(t, factor, out=responded[: len(t)])
+            eta = t @ factor
             if responses.finish is not None:
                 responses.finish(eta)
                 eta = np.subtract(eta[:, self.units_], threshold, order="C")
-            return np.maximum(eta, zeros[: len(eta)], out=eta)  # with a number or a row it takes twice the time
+            # an array of zeros, not the number 0: with that `transform` takes 1.17 times as long
+            # (`python -m benchmarks.tricks rectify`)
+            return np.maximum(eta, zeros[: len(eta)], out=eta)
 
         several, parts = patches.groups()
         places = [(np.arange(several)[:, None] * size + patches.corners[part]).ravel() for part in parts]
-        n = max(map(len, places))
-        x, inputs = np.empty((len(patches.offsets), n), dtype), np.empty((len(factor), n), dtype)
         for begin in range(0, len(images), several):
             some = slice(begin, min(begin + several, len(images)))
             pixels = read(images, some, dtype)
@@ -261,9 +257,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             for part, place in zip(parts, places, strict=True):
                 each = part.stop - part.start
                 at = place[: len(number) * each]
-                used = np.flatnonzero(varied.take(at))
-                n = len(used)
-                t = responses.inputs(patches.cut(pixels, at.take(used), x[:, :n]), inputs[:, :n])
+                used = np.flatnonzero(varied[at])
+                t = responses.inputs(patches.cut(pixels, at[used]))
+                # where the varied patches of each image and cell begin among all that are used
                 begins = number[:, None] * each + patches.cells[part].searchsorted(np.arange(C))
                 ends = used.searchsorted(np.append(begins, len(at)))
                 pooled += _pooled(rectified, t.T, ends, most, K)
@@ -364,22 +360,10 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return float(np.quantile(found, self.quantile))
 
 
-def _block(factor: Array) -> int:
-    """Return how many patches are answered together."""
-    most = max(1, _ENTRIES // factor.shape[1])
-    small = _SMALL // factor.size
-    return min(most, small) if small >= _FEW and _small_are_fast() else most
-
-
-@cache
-def _small_are_fast() -> bool:
-    """Return whether numpy's BLAS multiplies small matrices without copying them: OpenBLAS does so with AVX-512."""
-    with_avx512 = ("SkylakeX", "Cooperlake", "SapphireRapids")
-    return any(library.get("architecture") in with_avx512 for library in threadpool_info())
-
-
 def _pooled(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp], most: int, K: int) -> Array:
     """Return the sums of the K answers to patches, (n, F + 1), over each cell; those of cell c begin at ends[c]."""
+    # several small cells share one product; cell by cell `transform` takes 1.09 to 1.23 times as long
+    # (`python -m benchmarks.tricks pool`)
     pooled, ones, begins = np.empty((len(ends) - 1, K), t.dtype), np.ones(most, t.dtype), ends.tolist()
     together = max(1, most // max(1, int(np.diff(ends).max())))
     for first in range(0, len(pooled), together):

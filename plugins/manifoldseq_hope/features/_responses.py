@@ -48,12 +48,14 @@ class Responses:
     b: Array
     finish: Finish | None = None
 
-    def inputs(self, x: Array, out: Array | None = None) -> Array:
+    def inputs(self, x: Array) -> Array:
         """Return t(z) and a one under it, (F + 1, n), of patches, (D, n), none of them constant; x is overwritten.
 
         Patches are brought to mean zero and standard deviation one, x to unit length where that is asked for. What
         cancels is left out, and what can be done to z is not done to x, which has more rows.
         """
+        # z = U (x - mean) / deviation is brought to unit length: the deviation cancels, and the mean moves into U, (M,
+        # D)
         if self.unit == "z" and self.c is None and self.U is not None:
             z = (self.U - self.U.mean(axis=1, keepdims=True)) @ x
         else:
@@ -66,9 +68,7 @@ class Responses:
         if self.unit == "z":
             z *= 1 / np.maximum(np.sqrt(np.einsum("mn,mn->n", z, z)), np.finfo(z.dtype).tiny)
         t = self.statistics(z.T).T
-        found = np.empty((len(t) + 1, t.shape[1]), t.dtype) if out is None else out
-        found[:-1], found[-1] = t, 1
-        return found
+        return np.concatenate([t, np.ones((1, t.shape[1]), t.dtype)])
 
     def astype(self, dtype: Any) -> "Responses":
         """Return the same in another dtype."""
@@ -92,7 +92,8 @@ def responses_of(model: Any, D: int, weights: bool, kmeans: str) -> Responses:
         centres = model.cluster_centers_
         return Responses(None, None, "x", _same, centres, np.zeros(len(centres)))
     centres = np.asarray(model.cluster_centers_, dtype=np.float64)
-    W = np.concatenate([-2 * centres, np.ones((len(centres), 1))], axis=1)  # |x|^2 - 2 x c + |c|^2
+    # |x - c|² = |x|² - 2 x'c + |c|²: coefficients of [x, |x|²], (K, D + 1)
+    W = np.concatenate([-2 * centres, np.ones((len(centres), 1))], axis=1)
     finish = _nearness if kmeans == "triangle" else _distance
     return Responses(None, None, None, _with_square, W, np.einsum("kd,kd->k", centres, centres), finish)
 
@@ -116,9 +117,6 @@ def _of_mixture(estimator: ProjectedMixture, D: int, weights: bool) -> Responses
     U, c = model.U, None if estimator.mean_ is None else (model.U @ estimator.mean_)[:, None]
     unit = "z" if model.normalize_z else "x" if estimator._unit else None
     projection = None if M == D and np.array_equal(U, np.eye(D)) else U
-    linear = model.family.name == "movmf" and unit != "z" and c is None
-    if linear and len(W) * D <= M * (D + len(W)):  # cheaper merged, section 5.1
-        return Responses(None, None, unit, _same, W @ U, b)
     return Responses(projection, c, unit, model.family.statistics, W, b)
 
 

@@ -56,6 +56,7 @@ def maximized(model: Model, statistics: Statistics) -> Model:
 
 def turned(model: Model, statistics: Statistics, U: Array) -> Model:
     """Return the model at another projection, with the likeliest mixture for the statistics turned along with it."""
+    # the rotation of the coordinates z that the new rows come nearest to, so that components keep their places
     R = ms.linalg.polar(U @ model.U.T)
     sums = model.family.rotate(statistics.sums, statistics.counts, R)
     moved = Statistics(statistics.n, statistics.counts, sums, None, statistics.log_likelihood)
@@ -96,6 +97,9 @@ class EM:
         old, before = self.model.at(state["x"]), statistics_from(state["statistics"])
         value, damping, calls = self.value(old, before), state["damping"], 0
         if self.learn_projection and before.slope is not None:
+            # g1 is the derivative of the mean of L1 (34), g2 = U S / (n sigma²) that of the signal part of L2 (22),
+            # which is convex in U: polar(g1 + g2 + c U) maximizes its linear minorant with a damping c, in units of
+            # |g1|
             n = self.data.n
             slope = before.slope / n
             variance = self._variance(old.U)
@@ -118,6 +122,7 @@ class EM:
                 state = self._state(model, statistics, _RELAXED * damping * first / t)
                 return state, self._measures(model, statistics, calls)
             damping *= 2**_TRIALS
+        # the M-step alone never lowers the likelihood, but for rounding
         model = maximized(old, before)
         statistics = self.data.statistics(model, self.learn_projection)
         if -np.inf < self.value(model, statistics) < value:  # rounding: nothing is left to gain

@@ -306,6 +306,7 @@ def _value_and_gradient(likelihood: Likelihood, statistics: Any, point: Point) -
 
 def _em(likelihood: Likelihood, statistics: Any, point: Point) -> Point:
     model, found = statistics(point)
+    # the M-step for fixed U maximizes in all factors behind the projection at once
     size = likelihood.rows.size
     new = maximized(model, found)
     weights = np.maximum(new.weights, np.finfo(float).eps)  # the simplex is open

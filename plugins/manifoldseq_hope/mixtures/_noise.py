@@ -27,6 +27,7 @@ def residual_energy(U: Array, S: Array) -> float:
     >>> residual_energy(np.eye(3)[:2], np.diag([5.0, 3.0, 2.0]))
     2.0
     """
+    # n = (I - U'U) x (5): tr(S) - 2 tr(U S U') + tr(U S U' U U'), the last two alike where U U' = I
     signal = U @ S @ U.T
     return float(np.trace(S) - 2 * np.trace(signal) + np.sum(signal * (U @ U.T)))
 
@@ -86,6 +87,7 @@ class Noise:
         else:
             slope = (2 * US - (U @ U.T) @ US - (US @ U.T) @ U) / variance
         if bound is not None:  # elsewhere (23) makes the derivative by the variance zero
+            # sigma² = b' U S U' b / n with the eigenvector b: its derivative by U is 2 b b' U S / n
             by_variance = 0.5 * (energy / variance - n * (D - M)) / variance
             slope = slope + by_variance * 2 / n_whole * np.outer(bound, bound @ U @ S_whole)
         return float(value), slope
@@ -102,6 +104,7 @@ class Noise:
             return float(self.kind), None
         if M == D:
             return max(self.floor, np.finfo(float).tiny), None
+        # (23), not above the least eigenvalue of the covariance of z if "bounded"
         variance, bound = self._energy(U, S) / (n * (D - M)), None
         if self.kind == "bounded":
             values, vectors = np.linalg.eigh(U @ S @ U.T / n)

@@ -57,6 +57,7 @@ class Running:
             U S / (N sigma^2), the pull of the residual; None keeps the projection.
         """
         share = max((self.batches + 1) ** -_FORGETTING, least)
+        # running means per row, s <- (1 - r) s + r s_batch with r_t = (t + 1)^-0.6
         counts = self.counts + share * (batch.counts / batch.n - self.counts)
         sums = self.sums + share * (batch.sums / batch.n - self.sums)
         mixed = Statistics(1.0, counts, sums, None, 0.0)
@@ -64,6 +65,7 @@ class Running:
             model = maximized(self.model, mixed)
         else:
             slope = batch.slope / batch.n
+            # a batch sees a share r of the rows: its derivative is noisier by r^-1/2, and is damped by as much
             damping = max(float(np.linalg.norm(slope, 2)), 1e-12) * share**-0.5
             U = polar_step(self.model.U, slope, signal, damping)
             model = turned(self.model, mixed, U)

@@ -50,6 +50,7 @@ def penalty_gradient(U: Array) -> Array:
     [0.0, 0.8]
     """
     U = _directed(U)
+    # d_ij = sign(u_i' u_j) / (|u_i| |u_j|), b_ii = sum_j |u_i' u_j| / (|u_i|³ |u_j|) (17), (18), both (M, M)
     C = U @ U.T
     norm = np.sqrt(np.diagonal(C))
     D = np.sign(C) / np.outer(norm, norm)

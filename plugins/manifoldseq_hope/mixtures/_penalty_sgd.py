@@ -92,12 +92,15 @@ class PenaltySGD(ms.solvers.Stochastic):
         if isinstance(x, tuple):
             parts = zip(manifold.factors, x, egrad, gradient, strict=True)
             return tuple([self._moved(*part, rate, pull) for part in parts])
+        # with the penalty (18) along the Euclidean gradient, else along the Riemannian one; then rows are made
+        # orthonormal, or unit (36)
         if _orthonormal(manifold):
             slope = egrad + pull * penalty_gradient(x.T).T if self.orthogonality == "penalty" else gradient
             return np.ascontiguousarray(ORTHOGONALITY[self.orthogonality]((x - rate * slope).T).T, dtype=x.dtype)
         if isinstance(manifold, ms.manifolds.Simplex):
             if self.repaired:
                 return manifold.retract(x, -rate * gradient, "softmax")
+            # as printed: weights move along their unconstrained derivative (32), and are renormalized (35)
             moved = np.maximum(x - rate * egrad, np.finfo(x.dtype).tiny)
             return moved / moved.sum(axis=-1, keepdims=True)
         if manifold.metric == "embedded":

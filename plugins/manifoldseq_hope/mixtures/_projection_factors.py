@@ -75,12 +75,15 @@ class Rows:
             value, by_Q = self.noise.value_and_gradient(Q, S, n, data.whole)
             with np.errstate(divide="ignore"):
                 value -= self.sign * n * float(np.log(np.abs(r)).sum())  # (50): these rows are orthogonal
+            # U = Q / r row by row: d/dr of L1 is -<slope, Q> / r², of the Jacobian term -n ln r it is -n / r
             by_r = -self.sign * n / r - np.einsum("md,md->m", slope, Q) / r**2
             return value, ((slope / r[:, None] + by_Q).T, by_r)
         return self._free(Q, slope, data)
 
     def _free(self, U: Array, slope: Array, data: Data) -> tuple[float, tuple]:
         S, n = data.S, data.n
+        # J = n/2 ln det U U' (51), with the derivative n T, T = (U U')^-1 U (M, D); the residual is that beside the row
+        # space, of projector U' T
         C = U @ U.T
         inverse = np.linalg.inv(C)
         J = 0.5 * self.sign * n * float(np.linalg.slogdet(C)[1])

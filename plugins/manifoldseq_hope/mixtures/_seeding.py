@@ -25,6 +25,7 @@ def projection(kind: str, S: Array, M: int, rng: np.random.Generator) -> Array:
     """Return a projection with orthonormal rows, (M, D): principal axes, or uniformly random."""
     if kind == "pca":
         return principal(S, M)
+    # Q of a normal matrix is uniform if R has a positive diagonal
     Q, R = np.linalg.qr(rng.standard_normal((len(S), M)))
     return np.ascontiguousarray((Q * np.sign(np.diagonal(R))).T)
 
@@ -47,6 +48,8 @@ def seeded(
     if len(X) > most:
         chosen = np.sort(rng.choice(len(X), most, replace=False, p=w / w.sum()))
         rows, w = X[chosen], np.ones(most)
+    # equal rows become one with their common weight, in one order: so that neither order nor repetition changes the
+    # draw
     rows, where = np.unique(rows[w > 0], axis=0, return_inverse=True)
     w = np.bincount(where.ravel(), weights=w[w > 0])
     Z = np.asarray(rows, dtype=np.float64) @ U.T
@@ -59,6 +62,7 @@ def seeded(
         seeds = [int(seed) for seed in rng.integers(2**31, size=1 if K > _MANY else _TRIES)]
         tried = [kmeans_plusplus(Z, K, sample_weight=w, random_state=seed)[0] for seed in seeds]
         centres = max(tried, key=lambda c: float(w @ _nearness(Z, c).max(axis=1)))
+    # the statistics of hard assignments, (K, F), from which the family starts
     near = _nearness(Z, centres).argmax(axis=1)
     counts = np.bincount(near, weights=w, minlength=K)
     t = family.statistics(Z)

@@ -210,11 +210,13 @@ def _assigned(rows: Array, scale: Array, centres: Array) -> tuple[dict[str, Any]
 def _step(rows: Array, scale: Array, state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
     """Move every centre to the mean direction of its rows, then assign rows."""
     K, labels = len(state["x"]), state["labels"]
+    # rows by clusters, with what makes a row unit where it is: its transpose times the rows are the sums, (K, D)
     one = csr_array((scale, labels, np.arange(len(rows) + 1)), shape=(len(rows), K))
     centres = np.asarray(one.T @ rows, dtype=np.float64)
     length = np.linalg.norm(centres, axis=1)
     lost = np.flatnonzero(length == 0)
     if len(lost):
+        # clusters that lost their rows begin again at the rows farthest from their centres
         far = np.argsort(state["cosine"], kind="stable")[: len(lost)]
         centres[lost], length[lost] = rows[far] * scale[far, None], 1.0
     return _assigned(rows, scale, centres / length[:, None])

@@ -41,6 +41,8 @@ def _located(model: Model, eta: Array, threshold: float) -> Array:
     natural, offset = model.family.natural(model.parameters, M)
     with np.errstate(divide="ignore"):
         offset = offset + np.log(model.weights)
+    # least squares in z: phi_k(z) = eta_k + threshold for the active features, by Levenberg and Marquardt for all rows
+    # at once; the start is the mean of the centres weighted by eta, (N, M)
     active = eta > 0
     target = np.where(active, eta + threshold - offset, 0.0)
     total = eta.sum(axis=1, keepdims=True)
@@ -48,6 +50,7 @@ def _located(model: Model, eta: Array, threshold: float) -> Array:
     error, cost = _error(model, natural, target, active, z)
     damping = np.zeros(len(z))
     for _ in range(_ITERATIONS):
+        # (J'J + damping tr(J'J) I) step = J' error, row by row: J is (N, K, M), H (N, M, M), which may be singular
         J = _jacobian(model, natural, z) * active[:, :, None]
         H = J.mT @ J
         trace = np.trace(H, axis1=1, axis2=2)

@@ -16,6 +16,8 @@ def polar_rows(Y: Any) -> Any:
     so that one such step, three products, nearly always suffices; two, where E^2 is below rounding.
     """
     torch = load_torch()
+    # A trick of speed: with eigh in place of the iteration an epoch of a network on MNIST takes 1.12 times as long with
+    # 50 rows, 1.19 times with 200, .86 times with 400 (`python -m benchmarks.tricks rows`)
     eps = torch.finfo(Y.dtype).eps
     for _ in range(_PASSES):
         E = Y @ Y.T

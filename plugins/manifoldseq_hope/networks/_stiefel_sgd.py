@@ -8,6 +8,8 @@ from manifoldseq.estimators import check_choice, check_number
 from ._retractions import RETRACTIONS
 from ._torch import load_torch, optimizer_base
 
+# A trick of speed: with a retraction in every step an epoch on MNIST at lr=0.001 takes 1.07, 1.17 and 2.07 times as
+# long with 50, 200 and 400 rows, at lr=0.05 as long (`python -m benchmarks.tricks skip`).
 _SLACK = 8
 """How many roundings rows may be from orthonormal before a step makes them so again: below 1e-6 in float32."""
 

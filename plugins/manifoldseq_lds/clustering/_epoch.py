@@ -178,6 +178,7 @@ class Clustering:
         for k in range(self.n_clusters):
             rows = np.flatnonzero(labels == k)
             values[rows] = self.kernel.cross(of_centres[k : k + 1], self.packed[rows])[0]
+        # |phi(x) - phi(c)|² = k(x, x) + k(c, c) - 2 k(x, c), each system with its own centre, (N,)
         squared = np.maximum(self.self_values + self.kernel.diag(of_centres)[labels] - 2 * values, 0.0)
         return _measures(values, squared, len(labels))
 
@@ -263,6 +264,7 @@ class Clustering:
             weights[rows] = 0.0
             if weights.sum() <= 0:  # all others coincide with a chosen one
                 weights = np.isin(np.arange(len(weights)), rows, invert=True).astype(float)
+            # the one of several candidates, drawn by squared distances, that leaves the least sum of them
             candidates = rng.choice(len(weights), size=trials, p=weights / weights.sum())
             nearer = np.minimum(closest, self.squared_to(candidates))
             best = int(nearer.sum(axis=1).argmin())

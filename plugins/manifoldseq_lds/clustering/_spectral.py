@@ -111,6 +111,7 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
             own = np.sqrt(kernel.diag(packed))
             for i in np.flatnonzero(~(own > 0)):
                 raise ValueError(f"system {i} has k(x, x) = 0 under {self.kernel!r}: remove it or take another kernel")
+            # cosines in feature space, k(x, y) / sqrt(k(x, x) k(y, y)), none negative
             affinity = np.maximum(kernel.cross(packed, packed) / (own[:, None] * own), 0.0) ** self.sharpness
             affinity = (affinity + affinity.T) / 2
             if self.n_clusters < len(systems):

@@ -198,6 +198,8 @@ class GrassmannAtoms:
 
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
         n, size = atom[0].shape
+        # the objective is tr(O' S O) with S = sum_i beta_i O_i O_i' + sum_j gamma_j D_j D_j', (L m, L m): its least
+        # eigenvectors are the minimizer
         S = sum(
             _weighted_gram(bases.reshape(-1, size), np.repeat(weights, n))
             for bases, weights in ((problem.packed, problem.beta), (problem.others, problem.gamma))
@@ -265,11 +267,13 @@ class SymmetricAtoms:
         beta = np.concatenate([weights for _, weights in sets])[:, None]
         outputs = np.concatenate([part.Ct.reshape(-1, m) for part, _ in sets])
         for k in range(n):
+            # column k: the eigenvector of least eigenvalue of sum w c c' across the other columns, (m - n + 1) square
             weights = (beta * _symmetric_weights(a[k], b)).ravel()
             others = np.delete(Ct, k, axis=0).T
             free = np.linalg.qr(others, mode="complete")[0][:, n - 1 :]
             M = free.T @ _weighted_gram(outputs, weights) @ free
             Ct[k] = free @ eigh(M, subset_by_index=(0, 0))[1][:, 0]
+            # eigenvalue k: d/da (1 - a²)(1 - b²)/(1 - ab)² = 2 (1 - b²)(b - a)/(1 - ab)³, chained with a = tanh(1.25 s)
             squares = ((outputs @ Ct[k]) ** 2).reshape(b.shape)
             slope = float(np.sum(beta * squares * 2 * (1 - b**2) * (b - a[k]) / (1 - a[k] * b) ** 3))
             s = np.arctanh(a[k]) / 1.25 - scale * self.rate * len(problem.beta) * slope * 1.25 * (1 - a[k] ** 2)

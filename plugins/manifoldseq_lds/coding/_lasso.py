@@ -136,6 +136,7 @@ def _sweep(gram: Array, diagonal: Array, cross: Array, alpha: float, Z: Array) -
     for j, own in enumerate(diagonal.tolist()):
         if own <= 0:
             continue
+        # z_j = sign(g) max(|g| - alpha/2, 0) / K_jj with g = k_j - sum_(i != j) K_ji z_i, for all data at once, (N,)
         g = cross[j] - gram[j] @ Z + own * Z[j]
         magnitude = np.abs(g)
         magnitude -= half
@@ -155,6 +156,8 @@ def _towards_support_optimum(gram: Array, cross: Array, alpha: float, Z: Array) 
     width = int(sizes.max())
     support = np.argsort(~on, axis=1, kind="stable")[:, :width]  # of each datum, filled up with other atoms
     filled = np.arange(width) < sizes[:, None]
+    # K_SS z_S = k_S - alpha/2 sign(z_S) on the support S of each datum: one stack of systems, (N, width, width), filled
+    # up with rows of the identity
     signs = np.take_along_axis(np.sign(Z).T, support, axis=1)
     matrices = np.where(filled[:, :, None] & filled[:, None, :], gram[support[:, :, None], support[:, None, :]], 0.0)
     each = np.arange(width)
@@ -166,6 +169,7 @@ def _towards_support_optimum(gram: Array, cross: Array, alpha: float, Z: Array) 
         return Z, np.zeros(len(sizes), dtype=bool)
     solved = np.zeros(Z.shape)
     np.put_along_axis(solved.T, support, np.where(filled, found, 0.0), axis=1)
+    # up to the first sign change: beyond it the linear system is another one
     crossing = np.sign(solved) * np.sign(Z) < 0
     share = np.divide(Z, Z - solved, out=np.ones_like(Z), where=crossing)
     first = share.min(axis=0)

@@ -138,6 +138,8 @@ class Learning:
             if not len(used):
                 continue
             part, z = (packed[used], codes[r, used]) if len(used) <= _SPARSE * N else (packed, codes[r])
+            # (10): weights -z_ir / N of the data, sum_i z_ir z_ij / N of the other atoms, half of that of the atom
+            # itself
             gamma = overlap[r].copy()
             gamma[r] = 0.0
             others = self.family.pack_atoms(atoms)

@@ -43,6 +43,7 @@ def sweep(systems: Systems, Y: Array) -> tuple[Systems, Filtered]:
     second = P + x[:, :, :, None] * x[:, :, None]  # E[x x']
     across = (lagged + x[:, 1:, :, None] * x[:, :-1, None]).sum(axis=1)
     before, after = second[:, :-1].sum(axis=1), second[:, 1:].sum(axis=1)
+    # A = (sum E[x(t+1) x(t)']) (sum E[x(t) x(t)'])^-1, (N, n, n); BB' is what it leaves, and the uncertain first state
     A = _solved(before, across.swapaxes(1, 2)).swapaxes(1, 2)
     noise = P[:, 0] + after - A @ across.swapaxes(1, 2) - across @ A.swapaxes(1, 2) + A @ before @ A.swapaxes(1, 2)
     w, W = np.linalg.eigh(noise / Y.shape[1])
@@ -62,6 +63,7 @@ def _outputs(x: Array, second: Array, Y: Array, center: bool) -> tuple[Array, Ar
     k = x.shape[2]
     seen = (~np.isnan(Y)).astype(float)
     Y = np.where(seen > 0, Y, 0.0)
+    # of each output its own normal equations, summed over the steps in which it is seen, (N, m, k, k) and (N, m, k)
     gram = (seen.swapaxes(1, 2) @ second.reshape(N, T, k * k)).reshape(N, -1, k, k)
     right = Y.swapaxes(1, 2) @ x
     C = _solved(gram, right[..., None])[..., 0]

@@ -133,12 +133,14 @@ def gram_subspace(x: Any, i: int, scale: Array, n: int, delay: int, center: bool
             shift[columns] = block.mean(axis=0)
             block -= shift[columns]
         gram += block @ block.T
+    # of delayed outputs the Gram matrix is the sum of its shifts along the diagonal
     stacked = np.zeros((steps, steps))
     for lag in range(delay):
         stacked += gram[lag : lag + steps, lag : lag + steps]
     if center:  # the mean of each lag differs from that of the whole sequence
         stacked -= stacked.mean(axis=0)
         stacked -= stacked.mean(axis=1, keepdims=True)
+    # Y'Y = V S² V', (T, T): then U = Y V / S, block by block of the channels
     w, V = np.linalg.eigh(stacked)
     s, V = np.sqrt(np.maximum(w[::-1], 0)), V[:, ::-1]
     s = without_noise(s[None], np.array([peak]), (d * delay, steps))[0]
@@ -154,6 +156,7 @@ def gram_subspace(x: Any, i: int, scale: Array, n: int, delay: int, center: bool
     U = U.reshape(delay * d, n) / np.where(s[:n] > 0, s[:n], 1)
     lost = np.flatnonzero(s[:n] == 0)
     U[:, lost] = np.eye(len(U), n)[:, lost]
+    # directions near the rounding level are orthonormal to a few digits only; signs stay those of Y V
     Q, R = np.linalg.qr(U)
     U = Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)
     return Subspace(U[None], s[None], V.T[None], mean.reshape(1, -1) if center else None, np.array([peak]))

@@ -22,7 +22,6 @@ from ._packed import (
     check_dtype,
     check_packed,
     explanation,
-    kept,
     transition,
     weights_of,
 )
@@ -118,7 +117,7 @@ class BinetCauchyKernel:
         ValueError
             If first states are missing, systems differ in size, or one is unstable or not finite.
         """
-        return kept(items, (PackedStates, self.decay, self.dtype), lambda: self._packed(items))
+        return self._packed(items)
 
     def _packed(self, items: Any) -> PackedStates:
         A, C = arrays(items)
@@ -141,6 +140,7 @@ class BinetCauchyKernel:
     def diag(self, P: PackedStates) -> Array:
         """Return k(P_i, P_i), of shape (len(P),)."""
         with one_blas_thread():
+            # exp(-decay) A M A' - M + x1 x1' = 0, (N, n, n); the packed powers are those of exp(-decay / 2) A'
             M = ms.linalg.stein(P.powers[0], P.powers[0], P.x1[:, :, None] * P.x1[:, None, :])
             Ct, C = P.Ct, P.Ct.swapaxes(-1, -2)
             if self.form == "trace":
@@ -166,10 +166,12 @@ class BinetCauchyKernel:
     def _weighted(
         self, A: Array, U: Array, x: Array, P: PackedStates, beta: Array
     ) -> tuple[float, Array, Array, Array]:
+        # M_i of the point with every datum, (N, n, n); the kernel is a function of M_i and of products of outputs
         N, n, m = P.Ct.shape
         own, weights = self._root * A.T, beta[:, None, None]
         M = ms.linalg.stein(own, P.powers[0], x[:, None] * P.x1[:, None, :])
         if self.form == "determinant" and m < n:
+            # det(U M C') as printed, K (N, m, m): d det K = cofactors(K)
             K = U @ M @ P.Ct
             values, dK = np.linalg.det(K), weights * cofactors(K) @ P.Ct.swapaxes(-1, -2)
             dM, gU = U.T @ dK, (dK @ M.swapaxes(-1, -2)).sum(axis=0)
@@ -178,6 +180,8 @@ class BinetCauchyKernel:
             products = (Ct @ U.astype(Ct.dtype, copy=False)).astype(float, copy=False)
             values, dM, dT = _function(self.form, M, products.reshape(N, n, n))
             dM, gU = weights * dM, Ct.T @ (weights * dT).reshape(N * n, n).astype(Ct.dtype, copy=False)
+        # back through the Stein equation: by the transposed, discounted A, and by its right side x x_i' (dx = sum R_i
+        # x_i)
         gA, _, R = ms.linalg.stein_adjoint(own, P.powers[0], M, dM)
         return float(beta @ values), self._root * gA.T, gU, np.einsum("iab,ib->a", R, P.x1)
 
@@ -241,6 +245,7 @@ def _function(form: str, M: Array, T: Array) -> tuple[Array, Array, Array]:
 
 def cofactors(X: Array) -> Array:
     """Return the gradient of det X, singular X included: ``det(W Z') W diag(prod_(j != k) s_j) Z'`` by the SVD."""
+    # X = W diag(s) Z': det X = det(W Z') prod s, whose derivative by s_k is the product of the others; no division by s
     W, s, Zt = np.linalg.svd(X)
     n = s.shape[-1]
     others = np.where(np.eye(n, dtype=bool), 1.0, s[..., None, :]).prod(axis=-1)

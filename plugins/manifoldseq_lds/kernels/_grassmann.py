@@ -20,7 +20,6 @@ from ._packed import (
     check_dtype,
     check_packed,
     explanation,
-    kept,
     transition,
     weights_of,
 )
@@ -93,12 +92,14 @@ class GrassmannKernel:
         ----------
         items : Systems or sequence of tuples ``(A, C)``
         """
-        return kept(items, (PackedFrames, self.n_steps, self.dtype), lambda: self._packed(*arrays(items)))
+        return self._packed(*arrays(items))
 
     def _packed(self, A: Array, C: Array) -> PackedFrames:
         with one_blas_thread():
             if not (np.isfinite(A).all() and np.isfinite(C).all()) or np.abs(np.linalg.eigvals(A)).max() >= 1:
                 raise explanation(A, C)
+            # the Gram matrix O'O = sum_(t < L) (A^t)' C'C A^t of the stacked outputs, (N, n, n); G = T'T makes O T^-1
+            # orthonormal
             (*_, G) = _horner(C.swapaxes(-1, -2) @ C, A, A, self.n_steps)
             try:
                 T = np.linalg.cholesky(G).swapaxes(-1, -2)
@@ -115,6 +116,7 @@ class GrassmannKernel:
 
     def _sum(self, P: PackedFrames, Q: PackedFrames, X: Array, W: Array, Z: Array) -> None:
         J, c, n = len(P), len(Q), P.Ct.shape[1]
+        # Horner's rule, X <- C_i'C_j + A_i' X A_j, L - 1 times in a block (J n, c n): X becomes O_i'O_j
         first = X.copy()
         for _ in range(self.n_steps - 1):
             np.matmul(P.A.swapaxes(-1, -2), X.reshape(J, n, c * n), out=W.reshape(J, n, c * n))
@@ -138,6 +140,7 @@ class GrassmannKernel:
             C = P.Ct.reshape(N * n, m)
             products = (C @ U.astype(C.dtype, copy=False)).astype(float, copy=False)
             partial = list(_horner(products.reshape(N, n, n), P.A, A, self.n_steps))  # transposed product matrices
+            # k = tr(G0^-1 G_i' G_i) with G_i = O_i'O of the datum and the point, G0 = O'O of the point
             G, inverse = partial[-1], np.linalg.inv(own[-1])
             H = b[:, None, None] * (G @ inverse)
             M = H.reshape(-1, n).T @ G.reshape(-1, n)
@@ -170,6 +173,7 @@ def _pulled(H: Array, partial: list[Array], left: Array, right: Array) -> tuple[
     """Pull the gradient `H` in the last of these partial sums back to `right` (summed over a batch) and to Q."""
     n = len(right)
     gradient, R, Y = np.zeros((n, n)), H, H
+    # back through X_(s+1) = Q + left' X_s right: Y is the gradient in X_s, of which each step leaves a share at Q
     for X in partial[-2::-1]:
         gradient += (X.swapaxes(-1, -2) @ (left @ Y)).reshape(-1, n, n).sum(axis=0)
         Y = left @ Y @ right.T

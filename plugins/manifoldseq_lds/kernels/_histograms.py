@@ -82,6 +82,7 @@ class Chi2Kernel:
             raise ValueError(f"histograms have {P.shape[1]} bins on one side, {Q.shape[1]} on the other")
         if not len(P) or not len(Q):
             return np.zeros((len(P), len(Q)))
+        # scikit-learn's is minus sum (a - b)² / (a + b); and sum 2ab / (a + b) = (sum a + sum b) / 2 - d
         d = -additive_chi2_kernel(P, Q) / 2
         if self.scale is not None:
             return np.exp(-d / self.scale)
@@ -96,6 +97,7 @@ class Chi2Kernel:
         b, h = real_array("beta", beta), np.asarray(point).astype(float, copy=False)
         if b.shape != (len(P),) or h.shape != P.shape[1:]:
             raise ValueError(f"beta has shape {b.shape}, the point {h.shape}: pass {(len(P),)} and {P.shape[1:]}")
+        # d = 1/2 sum (h - p) r with r = (h - p) / (h + p), (N, d): its slope in h is r - r²/2
         total = h + P
         ratio = np.divide(h - P, total, out=np.ones_like(total), where=total > 0)  # 1 for empty bins: the right slope
         d, slope = ((h - P) * ratio).sum(axis=1) / 2, ratio - ratio**2 / 2

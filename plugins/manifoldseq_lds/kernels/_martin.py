@@ -34,6 +34,7 @@ class _Powers(OutputNormalKernel):
 
         Where G_i is singular, k_i is 0 and its gradient is taken as 0 (it is 0 for an exponent above 1/2).
         """
+        # ln k = p (2 ln |det G_i| - ln det G0), the data's own Gramians being I; d ln |det G| / dG = G^-T
         n = len(inverse)
         G = G.reshape(-1, n, n)
         logs = self.power * (2 * np.linalg.slogdet(G)[1] + np.linalg.slogdet(inverse)[1])

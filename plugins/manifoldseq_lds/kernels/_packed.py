@@ -1,10 +1,8 @@
-"""What the kernels on systems share: their items as arrays, kept packings, and the way back to canonical points."""
+"""What the kernels on systems share: their items as arrays, and the way back to canonical points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,18 +12,6 @@ import manifoldseq as ms
 from ..systems._record import Systems, item_rows, real_array
 
 Array = NDArray[np.float64]
-
-_packings: WeakKeyDictionary[Systems, dict[Hashable, Any]] = WeakKeyDictionary()
-
-
-def kept(items: Any, key: Hashable, pack: Callable[[], Any]) -> Any:
-    """Return ``pack()``, kept as long as a `Systems` record lives; records are read-only, so it stays right."""
-    if not isinstance(items, Systems):
-        return pack()
-    packings = _packings.setdefault(items, {})
-    if key not in packings:
-        packings[key] = pack()
-    return packings[key]
 
 
 def arrays(items: Any) -> tuple[Array, Array]:
@@ -92,6 +78,7 @@ def weights_of(beta: ArrayLike, N: int, U: Array, outputs: tuple[int, int]) -> A
 
 def canonical_gradient(point: Any, gA: Array, *rest: Array) -> tuple[Array, ...]:
     """Return the gradient in (lam, V, …) from that in ``A = diag(lam) V`` and others, in the dtypes of the point."""
+    # A_ij = lam_i V_ij: d lam_i = sum_j dA_ij V_ij, dV = diag(lam) dA
     lam, V = point[:2]
     gradient = np.einsum("ij,ij->i", gA, V), lam[:, None] * gA, *rest
     dtypes = (np.result_type(x, np.float32) for x in point)

@@ -49,12 +49,14 @@ class ProjectionKernel(OutputNormalKernel):
 
     def values(self, X: Array, J: int, c: int) -> Array:
         """Return the squared Frobenius norms."""
+        # ‖X_ij‖², with X_ij the n×n block (i, j): over the rows of a block first, then over its columns
         n = len(X) // J
         squares = np.einsum("jab,jab->jb", X.reshape(J, n, c * n), X.reshape(J, n, c * n))
         return (squares.reshape(J * c, n) @ np.ones(n)).reshape(J, c)
 
     def outer(self, G: Array, inverse: Array, beta: Array) -> tuple[float, Array, Array]:
         """Return the weighted value, ``2 beta_i G_i' G0^-1``, and ``-G0^-1 sum_i beta_i G_i G_i' G0^-1``."""
+        # k = tr(G0^-1 G_i G_i') with the data's own Gramians I; `G` has G_i' under each other, (c n, n)
         n = len(inverse)
         H = G @ inverse
         H.reshape(-1, n, n)[...] *= beta[:, None, None]

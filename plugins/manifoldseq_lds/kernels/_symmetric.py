@@ -13,7 +13,7 @@ from manifoldseq.execution import one_blas_thread
 
 from ..systems._record import Systems, example
 from ._output_normal import pairwise
-from ._packed import canonical_gradient, check_dtype, check_packed, kept, transition, weights_of
+from ._packed import canonical_gradient, check_dtype, check_packed, transition, weights_of
 
 Array = NDArray[Any]
 
@@ -109,7 +109,7 @@ class SymmetricProjectionKernel:
             items = Systems.from_items([item[:2] for item in items])
         elif not len(items):
             raise ValueError("no systems: pass at least one")
-        return kept(items, (PackedModes, self.part, self.dtype), lambda: self._packed(items))
+        return self._packed(items)
 
     def _packed(self, systems: Systems) -> PackedModes:
         modes = []
@@ -167,6 +167,7 @@ def _modes(A: Array, skew: bool) -> tuple[Array, Array]:
     At = A.swapaxes(-1, -2)
     if not skew:
         return np.linalg.eigh((A + At) / 2)
+    # i times the skew part is Hermitian with real eigenvalues w; those of the part itself are -i w
     w, W = np.linalg.eigh(0.5j * (A - At))
     return -1j * w, W
 
@@ -188,6 +189,7 @@ def _mean_of_parts(P: PackedModes, Q: PackedModes, X: Array, W: Array) -> Array:
     J, c, n = len(P), len(Q), P.Ct.shape[1]
     total = np.zeros((J, c))
     for (left, a), (right, b) in zip(P.modes, Q.modes, strict=True):
+        # with modes scaled by sqrt(1 - |a|²) the product matrices are c_i* c_j / (1 - conj(a_i) b_j), (J n, c n)
         G = _double(left.reshape(J * n, -1) @ right.reshape(c * n, -1).conj().T)
         G /= 1 - np.multiply.outer(a.conj().ravel(), b.ravel())
         squares = G.real**2 + G.imag**2 if np.iscomplexobj(G) else G * G
@@ -200,6 +202,8 @@ def _weighted(modes: tuple[Array, Array], U: Array, Ct: Array, b: Array, beta: A
     (a, W), (N, n, m) = modes, Ct.shape
     if np.abs(a).max() >= 1:
         raise ValueError("the point is unstable in this part of A: move it with manifold.nearest(point)")
+    # Gramian of the point: diag(1 / gain), gain = 1 - |a|²; D (N, n, n) are the divisions that solve the Stein
+    # equations
     gain = 1 - np.abs(a) ** 2
     D = 1 / (1 - b.conj()[:, :, None] * a)
     G = (
@@ -208,6 +212,7 @@ def _weighted(modes: tuple[Array, Array], U: Array, Ct: Array, b: Array, beta: A
     H = beta[:, None, None] * G * gain
     M = H.reshape(-1, n).conj().T @ G.reshape(-1, n)
     R = 2 * H * D.conj()
+    # Theorem 4 with diagonal transitions: dA = sum_i G_i A_i R_i* + 2 G0 A R0, in the basis of the modes
     gA = (G.conj() * b[:, :, None]).reshape(-1, n).T @ R.reshape(-1, n)
     R0 = -M * gain / (1 - np.multiply.outer(a, a.conj()))
     gA += 2 * (a / gain)[:, None] * R0

@@ -107,6 +107,8 @@ def atom_weights(Z: Array, atom: int) -> tuple[Array, float]:
     N, J = Z.shape
     z = Z[:, atom]
     others = np.arange(J) != atom
+    # (10), half of (9) in atom r: -1/N sum_i z_ir k(S, S_i) + 1/N sum_j (sum_i z_ir z_ij) k(S, D_j) + 1/(2N) sum_i
+    # z_ir² k(S, S)
     return np.concatenate([-z / N, (z @ Z)[others] / N]), float(z @ z) / (2 * N)
 
 

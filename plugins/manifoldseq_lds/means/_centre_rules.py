@@ -39,12 +39,14 @@ def subspace_mean(A: Array, C: Array, n_steps: int) -> tuple[Array, Array]:
     """
     N, m, n = C.shape
     bases = observability_bases(A, C, n_steps)
+    # sum O_i O_i' = S S' with the bases side by side, (L m, N n); its eigenvectors by the smaller of S'S and S S'
     side = bases.transpose(1, 0, 2).reshape(-1, N * n)
     if N * n <= len(side):
         w, V = np.linalg.eigh(side.T @ side)
         W = side @ V[:, -n:] / np.sqrt(np.maximum(w[-n:], np.finfo(float).tiny))
     else:
         W = np.linalg.eigh(side @ side.T)[1][:, -n:]
+    # the shift structure W[1:] = W[:-1] A; in the basis R x that makes the outputs orthonormal it is R A R^-1
     shift = np.linalg.lstsq(W[:-m], W[m:], rcond=None)[0]
     C_mean, R = np.linalg.qr(W[:m])
     if np.linalg.cond(R) > 1e8:
@@ -107,6 +109,7 @@ def aligning_rotations(
 
 def alignment_cost(A: Array, C: Array, A0: Array, C0: Array, Q: Array) -> Array:
     """Return ``norm(Q'AQ - A0)**2 + norm(CQ - C0)**2`` of every system, of shape (N,)."""
+    # over leading axes: (starts, N, n, n) and (starts, N, m, n)
     turned = Q.swapaxes(-1, -2) @ A @ Q - A0
     outputs = C @ Q - C0
     return np.square(turned).sum(axis=(-1, -2)) + np.square(outputs).sum(axis=(-1, -2))
@@ -215,6 +218,7 @@ class FixedSteps:
         members, beta = task.packed[rows], np.full(len(rows), -self.gradient_scale / len(rows))
         lam, V, U = centre
         for _ in range(5):
+            # all three gradients at one point; (18) clips Lambda, (16) moves V and (17) U along Cayley curves
             _, (g_lam, g_V, g_U) = task.kernel.weighted((lam, V, U), members, beta)
             lam = lam - 0.1 * g_lam
             lam = lam * (0.999 / max(0.999, np.abs(lam).max())) if self.rescale else np.clip(lam, -0.99, 0.99)
@@ -269,6 +273,8 @@ class MDSMean:
 
 def nearest_to_the_mean(squared: Array, n_components: int | None = None) -> int:
     """Return the row nearest to the mean of the classical multidimensional scaling of squared distances (N, N)."""
+    # double centring, B = -1/2 J D J: Gram matrix of the embedding about its mean; squared lengths are norms to the
+    # mean
     B = squared - squared.mean(axis=0)
     B = -0.5 * (B - B.mean(axis=1, keepdims=True))
     w, W = np.linalg.eigh((B + B.T) / 2)
@@ -320,7 +326,7 @@ class AlignMean:
         A, C = task.systems.A[rows], task.systems.C[rows]
         Q = aligning_rotations(A, C, lam[:, None] * V, U, rate=self.rate, n_steps=self.n_steps, start=self.start)
         mean_A = (Q.swapaxes(1, 2) @ A @ Q).mean(axis=0)
-        mean_C = np.tensordot(C, Q, ((0, 2), (0, 1))) / len(rows)
+        mean_C = np.tensordot(C, Q, ((0, 2), (0, 1))) / len(rows)  # of C_i Q_i, (m, n)
         return task.manifold.nearest(canonical_form(mean_A, ms.linalg.polar(mean_C))), 0.0
 
 

@@ -81,8 +81,6 @@ def items_on(manifold: Any, systems: Systems) -> Systems:
     with_state = len(manifold.shape) > 3
     if with_state and systems.x1 is None:
         raise ValueError("the kernel needs first states: pass Systems with x1, or sequences")
-    if systems.B is None and systems.mean is None and (with_state or systems.x1 is None):
-        return systems  # the record itself, so that its packing is kept with it
     return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
 
 
@@ -117,6 +115,7 @@ def best_datum(kernel: Any, packed: Any, beta: Array, own: float, most: int | No
     """
     N = len(packed)
     rows = np.arange(N)
+    # a first guess from some data stands for the sum over all, scaled by their share of the weights
     if most is not None and N > 2 * most:
         some = np.linspace(0, N - 1, most).astype(int)
         guess = kernel.cross(packed, packed[some]) @ beta[some] * (beta.sum() / beta[some].sum())

@@ -62,6 +62,7 @@ class StableMatrices(ms.manifolds.Manifold):
         return self.nearest(x + u)
 
     def nearest(self, x: Any) -> Any:
+        # eigenvalues scale with the matrix: one factor brings the spectral radius to the bound
         factor = np.minimum(1.0, self.bound / np.maximum(_radius(x), np.finfo(float).tiny))
         return x if np.all(factor == 1) else (x * factor[..., None, None]).astype(x.dtype)
 

@@ -61,6 +61,8 @@ class SpanCompression:
         if start is not None:
             stacked = np.concatenate([stacked, start], axis=1)
         with ms.execution.one_blas_thread():
+            # S'S = W diag(w) W' of the outputs side by side, S (m, N n): S W / sqrt(w) is orthonormal, and in it S has
+            # the coordinates sqrt(w) W'
             w, W = np.linalg.eigh(stacked.T @ stacked)
             kept = w > _NULL * w[-1]
             if kept.sum() <= m and w[kept][0] >= _CLEAR * w[-1]:
@@ -75,6 +77,7 @@ class SpanCompression:
     @staticmethod
     def pays(N: int, m: int, n: int, evaluations: int = _EVALUATIONS) -> bool:
         """Say whether the iterations on N systems of m outputs and n states save more time than compression takes."""
+        # one Gram matrix and one eigendecomposition, against 4 n k (m - k) multiplications less per evaluation
         k = N * n
         once = m * k**2 + _EIGH * k**3
         return 2 * k <= m and once < evaluations * 4 * n * k * (m - k) * _MEMORY

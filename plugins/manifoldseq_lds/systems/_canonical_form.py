@@ -37,6 +37,7 @@ def canonical_form(A: ArrayLike, C: ArrayLike, x1: ArrayLike | None = None, *, b
     >>> lam.tolist()
     [0.5, 0.0]
     """
+    # Theorem 1: with A = W S Z', in the basis W the system is (W'AW, CW) = (S Z'W, CW), and V = Z'W is orthogonal
     W, s, Zt = np.linalg.svd(np.asarray(A))
     lam = s if bound is None else np.minimum(s, bound)
     form = lam, Zt @ W, np.asarray(C) @ W

@@ -69,12 +69,14 @@ def compress(systems: Systems, Y: Array) -> Compressed:
     Y = Y if systems.mean is None else Y - systems.mean[:, None]
     Y = np.where(seen, Y, 0.0) / np.sqrt(noise)[:, None]
     C = systems.C / np.sqrt(noise)[:, :, None]
+    # in units of the noise, C = Q R: z = Q'y, (N, T, n), says of the states all that y does, and the rest of y is noise
     if seen.all():
         Q, R = np.linalg.qr(C)
         z, R = Y @ Q, R[:, None]
         rest = ((Y - z @ Q.swapaxes(1, 2)) ** 2).sum(axis=(1, 2))
     else:
         z, R, rest = np.empty((N, T, n)), np.empty((N, T, n, n)), np.zeros(N)
+        # a decomposition for every step, of the outputs that are seen in it
         rows = np.argwhere(np.ones((N, T)))
         for part in np.array_split(rows, max(1, len(rows) * m * n // _CHUNK)):
             i, t = part.T
@@ -99,6 +101,7 @@ def kalman_filter(systems: Systems, outputs: Compressed) -> Filtered:
             P = A @ P @ A.swapaxes(1, 2) + Q
         made.before[:, t], made.P_before[:, t] = x, P
         Rt = R[:, min(t, R.shape[1] - 1)]
+        # innovation z - R x of covariance S = R P R' + I = LL'; all that follows is a product with L^-1
         RP = Rt @ P
         factor = np.linalg.cholesky(RP @ Rt.swapaxes(1, 2) + one)
         inverse = np.linalg.inv(factor)

@@ -68,6 +68,7 @@ def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
         raise ValueError(f"sampling_rate={sampling_rate!r} is not valid: pass a positive number of steps per second")
     values, vectors = np.linalg.eig(systems.A)
     angle = np.abs(np.angle(values))
+    # by frequency, then by modulus; of a conjugate pair the one with positive imaginary part first
     order = np.lexsort((-values.imag, -np.abs(values), -angle))
     values, angle = np.take_along_axis(values, order, 1).astype(complex), np.take_along_axis(angle, order, 1)
     shapes = np.take_along_axis(systems.C @ vectors, order[:, None], 2)

@@ -103,6 +103,7 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         for plane in _PLANES:
             bins = local_patterns(video, plane)
             frames = len(bins)
+            # one histogram per frame; of a window of frames it is a difference of running sums, (S, bins)
             flat = (bins.reshape(frames, -1) + _BINS * np.arange(frames)[:, None]).ravel()
             counts = np.bincount(flat, minlength=_BINS * frames).reshape(frames, _BINS)
             sums = np.concatenate([np.zeros((1, _BINS)), counts.cumsum(axis=0)])
@@ -120,6 +121,7 @@ def local_patterns(video: Array, plane: tuple[int, int]) -> NDArray[np.uint8]:
     for bit in range(8):
         down, right = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1))[bit]
         value = _shifted(video, plane, down, right)
+        # the neighbours on the diagonals lie on the circle of radius one: bilinear, at sqrt(1/2) along both axes
         if down and right:
             sides = _shifted(video, plane, down, 0) + _shifted(video, plane, 0, right)
             value = a * a * value + a * (1 - a) * sides + (1 - a) ** 2 * centre

@@ -1,0 +1,1 @@
+"""Tricks of speed against plain code, end to end."""
