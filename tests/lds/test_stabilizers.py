@@ -1,11 +1,15 @@
 """Stabilizers: stable results, the printed formulas, and conditions that only the optimum satisfies."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from manifoldseq_lds import LDSIdentifier
 from manifoldseq_lds.identification._stabilizers import STABILIZERS, minimize_quadratic, stabilize
+
+pytest.importorskip("clarabel")
 
 NAMES = [name for name in STABILIZERS if name != "NONE"]
 ITERATED = ("WLS", "DWLS", "CG", "LB1", "LB2")
@@ -191,11 +195,21 @@ def test_semidefinite_program_against_scipy():
     F[0, 0, 1] = F[0, 1, 0] = F[1, 1, 1] = 1
     F0 = np.diag([1.0, 0.0])
     c = np.array([1.5, -0.5])
-    found = minimize_quadratic(np.eye(2), c, F0, F, np.array([0.0, 1.0]))
+    found = minimize_quadratic("LB1", np.eye(2), c, F0, F)
     line = minimize(lambda t: (t[0] - c[0]) ** 2 + (t[0] ** 2 - c[1]) ** 2, [0.5], tol=1e-14).x[0]
     np.testing.assert_allclose(found, [line, line**2], atol=1e-5)
-    with pytest.raises(ValueError, match="not strictly feasible"):
-        minimize_quadratic(np.eye(2), c, F0, F, np.array([1.0, 0.0]))
+    assert np.square(found - c).sum() == pytest.approx(np.square(np.array([line, line**2]) - c).sum(), rel=1e-9)
+    with pytest.raises(ValueError, match="the semidefinite program of stabilizer='LB2' ended with"):
+        minimize_quadratic("LB2", np.eye(2), c, -F0, 0 * F)
+
+
+@pytest.mark.parametrize("name", ["LB1", "LB2"])
+def test_without_the_solver_one_sentence_says_what_to_install(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    sequences = [x.T for x in X]
+    with pytest.raises(ImportError, match=rf"stabilizer='{name}' .* clarabel: pip install 'manifoldseq\[sdp\]'"):
+        LDSIdentifier(4, stabilizer=name).fit(sequences)
+    assert LDSIdentifier(4, stabilizer="CG").fit_transform(sequences).A.shape == (8, 4, 4)
 
 
 @pytest.mark.parametrize("name", NAMES)

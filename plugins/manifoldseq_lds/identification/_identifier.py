@@ -18,7 +18,7 @@ from ..systems._record import Systems
 from ._estimation import Estimation, checked
 from ._missing import embed, interpolated, smoothed
 from ._order import check_delay, check_order, choose_order, default_sizes
-from ._stabilizers import STABILIZERS
+from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel
 from ._stored_sequences import channel_scale, is_large
 
 Array = NDArray[np.float64]
@@ -30,12 +30,19 @@ def check_bound(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} is not valid: pass a number between 0 and 1, such as 0.99")
 
 
+def check_stabilizer(name: str, value: Any) -> None:
+    """Raise unless a stabilizer is known, and what it needs is installed."""
+    check_choice(name, value, (*STABILIZERS, None))
+    if value in SEMIDEFINITE:
+        load_clarabel(value)
+
+
 RULES = {
     "n_states": lambda _, value: check_order(value),
     "delay": check_delay,
     "center": check_switch,
     "scale": check_switch,
-    "stabilizer": (check_choice, (*STABILIZERS, None)),
+    "stabilizer": check_stabilizer,
     "bound": check_bound,
     "missing": (check_choice, ("error", "smooth")),
 }
@@ -68,9 +75,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         normalization), ``"clip"`` to min(s, bound). ``"CG"`` is least squares under generated cuts, ``"WLS"`` and
         ``"DWLS"`` the same with cuts in units of the singular values of Y, free and diagonal weights; ``"LB1"`` is
         least squares with singular values of at most 1, ``"LB2"`` a semidefinite program with a Lyapunov matrix;
-        ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None or ``"NONE"`` keeps least squares, and an unstable
-        result is refused. ``"CG"`` touches only what is unstable, whereas ``"SN"`` damps every system, and ``"LB1"``
-        those with a singular value above 1, which stable ones can have. `forecast` takes ``"CG"`` in place of ``"SN"``.
+        both need the extra ``[sdp]``. ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None or ``"NONE"`` keeps least
+        squares, and an unstable result is refused. ``"CG"`` touches only what is unstable, whereas ``"SN"`` damps every
+        system, and ``"LB1"`` those with a singular value above 1, which stable ones can have. `forecast` takes ``"CG"``
+        in place of ``"SN"``.
     bound : float
         Bound of ``"clip"``.
     missing : {"error", "smooth"}

@@ -1,30 +1,42 @@
 """Stabilizers: what makes the transition matrix of least squares stable. One function each, in one table."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import nnls
+from scipy.sparse import csc_matrix
 
 Array = NDArray[np.float64]
 
-# A small interior-point method: quadratic functions under one linear matrix inequality. scipy has none.
+SEMIDEFINITE = ("LB1", "LB2")
+"""Stabilizers that need the extra [sdp]."""
+_ACCURACY = 1e-10
+"""Of semidefinite programs: duality gap and feasibility, with functions in units of their largest coefficient."""
 
 
-_SHRINK = 0.1
-"""Factor of the weight of the barrier from one central point to the next."""
+def load_clarabel(name: str) -> Any:
+    """Return the module clarabel, or raise a sentence that says how to install it."""
+    try:
+        import clarabel
+    except ImportError as error:
+        raise ImportError(
+            f"stabilizer={name!r} solves semidefinite programs with clarabel: pip install 'manifoldseq[sdp]', or take "
+            "stabilizer='CG'"
+        ) from error
+    return clarabel
 
 
-def minimize_quadratic(H: Array, g: Array, F0: Array, F: Array, x: Array, gap: float = 1e-10) -> Array:
-    """Minimize ``x'Hx / 2 - g'x`` over the x for which ``F0 + sum_i x_i F_i`` is positive definite.
+def minimize_quadratic(name: str, H: Array, g: Array, F0: Array, F: Array) -> Array:
+    """Minimize ``x'Hx / 2 - g'x`` over the x for which ``F0 + sum_i x_i F_i`` is positive semidefinite, by clarabel.
 
-    Newton's method on the function plus a logarithmic barrier whose weight goes to zero (Boyd and Vandenberghe, Convex
-    Optimization, 11.6). The result is strictly feasible, and its value is within ``gap`` times the scale of H of the
-    least one.
+    An interior-point method on the homogeneous embedding (Goulart and Chen 2024).
 
     Parameters
     ----------
+    name : str
+        The stabilizer, for messages.
     H : ndarray of shape (p, p)
         Positive semidefinite.
     g : ndarray of shape (p,)
@@ -32,65 +44,39 @@ def minimize_quadratic(H: Array, g: Array, F0: Array, F: Array, x: Array, gap: f
         Symmetric.
     F : ndarray of shape (p, k, k)
         Symmetric matrices.
-    x : ndarray of shape (p,)
-        A strictly feasible start.
-    gap : float
 
     Returns
     -------
     ndarray of shape (p,)
+
+    Raises
+    ------
+    ImportError
+        If clarabel is not installed.
+    ValueError
+        If there is no solution.
     """
+    clarabel = load_clarabel(name)
     scale = max(np.abs(H).max(), np.abs(g).max())
-    H, g = H / scale, g / scale
-    flat = F.reshape(len(F), -1)
-    weight, k = 1.0, len(F0)
-    while True:
-        last = k * weight <= gap
-        x = _centre(H, g, F0, F, flat, x, weight, 1e-8 if last else 0.1)
-        if last:
-            return x
-        weight *= _SHRINK
-
-
-def _centre(H: Array, g: Array, F0: Array, F: Array, flat: Array, x: Array, weight: float, tol: float) -> Array:
-    """Return the minimizer of the function plus ``-weight * log det``, by damped Newton steps from x."""
-    factor = _cholesky(F0, flat, x)
-    if factor is None:
-        raise ValueError("the start is not strictly feasible")
-    for _ in range(50):
-        inverse = solve_triangular(factor, np.eye(len(F0)), lower=True)
-        scaled = (inverse @ F @ inverse.T).reshape(len(F), -1)
-        gradient = H @ x - g - weight * np.einsum("ijj->i", scaled.reshape(F.shape))
-        hessian = H + weight * (scaled @ scaled.T)
-        unit = 1 / np.sqrt(np.diagonal(hessian))
-        hessian *= unit * unit[:, None]
-        hessian.flat[:: len(x) + 1] += 1e-13
-        step = -unit * cho_solve(cho_factor(hessian, check_finite=False), unit * gradient)
-        decrement = -gradient @ step
-        if decrement <= tol * weight:
-            return x
-        value, t = _barrier(H, g, x, factor, weight), 1.0
-        while True:
-            moved = x + t * step
-            factor_moved = _cholesky(F0, flat, moved)
-            if factor_moved is not None and _barrier(H, g, moved, factor_moved, weight) <= value - 0.1 * t * decrement:
-                break
-            t *= 0.5
-            if t < 1e-8:  # rounding: no more decrease can be measured
-                return x
-        x, factor = moved, factor_moved
-    return x
-
-
-def _barrier(H: Array, g: Array, x: Array, factor: Array, weight: float) -> float:
-    return 0.5 * x @ H @ x - g @ x - 2 * weight * np.log(np.diagonal(factor)).sum()
-
-
-def _cholesky(F0: Array, flat: Array, x: Array) -> Array | None:
-    try:
-        return np.linalg.cholesky(F0 + (x @ flat).reshape(F0.shape))
-    except np.linalg.LinAlgError:
-        return None
+    # clarabel takes A x + s = b with s the upper triangle of a positive semidefinite matrix, column by column, entries
+    # off the diagonal times sqrt(2): s = vec(F0) + sum_i x_i vec(F_i)
+    columns, rows = np.tril_indices(len(F0))
+    weights = np.where(rows == columns, 1.0, np.sqrt(2))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _ACCURACY
+    solver = clarabel.DefaultSolver(
+        csc_matrix(np.triu(H / scale)),
+        -g / scale,
+        csc_matrix(-(F[:, rows, columns] * weights).T),
+        F0[rows, columns] * weights,
+        [clarabel.PSDTriangleConeT(len(F0))],
+        settings,
+    )
+    solution = solver.solve()
+    if str(solution.status) not in ("Solved", "AlmostSolved"):
+        raise ValueError(f"the semidefinite program of stabilizer={name!r} ended with {solution.status}: take 'CG'")
+    return np.array(solution.x)
 
 
 Stabilizer = Callable[[Array, Array, float], Array]
@@ -173,6 +159,7 @@ def _hzp(A: Array, X: Array, bound: float) -> Array:
 
 def _constraint_generation(A: Array, X: Array) -> Array:
     """CG: least squares under cuts ``u'Av < 1`` from leading singular pairs (Siddiqi, Boots and Gordon 2007)."""
+    # |X2 - A X1|² is |(A - A_ls) (X1 X1')^½|² and a constant: the unknown e is that product, (n²,)
     root = _inverse_root(X[:, :-1] @ X[:, :-1].T)
 
     def back(e: Array) -> Array:
@@ -201,6 +188,7 @@ def _diagonally_weighted_least_squares(A: Array, X: Array) -> Array:
     V = X / s[:, None]
     L, P = np.linalg.eigh(V[:, :-1] @ V[:, :-1].T)
     Abar = P.T @ (A / s[:, None] * s) @ P  # least squares is W = I
+    # the objective is sum_j length_j² (W_jj - 1)²: e are the changes of W in these units
     length = np.sqrt(np.maximum(L, 0)) * np.linalg.norm(s[:, None] * (P @ Abar), axis=0)
     length = np.maximum(length, 1e-12 * length.max())
 
@@ -216,13 +204,16 @@ def _diagonally_weighted_least_squares(A: Array, X: Array) -> Array:
 def _lb1(A: Array, X: Array) -> Array:
     """LB1: least squares under ``sigma_max(A) <= 1``, a semidefinite program (Lacy and Bernstein 2002)."""
     n = len(A)
+    # [[I, A], [A', I]] >= 0 says that no singular value is above one; the unknowns are the n² entries of A
     F = np.zeros((n, n, 2 * n, 2 * n))
     i, j = np.indices((n, n))
     F[i, j, i, n + j] = F[i, j, n + j, i] = 1
+    # |X2 - A X1|² = tr A X1 X1' A' - 2 tr A X1 X2' + const, row by row of A
     H = np.kron(np.eye(n), X[:, :-1] @ X[:, :-1].T)
     g = X[:, 1:] @ X[:, :-1].T
-    x = minimize_quadratic(H, g.ravel(), np.eye(2 * n), F.reshape(n * n, 2 * n, 2 * n), np.zeros(n * n))
-    return x.reshape(n, n)
+    x = minimize_quadratic("LB1", H, g.ravel(), np.eye(2 * n), F.reshape(n * n, 2 * n, 2 * n))
+    U, s, Vt = np.linalg.svd(x.reshape(n, n))
+    return (U * np.minimum(s, _RADIUS)) @ Vt  # the constraint holds to the accuracy of the solver only
 
 
 def _lb2(A: Array, X: Array) -> Array:
@@ -232,6 +223,7 @@ def _lb2(A: Array, X: Array) -> Array:
     small one is asked for: ``1e-6 |P|^2`` is added to the squared objective.
     """
     n = len(A)
+    # unknowns: the lower triangle of P, and Q row by row; F are their matrices in [[P - I, Q], [Q', P]]
     rows, columns = np.tril_indices(n)
     P = np.zeros((len(rows), n, n))
     P[np.arange(len(rows)), rows, columns] = P[np.arange(len(rows)), columns, rows] = 1
@@ -244,8 +236,7 @@ def _lb2(A: Array, X: Array) -> Array:
     H = residual @ residual.T + 1e-6 * (size @ size.T)
     F0 = np.zeros((2 * n, 2 * n))
     F0[:n, :n] = -np.eye(n)
-    start = np.concatenate([2.0 * (rows == columns), np.zeros(n * n)])
-    x = minimize_quadratic(H, np.zeros(len(F)), F0, F, start)
+    x = minimize_quadratic("LB2", H, np.zeros(len(F)), F0, F)
     made = np.tensordot(x[: len(P)], P, 1)
     return np.linalg.solve(made, x[len(P) :].reshape(n, n).T).T
 
@@ -286,6 +277,7 @@ def _generate(
         rows.append(cut(U[:, 0], Vt[0]))
         limits.append(_CUT - U[:, 0] @ least @ Vt[0])
         last, e = e, _least_distance(-np.array(rows), -np.array(limits))
+    # bisection on the line from the last unstable solution (0) to the first stable one (1)
     stable, unstable = 1.0, 0.0
     while stable - unstable > _BISECTION:
         middle = 0.5 * (stable + unstable)
@@ -298,6 +290,7 @@ def _generate(
 
 def _least_distance(G: Array, h: Array) -> Array:
     """Return the shortest x with ``G x >= h`` (Lawson and Hanson, Solving Least Squares Problems, chapter 23)."""
+    # min |x| under G x >= h by non-negative least squares: with r = [G'; h'] u - [0; 1] at its solution x = -r / r_last
     length = np.linalg.norm(G, axis=1)
     G, h = G / length[:, None], h / length
     scale = np.abs(h).max()
