@@ -81,6 +81,9 @@ def test_target_that_cannot_be_imported_names_the_record(target: str, cause: str
 
 def test_a_listing_names_callables_as_targets_do() -> None:
     assert hooks.ModelSpec("x", math.hypot).as_dict()["build"] == "math:hypot"
+    kernel = hooks.KernelSpec("x", "math:hypot", "lds", invariances={"sign": math.fabs, "swap": "math:hypot"})
+    assert kernel.as_dict()["invariances"] == {"sign": "math:fabs", "swap": "math:hypot"}
+    assert hooks.EstimatorSpec("x", "a:b", plots=("one", "other")).as_dict()["plots"] == ["one", "other"]
 
 
 def test_registering_a_record_again_replaces_it() -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import manifoldseq_lds.identification._stored_sequences as blocks
 from manifoldseq_lds import LDSIdentifier, Systems, modes
 
 
@@ -299,22 +298,21 @@ def test_small_sequences_on_disk_are_identified_as_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{}, {"center": False}, {"delay": 3}, {"scale": False, "delay": 2}])
-def test_large_sequences_on_disk_are_identified_in_blocks(tmp_path, monkeypatch, settings):
-    """The Gram route against the singular value decomposition in memory; float32 files, odd block sizes."""
-    X = [x.astype(np.float32).astype(np.float64) for x in oscillations(noise=0.1, channels=50)]
+def test_large_sequences_on_disk_are_identified_in_blocks(tmp_path, settings):
+    """The Gram route against the singular value decomposition in memory; float32 files of more than 2**22 numbers."""
+    X = [x.astype(np.float32).astype(np.float64) for x in oscillations(noise=0.1, channels=71_000)[:2]]
+    assert all(x.size > 2**22 for x in X)
     expected = LDSIdentifier(4, **settings).fit_transform(X)
-    monkeypatch.setattr(blocks, "_NUMBERS", 700)
-    monkeypatch.setattr(blocks.blocks, "__defaults__", (700,))
     found = LDSIdentifier(4, **settings).fit_transform(stored(tmp_path, X, np.float32))
     for name in ("A", "C", "x1", "B", "mean", "Omega"):
         if getattr(expected, name) is not None:
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, atol=1e-8)
 
 
-def test_a_large_sequence_that_spans_too_little_has_zero_states(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "_NUMBERS", 100)
-    line = np.outer(0.9 ** np.arange(20), np.arange(1.0, 31.0))
-    constant = np.full((20, 30), 0.1)
+def test_a_large_sequence_that_spans_too_little_has_zero_states(tmp_path):
+    line = np.outer(0.9 ** np.arange(20), np.linspace(1.0, 30.0, 210_000))
+    assert line.size > 2**22
+    constant = np.full(line.shape, 0.1)
     found = LDSIdentifier(3, center=False, scale=False, stabilizer=None).fit_transform(
         stored(tmp_path, [line, constant / 10 * line[:, :1]])
     )
@@ -355,7 +353,7 @@ def test_reading_in_blocks_needs_little_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     held = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "B", "mean", "Omega"))
-    assert peak - held < 4.2 * 8 * blocks._NUMBERS, peak - held
+    assert peak - held < 4.2 * 8 * 2**22, peak - held
 
 
 EDGES = {
