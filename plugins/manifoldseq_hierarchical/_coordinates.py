@@ -109,7 +109,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Return the class row of each frame in the coordinates of the subspace, and the squared distance there."""
         check_is_fitted(self, "components_")
         codes = encode(self.cluster_centers_, self.components_.T, self.center_)
-        Z = self.transform(X)
+        Z = np.asarray(self.transform(X))  # a frame after set_output
         return nearest(Z, codes.astype(Z.dtype))
 
     def __sklearn_tags__(self) -> Any:

@@ -42,7 +42,7 @@ def plot_distances(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     if not isinstance(encoder.index_, Path):
         raise ValueError("an encoder with labels='digits' has no points: choose labels='segments'")
     frames = _evenly(len(X))
-    squared = encoder.index_.distances(encoder.transform(X[frames]).astype(np.float32, copy=False))
+    squared = encoder.index_.distances(np.asarray(encoder.transform(X[frames]), np.float32))
     squared = squared[:, _evenly(squared.shape[1])]
     ax = prepared_axes(ax)
     corners = (0, encoder.n_frames_ - 1, 0, len(X) - 1)

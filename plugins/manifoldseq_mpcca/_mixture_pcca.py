@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -69,7 +69,7 @@ def _from_version_1(parameters: dict[str, Any], attributes: dict[str, Any]) -> t
     return parameters, attributes
 
 
-class MixturePCCA(DensityMixin, BaseEstimator):
+class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
     """Model paired views by a mixture of probabilistic canonical correlation analysers.
 
     In component k the views of a sample share a latent vector ``z ~ N(0, I)`` and have noise of their own:
@@ -412,9 +412,16 @@ class MixturePCCA(DensityMixin, BaseEstimator):
         density = self.score_samples(X, Y, *more)
         return float(-2 * density.sum() + self.mixture_.n_parameters * np.log(len(density)))
 
+    @property
+    def _n_features_out(self) -> int:
+        return self.mixture_.n_components * self.mixture_.n_latent
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = self.missing == "em" or hasattr(self, "mixture_")  # once fitted, all methods do
+        target = tags.target_tags  # the second view takes the place of y
+        target.required = target.two_d_labels = target.multi_output = True
+        target.single_output = False
         return tags
 
     def _prepared(self, X: Any, Y: Any, *more: Any, names: Any = None) -> tuple[list[View], Moments, Names | None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -37,7 +37,7 @@ _RULES = {
 }
 
 
-class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What both encoders share. Abstract: a final class has the parameters and says which model it fits."""
 
     stored_types = (Mixture,)
@@ -117,7 +117,7 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         check_is_fitted(self, "mixture_")
         bags = Bags(X, Y, self.mixture_.views)
         encoder = Encoder(self.mixture_, self.gradient_scale)
-        found = np.empty((len(bags), self._width))
+        found = np.empty((len(bags), self._n_features_out))
         row = 0
         with one_blas_thread():
             for encoding in encoder.encode(bags):
@@ -168,7 +168,7 @@ class _BagEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
     @property
-    def _width(self) -> int:
+    def _n_features_out(self) -> int:
         return max((block.stop for block in self.blocks_.values()), default=0)
 
     def _vectors(self, encoding: Encoding) -> Array:

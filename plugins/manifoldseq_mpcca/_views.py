@@ -188,8 +188,10 @@ class Moments:
         Raises
         ------
         ValueError
-            If a column is constant up to rounding, or never observed.
+            If there is only one row, or a column is constant up to rounding, or never observed.
         """
+        if len(views[0]) == 1:
+            raise ValueError("the views have 1 sample, whose columns do not vary: pass at least two rows")
         means, variances = [], []
         for v, view in enumerate(views):
             of_view = None if names is None else names[v]

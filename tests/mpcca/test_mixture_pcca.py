@@ -35,6 +35,25 @@ def test_keeps_the_conventions(options):
     assert failures == (["fit refuses NaN"] if options.get("missing") else [])
 
 
+def test_passes_the_checks_of_scikit_learn():
+    """With 2-D targets in place of the second view; what fails has to do with there being two."""
+    one_view = "a view is an array (N, d): the check passes y of shape (N,)"
+    own_words = "the sentence names the view and says what to pass"
+    expected = {
+        "check_transformer_data_not_an_array": one_view,
+        "check_transformer_general": one_view,
+        "check_transformer_n_iter": one_view,
+        "check_transformer_preserve_dtypes": one_view,
+        "check_n_features_in": "columns of both views are counted",
+        "check_n_features_in_after_fitting": "columns of both views are counted",
+        "check_estimators_empty_data_messages": own_words,
+        "check_fit2d_predict1d": own_words,
+        "check_requires_y_none": own_words,
+        "check_estimators_nan_inf": "all methods but fit take NaN",
+    }
+    ms.testing.check_estimator(MixturePCCA(1, 1), expected).raise_for_failure()
+
+
 def test_finds_the_components_and_their_densities(fitted):
     model, views, labels = fitted
     joint = log_densities(model.mixture_, views)
@@ -306,6 +325,11 @@ def changed(view, place, value):
             {},
             [X, changed(Y, (4, 1), -1e200)],
             "view 1 has -1e+200 at row 4, column 1, too large to be squared: rescale the column",
+        ),
+        (
+            dict(n_components=1, n_latent=1),
+            [X[:1], Y[:1]],
+            "the views have 1 sample, whose columns do not vary: pass at least two rows",
         ),
         ({}, [X], "one view was passed: pass at least two, as (X, Y) or as a list [X, Y]"),
         ({}, [X, None], "view 1 is None: pass all views to fit, with NaN where rows are missing"),

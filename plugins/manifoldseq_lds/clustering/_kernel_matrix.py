@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.estimators import check_parameters
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 _NEGATIVE = 1e-8
 
 
-class LDSKernelMatrix(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
+class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Turn sequences into the values of a kernel between them and the sequences of the fit.
 
     Each sequence is identified as a linear dynamical system. With ``SVC(kernel="precomputed")``, spectral clustering or
@@ -118,6 +118,10 @@ class LDSKernelMatrix(TransformerMixin, SequenceEstimator, auto_wrap_output_keys
         systems = new_systems(self, X)
         with one_blas_thread():
             return kernel.cross(kernel.pack(items_of(kernel, systems)), kernel.pack(self.systems_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.systems_)
 
     def _fitted(self, X: Any) -> Any:
         kernel = resolved_kernel(self.kernel)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
@@ -91,7 +91,7 @@ def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
     return labels.astype(np.int64)
 
 
-class LDSKMeans(TransformerMixin, ClusterMixin, SequenceEstimator, auto_wrap_output_keys=None):
+class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SequenceEstimator):
     """Cluster sequences by k-means of their linear dynamical systems.
 
     Each sequence is identified as a system; k-means runs in the feature space of a kernel on systems, with the squared
@@ -428,6 +428,10 @@ class LDSKMeans(TransformerMixin, ClusterMixin, SequenceEstimator, auto_wrap_out
         if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= squared.shape[1]:
             raise ValueError(f"n={n!r} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences")
         return np.argsort(squared, axis=1, kind="stable")[:, :n]
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.systems_)
 
     @property
     def objective_(self) -> float:

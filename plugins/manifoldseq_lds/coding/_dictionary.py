@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -67,7 +67,7 @@ _RULES = {
 }
 
 
-class LDSDictionaryLearning(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
+class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Learn a dictionary of linear dynamical systems over which sequences have sparse codes.
 
     Each sequence is identified as a system. Minimizes (9) of Huang et al., the mean over the data of
@@ -316,6 +316,10 @@ class LDSDictionaryLearning(TransformerMixin, SequenceEstimator, auto_wrap_outpu
     def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
         """Equivalent to ``fit(X).transform(X)``."""
         return self.fit(X, **options).transform(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_atoms
 
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the objective (9) of sequences or systems."""

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_whole, random_generator
@@ -38,7 +38,7 @@ _RULES = {
 }
 
 
-class LDSSparseCoder(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
+class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Code sequences as sparse combinations of the systems of a dictionary.
 
     For each sequence, identified as a system x, the code z minimizes ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1``
@@ -162,6 +162,10 @@ class LDSSparseCoder(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the objective (9) of sequences or systems."""
         return -self._coding(X).mean
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.systems_)
 
     def _coding(self, X: Any) -> Coding:
         check_is_fitted(self, "systems_")

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -26,7 +26,7 @@ _LEAST_WINDOW = 2
 _RULES = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
 
 
-class BagOfSystems(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
+class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Describe a video or sequence by the histogram of the codewords that its blocks are nearest to.
 
     Blocks are identified as systems; the codewords are the centres of `LDSKMeans`. Ravichandran et al. (2013), as Huang
@@ -137,12 +137,24 @@ class BagOfSystems(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=No
         np.add.at(counts, (groups, codebook.predict(sequences)), 1.0)
         return counts / counts.sum(axis=1, keepdims=True)
 
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
     def _codebook(self) -> LDSKMeans:
         own = {"window", "stride", "max_blocks"}
         return LDSKMeans(**{name: value for name, value in self.get_params(deep=False).items() if name not in own})
 
 
-class PyramidPooling(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=None):
+def _with_cells(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Count the cells of a model of before; blocks of videos have places along three axes."""
+    if "window_" in attributes:
+        cells = sum(level ** (1 if attributes["window_"] else 3) for level in parameters["levels"])
+        attributes = {**attributes, "cells_": cells}
+    return parameters, attributes
+
+
+class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Describe a video or sequence by the largest sparse codes of its blocks in the cells of a pyramid.
 
     Blocks are identified as systems and coded over a dictionary that `LDSDictionaryLearning` learns. Level l of the
@@ -172,6 +184,8 @@ class PyramidPooling(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=
     objective_ : float
         The objective (9) of the blocks that were learned from.
     window_, stride_ : int
+    cells_ : int
+        Cells of all levels.
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
     scale_ : ndarray of shape (d,)
@@ -185,6 +199,8 @@ class PyramidPooling(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=
     >>> PyramidPooling(4, n_states=2, window=20, max_iter=3, random_state=0).fit_transform(X).shape
     (10, 12)
     """
+
+    stored_upgrades = (*SequenceEstimator.stored_upgrades, _with_cells)
 
     @settings_moved
     def __init__(
@@ -244,13 +260,14 @@ class PyramidPooling(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=
         X : list of array-like of shape (T_i, d), or list of Blocks
         y : ignored
         """
-        _levels(self.levels)
+        levels = _levels(self.levels)
         dictionary = self._dictionary()
         window, stride, bags = _bags(self, X)
         sequences, groups = _flat(bags)
         rows = _sample(self, groups)
         dictionary.fit([sequences[i] for i in rows], groups=groups[rows])
         self.window_, self.stride_ = window, stride
+        self.cells_ = sum(level ** bags[0].positions.shape[1] for level in levels)
         _hand_over(dictionary, self)
         return self
 
@@ -265,7 +282,7 @@ class PyramidPooling(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=
         check_is_fitted(self, "window_")
         bags = _new_bags(self, X)
         sequences, groups = _flat(bags)
-        codes = np.abs(_hand_over(self, self._dictionary()).transform(sequences))
+        codes = np.abs(np.asarray(_hand_over(self, self._dictionary()).transform(sequences)))
         positions = np.concatenate([bag.positions for bag in bags])
         parts = []
         for level in _levels(self.levels):
@@ -277,6 +294,10 @@ class PyramidPooling(TransformerMixin, SequenceEstimator, auto_wrap_output_keys=
         features = np.concatenate(parts, axis=1)
         norms = np.linalg.norm(features, axis=1, keepdims=True)
         return features / np.where(norms > 0, norms, 1.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_atoms * self.cells_
 
     def _dictionary(self) -> LDSDictionaryLearning:
         own = {"levels", "window", "stride", "max_blocks"}
