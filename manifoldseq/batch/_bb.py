@@ -84,6 +84,7 @@ class BatchBB:
         new: Rows = {}
         refused = np.arange(steps.size)
         for _ in range(self.max_trials):
+            # rows whose step is refused try again with a shorter one, without those that have moved
             everyone = refused.size == steps.size
             at = rows if everyone else {key: take(rows[key], refused) for key in (*_AT, "which", "reference", "step")}
             t = steps if everyone else steps[refused]
@@ -103,6 +104,7 @@ class BatchBB:
             steps[refused] *= np.where(np.isfinite(trial["fun"][~accepted]), 0.3, 0.1)
         failed = np.zeros(steps.size, bool)
         failed[refused] = True
+        # the reference value is a weighted mean of all values so far (Zhang and Hager 2004)
         weight = self.averaging * rows["weight"] + 1.0
         past = self.averaging * rows["weight"] * rows["reference"]
         return {
@@ -191,6 +193,7 @@ def _product(manifold: Manifold, oracle: Oracle, rows: Rows) -> Callable[[Point]
     across = manifold.project if manifold.bounded and manifold.metric == "embedded" else manifold.gradient
 
     def product(u: Point) -> Point:
+        # H u ≈ (T grad f(R(h u)) − grad f(x)) / h, row by row
         y = manifold.retract(x, _times(reach, u))
         back = manifold.transport(y, x, across(y, oracle(y, which)[1]))
         hu = _times(1 / reach, tree_map(np.subtract, back, g))
@@ -225,6 +228,7 @@ def curvatures_ahead(manifold: Manifold, oracle: Oracle, rows: Rows, start: Poin
         known = np.nanmax(np.abs(rows["recent"][:, :, CURVATURE]), axis=1, initial=0.0)
         # below the rounding of differences of gradients an eigenvalue is noise
         noise = eps**0.5 * np.maximum(np.abs(w).max(axis=1), known)
+        # 1 / ‖H⁻¹ b‖ in the plane, b being its first coordinate
         ahead = 1 / np.linalg.norm(V[:, 0] / np.maximum(w, noise[:, None] + 1e-300), axis=1)
         ahead = np.where(ahead <= 10 * noise, 0.0, ahead)
         return np.nan_to_num(np.where(w[:, 0] < -10 * noise, w[:, 0], ahead))

@@ -81,12 +81,14 @@ class Adam(Stochastic):
         """Update both means and follow the first, scaled by the second."""
         manifold, tree = problem.manifold, unflattener(at.x)
         squares = flatten(_squares(manifold, at.x, tree(at.grad)))
+        # m ← β₁ m + (1 − β₁) g and v ← β₂ v + (1 − β₂) g², flat, both divided by 1 − βᵏ⁺¹ as they begin at zero
         first = self.beta1 * memory["first"] + (1 - self.beta1) * at.grad
         second = self.beta2 * memory["second"] + (1 - self.beta2) * squares
         largest = np.maximum(memory["largest"], second) if self.amsgrad else second
         scale = np.sqrt(largest / (1 - self.beta2 ** (k + 1))) + at.grad.dtype.type(self.epsilon)
         direction = first / (1 - self.beta1 ** (k + 1)) / scale
         x = manifold.retract(at.x, tree(direction * -rate), self.retraction)
+        # the mean gradient is a tangent vector and moves along; v holds one number per factor and stays
         first = flatten(manifold.transport(at.x, x, tree(first)))
         return x, {"first": first, "second": second, "largest": largest}
 

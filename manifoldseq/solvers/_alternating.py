@@ -145,6 +145,7 @@ class Alternating(Solver):
         if still:
             raise ValueError(f"Alternating(order={order}) never moves {still}: name an update of them, or the factors")
         stages: list[Stage] = []
+        # neighbouring closed-form updates form one stage, evaluated once; each factor without one is a stage
         for closed, group in groupby(order, key=lambda name: name in updates):
             block = list(group)
             stages += [tuple(updates[name] for name in block)] if closed else [names.index(name) for name in block]
@@ -164,6 +165,7 @@ class Alternating(Solver):
                 return at, None
         inner, measures = solver.step(part, run["state"])
         run = {**run, "state": inner, "nit": run["nit"] + 1, "recent": (*run["recent"][1 - LAST :], measures.kept())}
+        # a step that rises, or does not move, ends the inner run; the block has nothing to give
         xk = inner["x"]
         if measures.fun > at.fun + _rounding(at) or np.array_equal(flatten(xk), flatten(start)):
             return at, None

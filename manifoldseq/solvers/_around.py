@@ -76,12 +76,14 @@ class _InRange(_Around):
 
     def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
+        # of numbers between 1 / most and most products of five stay in the range
         most = float(np.finfo(state["grad"].dtype).max) ** 0.2
         if 1 / most <= (measures.grad_norm or 0.0) * state["unit"] <= most or measures.status is not None:
             return state, measures
         largest = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(state["egrad"]))
         if not (0 < largest < math.inf and math.isfinite(state["fun"])):
             return state, measures
+        # a power of two, so that no digit changes
         change = 2.0 ** -round(math.log2(largest))
         if 1 / most <= change <= most:
             return state, measures

@@ -121,6 +121,7 @@ class AugmentedLagrangian(Solver):
         at = penalized.parts(point)
         violation = penalized.violation(at.c, np.zeros(at.c.size))
         if self.penalty is None:
+            # objective and penalty of the same size at the start (Birgin and Martínez 2014)
             balance = 10 * max(1.0, abs(at.fun)) / max(1.0, 0.5 * float(violation @ violation))
             penalized.penalty = min(max(balance, 1e-3), 1e3) if math.isfinite(balance) else 1.0
         else:
@@ -142,6 +143,8 @@ class AugmentedLagrangian(Solver):
         inner, run = state["inner"], {key: state[key] for key in ("count", "first", "violation", "recent")}
         infeasible = False
         if state["ended"]:
+            # the inner run is over: new multipliers λ + ρ h and max(0, μ + ρ g), and a larger ρ unless the violation
+            # halved
             violation = float(penalized.violation(state["c"], state["weights"] / state["penalty"]).max())
             last = run["violation"]
             infeasible = last is not None and violation > max(FEASIBLE, 0.9 * last) and penalized.caught(state["x"])
@@ -262,6 +265,7 @@ class _Penalized:
         n = len(self.original.equalities)
         violated = np.concatenate([at.c[:n], np.maximum(at.c[n:], 0.0)])
         slopes = [flatten(manifold.gradient(x, slope)).astype(float) for slope in at.slopes]
+        # the gradient Σ cₖ grad cₖ of half the squared violation, beside the gradients of single constraints
         total = sum((v * slope for v, slope in zip(violated, slopes, strict=True)), np.zeros(1))
         steepest = float(np.sqrt(sum(np.vdot(s, s) for s, v in zip(slopes, violated, strict=True) if v)))
         size, slope = float(np.linalg.norm(violated)), float(np.linalg.norm(total))
@@ -270,6 +274,7 @@ class _Penalized:
     def value_and_gradient(self, x: Point) -> tuple[float, Point]:
         at = self.parts(x)
         weights = self.weights(at.c)
+        # (|λ + ρc|² − |λ|²)/2ρ, of inequalities with max(0, ·); its gradient is Σ weightₖ grad cₖ
         added = (float(weights @ weights) - float(self.multipliers @ self.multipliers)) / (2 * self.penalty)
         return at.fun + added, _combined(at.egrad, weights, at.slopes)
 
@@ -279,6 +284,7 @@ class _Penalized:
         n = len(self.original.equalities)
         active = (weights > 0) | (np.arange(weights.size) < n)
         total = self.original.objective.hessian_product(x, u)  # type: ignore[misc]
+        # H u + Σ weightₖ Hₖ u + ρ Σ ⟨grad cₖ, u⟩ grad cₖ, the last of active constraints
         bent = tuple([each.hessian_product(x, u) if w else u for each, w in zip(self.all, weights, strict=True)])  # type: ignore[misc]
         along = [self.penalty * _dot(slope, u) if held else 0.0 for slope, held in zip(at.slopes, active, strict=True)]
         return _combined(_combined(total, weights, bent), along, at.slopes)
@@ -298,6 +304,7 @@ def _dot(u: Point, v: Point) -> float:
 def _least_squares(problem: Problem, x: Point, at: _Parts) -> np.ndarray:
     """Return the multipliers that make the gradient of the Lagrangian smallest; zero for inactive inequalities."""
     n = len(problem.equalities)
+    # min over λ, μ ≥ 0 of ‖grad f + Σ λₖ grad cₖ‖: bounded least squares with one column per active constraint
     held = np.flatnonzero((np.arange(at.c.size) < n) | (at.c >= -NEARLY))
     multipliers = np.zeros(at.c.size)
     slopes = [flatten(problem.manifold.gradient(x, at.slopes[k])).astype(float) for k in held]

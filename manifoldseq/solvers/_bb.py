@@ -94,6 +94,7 @@ class BB(Solver):
         if found is None:
             return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
         new, t = found
+        # the last gradient at the new point: ‖g‖², ⟨g, g⁺⟩ and ‖g⁺‖² are all that both step sizes need
         last = at.grad
         if problem.manifold.metric != "embedded":
             last = flatten(problem.manifold.transport(at.x, new.x, unflattener(at.x)(last)))
@@ -104,6 +105,7 @@ class BB(Solver):
             step = short if short < _SHORT * long else long
         else:
             step = long if self.step_size == "long" or (self.step_size != "short" and state["even"]) else short
+        # the level is a weighted mean of all values so far (Zhang and Hager 2004)
         weight = self.nonmonotone * state["weight"] + 1.0
         return (
             new.state(
@@ -121,6 +123,7 @@ def _step_sizes(t: float, square: float, product: float, norm: float) -> tuple[f
 
     ``⟨s, s⟩ = t²⟨g, g⟩``, ``⟨s, y⟩ = t(⟨g, g⟩ − ⟨g, g⁺⟩)`` and ``⟨y, y⟩ = ⟨g, g⟩ − 2⟨g, g⁺⟩ + ⟨g⁺, g⁺⟩``.
     """
+    # s = −t g, z = g⁺ − g: ⟨s, s⟩/|⟨s, z⟩| = t ‖g‖²/|‖g‖² − ⟨g, g⁺⟩|, and |⟨s, z⟩|/⟨z, z⟩
     curved = abs(square - product)
     bent = square - 2 * product + norm * norm
     return t * square / curved if curved > 0 else math.inf, t * curved / bent if bent > 0 else math.inf

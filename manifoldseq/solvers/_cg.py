@@ -156,6 +156,7 @@ class CG(Solver):
             direction, fresh, change = steepest(self.precondition, problem, at)[0], True, None
         new, t = found
         length = t * dot(direction, direction) ** 0.5
+        # −P g⁺ and ⟨−P g⁺, g⁺⟩, then d⁺ = −P g⁺ + β d with d transported to the new point
         descent, slope_of_descent = steepest(self.precondition, problem, new)
         turned, rise = self._turn(problem, at, new, direction, descent, -slope_of_descent, state["square"])
         if turned is not None and manifold.bounded and _changed(problem, at, new):
@@ -188,6 +189,7 @@ class CG(Solver):
         old = at.grad if embedded else flatten(manifold.transport(at.x, new.x, tree(at.grad)))
         products = _Products(square, old_square, -dot(descent, old), dot(new.grad, moved), dot(old, moved))
         rise = products.slope - products.old_slope
+        # Powell's restart: of a quadratic function successive gradients are orthogonal
         if abs(products.new_old) >= self.restart * square:
             return None, rise
         beta = _BETAS[self.beta](products)

@@ -59,6 +59,7 @@ def hessian_product(
     across = manifold.project if manifold.bounded and manifold.metric == "embedded" else manifold.gradient
 
     def difference(u: np.ndarray) -> np.ndarray:
+        # H u ≈ (T grad f(R(h u)) − grad f(x)) / h with h ‖u‖ = √ε max(1, ‖x‖): truncation and rounding are of one size
         h = scale / dot(u, u) ** 0.5
         with np.errstate(all="ignore"):
             y = retracted(problem, at.x, tree(u * u.dtype.type(h)), retraction)
@@ -118,9 +119,11 @@ def first_step(
         share, u = -dot(at.grad, direction) / size**2, -direction / at.grad.dtype.type(size)
     with np.errstate(all="ignore"):
         curvature = dot(u, product(u))
+    # the minimizer of f + t⟨g, d⟩ + ½t²⟨d, H d⟩, at most ten times the scale of the manifold away
     step = share / curvature if curvature > 0 else length / size
     step = min(step, 10 * length / size)
     if not 0 < step < math.inf:
         return 1.0
+    # seven bits: a step that rounding of the curvature does not change
     mantissa, exponent = math.frexp(step)
     return math.ldexp(round(64 * mantissa) / 64, exponent)

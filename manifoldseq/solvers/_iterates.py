@@ -130,6 +130,7 @@ def evaluate(problem: Problem, x: Point) -> Iterate:
         square = manifold.inner(x, gradient, gradient)
     flat = flatten(gradient)
     grad_norm, length = square**0.5 if square >= 0 else math.nan, dot(flat, flat) ** 0.5
+    # `egrad_norm` in the unit of the metric
     unit = length / grad_norm if grad_norm > length else 1.0
     return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(flat, length, egrad))
 
@@ -143,6 +144,7 @@ def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
     whole = norm(egrad)
     if not 0 < grad_norm <= 1e-4 * whole:
         return whole
+    # the factor in which the Riemannian gradient is largest beside the Euclidean one, of entries that can move
     share = 0.0
     for a, b in zip(leaves(unflattener(egrad)(grad)), leaves(egrad), strict=True):
         moves = a != 0
@@ -168,6 +170,7 @@ def step_curvature(problem: Problem, x: Point, grad: np.ndarray, new: Iterate) -
     """Return the curvature along a step from `x`, where the Riemannian gradient was `grad` (flat), by any way."""
     manifold, tree = problem.manifold, unflattener(x)
     with np.errstate(all="ignore"):
+        # the secant ⟨s, y⟩/⟨s, s⟩ at the new point, of its chord s, projected, and the change y of the gradient
         s = flatten(manifold.project(new.x, tree_map(np.subtract, new.x, x)))
         y = new.grad - flatten(manifold.transport(x, new.x, tree(grad)))
         dot = inner_product(problem, new.x)

@@ -103,7 +103,10 @@ class LBFGS(Solver):
         while True:
             direction = two_loop(-at.grad, pairs, dot, P)
             if pairs:
+                # pairs of earlier points are not tangent here
                 direction = flatten(manifold.project(at.x, tree(direction)))
+            # the pairs have the unit of the inverse Hessian, so that a step of one is tried first; without pairs the
+            # curvature along the direction gives the first step
             slope, size = dot(at.grad, direction), dot(direction, direction) ** 0.5
             found = None
             if slope < -1e-10 * at.grad_norm * size or not (pairs or P):
@@ -116,6 +119,7 @@ class LBFGS(Solver):
                 return state, at.measures(manifold, status=Status.NO_DECREASE)
             pairs, P = (), P if pairs else None
         new, t = found
+        # the secant pair s = t d, y = g⁺ − g; with another metric both are first transported to the new point
         s, length = t * direction, t * size
         if manifold.metric != "embedded":
             pairs, curvature = _transported(manifold, at, new, (*pairs, (s, -at.grad))[-self.memory :])
@@ -134,6 +138,7 @@ def _transported(
 
     The last one comes as the step with the negative gradient at its start; the new gradient makes it complete.
     """
+    # all vectors s and y as one stack of 2k rows, transported at once; only the last y lacks the gradient at its end
     tree, k = unflattener(at.x), len(pairs)
     vectors = tree_map(lambda *parts: np.stack(parts), *(tree(v) for i in (0, 1) for v in [pair[i] for pair in pairs]))
     with np.errstate(all="ignore"):
@@ -144,6 +149,7 @@ def _transported(
         S, Y = (tree_map(lambda *parts: np.stack(parts), *map(there, part)) for part in (flat[:k], flat[k:]))
         x = _repeated(new.x, k)
         ss, sy, yy = (manifold.inner(x, u, v) for u, v in ((S, S), (S, Y), (Y, Y)))
+        # transport by projection is no isometry: the inverse Hessian stays positive with positive ⟨s, y⟩ only
         curved = np.isfinite(ss) & np.isfinite(yy) & (yy > 0) & (sy > 1e-12 * np.sqrt(ss) * np.sqrt(yy))
     rows = zip(flat[:k], flat[k:], sy.tolist(), yy.tolist(), curved, strict=True)
     return tuple((s, y, a, a / b) for s, y, a, b, keep in rows if keep), secant(float(sy[-1]), float(ss[-1]))
@@ -240,16 +246,19 @@ def two_loop(
     axpy = AXPY[v.dtype]
     q, n = v.copy(), v.size
     alphas = []
+    # from the newest pair to the oldest: αᵢ = ⟨sᵢ, q⟩/⟨sᵢ, yᵢ⟩, q ← q − αᵢ yᵢ
     for s, y, sy, _ in reversed(pairs):
         alpha = dot(s, q) / sy
         alphas.append(alpha)
         axpy(y, q, n, -alpha)
     _, y, sy, scale = pairs[-1]
+    # the first matrix γ P with ⟨y, γ P y⟩ = ⟨s, y⟩ for the newest pair
     curved = 0.0 if initial is None else dot(y, initial(y))
     if initial is not None and curved > 0:
         q = initial(q) * q.dtype.type(sy / curved)
     else:
         q *= scale
+    # and back: q ← q + (αᵢ − ⟨yᵢ, q⟩/⟨sᵢ, yᵢ⟩) sᵢ
     for s, y, sy, _ in pairs:
         axpy(s, q, n, alphas.pop() - dot(y, q) / sy)
     return q

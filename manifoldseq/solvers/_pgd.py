@@ -95,6 +95,7 @@ class PGD(Solver):
             new = try_point(problem, at, curve(self._rates(scale * 0.5**halvings)))
             moved = flatten(new.x) - start
             finite = math.isfinite(new.fun) and math.isfinite(new.grad_norm)
+            # curves of bounded factors are clipped: the change predicted is ⟨∇f, y − x⟩ along the way really gone
             predicted = min(0.0, float(np.dot(egrad, moved)))
             enough = finite and sufficient(at, new.fun, predicted, scale / state["scale"])
             if enough or not self.backtracking:

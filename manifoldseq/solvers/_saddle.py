@@ -95,8 +95,10 @@ def lowest_curvature(
     if not basis:
         return 0.0, None
     w, V = np.linalg.eigh(H)
+    # below the error of the products a negative eigenvalue is rounding
     if w[0] >= -100 * error * float(np.abs(w).max()):
         return max(float(w[0]), 0.0), None
+    # the Ritz vector of the lowest eigenvalue and a tenth of the random start, against symmetries of the saddle
     direction = sum((float(c) * b for c, b in zip(V[:, 0], basis, strict=True)), 0.1 * basis[0])
     length = inner_product(problem, at.x)(direction, direction) ** 0.5
     return float(w[0]), (direction / length).astype(at.grad.dtype, copy=False)
@@ -115,6 +117,7 @@ def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Meas
     lowest, direction = lowest_curvature(problem, at, None, PROBES)
     if direction is not None:  # a path of special symmetry may lead into a saddle
         return replace(now, curvature_ahead=lowest)
+    # the Hessian in the plane of g and H g; of ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖ the inverse is the curvature that lies ahead
     _, H, error = krylov(problem, at, at.grad, 2, None)
     if not H.size:
         return replace(now, curvature_ahead=0.0)
@@ -147,6 +150,7 @@ def krylov(
                 v = v - dot(b, v) * b
         v = flatten(manifold.project(at.x, tree(v)))
         length = dot(v, v) ** 0.5
+        # shorter than that what is left is rounding: the space is exhausted
         image = _finite_product(product, v / length) if math.isfinite(length) and length > 1e-8 else None
         if image is None:
             break
@@ -179,5 +183,6 @@ def _descend(
             )
             if math.isfinite(new.grad_norm) and new.fun < at.fun + 0.05 * curvature * t * t:
                 return new, t
+        # a step that decreases f by a tenth of ½ |curvature| t²; shorter until the quadratic model holds
         t *= 0.3
     return None

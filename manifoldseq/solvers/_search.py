@@ -66,6 +66,7 @@ class Line:
         self.slope = inner_product(problem, at.x)(at.grad, direction) if slope is None else slope
         self._tree = unflattener_of(problem.manifold.shape)
         self.longest = math.inf
+        # how far the retraction may go, on manifolds with an open boundary
         if problem.manifold.metric != "embedded":
             self.longest = float(problem.manifold.longest(at.x, self._tree(direction)))
 
@@ -103,6 +104,7 @@ class Line:
             return True
         if not self.problem.manifold.bounded:
             return False
+        # clipping shortens the step: the change predicted is that along the way really gone (Bertsekas 1982)
         predicted = inner_product(self.problem, self.at.x)(self.at.grad, flatten(new.x) - flatten(self.at.x))
         return sufficient(self.at, new.fun, min(0.0, predicted), shortening, reference)
 
@@ -294,6 +296,7 @@ def wolfe(line: Line, first: float = 1.0, max_trials: int = 30, curvature: float
             high = _End(t, math.inf, math.nan, None)
         else:
             end = _End(t, new.fun, line.slope_at(new), new)
+            # bracketing and zoom in one loop: with a high end the interval contains a step that meets both conditions
             if not line.enough(new, t, at.fun, t / first) or end.fun > low.fun + rounding:
                 high = end
             elif abs(end.slope) <= -curvature * line.slope:
@@ -313,6 +316,7 @@ def _between(low: _End, high: _End) -> float:
     width = high.t - low.t
     share = 0.1
     if math.isfinite(high.fun):
+        # Nocedal and Wright (3.59): the minimizer of the cubic with these two values and slopes
         theta = 3 * (low.fun - high.fun) / width + low.slope + high.slope
         radicand = theta * theta - low.slope * high.slope
         share = 0.5

@@ -151,5 +151,6 @@ class Stochastic(Solver):
             return None
         if mean is None:
             return x
+        # the running mean in ambient coordinates; `answer` takes it back to the manifold
         share = 1.0 / (k - self.average_from + 1)
         return tree_map(lambda a, b: a + a.dtype.type(share) * (b - a), mean, x)

@@ -127,6 +127,7 @@ class TR(Solver):
             x = retracted(problem, at.x, tree(s), self.retraction)
             if manifold.bounded:
                 s, curved = _as_moved(problem, at, x, s, curved, product)
+            # the decrease of the model, −⟨g, s⟩ − ½⟨s, Hs⟩; the radius follows the share of it that the objective keeps
             predicted = -dot(at.grad, s) - 0.5 * dot(s, curved)
             if predicted > 0:
                 new = try_point(problem, at, x)
@@ -149,6 +150,7 @@ class TR(Solver):
     ) -> Iterator[Piece]:
         """Yield the pieces of the conjugate-gradient path, from zero to where the model is solved well enough."""
         dot = inner_product(problem, at.x)
+        # conjugate gradients for H s = −g from s = 0 (Steihaug): residual r = g + H s, direction d
         residual, direction = at.grad, -at.grad
         squared = first = dot(residual, residual)
         goal = max(min(self.kappa, (at.grad_norm / reference) ** self.theta), 10 * error)
@@ -156,6 +158,7 @@ class TR(Solver):
         for _ in range(limit):
             curved = product(direction)
             curvature = dot(direction, curved)
+            # along d the model falls without end: the path leaves the ball on it
             if not curvature > 0:
                 yield direction, curved, math.inf
                 return
@@ -181,6 +184,7 @@ class _Path:
         for direction, product, alpha in chain(tuple(self._known), self._more()):
             if s is None or curved is None:
                 s, curved = np.zeros_like(direction), np.zeros_like(direction)
+            # ‖s + τ d‖ = radius: the positive root of a τ² + 2 b τ + c
             a, b, c = dot(direction, direction), dot(s, direction), dot(s, s) - radius**2
             reach = (-b + max(b * b - a * c, 0.0) ** 0.5) / a
             tau = min(alpha, reach)
