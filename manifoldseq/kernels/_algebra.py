@@ -194,6 +194,7 @@ class ProductKernel(_Several):
         b = np.asarray(beta, dtype=float)
         rows = [_row(k, point, p) for k, p in zip(self.kernels, P.parts, strict=True)]
         value = float(b @ reduce(mul, rows))
+        # product rule: the gradient of kernel i, weighted by beta times the values of all other kernels, (len(P),)
         others = [reduce(mul, rows[:i] + rows[i + 1 :], b) for i in range(len(rows))]
         triples = zip(self.kernels, P.parts, others, strict=True)
         return value, _added([k.weighted(point, p, other) for k, p, other in triples])[1]
@@ -243,6 +244,7 @@ class NormalizedKernel(_Unit):
         if not own > 0:
             raise ValueError(f"the point has k(S, S) = {own:.3g}: it cannot be normalized")
         root = math.sqrt(own)
+        # d(v / √o) = dv / √o − v do / (2 o √o) with o = k(S, S)
         return value / root, tree_map(lambda g, h: g / root - h * (value / (2 * own * root)), gradient, slope)
 
     def _norms(self, P: Any) -> Array:
@@ -288,6 +290,8 @@ class RBFKernel(_Unit):
     def weighted(self, point: Point, P: Any, beta: ArrayLike) -> tuple[float, Point]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
         own, slope = _own(self.kernel, point)
+        # |φ(S) − φ(Pᵢ)|² = k(S, S) + k(Pᵢ, Pᵢ) − 2 k(S, Pᵢ); each term of the sum has the slope
+        # (2 dk(S, Pᵢ) − dk(S, S)) / scale times its value
         squared = own + self.kernel.diag(P) - 2 * _row(self.kernel, point, P)
         b = np.asarray(beta, dtype=float) * np.exp(-squared / self.scale)
         gradient = self.kernel.weighted(point, P, 2 * b / self.scale)[1]

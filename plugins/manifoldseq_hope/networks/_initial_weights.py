@@ -89,6 +89,7 @@ def uniform(rng: np.random.Generator, n_out: int, n_in: int, gamma: float) -> Ar
 
 def _leading(rows: Array | Windows, M: int, U: Array) -> Array:
     """Return M leading principal directions (not centred); where the rows have fewer, what U adds to them."""
+    # second moments X'X, (D, D), block by block
     S = np.zeros((rows.shape[1], rows.shape[1]))
     for first in range(0, len(rows), _ROWS):
         block = rows[first : first + _ROWS]

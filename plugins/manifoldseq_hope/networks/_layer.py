@@ -148,6 +148,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     def penalty(self) -> Any:
         """Return D(U) (15) as a tensor; its derivative by autograd is (18)."""
         torch = load_torch()
+        # (15): the sum over i < j of |u_i' u_j| / (|u_i| |u_j|)
         unit = self.U / self.U.norm(dim=1, keepdim=True)
         return torch.triu(unit @ unit.T, 1).abs().sum()
 

@@ -307,6 +307,8 @@ def _layer(model: HOPE, rows: Array, mean: Array, quantile: float) -> Dense:
     rows = _some(rows)
     Z = rows @ model.components_.T
     length = float(np.linalg.norm(Z, axis=1).mean())
+    # phi_k = mu_k' z + ln C_M(|mu_k|) + ln w_k less the threshold of (39), for z of length one; z here has `length` in
+    # the mean, and its mean U m is taken off through the bias
     mu, offset = von_mises_fisher(model.bessel).natural(model.parameters_, len(model.components_))
     used = model.weights_ > 0
     offset = offset + np.log(np.where(used, model.weights_, 1.0))
@@ -322,6 +324,7 @@ def _unit_scale(layers: tuple[Dense, ...], X: Array) -> tuple[Dense, ...]:
     made, rows, before = [], _some(X), 1.0
     for layer in layers:
         rows = np.maximum(layer(rows), 0)
+        # relu(c x) = c relu(x): weights take what the layer before has lost, weights and bias what this one loses
         after = _root_mean_square(rows)
         made.append(Dense(layer.U, layer.weight * (before / after), layer.bias / after))
         before = after

@@ -96,6 +96,7 @@ class StiefelSGD(optimizer_base()):  # pyright: ignore[reportUntypedBaseClass]
         torch, state = load_torch(), self.state[U]
         V = state.get("momentum_buffer")
         V = U.grad.clone() if V is None else V.mul_(momentum).add_(U.grad)
+        # P(V) = V - (V U' + U V') U / 2, the tangent space at orthonormal rows
         S = V @ U.T
         V.addmm_(S + S.T, U.detach(), alpha=-0.5)
         Y, eps = U.detach().add(V, alpha=-rate), torch.finfo(U.dtype).eps

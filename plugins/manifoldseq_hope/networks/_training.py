@@ -102,6 +102,7 @@ class Trainer:
                 )
                 group["momentum"] = training.momentum.rate(epoch)
         N, b = len(self.rows), min(training.batch_size, len(self.rows))
+        # order and dropout depend on the seed and the epoch only, so that a resumed run draws the same
         loss_sum, wrong = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.int64)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]))

@@ -67,6 +67,7 @@ class Windows:
         self.shape = (len(self.starts), width * d)
         self.dtype = self.frames.dtype
         step = self.frames.itemsize
+        # frames lie one after another, so that a window of `width` of them is one run of width d numbers: no copies
         self.view = np.lib.stride_tricks.as_strided(
             self.frames, (len(self.frames) - width + 1, width * d), (d * step, step), writeable=False
         )

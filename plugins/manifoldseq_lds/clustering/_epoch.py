@@ -209,6 +209,7 @@ class Clustering:
             k = int(sizes.argmin())
             own = squared[labels, np.arange(len(labels))]
             i = int(np.where(sizes[labels] > 1, own, -1.0).argmax())
+            # the system becomes the centre; what is nearer to it than to its own centre follows
             centre = self._points([i])
             row_values, row = self.distances(centre)
             centres = tuple(_with_row(leaf, k, new[0]) for leaf, new in zip(centres, centre, strict=True))
@@ -338,6 +339,7 @@ def relocated(
     everyone = np.arange(len(labels))
     own = squared[labels, everyone]
     second = np.partition(squared, 1, axis=0)[1]
+    # what dissolving each cluster costs, and what each has to gain: sums over its members, (K,)
     loss = np.bincount(labels, second - own, minlength=K)
     totals = np.bincount(labels, own, minlength=K)
     k = int(loss.argmin())
@@ -361,6 +363,7 @@ def relocated(
 def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[Point, float]:
     """Return two stacked centres for the members `rows` of one, and the sum of squared distances to them."""
     some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _CANDIDATES)).astype(int))]
+    # the candidate whose own cluster would take most off the sum, beside the centre; then each is fitted to its side
     gains = np.maximum(own - task.squared_to(some, rows), 0.0).sum(axis=1)
     pair = (task.point(int(some[gains.argmax()])), centre)
     side = task.distances(_stacked(pair), rows)[1].argmin(axis=0)
@@ -394,6 +397,7 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
     for k in np.unique(labels):
         rows = np.flatnonzero(labels == k)
         members, weights = task.systems[rows], np.ones(len(rows))
+        # the mean so far is one more member, with the weight of the systems that it stands for
         if counts[k]:
             members = Systems.concatenate([old[[k]], members])
             weights = np.append(float(counts[k]), weights)

@@ -120,6 +120,7 @@ class LDSNeighbors(SequenceEstimator):
         with one_blas_thread():
             known = kernel.pack(items_of(kernel, self.systems_))
             packed = known if X is None else kernel.pack(items_of(kernel, systems))
+            # |phi(x) - phi(y)|² = k(x, x) + k(y, y) - 2 k(x, y), (N, known)
             squared = kernel.diag(packed)[:, None] + kernel.diag(known) - 2 * kernel.cross(packed, known)
         distances = np.sqrt(np.maximum(squared, 0.0))
         if X is None:

@@ -54,6 +54,8 @@ def one_step_error(sequences: Sequence[Array], identifier: LDSIdentifier, delay:
     error = total = 0.0
     for i, (x, first) in enumerate(zip(sequences, seen, strict=True)):
         start, steps = len(first) - delay, len(x) - len(first)
+        # delayed outputs y_t, (steps, delay d): C' (y - mean) is the state, and C A C' (y - mean) + mean the outputs
+        # one step on, of which the newest lag, the last d columns, was not seen
         y = np.concatenate([x[start + lag : start + lag + steps] for lag in range(delay)], axis=1)
         mean = 0.0 if systems.mean is None else systems.mean[i]
         A, C = systems.A[i], systems.C[i]
@@ -100,6 +102,7 @@ class ClusteringChoice:
     @property
     def best(self) -> int:
         top = int(np.nanargmax(self.stability))
+        # within the error of the best agreement all settings count as equal: of these the most clusters
         good = np.flatnonzero(self.stability >= self.stability[top] - self.error[top])
         clusters = np.array([self.params[i].get("n_clusters", 0) for i in good])
         good = good[clusters == clusters.max()]

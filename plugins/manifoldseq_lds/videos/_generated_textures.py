@@ -77,6 +77,7 @@ def _video(label: int, size: int, frames: int, rng: np.random.Generator) -> NDAr
     y, x = np.mgrid[0:size, 0:size] / size
     t = np.arange(frames)[:, None, None] / frames
     phase, angle, speed = rng.uniform(0, 2 * np.pi), rng.uniform(0, 2 * np.pi), rng.uniform(0.8, 1.2)
+    # waves run along a random direction; t is the share of the video, (frames, 1, 1)
     along = x * np.cos(angle) + y * np.sin(angle)
     patterns: tuple[Callable[[], Any], ...] = (
         lambda: np.sin(2 * np.pi * (3 * along - 2.5 * speed * t) + phase),

@@ -19,6 +19,7 @@ _BINS = 59
 def _table() -> NDArray[np.uint8]:
     """Return the bin of each of the 256 patterns: the 58 with at most two transitions in their order, all others 58."""
     patterns = np.arange(256)
+    # bits that differ from their neighbour on the circle: a pattern xor itself turned by one bit
     changes = np.array([bin(p ^ ((p >> 1) | ((p & 1) << 7))).count("1") for p in patterns])
     table = np.full(256, _BINS - 1, dtype=np.uint8)
     table[changes <= 2] = np.arange(_BINS - 1)

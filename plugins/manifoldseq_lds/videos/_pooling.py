@@ -286,6 +286,8 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         positions = np.concatenate([bag.positions for bag in bags])
         parts = []
         for level in _levels(self.levels):
+            # cells of a grid of level × level (× level) by the positions of the blocks in [0, 1]; in each cell the
+            # largest code of every atom
             places = np.minimum((positions * level).astype(int), level - 1)
             cells = np.ravel_multi_index(tuple(places.T), (level,) * places.shape[1])
             pooled = np.zeros((len(bags), level ** places.shape[1], self.n_atoms))
