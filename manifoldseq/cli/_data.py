@@ -1,5 +1,6 @@
 """DATA on the command line: names of data sets, or files and folders that a registered reader knows."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from .. import hooks
@@ -175,11 +177,11 @@ def _load_one(
         if Path(source).exists():
             chosen = {**_defaults(source, kind), **options}
             try:
-                return read(Path(source), **chosen)
+                return _read(source, chosen)
             except ReadError:  # what is not asked for may hold text
                 if found := names(_header(source, chosen)):
                     with suppress(ReadError):
-                        return read(Path(source), **chosen, channels=found)
+                        return _read(source, {**chosen, "channels": found})
                 raise
         if options:
             raise BadInput(f"--read sets options for reading a file, but there is no file or folder {source}")
@@ -192,6 +194,16 @@ def _load_one(
         raise BadInput(str(error)) from error
     except (ValueError, ImportError, OSError) as error:
         raise BadInput(f"{source}: {error}") from error
+
+
+def _read(source: str, options: Mapping[str, Any]) -> SequenceData:
+    """Read a file or folder; what is warned of is a line on the terminal."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = read(Path(source), **options)
+    for warning in caught:
+        click.echo(f"Warning: {warning.message}", err=True)
+    return data
 
 
 def _header(source: str, options: Mapping[str, Any]) -> list[str]:

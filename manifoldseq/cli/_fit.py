@@ -138,6 +138,7 @@ def fit(
     Examples:
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
+      manifoldseq fit lds-kmeans walks.csv --read channels=knee,hip --read time=t
       manifoldseq fit lds-kmeans recordings/ --set n_clusters=auto
       manifoldseq fit lds-kmeans walks.npz --set identifier.center=false
       manifoldseq fit mixture-pcca images.csv sounds.csv --set missing=em

@@ -24,7 +24,7 @@ read_option: Callable[..., Any] = click.option(
     "reading",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An option of the file's reader, such as id=subject of .csv; may be repeated.",
+    help="An option of the file's reader, such as id=subject of .csv (all: manifoldseq fit --help); may be repeated.",
 )
 views_option: Callable[..., Any] = click.option(
     "--views",

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,7 +82,30 @@ def _call(path: FilePath, reader: hooks.ReaderSpec, options: dict[str, Any]) -> 
         if unknown := [name for name in options if name not in known]:
             have = f"its options are {', '.join([*known, 'missing'])}"
             raise ReadError(f"{path}: the reader {reader.name!r} has no option {unknown[0]!r}: {have}")
-    return function(path, **options)
+    return function(path, **_as_declared(function, options))
+
+
+def _as_declared(function: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options in the types that a reader declares: a command line has text (``a,b``) and numbers (a name)."""
+    try:
+        hints = get_type_hints(function)
+    except Exception:  # what a plugin says of its types may be found by type checkers only
+        return options
+    found = dict(options)
+    for name, value in options.items():
+        hint = hints.get(name)
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        plain = [get_origin(kind) or kind for kind in kinds]
+        lists = [kind for kind, of in zip(kinds, plain, strict=True) if of in (Sequence, list, tuple)]
+        if lists and str not in plain and value is not None:
+            if isinstance(value, str):
+                value = [part.strip() for part in value.split(",")]
+            elif isinstance(value, int | float):
+                value = [value]
+            found[name] = [str(one) for one in value] if get_args(lists[0])[:1] == (str,) else value
+        elif str in plain and type(value) in (int, float) and type(value) not in plain:
+            found[name] = str(value)
+    return found
 
 
 def from_aeon(X: Any, y: ArrayLike | None = None) -> SequenceData:

@@ -78,7 +78,7 @@ NO_CLOCKS = {
     "squares called time": ("time,x,y", lambda i, steps: np.arange(steps) ** 2.0, 0),
     "a clock in all files but one": ("t,x,y", lambda i, steps: regular(i, steps) if i else np.zeros(steps), 0),
     "a value that occurs twice": ("t,x,y", lambda i, steps: np.maximum(regular(i, steps), regular(i, 2)[1]), 0),
-    "a missing time": ("t,x,y", lambda i, steps: np.where(np.arange(steps) == 3, np.nan, regular(i, steps)), 0),
+    "missing times": ("t,x,y", lambda i, steps: np.where(np.arange(steps) % 5 < 3, np.nan, regular(i, steps)), 0),
     "a ramp called level": ("level,x,y", regular, 0),
     "a ramp that is not first, no names": (None, regular, 1),
     "ramps of different speed, no names": (None, lambda i, steps: (1.0 + i) * np.arange(steps), 0),
@@ -401,3 +401,24 @@ def test_a_name_that_is_not_utf8_becomes_an_id_that_can_be_written(tmp_path: Pat
         except OSError:  # a file system of UTF-8 names only has no such file
             return
     assert [id.encode() for id in ms.storage.read_directory(tmp_path).ids] == ["a\ufffd.csv".encode(), b"b.csv"]
+
+
+@pytest.mark.parametrize("header", ["t,x,y", None])
+@pytest.mark.parametrize("time", ["auto", "t"])
+@pytest.mark.parametrize("gone", [(0,), (3,), (-1,), (0, 3, 4, -1)])
+def test_a_missing_time_in_a_folder_is_that_between_the_others(tmp_path, header, time, gone):
+    def column(i, steps):
+        t = regular(i, steps)
+        t[list(gone)] = np.nan
+        return t
+
+    (tmp_path / "holes").mkdir()
+    path = folder(tmp_path / "holes", header, column, 0)
+    if header is None and time == "t":
+        time = "0"
+    data = read_directory(path, time=time)
+    (tmp_path / "whole").mkdir()
+    whole = read_directory(folder(tmp_path / "whole", header, regular, 0), time=time)
+    assert len(data.clocks) == 1 and data.sampling_rate == pytest.approx(whole.sampling_rate)
+    for got, want in zip(data.sequences, whole.sequences, strict=True):
+        np.testing.assert_array_equal(got, want)

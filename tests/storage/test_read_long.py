@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from storage.samples import LABELS, csv_text, needs, parquet_bytes, sequences
 
-from manifoldseq.storage import ReadError, SequenceData, read_csv, read_parquet
+import manifoldseq as ms
+from manifoldseq.storage import ReadError, SequenceData, from_frame, read, read_csv, read_parquet
 
 
 @pytest.fixture
@@ -83,7 +86,9 @@ BAD = {
     "no label": ("id,time,x\n0,1,2\n", {"label": "kind"}, "has no column 'kind'"),
     "no channel": ("id,time,x\n0,1,2\n", {"channels": ["y"]}, "has no column 'y'"),
     "no channels": ("id,time\n0,1\n", {}, "has no channels beside id, time"),
-    "two columns": ("id,time,x,x\n0,1,2,3\n", {}, "has two columns named 'x'"),
+    "two columns": ("id,time,x,id\n0,1,2,3\n", {}, "has two columns named 'id': rename one, or call the second 'id.1'"),
+    "most times missing": ("id,time,x\na,0,1\na,,1\na,,1\na,,1\na,,1\na,5,1\na,6,1\n", {}, "line 3 has no time"),
+    "times of any steps, one missing": ("id,time,x\n0,1,1\n0,2,1\n0,,1\n0,9,1\n", {}, "line 4 has no time: write"),
     "a word": ("id,time,x\n0,1,2\n\n0,2,high\n", {}, "line 4, column 'x' is 'high', no number: write a number, or"),
     "a word as time": ("id,time,x\n0,soon,2\n", {}, "line 2, column 'time' is 'soon', no number: write a number"),
     "after a cell of two lines": ('id,time,x\n"a\nb",0,1\n"a\nb",1,?!\n', {}, "line 5, column 'x' is '?!'"),
@@ -228,3 +233,98 @@ def test_rows_that_are_samples_need_neither_id_nor_clock(tmp_path, parquet):
     assert data.clocks == ("t2",) and np.concatenate(data.sequences).tolist() == [[5, 4], [6, 2], [7, 9]]
     data = read("id,x\na,1\nb,2\na,3\n")
     assert data.ids == ("a", "b") and [x.tolist() for x in data.sequences] == [[[1], [3]], [[2]]]
+
+
+@pytest.mark.parametrize("gone", [(0,), (5,), (19,), (0, 7, 8, 19)])
+@pytest.mark.parametrize("way", ["file", "frame"])
+def test_a_time_that_is_missing_is_that_between_the_others(write, gone, way):
+    t, x = np.arange(20) / 50, np.arange(20.0)
+    cells = ["" if i in gone else f"{value:g}" for i, value in enumerate(t)]
+    if way == "file":
+        data = read_csv(
+            write("id,time [s],x\n" + "".join(f"a,{c},{v}\n" for c, v in zip(cells, x, strict=True))), time="time [s]"
+        )
+    else:
+        pd = pytest.importorskip("pandas")
+        seen = [float(c or "nan") for c in cells]
+        data = from_frame(pd.DataFrame({"id": "a", "time [s]": seen, "x": x}), time="time [s]")
+    assert data.sampling_rate == pytest.approx(50)
+    np.testing.assert_array_equal(data.sequences[0].ravel(), x)
+
+
+class TestHeader:
+    """Files whose first line is no line of names, or one with the same name twice."""
+
+    def test_numbers_only_are_data(self, write):
+        rows = np.random.default_rng(0).standard_normal((30, 5)).round(4)
+        path = write("".join(",".join(map(repr, row)) + "\n" for row in rows.tolist()))
+        with pytest.warns(UserWarning, match="first line of numbers, which is taken as data"):
+            data = read_csv(path, id=None, time=None)
+        np.testing.assert_array_equal(data.sequences[0], rows)
+        assert data.channel_names is None
+        quoted = write("".join(",".join(f'"{value}"' for value in row) + "\n" for row in rows.tolist()))
+        with pytest.warns(UserWarning, match="first line"):  # cell by cell
+            again = read_csv(quoted, id=None, time=None)
+        np.testing.assert_array_equal(again.sequences[0], rows)
+
+    def test_an_id_and_a_label_by_number(self, write):
+        path = write("".join(f"{i},{t},{t * t - i},{i % 2}\n" for i in (3, 1, 2) for t in range(4)))
+        with pytest.warns(UserWarning, match="first line"):
+            data = read(path, id=0, time=1, label=3)
+        assert data.ids == ("3", "1", "2") and data.labels.tolist() == ["1", "1", "0"]
+        assert [x.ravel().tolist() for x in data.sequences] == [[t * t - i for t in range(4)] for i in (3, 1, 2)]
+
+    def test_where_a_cell_is_no_number(self, write):
+        with pytest.raises(ReadError, match="line 2, column '1' is 'high', no number"):
+            read_csv(write("1.5,2\n3,high\n"), id=None, time=None)
+
+    @pytest.mark.parametrize("first", ["0,1,2", "0,1,2,3,4,5,0", "0,1,2,0,1"])
+    def test_numbers_that_pandas_writes_are_names(self, write, first):
+        names = first.split(",")
+        row = ",".join("0.5" for _ in names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = read_csv(write(f"{first}\n{row}\n{row}\n"), id=None, time=None)
+        assert data.sequences[0].shape == (2, len(names))
+        pd = pytest.importorskip("pandas")
+        assert data.channel_names == tuple(pd.read_csv(io.StringIO(f"{first}\n{row}\n")).columns)
+
+    def test_the_second_of_two_names(self, write):
+        path = write("x,x,y,x.1,x\n1,2,3,4,5\n")
+        with pytest.warns(UserWarning, match=r"names columns twice: the later ones are called 'x\.2', 'x\.3'$"):
+            data = read_csv(path, id=None, time=None)
+        assert data.channel_names == ("x", "x.2", "y", "x.1", "x.3") and data.sequences[0].tolist() == [[1, 2, 3, 4, 5]]
+        with pytest.warns(UserWarning, match=r"called '0\.1'$"):
+            data = read(write("0,1,2,3,4,5,0\n" + "1,2,3,4,5,6,7\n" * 2), id="auto", ordered=False, label=0.1)
+        assert data.labels.tolist() == ["7", "7"] and data.sequences[0].tolist() == [[1, 2, 3, 4, 5, 6]]
+
+
+class TestOptions:
+    """Options as a command line has them: a list is text with commas, a name may look like a number."""
+
+    @pytest.mark.parametrize("channels", ["x,z", " x , z", ["x", "z"], ("x", "z")])
+    def test_a_list(self, write, channels):
+        path = write("id,time,x,y,z\na,0,1,2,3\na,1,4,5,6\n")
+        data = read(path, channels=channels)
+        assert data.channel_names == ("x", "z") and data.sequences[0].tolist() == [[1, 3], [4, 6]]
+
+    def test_one_in_a_list(self, write):
+        path = write("id,time,x,2\na,0,1,2\na,1,4,5\n")
+        assert read(path, channels="x").channel_names == ("x",)
+        assert read(path, channels=2).channel_names == read(path, channels=(2,)).channel_names == ("2",)
+        with pytest.raises(ReadError, match="has no column 'xy'"):
+            read(path, channels="xy")
+
+    @needs("pyarrow")
+    def test_a_list_of_parquet(self, tmp_path):
+        (tmp_path / "walks.parquet").write_bytes(parquet_bytes())
+        assert read(tmp_path / "walks.parquet", channels="y,x").channel_names == ("y", "x")
+
+    def test_every_list_and_name_of_a_plugin(self, tmp_path):
+        def read_levels(path, *, sizes: Sequence[int] = (), names: list[str] | None = None, key: str = "", n: int = 1):
+            return SequenceData([np.ones((2, 1))], name=repr((list(sizes), names, key, n)))
+
+        ms.register(ms.hooks.ReaderSpec("levels", ("*.levels",), read_levels))
+        (tmp_path / "a.levels").write_text("")
+        data = read(tmp_path / "a.levels", sizes=3, names="a,b", key=7, n=4)
+        assert data.name == repr(([3], ["a", "b"], "7", 4))

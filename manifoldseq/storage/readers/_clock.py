@@ -139,7 +139,8 @@ def clocks(sequences: Sequence[Float], names: Sequence[str] | None) -> list[int]
 
     A clock increases strictly with a nearly constant step in every sequence (at least nine of ten steps within a
     quarter of the median), at least one of which has three rows; and its name says time or index, or, where columns
-    have no names, it is the first and has the same step in all sequences (a tenth). One column is always kept.
+    have no names, it is the first and has the same step in all sequences (a tenth). Up to half of its values may be
+    missing, if the others tell them (see `filled`). One column is always kept.
     """
     if max(map(len, sequences)) < 3:
         return []
@@ -148,16 +149,17 @@ def clocks(sequences: Sequence[Float], names: Sequence[str] | None) -> list[int]
         found = [0] if rises_alike(sequences, 0) else []
     else:
         candidates = [j for j in range(columns) if says_time(names[j])]
-        found = [j for j in candidates if all(steady(x[:, j]) for x in sequences)]
+        found = [j for j in candidates if all(steady(filled(x[:, j])) for x in sequences)]
     return found if len(found) < columns else []
 
 
 def rises_alike(sequences: Sequence[Float], column: int) -> bool:
     """Return whether a column is steady in every sequence, with the same step in all of them."""
-    steps = [float(np.median(np.diff(x[:, column]))) for x in sequences if len(x) > 1]
+    times = [filled(x[:, column]) for x in sequences]
+    steps = [float(np.median(np.diff(t))) for t in times if len(t) > 1]
     return (
         max(map(len, sequences)) > 2
-        and all(steady(x[:, column], _STRICT) for x in sequences)
+        and all(steady(t, _STRICT) for t in times)
         and max(steps) <= (1 + _STRICT) * min(steps)
     )
 
@@ -237,7 +239,7 @@ def without(data: SequenceData, columns: Sequence[int]) -> SequenceData:
     j, name = max(zip(columns, taken, strict=True), key=lambda clock: _telling(clock[1]))
     rate = data.sampling_rate
     if not data.clocks:
-        times = np.concatenate([x[:, j] for x in data.sequences])
+        times = np.concatenate([filled(x[:, j]) for x in data.sequences])
         rate = None if names and counts(name) else sampling_rate(times, list(map(len, data.sequences)), unit(name))
     return replace(
         data,

@@ -4,9 +4,11 @@ import codecs
 import csv
 import io
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,9 @@ def read_csv(
     Parameters
     ----------
     path : str or path-like
-        UTF-8 text whose first line names the columns.
+        UTF-8 text whose first line names the columns. If it holds numbers only, other than 0, 1, 2, …, which pandas
+        writes, it is data, and columns are called by their numbers, from ``"0"``. Of two columns ``x`` the second is
+        called ``"x.1"``. Both are warned of.
     id : str or None
         The column that says to which sequence a row belongs; None: the file is one sequence; ``"auto"``: the column
         ``id`` if there is one.
@@ -83,13 +87,32 @@ def read_csv(
     >>> data.sequences[0].tolist(), data.sequences[1].tolist(), data.labels.tolist()
     ([[3.0, 4.0], [5.0, 6.0]], [[7.0, nan]], ['up', 'down'])
     """
+    said: list[str] = []
+    data = _read(path, delimiter, said, id=id, time=time, channels=channels, label=label, ordered=ordered)
+    for sentence in said:  # not while the file is open: what decoders warn of is silenced
+        warnings.warn(f"{path} {sentence}", stacklevel=2)
+    return data
+
+
+def _read(path: FilePath, delimiter: str, said: list[str], **options: Any) -> SequenceData:
+    """Read a file; what is to be warned of is added to `said`."""
     with parsed(path, delimiter) as lines:
-        header = [name.strip() for name in next(lines, [])]
-        columns = choose_columns(path, header, id=id, time=time, channels=channels, label=label, ordered=ordered)
-        table = _Table(path, header, columns, delimiter)
-        if (plain := table.plain_rows(lines.line_num)) is not None:
+        names, skip, rows = _begin(lines)
+        if not skip and names:
+            said.append("has a first line of numbers, which is taken as data: columns are called by numbers from 0")
+        header, renamed = _named_apart(names), []
+        for name, new in zip(names, header, strict=True):
+            if name != new:
+                if name in (options["id"], options["time"], options["label"]):
+                    raise ReadError(f"{path} has two columns named {name!r}: rename one, or call the second {new!r}")
+                renamed.append(repr(new))
+        if renamed:
+            said.append(f"names columns twice: the later ones are called {', '.join(renamed)[:200]}")
+        columns = replace(choose_columns(path, header, **options), named=skip > 0)
+        table = _Table(path, header, columns, delimiter, skip)
+        if (plain := table.plain_rows(skip)) is not None:
             return assemble(path, columns, plain, table.place)
-        while block := list(islice(lines, BLOCK)):
+        while block := list(islice(rows, BLOCK)):
             table.add([cells for cells in block if cells])
         return assemble(path, columns, table.rows(), table.place)
 
@@ -112,7 +135,52 @@ def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
 def csv_header(path: FilePath, delimiter: str = ",") -> list[str]:
     """Return the names in the first line of a table."""
     with parsed(path, delimiter) as lines:
-        return [name.strip() for name in next(lines, [])]
+        return _named_apart(_begin(lines)[0])
+
+
+def _begin(lines: Any) -> tuple[list[str], int, Iterator[list[str]]]:
+    """Return the names of the columns, in how many lines they stand (none: they are numbers), and the rows."""
+    first = next(lines, [])
+    skip, second = lines.line_num, next(filter(None, lines), None)
+    rows = lines if second is None else chain([second], lines)
+    if all_numbers(first) and not numbers_columns(first, second or []):
+        return [str(j) for j in range(len(first))], 0, chain([first], rows)
+    return [name.strip() for name in first], skip, rows
+
+
+def all_numbers(cells: Sequence[str]) -> bool:
+    """Return whether cells hold numbers, of which some may be missing."""
+    try:
+        return bool(np.isfinite([number(cell) for cell in cells]).any())
+    except ValueError:
+        return False
+
+
+def numbers_columns(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether a first line of numbers is that of names: 0, 1, 2, … as pandas writes them where there are none.
+
+    They may follow an empty cell, and begin again once (tables side by side). The next line has decimals, which a line
+    of data would have too, or there are five of them.
+    """
+    cells = [cell.strip() for cell in first]
+    cells = cells[1:] if cells[:1] == [""] else cells
+    run = next((k for k, cell in enumerate(cells) if cell != str(k)), len(cells))
+    if cells[run:] != [str(k) for k in range(len(cells) - run)] or len(cells) - run > run or run < 2:
+        return False
+    return run >= 5 or any(set(".eE") & set(cell) for cell in second[len(first) - len(cells) :])
+
+
+def _named_apart(header: Sequence[str]) -> list[str]:
+    """Return names with .1, .2, … where one occurs again, as pandas gives them."""
+    found: dict[str, None] = {}
+    given = set(header)
+    for name in header:
+        new, again = name, 0
+        while new in found or (again and new in given):
+            again += 1
+            new = f"{name}.{again}"
+        found[new] = None
+    return list(found)
 
 
 def number(cell: str) -> float:
@@ -143,8 +211,8 @@ class _Codes(dict[str, int]):
 class _Table:
     """Collects the columns in use, block by block."""
 
-    def __init__(self, path: FilePath, header: list[str], columns: Columns, delimiter: str) -> None:
-        self.path, self.header, self.columns, self.delimiter = path, header, columns, delimiter
+    def __init__(self, path: FilePath, header: list[str], columns: Columns, delimiter: str, skip: int) -> None:
+        self.path, self.header, self.columns, self.delimiter, self.skip = path, header, columns, delimiter, skip
         self.count = 0
         self.numeric: list[NDArray[np.float64]] = []
         self.codes: dict[str, list[NDArray[np.intp]]] = {
@@ -226,6 +294,7 @@ class _Table:
     def place(self, row: int) -> str:
         """Say in which line a row ends: the file is read again, since cells may hold line ends."""
         with parsed(self.path, self.delimiter) as lines:
-            next(lines)
+            if self.skip:
+                next(lines)
             next(islice(filter(None, lines), int(row), None), None)
             return f"line {lines.line_num}"

@@ -1,6 +1,7 @@
 """The reader of folders: one sequence per file, one label per subfolder."""
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, natural, record, require
 from ._ascii_numbers import written_otherwise
-from ._clock import AUTO, without, without_clocks
-from ._csv import number, parsed
+from ._clock import AUTO, filled, without, without_clocks
+from ._csv import number, numbers_columns, parsed
 from ._npz import read_arrays
 from ._parquet import parquet_tables, stamps_of
 from ._plain_table import Layout, plain_table
@@ -33,8 +34,8 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
         numbers with a row per time step; the first line of a ``.csv`` may name the channels. The files are all of one
         kind and taken in natural order of their names (``walk2`` before ``walk10``). If there are only subfolders,
         their names are the labels of the files in them. A file ``labels.csv`` beside the others gives their labels: two
-        columns, the names of the files (with their endings or without) and the labels, under any first line. Hidden
-        files are left out.
+        columns, the names of the files (with their endings or without) and the labels; its first line may hold titles,
+        and files that are not there are warned of. Hidden files are left out.
     time : str, int or None
         Of tables, the name or number of the column by which rows are sorted and that is no channel; None: there is
         none, all columns are channels. By default ``"auto"``: columns that are clocks are no channels. A column of time
@@ -113,18 +114,37 @@ _LABELS = "labels.csv"
 
 
 def _listed(file: Path, ids: list[str]) -> NDArray[np.str_]:
-    """Return the labels of files from a table of names and labels."""
+    """Return the labels of files from a table of names and labels, whose first line may be one of titles."""
+    files = {Path(name).stem: name for name in ids} | {name: name for name in ids}
+    labels: dict[str, str] = {}
+    lines_of: dict[str, int] = {}
+    others: list[str] = []
     with parsed(file) as lines:
-        rows = [[cell.strip() for cell in cells] for cells in lines if cells]
-    if wrong := [k for k, cells in enumerate(rows, start=1) if len(cells) != 2]:
-        raise ReadError(f"{file}, line {wrong[0]} has not two cells: write the name of a file and its label")
-    known = dict(rows)
-    if len(known) < len(rows):
-        raise ReadError(f"{file} names a file twice: keep one label for each")
-    labels = [known.get(name, known.get(Path(name).stem)) for name in ids]
-    if None in labels:
-        raise ReadError(f"{file} has no label for {ids[labels.index(None)]}: write one line for each file")
-    return np.array(labels)
+        for i, cells in enumerate(filter(None, lines)):
+            where = f"{file}, line {lines.line_num}"
+            if len(cells) != 2:
+                raise ReadError(f"{where} has not two cells: write the name of a file, a comma and its label")
+            name, label = (cell.strip() for cell in cells)
+            if name not in files:
+                others += [name] if i else []
+                continue
+            found = files[name]
+            if found in labels:
+                raise ReadError(f"{where} names {found} again, after line {lines_of[found]}: keep one of the two")
+            if not label:
+                raise ReadError(f"{where} has no label beside {name}: write one, or move that file elsewhere")
+            labels[found], lines_of[found] = label, lines.line_num
+    unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
+    if missing := [name for name in ids if name not in labels]:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        beside = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no file there)" if others else ""
+        raise ReadError(f"{file} has no label for {missing[0]}{more}{beside}: write one line for each file")
+    if others:
+        warnings.warn(
+            f"{file} names {len(others)} {'file' if len(others) == 1 else 'files'} not in the folder: {unknown}",
+            stacklevel=3,
+        )
+    return np.array([labels[name] for name in ids])
 
 
 def _sorted(path: FilePath, data: SequenceData, time: str | int) -> SequenceData:
@@ -139,10 +159,12 @@ def _sorted(path: FilePath, data: SequenceData, time: str | int) -> SequenceData
         raise ReadError(f"{path} has no channels beside {time!r}: add at least one column of numbers")
     ordered = []
     for name, x in zip(data.ids, data.sequences, strict=True):
-        order = np.argsort(x[:, column], kind="stable")
-        if not (np.isfinite(x[:, column]).all() and (np.diff(x[order, column]) > 0).all()):
+        t = filled(x[:, column])
+        order = np.argsort(t, kind="stable")
+        if not (np.isfinite(t).all() and (np.diff(t[order]) > 0).all()):
             raise ReadError(f"{path}, {name} has rows without {time}, or two with the same: correct or remove them")
         ordered.append(x[order])
+        ordered[-1][:, column] = t[order]
     return without(replace(data, sequences=ordered), [column])
 
 
@@ -210,7 +232,7 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
                 names = [cell.strip() for cell in cells]
                 continue
             rows.append(row)
-            if len(rows) == 2 and names is None and _numbers_columns(first, cells):
+            if len(rows) == 2 and names is None and numbers_columns(first, cells):
                 names, rows = [cell.strip() for cell in first], [row]
             first, skip = cells, lines.line_num - 1 if len(rows) == 1 else skip
             if len(row) != (width := len(names or rows[0])):
@@ -224,16 +246,6 @@ def _read_table(file: Path) -> tuple[list[str] | None, Float]:
     if not rows:
         raise ReadError(f"{file} has no row of numbers: write one row per time step")
     return names, np.array(rows, dtype=np.float64)
-
-
-def _numbers_columns(first: list[str], second: list[str]) -> bool:
-    """Return whether a first line is 0, 1, 2, … (after an empty cell, or none), and the second no line of integers.
-
-    pandas writes that for an array without names; a line of data would have its decimals too.
-    """
-    start = 1 if first[:1] == [""] else 0
-    counted = [cell.strip() for cell in first[start:]] == [str(k) for k in range(len(first) - start)]
-    return counted and len(first) - start > 1 and any(set(".eE") & set(cell) for cell in second[start:])
 
 
 _KINDS = {".npy": _read_arrays, ".csv": _read_tables, ".parquet": parquet_tables}

@@ -18,6 +18,7 @@ class Columns:
 
     The time is `certain` if it was named, or holds time stamps, which are in `seconds` whatever its name says; columns
     may turn out to be `clocks` unless the channels or the time were named. Rows that are not `ordered` need no clock.
+    Columns that are not `named` have numbers for names.
     """
 
     id: str | None
@@ -28,6 +29,12 @@ class Columns:
     clocks: bool
     seconds: bool = False
     ordered: bool = True
+    named: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the channels, if they have any."""
+        return self.channels if self.named else None
 
 
 def choose_columns(
@@ -128,7 +135,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         if columns.seconds or not counts(name):
             rate = sampling_rate(times, lengths, 1.0 if columns.seconds else unit(name))
         known = {"sampling_rate": rate, "clocks": (name,)}
-    data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.channels, ids=names, **known)
+    data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.names, ids=names, **known)
     if columns.clocks:
         data = without_clocks(data)
         if columns.ordered and columns.time is None and not columns.certain and not data.clocks:
@@ -167,7 +174,7 @@ def _samples(path: FilePath, columns: Columns, rows: Rows) -> SequenceData:
     named = () if columns.time is None or not columns.certain else (columns.time,)
     if columns.time is not None and not named:
         columns, rows = _as_channel(columns, rows)
-    data = record(path, [rows.values], channel_names=columns.channels)
+    data = record(path, [rows.values], channel_names=columns.names)
     if columns.clocks:  # which rise from row to row of the file
         data = without_clocks(data)
     data = replace(data, clocks=(*named, *data.clocks), sampling_rate=None)
