@@ -122,6 +122,16 @@ def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter():
     np.testing.assert_allclose(everywhere.transform(images[2:3])[0], 1e6 * np.array([144, 132, 132, 121]), rtol=1e-3)
 
 
+@pytest.mark.parametrize("model", [HOPE(30, n_latent=4, kappa=40.0), KMeans(6, n_init=1)])
+def test_features_do_not_depend_on_how_patches_are_grouped(model):
+    """300 images have 10,800 patches, some thousand of which are taken at a time."""
+    images = DIGITS.reshape(-1, 8, 8)[:300]
+    features = ConvolutionalFeatures(model, patch_size=3, n_patches=1000, random_state=0).fit(images)
+    whole = features.transform(images)
+    alone = np.concatenate([features.transform(image[None]) for image in images])
+    np.testing.assert_allclose(alone, whole, atol=1e-6)
+
+
 def test_threshold_is_the_quantile_of_responses():
     features = ConvolutionalFeatures(
         HOPE(7, n_latent=4, kappa=20.0), patch_size=3, quantile=0.7, power=1.0, random_state=0

@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, StiefelSGD
@@ -37,17 +36,6 @@ def test_unit_rows_of_every_size():
         np.testing.assert_allclose(
             found[2:].astype(float), (wide / np.sqrt(np.sum(wide**2, axis=1))[:, None]).astype(float), rtol=1e-6
         )
-
-
-@pytest.mark.parametrize("model", [HOPE(30, n_latent=4, kappa=40.0), KMeans(6, n_init=1)])
-def test_features_do_not_depend_on_how_patches_are_grouped(model, monkeypatch):
-    features = ConvolutionalFeatures(model, patch_size=3, n_patches=1000, random_state=0).fit(IMAGES)
-    expected = features.transform(IMAGES)
-    for small, entries in ((0, 1), (0, 1000), (5000, 5000)):  # products of BLAS that are small enough not to be packed
-        monkeypatch.setattr(convolution, "_small_are_fast", lambda small=small: small > 0)
-        monkeypatch.setattr(convolution, "_SMALL", small)
-        monkeypatch.setattr(convolution, "_ENTRIES", entries)
-        np.testing.assert_allclose(features.transform(IMAGES), expected, atol=1e-6)
 
 
 def test_images_mapped_to_files_are_read_in_parts(tmp_path, monkeypatch):
