@@ -138,7 +138,7 @@ def minimize(
     rule = _Referred(asked, reference)
     starts = start_points(problem, x0, int(n_starts), components, rng, project)
     seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
-    store = marked(checkpoint, lambda: description(problem, algorithm, drawn))
+    store = marked(checkpoint, lambda: (_manifold(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(
             f"the solver {type(algorithm).__name__} runs in one step to its end: it takes no checkpoint and no resume"
@@ -186,6 +186,11 @@ def with_callback(observers: Sequence[Observer], callback: Observer | None) -> S
     if callback is not None and not callable(callback):
         raise TypeError(f"callback={callback!r}: pass a function of an event")
     return observers if callback is None else (*observers, callback)
+
+
+def _manifold(problem: Problem, solver: Solver) -> Manifold:
+    """Return the manifold that a solver runs on: in its frame, where there is one and the solver takes it."""
+    return (problem.manifold.frame if solver.frames else None) or problem.manifold
 
 
 def description(problem: Problem, solver: object, seed: str) -> tuple[Any, ...]:
@@ -245,6 +250,7 @@ def _single(
     counter, aside = Counter(), Counter()
     counted = dataclasses.replace(
         problem,
+        manifold=_manifold(problem, solver),
         objective=counter.wrap(problem.objective),
         equalities=tuple(map(aside.wrap, problem.equalities)),
         inequalities=tuple(map(aside.wrap, problem.inequalities)),

@@ -84,6 +84,18 @@ def _product(rng: Any) -> Any:
     return Product(Stiefel(5, 2), Euclidean(3))
 
 
+def _power(rng: Any) -> Any:
+    from .manifolds import SpecialOrthogonal
+
+    return SpecialOrthogonal(3) ** 4
+
+
+def _special_euclidean(rng: Any) -> Any:
+    from .manifolds import SpecialEuclidean
+
+    return SpecialEuclidean(3)
+
+
 def _frozen(rng: Any) -> Any:
     from .manifolds import Euclidean, Frozen, Product, Stiefel
 
@@ -147,6 +159,15 @@ RECORDS = (
     ),
     hooks.ManifoldSpec(
         "product", "manifoldseq.manifolds:Product", _product, summary="Tuples of points, one of each factor"
+    ),
+    hooks.ManifoldSpec(
+        "power", "manifoldseq.manifolds:Power", _power, summary="Points of one manifold along a leading axis"
+    ),
+    hooks.ManifoldSpec(
+        "special-euclidean",
+        "manifoldseq.manifolds:SpecialEuclidean",
+        _special_euclidean,
+        summary="Rigid motions: a rotation and a translation",
     ),
     hooks.ManifoldSpec(
         "frozen", "manifoldseq.manifolds:Frozen", _frozen, summary="Points that no step moves: a factor as it started"

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.manifolds import BoundedDiagonal, Grassmann, Manifold, Orthogonal, Stiefel
+from manifoldseq.manifolds import (
+    BoundedDiagonal,
+    Euclidean,
+    Grassmann,
+    Manifold,
+    Oblique,
+    Orthogonal,
+    Power,
+    SpecialOrthogonal,
+    Sphere,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
 
 from ._problems import Case, Point
 
@@ -49,6 +61,16 @@ def gradient_norm(manifold: Manifold, x: Point, egrad: Point) -> float:
                 R = G - X @ (X.T @ G)
             case BoundedDiagonal():
                 R = X - np.clip(X - G, -factor.bound, factor.bound)
+            case Power(manifold=SpecialOrthogonal()):
+                XG = np.einsum("kai,kaj->kij", X, G)
+                R = G - X @ ((XG + XG.swapaxes(1, 2)) / 2)
+            case SymmetricPositiveDefinite() | Power(manifold=SymmetricPositiveDefinite()):  # in its own metric
+                L = np.linalg.cholesky(X)
+                R = L.swapaxes(-1, -2) @ ((G + G.swapaxes(-1, -2)) / 2) @ L
+            case Oblique() | Sphere():
+                R = G - X * (X * G).sum(axis=0)
+            case Euclidean():
+                R = G
             case _:
                 raise TypeError(f"no independent gradient on {factor!r}")
         total += float(np.vdot(R, R))
@@ -59,7 +81,9 @@ def feasibility(manifold: Manifold, x: Point) -> float:
     """Return the largest of max|XᵀX − I| of orthonormal parts (over p in float64) and of what exceeds a bound."""
     worst = 0.0
     for factor, X in zip(factors(manifold), parts(x), strict=True):
-        if isinstance(factor, BoundedDiagonal):
+        if not isinstance(factor, BoundedDiagonal | Stiefel | Orthogonal | Grassmann):
+            worst = max(worst, float(factor.feasibility(X)))
+        elif isinstance(factor, BoundedDiagonal):
             worst = max(worst, float(np.abs(X).max()) - float(X.dtype.type(factor.bound)))
         else:
             wide = X.astype(np.float64)

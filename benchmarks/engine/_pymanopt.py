@@ -9,7 +9,15 @@ from typing import Any, Protocol
 import numpy as np
 import pymanopt
 from numpy.typing import NDArray
-from pymanopt.manifolds import Euclidean, Grassmann, SpecialOrthogonalGroup, Stiefel
+from pymanopt.manifolds import (
+    Euclidean,
+    Grassmann,
+    Oblique,
+    SpecialOrthogonalGroup,
+    Sphere,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
 from pymanopt.manifolds import Product as TheirProduct
 from pymanopt.optimizers import ConjugateGradient, TrustRegions
 
@@ -53,6 +61,18 @@ def theirs(manifold: ours.Manifold, retraction: str = "qr", box: bool = False) -
                 return SpecialOrthogonalGroup(factor.n, retraction=retraction)
             case ours.Grassmann():
                 return Grassmann(factor.n, factor.p)
+            case ours.Power(manifold=ours.SpecialOrthogonal() as base):
+                return SpecialOrthogonalGroup(base.n, k=factor.n, retraction=retraction)
+            case ours.Power(manifold=ours.SymmetricPositiveDefinite() as base):
+                return SymmetricPositiveDefinite(base.n, k=factor.n)
+            case ours.SymmetricPositiveDefinite():
+                return SymmetricPositiveDefinite(factor.n)
+            case ours.Oblique():
+                return Oblique(factor.n, factor.m)
+            case ours.Sphere():
+                return Sphere(*factor.shape)
+            case ours.Euclidean():
+                return Euclidean(*factor.shape)
             case ours.BoundedDiagonal():
                 return Box(factor.n, factor.bound) if box else Euclidean(factor.n)
         raise TypeError(f"pymanopt has no {factor!r}")

@@ -14,7 +14,7 @@ from ..manifolds._base import Manifold
 from ..manifolds._positive import Positive
 from ..manifolds._product import _Factored
 from ..manifolds._simplex import Simplex
-from ..manifolds._spd import SymmetricPositiveDefinite, _roots
+from ..manifolds._spd import SymmetricPositiveDefinite, _spectral
 from ._pymanopt import pymanopt
 
 pymanopt()
@@ -207,7 +207,7 @@ def _simplex(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _positive_definite(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    root, inverse = _roots(x)
+    root, inverse, _ = _spectral(x)
     w, V = np.linalg.eigh(symmetric(inverse @ y @ inverse))
     half = root @ V
     return symmetric((half * np.log(np.maximum(w, np.finfo(float).tiny))) @ half.T)

@@ -12,3 +12,11 @@ def eigh(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.linalg.eigh(M)
     w, V = np.linalg.eigh(np.where(finite, M, 0))
     return np.where(finite[..., 0], w, np.nan), np.where(finite, V, np.nan)
+
+
+def smallest_eigenvalue(M: np.ndarray) -> np.ndarray:
+    """Return the smallest eigenvalue of each symmetric matrix; NaN for a matrix that is not finite."""
+    finite = np.all(np.isfinite(M), axis=(-2, -1))
+    if finite.all():
+        return np.linalg.eigvalsh(M)[..., 0]
+    return np.where(finite, np.linalg.eigvalsh(np.where(finite[..., None, None], M, 0))[..., 0], np.nan)

@@ -1,13 +1,14 @@
 """Manifolds: where a point lives and how to move there."""
 
 from .._moved import moved
-from ._base import Manifold
+from ._base import InFrame, Manifold
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean
 from ._frozen import Frozen
 from ._grassmann import Grassmann
 from ._positive import OpenBox, Positive
-from ._product import CanonicalLDS, Product
+from ._power import Power
+from ._product import CanonicalLDS, Product, SpecialEuclidean
 from ._simplex import Simplex
 from ._spd import SymmetricPositiveDefinite
 from ._special_orthogonal import SpecialOrthogonal
@@ -20,13 +21,16 @@ __all__ = [
     "Euclidean",
     "Frozen",
     "Grassmann",
+    "InFrame",
     "Manifold",
     "Oblique",
     "OpenBox",
     "Orthogonal",
     "Positive",
+    "Power",
     "Product",
     "Simplex",
+    "SpecialEuclidean",
     "SpecialOrthogonal",
     "Sphere",
     "Stiefel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,19 @@ class Manifold(ABC):
     retractions: ClassVar[tuple[str, ...]] = ()
     second_order: ClassVar[tuple[str, ...]] = ()
     quotient: ClassVar[bool] = False
+
+    @property
+    def open(self) -> bool:
+        """Whether the set is open, with a boundary that no finite step reaches: here wherever the metric is its own."""
+        return self.metric != "embedded"
+
+    @property
+    def frame(self) -> Manifold | None:
+        """The same points with tangent vectors in coordinates whose dot product is the inner product, None without.
+
+        Solvers run in these coordinates and transport nothing but by their projection; users see ambient vectors.
+        """
+        return None
 
     @property
     @abstractmethod
@@ -101,6 +114,18 @@ class Manifold(ABC):
         """Return the tangent vector at `y` that corresponds to `u` at `x`: here its projection."""
         return self.project(y, u)
 
+    def to_frame(self, x: Point, u: Point) -> Point:
+        """Return the coordinates of an ambient vector where tangent vectors are coordinates: see ``frame``."""
+        return u
+
+    def from_frame(self, x: Point, c: Point) -> Point:
+        """Return the ambient vector of a tangent vector, which is itself but on the ``frame`` of a manifold."""
+        return c
+
+    def displacement(self, x: Point, y: Point) -> Point:
+        """Return the difference ``y − x`` of points as a tangent vector at `y`."""
+        return self.project(y, tree_map(np.subtract, y, x))
+
     def free(self, x: Point, egrad: Point) -> Any:
         """Return None, or a tree of booleans that are False where a bound is active and the gradient pushes outward."""
         return None
@@ -149,6 +174,10 @@ class Manifold(ABC):
         gradient = self.gradient(x, egrad)
         return lambda step: self.retract(x, tree_map(lambda leaf: -leaf.dtype.type(step) * leaf, gradient))
 
+    if TYPE_CHECKING:  # defined in `_power`, which is built on this file
+
+        def __pow__(self, n: int) -> Manifold: ...
+
     def _kind(self, kind: str | None) -> str | None:
         """Return the retraction to use: `kind`, or the default."""
         if kind is None:
@@ -156,6 +185,36 @@ class Manifold(ABC):
         if kind not in self.retractions:
             raise ValueError(f"{self!r} has no retraction {kind!r}: it has {', '.join(self.retractions) or 'none'}")
         return kind
+
+
+class InFrame(Manifold):
+    """What a manifold with its tangent vectors in an orthonormal frame has in common: inherit it first.
+
+    A subclass of this and the manifold takes ambient vectors to coordinates by `to_frame` and back by `from_frame`, and
+    has `project`, `gradient`, `hessian` and `retract` in coordinates.
+    """
+
+    metric = "embedded"
+
+    @property
+    def open(self) -> bool:
+        return True
+
+    @property
+    def frame(self) -> Manifold | None:
+        return None
+
+    def inner(self, x: Point, u: Point, v: Point) -> Any:
+        return Manifold.inner(self, x, u, v)
+
+    def transport(self, x: Point, y: Point, u: Point) -> Point:
+        return self.project(y, u)
+
+    def scale(self, x: Point) -> Any:
+        return _filled(x, self.shape, 1.0)
+
+    def displacement(self, x: Point, y: Point) -> Point:
+        return self.to_frame(y, tree_map(np.subtract, y, x))
 
 
 def _filled(x: Point, shape: Any, value: float) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, bound_of, logarithmic_longest, size
+from ._base import InFrame, Manifold, bound_of, logarithmic_longest, size
 from ._geodesics import growth
 
 
@@ -87,6 +87,33 @@ class _Entrywise(Manifold):
         return self._rate(x) * rng.standard_normal(x.shape).astype(x.dtype)
 
 
+class _InFrame(InFrame, _Entrywise):
+    """The coordinates are velocities of z."""
+
+    def to_frame(self, x: Point, u: Point) -> Point:
+        return u / self._rate(x)
+
+    def from_frame(self, x: Point, c: Point) -> Point:
+        return c * self._rate(x)
+
+    def project(self, x: Point, u: Point) -> Point:
+        return u
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        return self._rate(x) * egrad
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        rate = self._rate(x)
+        return rate * ehess + self._bend(x) * egrad * (rate * u)
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        self._kind(kind)
+        return self._moved(x, u)
+
+    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+        return rng.standard_normal(x.shape).astype(x.dtype)
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Positive(_Entrywise):
     """Arrays of positive numbers: variances, weights, scales.
@@ -128,6 +155,11 @@ class Positive(_Entrywise):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.sizes
+
+    @property
+    def frame(self) -> Manifold | None:
+        """Coordinates ``u / x``."""
+        return _PositiveInFrame(*self.sizes)
 
     def nearest(self, x: Point) -> Point:
         return np.where(x > 0, x, np.finfo(x.dtype).eps) if not np.all(x > 0) else x
@@ -189,6 +221,11 @@ class OpenBox(_Entrywise):
     def shape(self) -> tuple[int]:
         return (self.n,)
 
+    @property
+    def frame(self) -> Manifold | None:
+        """Coordinates ``u / s``."""
+        return _OpenBoxInFrame(self.n, self.bound)
+
     def nearest(self, x: Point) -> Point:
         inside = x.dtype.type(self.bound) * (1 - 2 * np.finfo(x.dtype).eps)
         return np.clip(x, -inside, inside)
@@ -216,3 +253,11 @@ class OpenBox(_Entrywise):
     def _inward(self, x: Point, egrad: Point) -> Point:
         bound = x.dtype.type(self.bound)
         return np.where(egrad > 0, egrad * (x + bound), -egrad * (bound - x))
+
+
+class _PositiveInFrame(_InFrame, Positive):
+    pass
+
+
+class _OpenBoxInFrame(_InFrame, OpenBox):
+    pass

@@ -15,6 +15,8 @@ from ..execution import cached_property
 from ..linalg._tree import freeze, tree_map
 from ._base import Manifold, bound_of, known_component, size
 from ._bounded import BoundedDiagonal
+from ._euclidean import Euclidean
+from ._special_orthogonal import SpecialOrthogonal
 from ._stiefel import Orthogonal, Stiefel
 
 
@@ -38,6 +40,27 @@ class _Factored(Manifold):
     @cached_property
     def metric(self) -> str:  # type: ignore[override]
         return "embedded" if all(factor.metric == "embedded" for factor in self.factors) else "product"
+
+    @cached_property
+    def open(self) -> bool:  # type: ignore[override]
+        return any(factor.open for factor in self.factors)
+
+    @cached_property
+    def frame(self) -> Manifold | None:  # type: ignore[override]
+        """The product of the frames of the factors, and of those factors that have none."""
+        frames = [factor.frame for factor in self.factors]
+        if not any(frame is not None for frame in frames):
+            return None
+        return Product(*[f if g is None else g for f, g in zip(self.factors, frames, strict=True)], names=self.names)
+
+    def to_frame(self, x: Point, u: Point) -> Point:
+        return tuple([f.to_frame(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
+
+    def from_frame(self, x: Point, c: Point) -> Point:
+        return tuple([f.from_frame(a, b) for f, a, b in zip(self.factors, x, c, strict=True)])
+
+    def displacement(self, x: Point, y: Point) -> Point:
+        return tuple([f.displacement(a, b) for f, a, b in zip(self.factors, x, y, strict=True)])
 
     def project(self, x: Point, u: Point) -> Point:
         return tuple([f.project(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
@@ -236,3 +259,30 @@ class CanonicalLDS(_Factored):
         factors = (BoundedDiagonal(self.n, self.bound), Orthogonal(self.n), Stiefel(self.m, self.n))
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "names", ("lam", "V", "U"))
+
+
+@dataclass(frozen=True)
+class SpecialEuclidean(_Factored):
+    """Rigid motions ``y = R z + t`` of R^n: poses of cameras and robots.
+
+    The product SpecialOrthogonal(n) × Euclidean(n) with its metric; points are tuples (R, t). ``SpecialEuclidean(3) **
+    k`` are k poses, as arrays (k, 3, 3) and (k, 3).
+
+    Parameters
+    ----------
+    n : int
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> M = ms.manifolds.SpecialEuclidean(3)
+    >>> M.names, M.shape, M.dim
+    (('R', 't'), ((3, 3), (3,)), 6)
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        size("SpecialEuclidean", n=self.n)
+        object.__setattr__(self, "factors", (SpecialOrthogonal(self.n), Euclidean(self.n)))
+        object.__setattr__(self, "names", ("R", "t"))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, logarithmic_longest, size
+from ._base import InFrame, Manifold, logarithmic_longest, size
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -64,6 +64,11 @@ class Simplex(Manifold):
     def dim(self) -> int:
         return math.prod(self.shape) - math.prod(self.shape[:-1])
 
+    @property
+    def frame(self) -> Manifold | None:
+        """Coordinates ``u / √x``: tangent vectors, by half, of the sphere of √x."""
+        return _InFrame(*self.sizes)
+
     def project(self, x: Point, u: Point) -> Point:
         # Σ u = 0 for tangent vectors; in the Fisher metric Σ u v / x the line of x is normal to them
         return u - x * _sum(u).astype(u.dtype)
@@ -80,16 +85,7 @@ class Simplex(Manifold):
         return self.project(x, x * ehess + x.dtype.type(0.5) * u * self._centred(x, egrad))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        if self._kind(kind) == "softmax":
-            exponent = u / x
-            y = x * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
-        else:
-            # twice √x lies on a sphere, where the metric is the embedded one: its great circle, squared entry by entry
-            root = np.sqrt(x)
-            velocity = u / (2 * root)
-            angle = np.sqrt(_sum(np.square(velocity, dtype=np.float64)))
-            y = (np.cos(angle) * root + np.sinc(angle / np.pi) * velocity) ** 2
-        return _normalized(y).astype(x.dtype, copy=False)
+        return _moved(x, u / np.sqrt(x), self._kind(kind))
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         """Return the projection of `u` at `y` on the sphere of √x."""
@@ -127,6 +123,44 @@ class Simplex(Manifold):
 
     def _centred(self, x: Point, egrad: Point) -> Point:
         return egrad - _sum(x * egrad).astype(egrad.dtype)
+
+
+class _InFrame(InFrame, Simplex):
+    def to_frame(self, x: Point, u: Point) -> Point:
+        return u / np.sqrt(x)
+
+    def from_frame(self, x: Point, c: Point) -> Point:
+        return c * np.sqrt(x)
+
+    def project(self, x: Point, u: Point) -> Point:
+        root = np.sqrt(x)
+        return u - root * _sum(root * u).astype(u.dtype)
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        return np.sqrt(x) * self._centred(x, egrad)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return self.project(x, np.sqrt(x) * ehess + x.dtype.type(0.5) * u * self._centred(x, egrad))
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        return _moved(x, u, self._kind(kind))
+
+    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+        return self.project(x, rng.standard_normal(x.shape).astype(x.dtype))
+
+
+def _moved(x: np.ndarray, c: np.ndarray, kind: str | None) -> np.ndarray:
+    """Return the point reached along coordinates c: on a great circle of √x, or by the softmax."""
+    root = np.sqrt(x)
+    if kind == "softmax":
+        exponent = c / root
+        y = x * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
+    else:
+        # twice √x lies on a sphere, where the metric is the embedded one: its great circle, squared entry by entry
+        velocity = c / 2
+        angle = np.sqrt(_sum(np.square(velocity, dtype=np.float64)))
+        y = (np.cos(angle) * root + np.sinc(angle / np.pi) * velocity) ** 2
+    return _normalized(y).astype(x.dtype, copy=False)
 
 
 def _sum(x: np.ndarray) -> np.ndarray:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .._result import Point
-from ..linalg._eigen import eigh
+from ..linalg._eigen import eigh, smallest_eigenvalue
 from ..linalg._polar import symmetric
-from ._base import Manifold, logarithmic_longest, size
+from ._base import InFrame, Manifold, logarithmic_longest, size
 from ._geodesics import growth
+from ._memory import remembered
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,22 @@ class SymmetricPositiveDefinite(Manifold):
     def dim(self) -> int:
         return self.n * (self.n + 1) // 2
 
+    @property
+    def frame(self) -> Manifold | None:
+        """Symmetric C for U = X^½ C X^½."""
+        return _InFrame(self.n)
+
     def project(self, x: Point, u: Point) -> Point:
         return symmetric(u)
 
     def inner(self, x: Point, u: Point, v: Point) -> Any:
         # tr(X⁻¹UX⁻¹V) is the dot product of X^-½ U X^-½ and X^-½ V X^-½
-        inverse = _roots(x)[1]
-        left = inverse @ _double(u) @ inverse
-        return super().inner(x, left, left if v is u else inverse @ _double(v) @ inverse)
+        inverse = _spectral(x).inverse_root
+        left = _congruent(inverse, u)
+        return super().inner(x, left, left if v is u else _congruent(inverse, v))
 
     def gradient(self, x: Point, egrad: Point) -> Point:
-        base = _double(x)
-        return symmetric(base @ symmetric(_double(egrad)) @ base).astype(x.dtype, copy=False)
+        return _congruent(_double(x), egrad).astype(x.dtype, copy=False)
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
         # X sym(D²f[U]) X + sym(U sym(G) X), the second term from the connection of the metric
@@ -75,17 +80,10 @@ class SymmetricPositiveDefinite(Manifold):
         return symmetric(curved + _double(u) @ slope @ base).astype(x.dtype, copy=False)
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        exact = self._kind(kind) == "exp"
-        # X^½ φ(X^-½ U X^-½) X^½ with φ = exp, or 1 + w + w²/2 of its eigenvalues; as a product with its own transpose
-        # it stays symmetric and positive
-        root, inverse = _roots(x)
-        w, V = eigh(symmetric(inverse @ _double(u) @ inverse))
-        factor = growth(w) if exact else 1 + w + 0.5 * w**2
-        half = (root @ V) * np.sqrt(factor)[..., None, :]
-        return symmetric(half @ half.swapaxes(-1, -2)).astype(x.dtype, copy=False)
+        return _moved(x, _congruent(_spectral(x).inverse_root, u), self._kind(kind))
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
-        map_ = _roots(y)[0] @ _roots(x)[1]
+        map_ = _spectral(y).root @ _spectral(x).inverse_root
         return symmetric(map_ @ _double(u) @ map_.swapaxes(-1, -2)).astype(x.dtype, copy=False)
 
     def nearest(self, x: Point) -> Point:
@@ -98,14 +96,14 @@ class SymmetricPositiveDefinite(Manifold):
 
     def feasibility(self, x: Point) -> Any:
         base = _double(x)
-        low = eigh(symmetric(base))[0][..., 0]
+        low = smallest_eigenvalue(symmetric(base))
         violation = np.maximum(np.abs(base - base.swapaxes(-1, -2)).max(axis=(-2, -1)), np.where(low > 0, 0, 1 - low))
         return float(violation) if violation.ndim == 0 else violation
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
         # moving along v v' of the least eigenvalue of the gradient by the largest one of X changes f by their product
-        low = eigh(symmetric(_double(egrad)))[0][..., 0]
-        gain = np.maximum(-low, 0) * eigh(symmetric(_double(x)))[0][..., -1]
+        low = smallest_eigenvalue(symmetric(_double(egrad)))
+        gain = np.maximum(-low, 0) * _spectral(x).largest
         return float(gain) if gain.ndim == 0 else gain
 
     def longest(self, x: Point, u: Point) -> Any:
@@ -116,17 +114,61 @@ class SymmetricPositiveDefinite(Manifold):
         return symmetric((Q * np.exp(0.5 * rng.standard_normal(self.n))) @ Q.T).astype(dtype)
 
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
-        root = _roots(x)[0]
-        return symmetric(root @ symmetric(rng.standard_normal(x.shape)) @ root).astype(x.dtype)
+        return _congruent(_spectral(x).root, rng.standard_normal(x.shape)).astype(x.dtype)
+
+
+class _InFrame(InFrame, SymmetricPositiveDefinite):
+    """The coordinates are C = X^-½ U X^-½."""
+
+    def to_frame(self, x: Point, u: Point) -> Point:
+        return _congruent(_spectral(x).inverse_root, u).astype(x.dtype, copy=False)
+
+    def from_frame(self, x: Point, c: Point) -> Point:
+        return _congruent(_spectral(x).root, c).astype(x.dtype, copy=False)
+
+    def gradient(self, x: Point, egrad: Point) -> Point:
+        return self.from_frame(x, egrad)
+
+    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        root = _spectral(x).root
+        return symmetric(_congruent(root, ehess) + _double(u) @ _congruent(root, egrad)).astype(x.dtype, copy=False)
+
+    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        return _moved(x, _double(u), self._kind(kind))
+
+    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+        return symmetric(rng.standard_normal(x.shape)).astype(x.dtype)
 
 
 def _double(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float64, copy=False)
 
 
-def _roots(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the symmetric X^½ and X^-½; NaN where a line search went out of range."""
+def _congruent(root: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return R U R with symmetric R and the symmetric part of U, in float64."""
+    return symmetric(root @ symmetric(_double(u)) @ root)
+
+
+def _moved(x: np.ndarray, c: np.ndarray, kind: str | None) -> np.ndarray:
+    """Return X^½ exp(C) X^½, or its quadratic approximation, as a square so that it stays positive."""
+    # φ(C) = exp(C), or 1 + w + w²/2 of its eigenvalues w
+    w, V = eigh(c)
+    factor = growth(w) if kind == "exp" else 1 + w + 0.5 * w**2
+    half = (_spectral(x).root @ V) * np.sqrt(factor)[..., None, :]
+    return symmetric(half @ half.swapaxes(-1, -2)).astype(x.dtype, copy=False)
+
+
+class _Spectral(NamedTuple):
+    """The symmetric X^½ and X^-½, and the largest eigenvalue; NaN where a line search went out of range."""
+
+    root: np.ndarray
+    inverse_root: np.ndarray
+    largest: np.ndarray
+
+
+@remembered
+def _spectral(x: np.ndarray) -> _Spectral:
     w, V = eigh(symmetric(_double(x)))
     scale = np.sqrt(np.maximum(w, np.finfo(np.float64).tiny))[..., None, :]
     Vt = V.swapaxes(-1, -2)
-    return (V * scale) @ Vt, (V / scale) @ Vt
+    return _Spectral((V * scale) @ Vt, (V / scale) @ Vt, w[..., -1])

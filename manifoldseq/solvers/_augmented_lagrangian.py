@@ -109,6 +109,10 @@ class AugmentedLagrangian(Solver):
     def monotone(self) -> bool:
         return False
 
+    @property
+    def frames(self) -> bool:  # type: ignore[override]
+        return self._inner.frames
+
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the first state of the inner solver, on the first augmented Lagrangian."""
         penalized = _Penalized(problem, np.zeros(len(problem.equalities) + len(problem.inequalities)), 1.0)

@@ -32,6 +32,9 @@ class Solver(ABC):
     curvature : bool
         Whether its measures carry curvature, scale and boundary; of a deterministic solver that does not, ``minimize``
         adds them from the gradients that were asked for.
+    frames : bool
+        Whether ``minimize`` may give it ``manifold.frame`` for a manifold that has one: it asks for products with the
+        Hessian through :func:`hessian_product` only, since those of the objective take ambient vectors.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
@@ -39,6 +42,7 @@ class Solver(ABC):
     deterministic: ClassVar[bool] = True
     resumable: ClassVar[bool] = True
     curvature: ClassVar[bool] = False
+    frames: bool = False
 
     @property
     def monotone(self) -> bool:

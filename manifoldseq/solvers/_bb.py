@@ -59,6 +59,7 @@ class BB(Solver):
     nonmonotone: float = 0.85
     max_trials: int = 30
     curvature: ClassVar[bool] = True
+    frames: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         whole_numbers("BB", max_trials=self.max_trials)

@@ -112,6 +112,7 @@ class CG(Solver):
     max_trials: int = 30
     precondition: Precondition | None = None
     curvature: ClassVar[bool] = True
+    frames: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         whole_numbers("CG", max_trials=self.max_trials)

@@ -57,6 +57,7 @@ class GD(Solver):
     max_trials: int = 30
     precondition: Precondition | None = None
     curvature: ClassVar[bool] = True
+    frames: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         if self.step_size is not None and not isinstance(self.step_size, Schedule):

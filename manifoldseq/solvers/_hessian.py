@@ -8,8 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from .._problem import Problem
+from .._result import Point
 from ..interop._from_pymanopt import has_hessian
 from ..linalg._tree import flatten, norm, unflattener
+from ..manifolds import Manifold
+from ..manifolds._product import _Factored as Factored
 from ._iterates import Iterate, Retraction, inner_product, retracted
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -51,12 +54,16 @@ def hessian_product(
     eps = float(np.finfo(at.grad.dtype).eps)
     exact = problem.objective.hessian_product
     if exact is not None and (kind == "exact" or (kind == "auto" and has_hessian(manifold))):
-        return lambda u: flatten(manifold.hessian(at.x, at.egrad, exact(at.x, tree(u)), tree(u))), eps
+
+        def product(u: np.ndarray) -> np.ndarray:
+            vector = tree(u)
+            bent = exact(at.x, manifold.from_frame(at.x, vector))
+            return flatten(manifold.hessian(at.x, at.egrad, bent, vector))
+
+        return product, eps
     mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
     free = None if mask is None else flatten(mask)
     dot, scale = inner_product(problem, at.x), eps**0.5 * max(1.0, norm(at.x))
-    # `gradient` drops components where y meets a bound: a difference needs them at both points
-    across = manifold.project if manifold.bounded and manifold.metric == "embedded" else manifold.gradient
 
     def difference(u: np.ndarray) -> np.ndarray:
         # H u ≈ (T grad f(R(h u)) − grad f(x)) / h with h ‖u‖ = √ε max(1, ‖x‖): truncation and rounding are of one size
@@ -68,11 +75,20 @@ def hessian_product(
         except (np.linalg.LinAlgError, FloatingPointError):
             return np.full_like(u, np.nan)
         with np.errstate(all="ignore"):
-            back = flatten(manifold.transport(y, at.x, across(y, egrad)))
+            back = flatten(manifold.transport(y, at.x, _across(manifold, y, egrad)))
             hu = (back - at.grad) / u.dtype.type(h)
         return hu if free is None else np.where(free, hu, hu.dtype.type(0))
 
     return difference, eps**0.5
+
+
+def _across(manifold: Manifold, x: Point, egrad: Point) -> Point:
+    """Return the gradient with the components that it drops at bounds: a difference needs them at both points."""
+    if not manifold.bounded:
+        return manifold.gradient(x, egrad)
+    if isinstance(manifold, Factored):
+        return tuple(map(_across, manifold.factors, x, egrad))
+    return manifold.project(x, egrad) if manifold.metric == "embedded" else manifold.gradient(x, egrad)
 
 
 def first_step(

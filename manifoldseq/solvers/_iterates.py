@@ -10,8 +10,9 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from ..linalg._tree import dot, dot_of, flatten, leaves, norm, tree_map, unflattener
+from ..linalg._tree import dot, dot_of, flatten, leaves, norm, unflattener
 from ..manifolds import Manifold
+from ..manifolds._product import _Factored as Factored
 
 State = dict[str, Any]
 Dot = Callable[[np.ndarray, np.ndarray], float]
@@ -93,7 +94,7 @@ class Iterate(NamedTuple):
             curvature,
             None,
             float(manifold.scale(self.x)),
-            None if manifold.metric == "embedded" else float(manifold.pushed_inward(self.x, self.egrad)),
+            float(manifold.pushed_inward(self.x, self.egrad)) if manifold.open else None,
         )
 
 
@@ -121,18 +122,29 @@ def evaluate(problem: Problem, x: Point) -> Iterate:
     """
     fun, egrad = problem.objective.value_and_gradient(x)  # type: ignore[misc]
     manifold = problem.manifold
-    if manifold.metric == "embedded":
+    if not manifold.open:
         flat = flatten(manifold.gradient(x, egrad))
         grad_norm = dot(flat, flat) ** 0.5
         return Iterate(x, fun, egrad, flat, grad_norm, _rounded(flat, grad_norm, egrad))
     with np.errstate(all="ignore"):
         gradient = manifold.gradient(x, egrad)
+        if manifold.metric == "embedded":
+            flat = flatten(gradient)
+            grad_norm = dot(flat, flat) ** 0.5
+            return Iterate(x, fun, egrad, flat, grad_norm, _in_units(manifold, x, egrad))
         square = manifold.inner(x, gradient, gradient)
     flat = flatten(gradient)
     grad_norm, length = square**0.5 if square >= 0 else math.nan, dot(flat, flat) ** 0.5
     # `egrad_norm` in the unit of the metric
     unit = length / grad_norm if grad_norm > length else 1.0
     return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(flat, length, egrad))
+
+
+def _in_units(manifold: Manifold, x: Point, egrad: Point) -> float:
+    """Return the norm of the Euclidean gradient, of open factors in units of the metric where those are small."""
+    if isinstance(manifold, Factored):
+        return math.hypot(*[_in_units(f, a, g) for f, a, g in zip(manifold.factors, x, egrad, strict=True)])
+    return norm(egrad) * min(1.0, norm(x)) if manifold.open else norm(egrad)
 
 
 def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
@@ -171,7 +183,7 @@ def step_curvature(problem: Problem, x: Point, grad: np.ndarray, new: Iterate) -
     manifold, tree = problem.manifold, unflattener(x)
     with np.errstate(all="ignore"):
         # the secant ⟨s, y⟩/⟨s, s⟩ at the new point, of its chord s, projected, and the change y of the gradient
-        s = flatten(manifold.project(new.x, tree_map(np.subtract, new.x, x)))
+        s = flatten(manifold.displacement(x, new.x))
         y = new.grad - flatten(manifold.transport(x, new.x, tree(grad)))
         dot = inner_product(problem, new.x)
         return secant(dot(s, y), dot(s, s))
@@ -207,9 +219,7 @@ def inner_product(problem: Problem, x: Point) -> Dot:
 def retracted(problem: Problem, x: Point, u: Point, kind: Retraction) -> Point:
     """Return the point reached from `x` along `u`: without a warning one that is not finite where `u` leads too far."""
     manifold = problem.manifold
-    if callable(kind):
-        return kind(x, u)
-    if manifold.metric == "embedded":
+    if not manifold.open and not callable(kind):
         return manifold.retract(x, u, kind)
     with np.errstate(all="ignore"):
-        return manifold.retract(x, u, kind)
+        return kind(x, manifold.from_frame(x, u)) if callable(kind) else manifold.retract(x, u, kind)

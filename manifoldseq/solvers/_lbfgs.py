@@ -71,6 +71,7 @@ class LBFGS(Solver):
     max_trials: int = 30
     precondition: Precondition | None = None
     curvature: ClassVar[bool] = True
+    frames: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         whole_numbers("LBFGS", memory=self.memory, max_trials=self.max_trials)

@@ -22,14 +22,15 @@ def check_precondition(solver: str, precondition: Precondition | None) -> None:
 
 def preconditioned(precondition: Precondition, problem: Problem, at: Iterate, v: np.ndarray) -> np.ndarray:
     """Return the preconditioner times a flat tangent vector, flat; zero in the coordinates that active bounds hold."""
-    product = precondition(problem, at.x, unflattener(at.x)(v))
+    manifold = problem.manifold
+    product = precondition(problem, at.x, manifold.from_frame(at.x, unflattener(at.x)(v)))
     if shapes(product) != shapes(at.x):
         raise ValueError(
             f"precondition(problem, x, g) returned shape {shapes(product)}: return a tangent vector at x, which has "
             f"shape {shapes(at.x)}"
         )
-    flat = flatten(tree_map(np.asarray, product)).astype(v.dtype, copy=False)
-    mask = problem.manifold.free(at.x, at.egrad) if problem.manifold.bounded else None
+    flat = flatten(manifold.to_frame(at.x, tree_map(np.asarray, product))).astype(v.dtype, copy=False)
+    mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
     return flat if mask is None else flat * flatten(mask)
 
 

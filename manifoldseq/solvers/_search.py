@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._tree import dot, flatten, unflattener_of
+from ..linalg._tree import dot, flatten, freeze, unflattener_of
 from ._iterates import Iterate, Retraction, inner_product, retracted, try_point
 
 SUFFICIENT = 1e-4
@@ -67,14 +67,14 @@ class Line:
         self._tree = unflattener_of(problem.manifold.shape)
         self.longest = math.inf
         # how far the retraction may go, on manifolds with an open boundary
-        if problem.manifold.metric != "embedded":
+        if problem.manifold.open:
             self.longest = float(problem.manifold.longest(at.x, self._tree(direction)))
 
     def go(self, t: float) -> Iterate:
         """Return the evaluation at `t`; of a step that is too long for the manifold, infinity, without one."""
         if t > self.longest:
             return self.at._replace(fun=math.inf)
-        x = retracted(self.problem, self.at.x, self._tree(t * self.direction), self.retraction)
+        x = freeze(retracted(self.problem, self.at.x, self._tree(t * self.direction), self.retraction))
         return try_point(self.problem, self.at, x)
 
     def slope_at(self, new: Iterate) -> float:
@@ -105,7 +105,8 @@ class Line:
         if not self.problem.manifold.bounded:
             return False
         # clipping shortens the step: the change predicted is that along the way really gone (Bertsekas 1982)
-        predicted = inner_product(self.problem, self.at.x)(self.at.grad, flatten(new.x) - flatten(self.at.x))
+        moved = -flatten(self.problem.manifold.displacement(new.x, self.at.x))
+        predicted = inner_product(self.problem, self.at.x)(self.at.grad, moved)
         return sufficient(self.at, new.fun, min(0.0, predicted), shortening, reference)
 
 

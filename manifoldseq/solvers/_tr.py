@@ -13,7 +13,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._tree import flatten, tree_map, unflattener
+from ..linalg._tree import flatten, freeze, unflattener
 from ._base import Solver, positive_numbers, whole_numbers
 from ._hessian import Product, hessian_product
 from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, secant, try_point
@@ -83,6 +83,7 @@ class TR(Solver):
     theta: float = 0.5
     retraction: str | None = None
     curvature: ClassVar[bool] = True
+    frames: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         if self.hessian not in ("auto", "exact", "finite-difference"):
@@ -124,7 +125,7 @@ class TR(Solver):
         for _ in range(SHRINKINGS):
             s, curved, on_boundary = path.within(radius)
             length = dot(s, s) ** 0.5
-            x = retracted(problem, at.x, tree(s), self.retraction)
+            x = freeze(retracted(problem, at.x, tree(s), self.retraction))
             if manifold.bounded:
                 s, curved = _as_moved(problem, at, x, s, curved, product)
             # the decrease of the model, −⟨g, s⟩ − ½⟨s, Hs⟩; the radius follows the share of it that the objective keeps
@@ -204,7 +205,7 @@ def _as_moved(
     problem: Problem, at: Iterate, x: Point, s: np.ndarray, curved: np.ndarray, product: Product
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the tangent step that the retraction with its bounds really took, and the Hessian times it."""
-    moved = flatten(problem.manifold.project(at.x, tree_map(np.subtract, x, at.x)))
+    moved = -flatten(problem.manifold.displacement(x, at.x))
     off = moved - s
     if np.dot(off, off) <= 1e-6 * np.dot(s, s) or not np.any(moved):
         return s, curved

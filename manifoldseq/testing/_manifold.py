@@ -57,6 +57,8 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
     _tangent_laws(exam, case)
     _motion_laws(exam, case)
     _derivative_laws(exam, case)
+    if manifold.frame is not None:
+        _frame_laws(exam, case, manifold.frame)
     if has_quotient(manifold):
         exam.law("X and X Q are treated as one point", lambda: same_at_equivalents(case))
     exam.law("points of another dtype keep it", lambda: keeps_dtype(manifold, seed))
@@ -237,6 +239,38 @@ def _derivative_laws(exam: Examination, case: Case) -> None:
     for kind in M.second_order:
         level = 1e-16 * (abs(case.value(x)) + scale)
         exam.law(f"retraction {kind!r} is of second order", lambda k=kind, e=level: along(change_of_value, e, k, 2.9))
+
+
+def _frame_laws(exam: Examination, case: Case, frame: Manifold) -> None:
+    M, x, a, u, v = case.manifold, case.x, case.a, case.u, case.v
+    y = M.retract(x, scaled(0.1, v))
+    c, d = frame.to_frame(x, u), frame.to_frame(x, v)
+
+    def agrees(ambient: Callable[[], Point], coordinates: Callable[[], Point], at: Point = x) -> Callable[[], Verdict]:
+        return lambda: within(distance(frame.from_frame(at, coordinates()), ambient()), TOLERANCE)
+
+    def hessian() -> Point:
+        return frame.hessian(x, case.egrad(x), tree_map(np.multiply, case.q, u), c)
+
+    exam.law("frame: a vector comes back from its coordinates", agrees(lambda: u, lambda: c))
+    exam.law(
+        "frame: the dot product of coordinates is inner",
+        lambda: within(
+            max(abs(np.dot(flatten(c), flatten(d)) - M.inner(x, u, v)), abs(frame.inner(x, c, d) - M.inner(x, u, v))),
+            TOLERANCE,
+        ),
+    )
+    exam.law("frame: gradient", agrees(lambda: M.gradient(x, a), lambda: frame.gradient(x, a)))
+    exam.law("frame: hessian", agrees(lambda: case.hessian(u), hessian))
+    exam.law(
+        "frame: project at another point is transport",
+        agrees(lambda: M.transport(x, y, u), lambda: frame.project(y, c), y),
+    )
+    for kind in M.retractions or (None,):
+        exam.law(
+            f"frame: retraction {kind or ''}".rstrip(),
+            lambda k=kind: within(distance(frame.retract(x, c, k), M.retract(x, u, k)), TOLERANCE),
+        )
 
 
 def _components(manifold: Manifold, x: Point) -> Verdict:

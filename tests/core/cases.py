@@ -22,6 +22,7 @@ from manifoldseq.manifolds import (
     Positive,
     Product,
     Simplex,
+    SpecialEuclidean,
     SpecialOrthogonal,
     Sphere,
     Stiefel,
@@ -62,6 +63,12 @@ MANIFOLDS: dict[str, Manifold] = {
     "product": Product(Stiefel(5, 2), Euclidean(3), names=("U", "b")),
     "nested": Product(Product(Stiefel(5, 2), BoundedDiagonal(2)), Orthogonal(3), names=("pair", "V")),
     "lds": CanonicalLDS(6, 3),
+    "poses": SpecialEuclidean(3),
+    "three rotations": SpecialOrthogonal(3) ** 3,
+    "three reflections or turns": Orthogonal(2) ** 3,
+    "two covariances": SymmetricPositiveDefinite(2) ** 2,
+    "two poses": SpecialEuclidean(2) ** 2,
+    "two mixtures": Product(Simplex(3), Positive(2), BoundedDiagonal(2)) ** 2,
     "mixture": Product(Simplex(3), Product(Grassmann(5, 2), SymmetricPositiveDefinite(2)), Sphere(3), Positive(2)),
 }
 EMBEDDED = [name for name, M in MANIFOLDS.items() if M.metric == "embedded"]
