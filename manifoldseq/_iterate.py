@@ -1,4 +1,4 @@
-"""The one loop: every solver and every estimator with an outer iteration runs in it."""
+"""The iteration loop that runs every solver and every iterative estimator."""
 
 from __future__ import annotations
 

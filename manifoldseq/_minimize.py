@@ -1,4 +1,4 @@
-"""A problem and a solver, run by the loop."""
+"""`minimize`: run a solver on a problem."""
 
 from __future__ import annotations
 
@@ -137,8 +137,7 @@ def minimize(
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(asked, reference)
     starts = start_points(problem, x0, int(n_starts), components, rng, project)
-    drawing = type(algorithm).seeded is not Solver.seeded
-    solvers = [algorithm.seeded(int(child.integers(2**63))) for child in rng.spawn(len(starts))] if drawing else None
+    seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
     store = marked(checkpoint, lambda: (_manifold(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(
@@ -148,7 +147,7 @@ def minimize(
         (
             point,
             component,
-            (solvers[k] if solvers else algorithm).until(rule.rule, rule.reference),
+            algorithm.seeded(seeds[k]).until(rule.rule, rule.reference),
             store.child(f"start-{k}") if store and len(starts) > 1 else store,
         )
         for k, (point, component) in enumerate(starts)

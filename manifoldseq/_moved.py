@@ -1,4 +1,4 @@
-"""Public names that have moved, have another name or are private now; each resolves for one release, with a warning."""
+"""Deprecated public names: moved, renamed or private now; each resolves for one release, with a warning."""
 
 from __future__ import annotations
 

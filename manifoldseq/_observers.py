@@ -1,4 +1,4 @@
-"""Observers watch a run from outside: a progress bar (what it shows), a recorder, any callable of an event."""
+"""Observers of a run: a progress bar, a recorder, any callable of an event."""
 
 from __future__ import annotations
 

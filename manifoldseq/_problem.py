@@ -217,7 +217,7 @@ class Problem:
         known = (manifold.names or ()) if isinstance(manifold, Factored) else ()
         for name in names:
             if name not in known:
-                listed = f"its factors are {', '.join(map(repr, known))}" if known else "it is no product"
+                listed = f"its factors are {', '.join(map(repr, known))}" if known else "it is not a product"
                 raise ValueError(f"{manifold!r} has no factor {name!r} to freeze: {listed}")
         if not names:
             return self

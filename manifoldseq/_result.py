@@ -1,4 +1,4 @@
-"""What a run hands back: the status, the measures of one iterate, the run and the result."""
+"""Result types: `Status`, `Measures`, `Run`, `Result`."""
 
 from __future__ import annotations
 

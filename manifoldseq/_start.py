@@ -1,4 +1,4 @@
-"""Where runs start: points given, named, drawn or found, checked and brought onto the manifold."""
+"""Initial points: given, named or random, validated and projected onto the manifold."""
 
 from __future__ import annotations
 

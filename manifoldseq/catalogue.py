@@ -1,4 +1,4 @@
-"""What the core itself offers, in the records that plugins use too; strings, so listing imports no code."""
+"""Records of the core's own manifolds, solvers and readers; targets are strings, so that listing imports no code."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A batch of problems as one state of the loop: rows that are solved, or cannot go on, leave it."""
+"""The state of a batch of problems in the loop; rows leave it when they are solved or cannot go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manifoldseq apply``: what a fitted model says about other data."""
+"""``manifoldseq apply``: apply a fitted model to new data."""
 
 import io
 import json

@@ -53,7 +53,7 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
     records = [record for plugin in plugins for record in plugin.records]
     for name in import_only:
         if name not in KINDS and name not in [record.name for record in records]:
-            raise BadInput(f"--import-only {name}: {package} registers no record of this name, and it is no kind")
+            raise BadInput(f"--import-only {name}: {package} registers no record of this name, and it is not a kind")
     faults = 0
     for plugin in plugins:
         for fault in [*([plugin.failure] if plugin.failure else []), *plugin.warnings]:

@@ -63,7 +63,7 @@ from ._shared import (
 from ._signals import interruptible
 
 _MAY_CHANGE = ("max_iter", "tol", "n_jobs", "verbose")  # a resumed run may end later, or earlier, than first asked for
-_WORDS = ("name", "why", "seconds")  # of a row, what is no figure of the fit
+_WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
 _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 
 

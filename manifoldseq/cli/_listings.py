@@ -60,7 +60,7 @@ def parameters(record: hooks.Record) -> dict[str, Any]:
     Returns
     -------
     dict of str to object
-        What `--set` takes; what is no number, text, list or None is written as Python does. Without those that have
+        What `--set` takes; what is not a number, text, list or None is written as Python does. Without those that have
         no default, such as the data.
     """
     called = getattr(record, _CALLED.get(record.kind, "factory"))

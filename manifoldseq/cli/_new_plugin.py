@@ -51,7 +51,7 @@ def new_plugin(name: str, output: Path | None) -> None:
 
 def _check(name: str, package: str, folder: Path) -> None:
     if not _NAME.match(name):
-        raise BadInput(f"{name!r} is no name of a plugin: use lower-case letters, digits and hyphens, such as my-model")
+        raise BadInput(f"{name!r} cannot name a plugin: use lower-case letters, digits and hyphens, such as my-model")
     if keyword.iskeyword(package) or package in sys.stdlib_module_names or find_spec(package) is not None:
         raise BadInput(f"{package!r} is a name that Python or an installed package has already: choose another")
     if folder.exists():

@@ -1,4 +1,4 @@
-"""Progress on a terminal: a bar (of `_observers`) for every run that goes on, one per thread, and how long is left."""
+"""Progress bars on a terminal: one per thread, with the time that is left."""
 
 import threading
 from typing import Any, ClassVar

@@ -239,7 +239,7 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
     Raises
     ------
     BadInput
-        If `output` is a finished or resumable run that is not to be resumed, or something that is no run at all.
+        If `output` is a finished or resumable run that is not to be resumed, or something that is not a run at all.
     """
     if output is None:
         if resume:
@@ -250,7 +250,7 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
         return output
     state = _document(_bytes(output / "run.json") or b"").get("state")
     if state is None:
-        raise BadInput(f"{output} exists and is no run directory: choose another with -o")
+        raise BadInput(f"{output} exists and is not a run directory: choose another with -o")
     if state == "done" and not resume:
         raise BadInput(f"{output} holds a finished run: choose another directory with -o, or remove it")
     if not resume and _has_model(output):

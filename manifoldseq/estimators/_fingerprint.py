@@ -1,4 +1,4 @@
-"""Fingerprints: what tells data and settings from others, in checkpoints and run directories."""
+"""Fingerprints of data and settings, for checkpoints and run directories."""
 
 import dataclasses
 import re

@@ -64,7 +64,7 @@ def with_objects(owner: Callable[..., Any], current: Mapping[str, Any], params: 
     Raises
     ------
     ValueError
-        For a setting of something that is no object, and for an unknown one.
+        For a setting of something that is not an object, and for an unknown one.
 
     Examples
     --------
@@ -83,7 +83,8 @@ def with_objects(owner: Callable[..., Any], current: Mapping[str, Any], params: 
         value = made.get(name, current[name])
         held = _held(owner, name, value)
         if held is None:
-            raise ValueError(f"{name}={value!r} is no object with settings: leave out {name}__{next(iter(settings))}")
+            setting = next(iter(settings))
+            raise ValueError(f"{name}={value!r} is not an object with settings: leave out {name}__{setting}")
         for setting in settings:
             _check_name(setting.partition("__")[0], held.settings, f"{name} has no setting")
         made[name] = held.changed(**with_objects(held.declared_by, held.settings, settings))

@@ -1,4 +1,4 @@
-"""How far a fit is to be trusted: a quality figure of an estimator, and of simple controls on the same data."""
+"""Quality of fits: figures of an estimator beside those of simple controls on the same data."""
 
 from ..report._quality import Evaluation
 from ._controls import (

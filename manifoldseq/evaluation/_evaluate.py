@@ -224,7 +224,7 @@ class _Candidate:
     input: str
     fitted: bool = True
 
-    def made(self) -> Any:
+    def estimator(self) -> Any:
         """Return it fitted to all of its data."""
         return self.model if self.fitted else fitted(self.model, self.X)
 
@@ -293,7 +293,7 @@ class _Judge:
         measure = "r2" if y is None else "accuracy"
 
         def figure(one: _Candidate) -> Measured:
-            nearest = nearest_others(one.made(), one.X)
+            nearest = nearest_others(one.estimator(), one.X)
             if y is not None:
                 return {measure: float(np.mean(y[nearest] == y))}
             return {
@@ -393,7 +393,7 @@ class _Judge:
 
         @cache
         def made() -> Any:
-            return one.made()
+            return one.estimator()
 
         @cache
         def found() -> Labels:

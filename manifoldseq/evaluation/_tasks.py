@@ -366,7 +366,7 @@ def features(model: Any, X: Any) -> NDArray[np.float64]:
     try:
         rows = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise Unmeasured(f"transform returns {type(found).__name__}, which is no array of numbers") from error
+        raise Unmeasured(f"transform returns {type(found).__name__}, which is not an array of numbers") from error
     if not np.isfinite(rows).all():
         raise Unmeasured("transform returns values that are not finite")
     return rows.reshape(len(rows), -1)

@@ -1,4 +1,4 @@
-"""Ordered, reproducible maps and sums over independent tasks; knows no objective."""
+"""Ordered, reproducible maps and sums over independent tasks."""
 
 from ._blas import blas_threads, one_blas_thread
 from ._executors import Executor, Shards, current, map_ordered, sum_ordered

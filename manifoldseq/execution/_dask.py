@@ -23,7 +23,7 @@ R = TypeVar("R")
 ANSWER_SECONDS = 5.0  # for a scheduler to answer, and for its first worker to be there
 _PATIENCE_SECONDS = 1.0  # between looks whether the workers that hold shards are still alive
 _REVIEW_SECONDS = 10.0  # between looks whether there are new ones
-_LIVES = 4  # how often an evaluation may lose a worker; more is no accident
+_LIVES = 4  # how often an evaluation may lose a worker; more is not an accident
 _CHUNKS_PER_THREAD = 4  # enough to even out tasks of different lengths; each chunk costs a few milliseconds
 _HEAVY = 1 << 20  # bytes of a function's closure above which it travels once per thread, not once per chunk
 
@@ -225,7 +225,7 @@ def _knock(address: str) -> None:
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         host, port = parts.hostname, parts.port
-    except ValueError:  # of a port that is no number
+    except ValueError:  # of a port that is not a number
         host = port = None
     if host is None or port is None:
         raise ValueError(f"{address!r} is not the address of a dask scheduler: write it like 'tcp://127.0.0.1:8786'")

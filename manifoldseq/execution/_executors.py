@@ -141,7 +141,7 @@ class Shards(Generic[S]):
 def map_ordered(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
     """Return ``[function(task) for task in tasks]``, computed by the executor of the context.
 
-    Several tasks run with one BLAS thread each, on every executor. A single task is no map: it runs here and now, and
+    Several tasks run with one BLAS thread each, on every executor. A single task runs here and now, and
     the maps inside it are shared out instead.
     """
     listed = list(tasks)

@@ -1,4 +1,4 @@
-"""Locks that a forked child finds free."""
+"""Locks that are released in forked child processes."""
 
 from __future__ import annotations
 

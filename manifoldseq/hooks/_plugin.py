@@ -1,4 +1,4 @@
-"""One plugin: loaded behind its own pluggy manager, so that it can harm nobody but itself."""
+"""Loading of one plugin in isolation, with its own pluggy manager."""
 
 import contextlib
 import difflib

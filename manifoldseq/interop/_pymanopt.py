@@ -1,4 +1,4 @@
-"""pymanopt, imported when it is first needed and kept from changing what is not its own."""
+"""Lazy import of pymanopt, without side effects on global settings."""
 
 from __future__ import annotations
 

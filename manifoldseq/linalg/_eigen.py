@@ -1,4 +1,4 @@
-"""Eigenvalues of symmetric matrices that may have left the range of numbers."""
+"""Eigenvalues of symmetric matrices whose entries may overflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifolds: where a point lives and how to move there."""
+"""Manifolds: points, tangent vectors, retractions and transports."""
 
 from .._moved import moved
 from ._base import InFrame, Manifold

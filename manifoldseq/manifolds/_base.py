@@ -1,4 +1,4 @@
-"""What a manifold is: where a point lives, and how to move on it."""
+"""The base class of manifolds."""
 
 from __future__ import annotations
 

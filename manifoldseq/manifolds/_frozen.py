@@ -1,4 +1,4 @@
-"""A manifold that no step leaves the point of: a factor kept at its start."""
+"""A manifold of one point: a factor that is kept at its start."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ByAutograd(Differentiated):
 
 
 def _boxed_leaves(tree: Any) -> list[Any]:
-    """Return the leaves of a tree that autograd may have boxed (a boxed tuple is no tuple, but iterates like one)."""
+    """Return the leaves of a tree that autograd may have boxed (which makes tuples sequences of another type)."""
     if isinstance(tree, tuple) or type(tree).__name__ == "SequenceBox":
         return [leaf for part in tree for leaf in _boxed_leaves(part)]
     return [tree]

@@ -1,4 +1,4 @@
-"""What a cost function must return, and what each library that differentiates it gives."""
+"""Validation of what cost functions and differentiation libraries return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The boundary of an objective: calls for values and derivatives counted, their answers checked and copied."""
+"""Counted evaluations of an objective; values and derivatives are validated and copied."""
 
 from __future__ import annotations
 

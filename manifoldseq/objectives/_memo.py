@@ -1,4 +1,4 @@
-"""Keep the forward pass of the last point."""
+"""A cache of the last forward pass, shared by value and derivatives."""
 
 from __future__ import annotations
 

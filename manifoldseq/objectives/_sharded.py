@@ -1,4 +1,4 @@
-"""A sum over data that never lie in one place: recipes load the shards where they are used."""
+"""Objectives that are sums over shards of data, which recipes load where they are used."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def plot_controls(
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
     n_estimators : int
-        So many rows are no controls, and have another colour.
+        So many rows are not controls, and have another colour.
 
     Returns
     -------

@@ -68,7 +68,7 @@ def read_run(directory: str | Path) -> RunFiles:
     Raises
     ------
     ValueError
-        If it is no run directory, or a figure in it is not one that a report can have drawn.
+        If it is not a run directory, or a figure in it is not one that a report can have drawn.
     """
     path = Path(directory)
     try:
@@ -76,7 +76,7 @@ def read_run(directory: str | Path) -> RunFiles:
         if not isinstance(run, dict):
             raise ValueError("it holds no object")
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is no run directory: its run.json cannot be read ({error})") from error
+        raise ValueError(f"{path} is not a run directory: its run.json cannot be read ({error})") from error
     metrics = path / "metrics.json"
     try:
         return RunFiles(
@@ -103,7 +103,7 @@ def _evaluation(file: Path) -> Evaluation | None:
 
 def _numbers(metrics: Any) -> dict[str, float]:
     if not isinstance(metrics, dict) or not all(isinstance(value, int | float) for value in metrics.values()):
-        raise ValueError("its metrics.json is no mapping of names to numbers")
+        raise ValueError("its metrics.json is not a mapping of names to numbers")
     return metrics
 
 

@@ -1,4 +1,4 @@
-"""What a run puts around a solver: a unit for objectives near the ends of the number range, and missing curvature."""
+"""Wrappers of solvers: a unit for objectives near overflow or underflow, and curvature for solvers that report none."""
 
 from __future__ import annotations
 
@@ -112,18 +112,18 @@ class _InUnit(_Around):
         unit = 2.0 ** -round(math.log2(size)) if 0 < size < math.inf else 1.0
         unit = 1.0 if 2.0**-10 <= unit <= 2.0**10 else unit
         known = replace(f, value_and_gradient=lambda x: (fun, egrad) if x is point else f.value_and_gradient(x))  # type: ignore[misc]
-        return self._given_back(unit, *self.solver.init(_multiplied(replace(problem, objective=known), unit), point))
+        return self._in_own_unit(unit, *self.solver.init(_multiplied(replace(problem, objective=known), unit), point))
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         unit: float = state["unit"]
-        return self._given_back(unit, *self.solver.step(_multiplied(problem, unit), state))
+        return self._in_own_unit(unit, *self.solver.step(_multiplied(problem, unit), state))
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
         unit: float = state["unit"]
         scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
         return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
 
-    def _given_back(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
+    def _in_own_unit(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
         multipliers = {name: values / unit for name, values in state["multipliers"].items()}
         return {**state, "unit": unit, "multipliers": multipliers}, _divided(measures, unit)
 

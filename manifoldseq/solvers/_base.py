@@ -1,4 +1,4 @@
-"""What a solver is: frozen options, an initial state and a step."""
+"""The base class of solvers: frozen options, an initial state and a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mini-batches: which data the next step sees, in seeded order."""
+"""Mini-batches of data in seeded random order."""
 
 from __future__ import annotations
 

@@ -78,16 +78,16 @@ class BB(Solver):
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the first state."""
         at = evaluate(problem, point)
-        return self._begun(at), at.measures(problem.manifold)
+        return self._initial_state(at), at.measures(problem.manifold)
 
-    def _begun(self, at: Iterate) -> State:
+    def _initial_state(self, at: Iterate) -> State:
         return at.state(step=None, level=at.fun, weight=1.0, even=True)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Step along the negative gradient."""
         at, known, level = Iterate.of(state), state["step"], state["level"]
         if stationary(at):
-            return leave_saddle(problem, state, at, self.retraction, self._begun)
+            return leave_saddle(problem, state, at, self.retraction, self._initial_state)
         square = at.grad_norm * at.grad_norm
         line = Line(problem, at, -at.grad, -square, self.retraction)
         first = first_step(problem, at, self.retraction) if known is None else known

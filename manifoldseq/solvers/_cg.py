@@ -129,9 +129,9 @@ class CG(Solver):
     def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
         """Return the state whose direction is the negative gradient, preconditioned if asked for."""
         at = evaluate(problem, point)
-        return self._begun(problem, at), at.measures(problem.manifold)
+        return self._initial_state(problem, at), at.measures(problem.manifold)
 
-    def _begun(self, problem: Problem, at: Iterate) -> State:
+    def _initial_state(self, problem: Problem, at: Iterate) -> State:
         direction, slope = steepest(self.precondition, problem, at)
         return at.state(direction=direction, square=-slope, fresh=True, change=None)
 
@@ -140,7 +140,7 @@ class CG(Solver):
         manifold = problem.manifold
         at, direction, fresh, change = Iterate.of(state), state["direction"], state["fresh"], state["change"]
         if stationary(at):
-            return leave_saddle(problem, state, at, self.retraction, partial(self._begun, problem))
+            return leave_saddle(problem, state, at, self.retraction, partial(self._initial_state, problem))
         dot = inner_product(problem, at.x)
         while True:
             slope = dot(at.grad, direction)

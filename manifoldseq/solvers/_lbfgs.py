@@ -150,7 +150,7 @@ def _transported(
         S, Y = (tree_map(lambda *parts: np.stack(parts), *map(there, part)) for part in (flat[:k], flat[k:]))
         x = _repeated(new.x, k)
         ss, sy, yy = (manifold.inner(x, u, v) for u, v in ((S, S), (S, Y), (Y, Y)))
-        # transport by projection is no isometry: the inverse Hessian stays positive with positive ⟨s, y⟩ only
+        # transport by projection is not an isometry: the inverse Hessian stays positive with positive ⟨s, y⟩ only
         curved = np.isfinite(ss) & np.isfinite(yy) & (yy > 0) & (sy > 1e-12 * np.sqrt(ss) * np.sqrt(yy))
     rows = zip(flat[:k], flat[k:], sy.tolist(), yy.tolist(), curved, strict=True)
     return tuple((s, y, a, a / b) for s, y, a, b, keep in rows if keep), secant(float(sy[-1]), float(ss[-1]))

@@ -1,4 +1,4 @@
-"""The optimizers of pymanopt: one step runs one to its end."""
+"""The optimizers of pymanopt as solvers; one step is a whole run."""
 
 from __future__ import annotations
 

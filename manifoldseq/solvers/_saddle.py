@@ -1,4 +1,4 @@
-"""Stationary points: whether one is a minimum as far as curvature tells, and the way down if it is not."""
+"""Second-order tests of stationary points, and descent along negative curvature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What solvers on mini-batches share: batches in seeded order, clipping, averaging."""
+"""The base class of stochastic solvers: batches in seeded order, gradient clipping, averaging of iterates."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, 
 from ._saddle import leave_saddle, stationary
 
 
-def _begun(state: State, at: Iterate) -> State:
+def _state_at(state: State, at: Iterate) -> State:
     return {**state, **at._asdict(), "reference": max(state["reference"], at.grad_norm)}
 
 
@@ -117,7 +117,7 @@ class TR(Solver):
         at = Iterate(*(state[name] for name in Iterate._fields))
         dot, tree = inner_product(problem, at.x), unflattener(at.x)
         if stationary(at):
-            return leave_saddle(problem, state, at, self.retraction, partial(_begun, state))
+            return leave_saddle(problem, state, at, self.retraction, partial(_state_at, state))
         product, error = hessian_product(problem, at, self.hessian, self.retraction)
         path = _Path(self._pieces(problem, at, product, error, state["reference"]), dot)
         slack = 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)

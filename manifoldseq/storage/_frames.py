@@ -46,7 +46,7 @@ def from_frame(
     label : str, optional
         The column of the label, the same in all rows of a sequence; by default ``label`` if there is one.
     columns : sequence of str, optional
-        The columns of the channels; by default all others that are no clocks, which must hold numbers. Then only the
+        The columns of the channels; by default all others that are not clocks, which must hold numbers. Then only the
         column ``time``, an index or a column of dates is taken as time.
 
     Returns
@@ -63,7 +63,7 @@ def from_frame(
         If a frame is empty or lazy, a column is missing or has the name of another, a channel holds no numbers, an id
         or time is missing, a time occurs twice, labels differ within a sequence, or dimensions are ambiguous.
     TypeError
-        If it is no data frame.
+        If it is not a data frame.
     ImportError
         If narwhals, by which frames are read, is not installed; xarray does not need it.
 

@@ -220,7 +220,7 @@ def _of_groups() -> Iterator[int]:
 
 def _of_group(folder: Path, most: str, used: str, reclaimable: str) -> Iterator[int]:
     with suppress(OSError, ValueError):
-        limit = int((folder / most).read_text())  # "max" is no number: there is no limit
+        limit = int((folder / most).read_text())  # "max" is not a number: there is no limit
         free = limit - int((folder / used).read_text())
         with suppress(OSError, ValueError):
             for line in (folder / "memory.stat").read_text().splitlines():

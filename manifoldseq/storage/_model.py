@@ -41,7 +41,7 @@ def save_model(model: Any, directory: FilePath) -> None:
     """Save a fitted estimator, or a `Result`, as ``model.npz`` and ``model.json``.
 
     Two runs that compute the same write the same ``model.npz``, byte for byte: what was measured (attributes, fields
-    and dict entries called ``time`` or ``…_time``) goes to ``model.json``, with everything that is no array.
+    and dict entries called ``time`` or ``…_time``) goes to ``model.json``, with everything that is not an array.
 
     Parameters
     ----------

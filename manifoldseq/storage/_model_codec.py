@@ -84,7 +84,7 @@ def parameters(estimator: Any) -> dict[str, Any]:
 
 
 def attributes(estimator: Any) -> dict[str, Any]:
-    """Return what `fit` left in an estimator: every attribute that is no parameter."""
+    """Return what `fit` left in an estimator: every attribute that is not a parameter."""
     known = parameters(estimator)
     return {name: value for name, value in vars(estimator).items() if name not in known}
 

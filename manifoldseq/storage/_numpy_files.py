@@ -143,7 +143,7 @@ def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
 
 
 def in_one(arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-    """Return the array whose rows, one after the other, are those of several; None if they are no parts of one.
+    """Return the array whose rows, one after the other, are those of several; None if they are not parts of one.
 
     Examples
     --------

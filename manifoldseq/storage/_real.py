@@ -12,7 +12,7 @@ _RATIO = 5
 
 
 class NotReal(ValueError, TypeError):
-    """Data are no real numbers; a TypeError too, since scikit-learn's conventions ask for one where objects are."""
+    """Data are not real numbers; a TypeError too, since scikit-learn's conventions ask for one where objects are."""
 
 
 def check_real(X: Any, name: str = "X") -> Any:

@@ -79,7 +79,7 @@ def instance(estimator: Any) -> Any:
     made = estimator() if isinstance(estimator, type) else estimator
     if not (callable(getattr(made, "fit", None)) and callable(getattr(made, "get_params", None))):
         raise TypeError(
-            f"{made!r} is no estimator: it needs fit, get_params and set_params, as sklearn.base.BaseEstimator has"
+            f"{made!r} is not an estimator: it needs fit, get_params and set_params, as sklearn.base.BaseEstimator has"
         )
     return made
 

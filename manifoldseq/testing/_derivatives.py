@@ -44,7 +44,7 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
     Raises
     ------
     TypeError, ValueError
-        If there is no gradient to check, or `x` is no point of the manifold.
+        If there is no gradient to check, or `x` is not a point of the manifold.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, 
     Raises
     ------
     TypeError, ValueError
-        If there is no Hessian product or no gradient to check, or `x` is no point of the manifold.
+        If there is no Hessian product or no gradient to check, or `x` is not a point of the manifold.
 
     Examples
     --------

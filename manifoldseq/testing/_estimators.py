@@ -28,7 +28,7 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
     Raises
     ------
     TypeError
-        If it is no estimator.
+        If it is not an estimator.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def check_sequence_estimator(
     Raises
     ------
     TypeError, ValueError
-        If it is no estimator, or the sequences are too few.
+        If it is not an estimator, or the sequences are too few.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def check_multiview_estimator(estimator: Any, views: Sequence[np.ndarray] | None
     Raises
     ------
     TypeError, ValueError
-        If it is no estimator, or there is only one view.
+        If it is not an estimator, or there is only one view.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def _bad_sequences(sequences: list[np.ndarray]) -> Iterable[tuple[str, Any, str]
     yield "NaN", replaced(2, holed), "sequence 2"
     yield "infinity", replaced(1, infinite), "sequence 1"
     yield "mixed channels", replaced(3, sequences[3][:, 1:]), "sequence 3"
-    yield "a sequence that is no matrix", replaced(1, sequences[1][:, 0]), "sequence 1"
+    yield "a sequence that is not a matrix", replaced(1, sequences[1][:, 0]), "sequence 1"
     yield "an empty sequence", replaced(2, sequences[2][:0]), "sequence 2"
     yield "an empty list", [], ""
     for name, bad in unreal(sequences[1]):

@@ -40,7 +40,7 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
     Raises
     ------
     TypeError
-        If it is no manifold.
+        If it is not a manifold.
 
     Examples
     --------

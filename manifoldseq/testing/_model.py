@@ -37,7 +37,7 @@ def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0
     Raises
     ------
     TypeError, ValueError
-        If it is no model, or has no example and no data are given.
+        If it is not a model, or has no example and no data are given.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def check_objective(problem: Problem | tuple[Manifold, Objective], x: Any = None
     Raises
     ------
     TypeError, ValueError
-        If there is no problem, or `x` is no point of the manifold.
+        If there is no problem, or `x` is not a point of the manifold.
 
     Examples
     --------

@@ -105,7 +105,7 @@ def _domain(record: hooks.DomainSpec) -> Report:
         if not same(items, again):
             return False, "the same generator gave different items: draw from rng only"
         bad = [k for k, item in enumerate(items) if not item or not all(map(_finite, item))]
-        return (False, f"item {bad[0]} is no tuple of finite arrays") if bad else (True, f"{len(items)} items")
+        return (False, f"item {bad[0]} is not a tuple of finite arrays") if bad else (True, f"{len(items)} items")
 
     if not exam.law("the example gives items", gives):
         return exam.report()
@@ -138,7 +138,7 @@ def _reader(record: hooks.ReaderSpec) -> Report:
 
         def matches() -> Verdict:
             found = path.is_file() and any(fnmatch(path.name, pattern) for pattern in record.patterns)
-            return found, path.name if found else f"{path.name} is no file that matches {', '.join(record.patterns)}"
+            return found, path.name if found else f"{path.name} is not a file that matches {', '.join(record.patterns)}"
 
         if exam.law("the example writes a file that the patterns match", matches):
             data: list[Any] = []

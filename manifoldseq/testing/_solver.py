@@ -52,7 +52,7 @@ def check_solver(
     Raises
     ------
     TypeError, ValueError
-        If it is no solver, or needs an ability that the problems lack.
+        If it is not a solver, or needs an ability that the problems lack.
 
     Examples
     --------

@@ -326,7 +326,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Returns
         -------
         places : ndarray of shape (Q, n_best), float64
-            In frames; between the points of the path, they are no whole numbers.
+            In frames; between the points of the path, they are not whole numbers.
         squared : ndarray of shape (Q, n_best), float32
             Squared distances to the path, in the coordinates of the subspace.
         """

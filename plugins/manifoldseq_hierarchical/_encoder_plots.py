@@ -1,4 +1,4 @@
-"""Figures of encoded sequences: what resembles what, and where the bytes are."""
+"""Figures of encoded sequences: distances between segments, and bytes by part."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ def plot_storage(result: Any, ax: "Axes | None" = None) -> "Axes":
     """
     encoder = result.estimator if isinstance(result, Fitted) else result
     if not isinstance(encoder, HierarchicalSequenceEncoder) or not hasattr(encoder, "index_"):
-        raise ValueError(f"{type(encoder).__name__} is no fitted HierarchicalSequenceEncoder: pass one")
+        raise ValueError(f"{type(encoder).__name__} is not a fitted HierarchicalSequenceEncoder: pass one")
     report = encoder.storage_report()
     sizes = np.array(list(report.parts.values())) / report.n_frames
     ax = prepared_axes(ax)

@@ -38,7 +38,7 @@ def build(
         with ``partition=False`` whole numbers with -1 for a frame in no class, or booleans of shape (N, h).
     n_components : int, optional
         m; by default the optimal one, (13) with a tolerance: the rank of the weighted centroids, h - 1 if mu_0 is the
-        mean, h if it is no combination of the centroids.
+        mean, h if it is not a combination of the centroids.
     center : bool or array-like of shape (d,)
         mu_0: True for the mean of the frames, False for 0, or the point itself.
     manifold : {"grassmann", "orthogonal"}

@@ -1,4 +1,4 @@
-"""How well an encoder of frames finds frames that it has not stored, beside key frames kept as they are."""
+"""Recall of frames that are not stored, beside key frames kept as they are."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class SubspaceEncoder(SubspaceCodes):
             raise ValueError("method='eigh' needs all frames at once: use fit, or method='closed-form'")
         for number, block in enumerate(blocks):
             if not isinstance(block, tuple | list) or len(block) != 2:
-                raise ValueError(f"block {number} is no pair: pass frames and their labels, (X, y)")
+                raise ValueError(f"block {number} is not a pair: pass frames and their labels, (X, y)")
             X, y = block
             X = self._frames(X, reset=moments is None)
             check_components(self.n_components, X.shape[1])

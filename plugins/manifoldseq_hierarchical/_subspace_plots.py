@@ -1,4 +1,4 @@
-"""Figures of subspaces: what each coordinate gains, and the frames in the two best ones."""
+"""Figures of subspaces: the gain of each coordinate, and the frames in the two best ones."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,7 @@ def draw_coordinates(ax: "Axes", result: Fitted) -> None:
 def _model(result: Any) -> SubspaceCodes:
     model = result.estimator if isinstance(result, Fitted) else result
     if not isinstance(model, SubspaceEncoder | SubspaceKMeans) or not hasattr(model, "components_"):
-        raise ValueError(f"{type(model).__name__} is no fitted SubspaceEncoder or SubspaceKMeans: pass one")
+        raise ValueError(f"{type(model).__name__} is not a fitted SubspaceEncoder or SubspaceKMeans: pass one")
     return model
 
 

@@ -34,7 +34,7 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If the rows of the model are no square images, or it is another or not fitted.
+        If the rows of the model are not square images, or it is another or not fitted.
 
     Examples
     --------

@@ -250,7 +250,9 @@ draw_worst_reconstruction = _drawing(partial(plot_reconstruction, worst=True))
 
 def _clustering(result: Any) -> LDSKMeans:
     if not accepts_clustering(result):
-        raise ValueError(f"{type(result).__name__} is no fitted LDSKMeans with its data: pass Fitted(estimator, data)")
+        raise ValueError(
+            f"{type(result).__name__} is not a fitted LDSKMeans with data: pass Fitted(estimator, data)"
+        )
     return result.estimator
 
 

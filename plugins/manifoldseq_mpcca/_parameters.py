@@ -36,7 +36,7 @@ class Mixture:
     Raises
     ------
     ValueError
-        If shapes do not fit, a value is not finite, a weight is negative, or a noise is no covariance.
+        If shapes do not fit, a value is not finite, a weight is negative, or a noise is not a covariance.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def mixture_of(model: Any) -> Mixture:
     """Return the mixture itself, or that of a fitted estimator."""
     mixture = getattr(model, "mixture_", model)
     if not isinstance(mixture, Mixture):
-        raise TypeError(f"{type(model).__name__} is no mixture: pass a Mixture or a fitted estimator")
+        raise TypeError(f"{type(model).__name__} is not a mixture: pass a Mixture or a fitted estimator")
     return mixture
 
 

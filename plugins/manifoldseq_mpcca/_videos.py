@@ -247,7 +247,7 @@ def _read_table(path: Path) -> NDArray[np.float32]:
                     try:
                         rows.append(ms.storage.decimals(cells).astype(np.float32))
                     except ValueError:
-                        raise ValueError(f"line {number} has something that is no number") from None
+                        raise ValueError(f"line {number} has something that is not a number") from None
                     if len(rows[-1]) != len(rows[0]):
                         raise ValueError(f"line {number} has {len(rows[-1])} columns, the first row {len(rows[0])}")
                     taken += rows[-1].nbytes + 128
@@ -255,5 +255,5 @@ def _read_table(path: Path) -> NDArray[np.float32]:
     except ms.storage.ReadError:
         raise
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} is no table of descriptors: {error}") from None
+        raise ValueError(f"{path} is not a table of descriptors: {error}") from None
     return np.stack(rows) if rows else np.empty((0, 0), np.float32)

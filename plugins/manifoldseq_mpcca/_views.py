@@ -96,7 +96,7 @@ def check_names(items: list[Any], names: Names | None, name: str) -> None:
 
 
 def _names_of(item: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame, None for anything else and where a name is no text."""
+    """Return the names of the columns of a data frame, None for anything else and where a name is not text."""
     columns = getattr(item, "columns", None)
     found = [] if columns is None else list(columns)
     return found if found and all(isinstance(name, str) for name in found) else None

@@ -153,14 +153,14 @@ def test_plots_draw_the_estimators_that_name_them(checked: Check) -> None:
         (("datasets", 'DatasetSpec("x", lambda: 1 / 0)'), "ZeroDivisionError"),
         (
             ("readers", 'ReaderSpec("x", ("*.edf",), read, example=example)'),
-            "small.stranger is no file that matches *.edf",
+            "small.stranger is not a file that matches *.edf",
         ),
         (("readers", 'ReaderSpec("x", ("*",), lambda path: 3, example=example)'), "it gave int in place of"),
         (
             ("domains", 'DomainSpec("x", stiefel, lambda x: (x.T,), items)'),
             "a part has shape (2, 4), that of the example",
         ),
-        (("domains", 'DomainSpec("x", stiefel, lambda x: (x,), lambda rng: [(np.nan,)] * 2)'), "item 0 is no tuple of"),
+        (("domains", 'DomainSpec("x", stiefel, lambda x: (x,), lambda rng: [(np.nan,)] * 2)'), "item 0 is not a tuple"),
         (("reproductions", 'ReproductionSpec("x", "nowhere:run")'), "No module named 'nowhere'"),
     ],
 )
@@ -172,7 +172,7 @@ def test_what_is_wrong_fails(checked: Check, record: tuple[str, str], failure: s
 
 def test_a_name_to_import_only_exists(checked: Check) -> None:
     status, lines = checked(RUN[0], options=("--import-only", "absent"))
-    assert status == 2 and "registers no record of this name, and it is no kind" in lines[-1]
+    assert status == 2 and "registers no record of this name, and it is not a kind" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_finished_run_is_not_overwritten(run: Run, tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("important")
     status, _, err = run("fit", "sign", "two-levels", "-o", tmp_path)
-    assert status == 2 and "is no run directory" in err
+    assert status == 2 and "is not a run directory" in err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 

@@ -68,8 +68,8 @@ def test_installed_it_is_found_checked_and_used(run: Run, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("My_Model", "is no name of a plugin"),
-        ("../up", "is no name of a plugin"),
+        ("My_Model", "cannot name a plugin"),
+        ("../up", "cannot name a plugin"),
         ("class", "is a name that Python or an installed package has already"),
         ("json", "is a name that Python or an installed package has already"),
         ("numpy", "is a name that Python or an installed package has already"),

@@ -89,7 +89,7 @@ def test_what_cannot_be_frozen_is_said() -> None:
     problem, _ = coupled()
     with pytest.raises(ValueError, match="has no factor 'Y' to freeze: its factors are 'X', 'd', 'Q'"):
         problem.freeze("d", "Y")
-    with pytest.raises(ValueError, match=r"Stiefel\(n=3, p=2\) has no factor 'X' to freeze: it is no product"):
+    with pytest.raises(ValueError, match=r"Stiefel\(n=3, p=2\) has no factor 'X' to freeze: it is not a product"):
         ms.Problem(Stiefel(3, 2), ms.objective(lambda x: 0.0)).freeze("X")
     with pytest.raises(TypeError, match="needs a manifold such as"):
         Frozen("stiefel")  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def test_wolfe_on_a_manifold_uses_the_projected_direction(first: float, retracti
     np.testing.assert_array_equal(y, problem.manifold.retract(x0, t * direction, retraction))
     value, egrad = problem.objective.value_and_gradient(y)  # type: ignore[misc]
     assert value <= before + 1e-4 * t * slope
-    if retraction == "polar":  # the others turn the direction, so that its projection is no derivative of a long step
+    if retraction == "polar":  # the others turn the direction: its projection is not the derivative of a long step
         moved = direction - y @ (y.T @ direction + direction.T @ y) / 2
         assert abs(float(np.sum(egrad * moved))) <= 0.1 * abs(slope)
 

@@ -1,4 +1,4 @@
-"""Every registered estimator refuses what is no array of real numbers, in every method, with one sentence."""
+"""Every registered estimator refuses what is not an array of real numbers, in every method, with one sentence."""
 
 import inspect
 from decimal import Decimal

@@ -202,7 +202,7 @@ BAD = {
     "text after numbers": (lambda: SubspaceEncoder().fit(X, Y).partial_fit(X, ["a"] * 20), "use one kind"),
     "NaN among objects": (lambda: SubspaceEncoder().fit(X[:2], np.array([1, np.nan], object)), "y has NaN at frame 1"),
     "an infinite label": (lambda: SubspaceEncoder().fit(X[:2], [1, np.inf]), "one class per frame"),
-    "a block that is no pair": (lambda: SubspaceEncoder().fit_blocks([(X, Y), X]), "block 1 is no pair"),
+    "a block that is not a pair": (lambda: SubspaceEncoder().fit_blocks([(X, Y), X]), "block 1 is not a pair"),
     "other labels to score": (lambda: SubspaceEncoder().fit(X, Y).score(X, Y[:1]), r"y has shape \(1,\) for 20"),
     "NaN among the codes": (lambda: SubspaceEncoder().fit(X, Y).inverse_transform([[np.nan]]), "NaN"),
     "complex codes": (lambda: SubspaceEncoder().fit(X, Y).inverse_transform(np.array([[1j]])), "Complex"),

@@ -45,9 +45,9 @@ def test_one_coordinate_and_many_classes(ax):
 
 def test_what_they_refuse():
     X, y = frames()
-    with pytest.raises(ValueError, match="ndarray is no fitted SubspaceEncoder"):
+    with pytest.raises(ValueError, match="ndarray is not a fitted SubspaceEncoder"):
         plot_gain(X)
-    with pytest.raises(ValueError, match="SubspaceEncoder is no fitted"):
+    with pytest.raises(ValueError, match="SubspaceEncoder is not a fitted"):
         plot_gain(SubspaceEncoder())
     with pytest.raises(ValueError, match="has no frames: pass Fitted"):
         plot_coordinates(SubspaceEncoder().fit(X, y))

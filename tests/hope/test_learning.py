@@ -194,7 +194,7 @@ def test_a_stream_keeps_its_structure(changed, words, tmp_path):
         stream.set_params(**changed).partial_fit(X[60:])
     np.testing.assert_array_equal(stream.components_, before)
     stream.set_params(n_components=6, n_latent=4, family="movmf", prepare="auto", normalize_z=True, kappa="shared")
-    stream.partial_fit(X[60:])  # M = D / 2 by name, and what is no size may change
+    stream.partial_fit(X[60:])  # M = D / 2 by name, and what is not a size may change
     assert stream.n_seen_ == 120
     ms.storage.save_model(stream, tmp_path)
     with pytest.raises(ValueError, match=words):

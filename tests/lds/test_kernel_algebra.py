@@ -150,7 +150,7 @@ def test_kernel_as_a_function_inside_an_estimator():
 
 
 def indefinite(first, second):
-    """A symmetric function that is no positive definite kernel."""
+    """A symmetric function that is not a positive definite kernel."""
     return -1.0 + 0.0 * first[0].sum()
 
 

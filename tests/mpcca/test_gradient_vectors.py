@@ -140,7 +140,7 @@ def test_gradient_is_zero_where_the_likelihood_has_its_maximum():
 
 
 def test_without_loadings_it_is_the_fisher_vector():
-    """(1), (2) by loops over a Gaussian mixture; zero loadings are no loadings."""
+    """(1), (2) by loops over a Gaussian mixture; zero loadings are not loadings."""
     m, X, Y = bags(d=0)
     found = gradient_vectors(m, X, Y)
     zero = Mixture(m.weights, m.means, np.zeros((3, 9, 2)), m.noise)
@@ -220,11 +220,11 @@ def test_a_fitted_estimator_stands_for_its_mixture():
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(private_parts(model, X, Y)[1], private_parts(model.mixture_, X, Y)[1])
     for ask in (gradient_vectors, private_parts):
-        with pytest.raises(TypeError, match="MixturePCCA is no mixture: pass a Mixture or a fitted estimator"):
+        with pytest.raises(TypeError, match="MixturePCCA is not a mixture: pass a Mixture or a fitted estimator"):
             ask(MixturePCCA(), X, Y)
         with pytest.raises(ValueError, match=r"^view"):
             ask(model, X, None) if ask is private_parts else ask(model, Y, X)
-    with pytest.raises(TypeError, match="str is no mixture"):
+    with pytest.raises(TypeError, match="str is not a mixture"):
         plot_shared("mixture")
 
 

@@ -116,7 +116,7 @@ def test_front_end_and_fusion(tmp_path):
         (lambda f: [p.write_text("clip (1)_0.avi 1") for p in f.glob("*1.txt")], "split 1 in .* has no test videos"),
         (lambda f: save(f / "run" / "clip (1)_0.avi.txt.gz", np.ones((2, 30))), "has 30 columns: 436 .* are known"),
         (lambda f: save(f / "run" / "clip (1)_0.avi.txt.gz", np.full((2, 436), np.nan)), "not finite in hog, row 0"),
-        (lambda f: (f / "run" / "clip (1)_0.avi.txt.gz").write_bytes(b"x"), "is no table of descriptors"),
+        (lambda f: (f / "run" / "clip (1)_0.avi.txt.gz").write_bytes(b"x"), "is not a table of descriptors"),
         (lambda f: gzip.open(f / "run" / "clip (1)_0.avi.txt.gz", "w").write(b"1 2\n3\n"), "line 2 has 1 columns"),
         (
             lambda f: gzip.open(f / "run" / "clip (1)_0.avi.txt.gz", "w").write(b"a b\n"),

@@ -228,7 +228,7 @@ def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -
         ("stereo", "2 channels"),
         ("short", "a frame 400"),
         ("cut", "is one cut off?"),
-        ("phone", "'zz' is no phone of TIMIT"),
+        ("phone", "'zz' is not a phone of TIMIT"),
     ],
 )
 def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, words: str) -> None:

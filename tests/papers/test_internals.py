@@ -109,7 +109,7 @@ def test_labels_of_segments(tmp_path: Path) -> None:
         ("", "no segments"),
         ("0 10 h#\n10 20\n", "line 2: '10 20'"),
         ("0 10 h#\n10 x iy\n", "line 2"),
-        ("0 10 h#\n10 20 iyy\n", "line 2: 'iyy' is no phone of TIMIT"),
+        ("0 10 h#\n10 20 iyy\n", "line 2: 'iyy' is not a phone of TIMIT"),
         ("0 10 h#\n20 20 iy\n", "empty"),
         ("0 10 h#\n3 8 iy\n", "ends before the one above"),
         ("0 99999999999999999999 h#\n", "line 1"),

@@ -252,9 +252,9 @@ JUDGED = json.dumps(
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("run.json", "[]", "is no run directory"),
+        ("run.json", "[]", "is not a run directory"),
         ("metrics.json", "{", "cannot be shown"),
-        ("metrics.json", '{"ari": "0.5"}', "cannot be shown: its metrics.json is no mapping of names to numbers"),
+        ("metrics.json", '{"ari": "0.5"}', "cannot be shown: its metrics.json is not a mapping of names to numbers"),
         ("evaluation.json", "[]", "cannot be shown: its evaluation.json is not one"),
         ("evaluation.json", JUDGED.replace('"a"', "null", 1), "its evaluation.json is not one: .*winner=None"),
         ("evaluation.json", JUDGED.replace('"so"', "null"), "its evaluation.json is not one: .*verdict=None"),

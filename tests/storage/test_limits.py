@@ -310,7 +310,7 @@ def no_waiting() -> Iterator[None]:
 
 
 def special(path: Path, kind: str) -> None:
-    """Make something there that is no regular file."""
+    """Make something there that is not a regular file."""
     path.parent.mkdir(exist_ok=True)
     if kind == PIPE:
         os.mkfifo(path)

@@ -204,8 +204,8 @@ class TestVersion73:
 
             return fill
 
-        self.refuse(tmp_path, "holds a cell that is no array", cells("group"))
-        self.refuse(tmp_path, "holds a cell that is no array", cells("null"))
+        self.refuse(tmp_path, "holds a cell that is not an array", cells("group"))
+        self.refuse(tmp_path, "holds a cell that is not an array", cells("null"))
         self.refuse(tmp_path, "holds a cell array without references", cells(None))
 
 

@@ -30,10 +30,10 @@ def decimal(text: str) -> float:
     >>> decimal("1_000")
     Traceback (most recent call last):
     ...
-    ValueError: '1_000' is no number in decimal digits
+    ValueError: '1_000' is not a number in decimal digits
     """
     if _NUMBER.fullmatch(text.strip(" \t\r\n\f\v")) is None:
-        raise ValueError(f"{text[:40]!r} is no number in decimal digits")
+        raise ValueError(f"{text[:40]!r} is not a number in decimal digits")
     return float(text)
 
 
@@ -70,7 +70,7 @@ def decimals(texts: Sequence[str]) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If one is no number.
+        If one is not a number.
 
     Examples
     --------

@@ -50,9 +50,9 @@ def read_csv(
         The column of numbers by which the rows of a sequence are sorted; None: they are in order, and no column is the
         time. By default ``"auto"``, the column ``time`` if it is a clock: in every sequence it increases from row to
         row, or has a nearly constant step once it is sorted. If it is none it is a channel. A file without it needs
-        another clock, see `read_directory`; clocks beside it are no channels either.
+        another clock, see `read_directory`; clocks beside it are not channels either.
     channels : sequence of str, optional
-        The columns of the channels; default all others that are no clocks. Empty cells, ``?``, ``NA`` and ``NaN`` are
+        The columns of the channels; default all others that are not clocks. Empty cells, ``?``, ``NA`` and ``NaN`` are
         missing values and become NaN. Other cells are numbers in decimal digits.
     label : str or None
         The column of the label, the same in all rows of a sequence. That of the default name may be missing.
@@ -72,7 +72,7 @@ def read_csv(
     ------
     ReadError
         If the file is empty, not UTF-8 or too large for memory, if a column is missing, a row has another number of
-        cells, a cell is no number, a time occurs twice, or labels differ within a sequence.
+        cells, a cell is not a number, a time occurs twice, or labels differ within a sequence.
     FileNotFoundError
         If there is no such file.
 

@@ -37,8 +37,8 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
         columns, the names of the files (with their endings or without) and the labels; its first line may hold titles,
         and files that are not there are warned of. Hidden files are left out.
     time : str, int or None
-        Of tables, the name or number of the column by which rows are sorted and that is no channel; None: there is
-        none, all columns are channels. By default ``"auto"``: columns that are clocks are no channels. A column of time
+        Of tables, the name or number of the column by which rows are sorted and that is not a channel; None: there is
+        none, all columns are channels. By default ``"auto"``: clocks are not channels. A column of time
         stamps in ``.parquet`` files is the time.
 
     Returns
@@ -54,7 +54,7 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     within a quarter of the median step), at least one file has three rows, and its name says that it is a time or an
     index (``time``, ``Timestamp [s]``, ``t``, ``frame``, ``index``, none at all, as pandas writes its index, …). In
     tables without names it is the first column, with the same step in all files. A name alone never suffices: a channel
-    that is called ``time`` and is no clock is kept. Nor does a ramp alone: a channel with another name, or in another
+    that is called ``time`` and is not a clock is kept. Nor does a ramp alone: a channel of another name, or in another
     place, is kept. A table of nothing but clocks keeps them.
 
     Raises
@@ -213,7 +213,7 @@ def _no_number(file: Path, line: int, cells: list[str], names: list[str] | None)
             named = names is not None and column < len(names) and names[column]
             where = f"{file}, line {line}, column {named!r}" if named else f"{file}, line {line}, column {column}"
             return ReadError(f"{where} is {cell[:40]!r}, no number in decimal digits: write numbers only")
-    raise AssertionError("a cell is no number")
+    raise AssertionError("a cell is not a number")
 
 
 def _read_table(file: Path) -> tuple[list[str] | None, Float]:

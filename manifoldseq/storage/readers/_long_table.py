@@ -193,7 +193,7 @@ def are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
 
 
 def _as_channel(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
-    """Return the columns and rows with what is called time, and is no clock, as the first channel."""
+    """Return the columns and rows with what is called time, and is not a clock, as the first channel."""
     assert columns.time is not None and rows.times is not None
     if columns.time not in columns.channels:
         values = np.column_stack([rows.times, rows.values])

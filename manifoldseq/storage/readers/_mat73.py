@@ -54,7 +54,7 @@ def _load(h5py: Any, path: FilePath, name: str, item: Any, kind: str) -> NDArray
     for reference in _values(path, name, item).T.ravel(order="F"):
         cell: Any = item.file[reference] if reference else None
         if not isinstance(cell, h5py.Dataset) or cell.shape is None:
-            raise _refusal(path, name, "a cell that is no array")
+            raise _refusal(path, name, "a cell that is not an array")
         total += cell.size * (8 + cell.dtype.itemsize) + OVERHEAD
         require_memory(path, total)  # a small file can refer to one array many times
         cells.append(_array(path, name, cell))

@@ -21,5 +21,5 @@ class Variable:
 
     @property
     def holds_sequences(self) -> bool:
-        """Whether it may be the sequences: a cell array, or numbers that are no vector."""
+        """Whether it may be the sequences: a cell array, or numbers that are not a vector."""
         return self.kind == "cell" or (self.kind in NUMERIC and sum(n > 1 for n in self.shape) > 1)

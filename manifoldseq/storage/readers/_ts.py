@@ -35,7 +35,7 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
     ------
     ReadError
         One sentence naming the file, the line and what to do: not UTF-8, empty, no ``@data``, time stamps, a value that
-        is no number, or a case that does not fit the header.
+        is not a number, or a case that does not fit the header.
     FileNotFoundError
         If there is no such file.
 
@@ -160,7 +160,7 @@ class _Reader:
         if self.classes and text not in self.classes:
             shown = text if len(text) <= 20 else text[:20] + "…"
             known = ", ".join(self.classes[:10])
-            _refuse(self.path, number, f"the last field {shown!r} is no class of the header ({known}): correct it")
+            _refuse(self.path, number, f"the last field {shown!r} is not a class of the header ({known}): correct it")
         return text
 
     def values(self, number: int, channel: int, text: str) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What the components of a mixture are: one exponential family, as a record of functions."""
+"""The record `Family`: an exponential family of mixture components, as functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

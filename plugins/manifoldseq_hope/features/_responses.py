@@ -1,4 +1,4 @@
-"""What the units of a fitted model say to a patch, as matrix products; the features are what is above a threshold."""
+"""Responses of the units of a fitted model to patches, as matrix products before the threshold."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The layers of a network as arrays: what is trained in torch, stored and applied without it."""
+"""Network layers as arrays: trained in torch, stored and applied without it."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -214,7 +214,7 @@ class HOPE(OldSizes, ProjectedMixture):
         if first:
             data, learner = self._prepared(rows, weight)
             self.scale_ = float(np.trace(data.S)) / (data.n * data.X.shape[1])
-            running = Running.begun(learner.begin(data, random_generator(self.random_state)))
+            running = Running.initial(learner.begin(data, random_generator(self.random_state)))
             self.structure_ = self._structure(learner)
             self.n_seen_, self.second_moment_ = 0.0, np.zeros_like(data.S)
         else:

@@ -38,7 +38,7 @@ class Running:
     batches: int
 
     @classmethod
-    def begun(cls, model: Model) -> "Running":
+    def initial(cls, model: Model) -> "Running":
         """Return a start that knows no rows; its first batch replaces everything."""
         K = model.n_components
         F = model.family.statistics(np.zeros((1, len(model.U)))).shape[1]
@@ -98,7 +98,7 @@ class Online:
 
     def start(self) -> tuple[State, ms.Measures]:
         """Return the first state, and exact measures of it."""
-        running = Running.begun(self.model)
+        running = Running.initial(self.model)
         found = self.data.statistics(self.model, False)
         rest = self.noise.log_likelihood(self.model.U, self.data.S, self.data.n) if self.noise else 0.0
         fun = -(found.log_likelihood + rest) / self.data.n

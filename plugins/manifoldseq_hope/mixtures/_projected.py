@@ -1,4 +1,4 @@
-"""What estimators of a projection and a mixture behind it share once they are fitted."""
+"""The base class of estimators of a projection and a mixture behind it."""
 
 import warnings
 from abc import abstractmethod
@@ -266,7 +266,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         Raises
         ------
         ValueError
-            If components are no von Mises-Fisher distributions, z is brought to unit length, or rows are centred.
+            If components are not von Mises-Fisher distributions, z is brought to unit length, or rows are centred.
 
         References
         ----------

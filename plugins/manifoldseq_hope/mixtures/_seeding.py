@@ -1,4 +1,4 @@
-"""Where learning starts: PCA or random projections, and components seeded by (spherical) k-means++."""
+"""Initialization: PCA or random projections, and components seeded by (spherical) k-means++."""
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus

@@ -1,4 +1,4 @@
-"""Where a network starts: weights by (41), projections random or from principal components."""
+"""Initialization of networks: weights by (41), projections random or from principal components."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -107,7 +107,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         """
         torch = load_torch()
         if isinstance(b, Integral):
-            raise ValueError(f"b={b!r} is no bias: pass the number of projections by name, n_latent={b!r}")
+            raise ValueError(f"b={b!r} is not a bias: pass the number of projections by name, n_latent={b!r}")
         if isinstance(W, torch.nn.Linear):
             b = W.bias if b is None else b
             W = W.weight

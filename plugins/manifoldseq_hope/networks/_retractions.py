@@ -1,4 +1,4 @@
-"""Ways back to orthonormal rows of tensors: polar factor by iteration, or QR; this module is imported without torch."""
+"""Retractions to orthonormal rows of tensors: polar factor by iteration, or QR; importing this needs no torch."""
 
 from collections.abc import Callable
 from typing import Any

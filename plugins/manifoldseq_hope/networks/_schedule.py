@@ -1,4 +1,4 @@
-"""How a network is trained: rates (42), momentum (43) and what else holds for every epoch."""
+"""Training settings: learning rates (42), momentum (43), decay, dropout and orthogonality."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

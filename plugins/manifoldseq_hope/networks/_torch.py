@@ -1,4 +1,4 @@
-"""torch, loaded when a network is made: everything else of this package works without it."""
+"""Lazy import of torch, which only networks need."""
 
 import os
 from collections.abc import Iterator

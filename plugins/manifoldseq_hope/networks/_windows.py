@@ -1,4 +1,4 @@
-"""Rows that are windows over consecutive frames of sequences, made when they are asked for."""
+"""Windows over consecutive frames of sequences, as rows without copies."""
 
 from collections.abc import Sequence
 from typing import Any

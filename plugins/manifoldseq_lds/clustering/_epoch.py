@@ -331,7 +331,7 @@ def relocated(
 
     The cluster that is missed least is dissolved: its members would go to their second nearest centres. Its centre
     moves into the cluster with the largest sum of squared distances but `tried`, where both centres are fitted. None if
-    that is no gain.
+    nothing is gained.
     """
     K = task.n_clusters
     if K < 2:

@@ -1,4 +1,4 @@
-"""The sequences that are most alike, and how unlike all others a sequence is."""
+"""Nearest neighbours of sequences under a kernel, and anomaly scores."""
 
 from numbers import Integral
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Settings of a clustering chosen without labels: by forecasts, then by how well two halves of the data agree."""
+"""Model selection for clusterings without labels: by forecast errors, then by agreement of two halves of the data."""
 
 import time
 from collections.abc import Mapping, Sequence

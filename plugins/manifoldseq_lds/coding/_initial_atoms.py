@@ -1,4 +1,4 @@
-"""Systems that a dictionary starts from: random data, medoids of random groups, or centres of k-means."""
+"""Initial atoms of a dictionary: random data, medoids of random groups, or centres of k-means."""
 
 from typing import Any
 

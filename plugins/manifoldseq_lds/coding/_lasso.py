@@ -117,7 +117,7 @@ def objective(gram: Array, cross: Array, self_values: Array, alpha: float, Z: Ar
 
 
 def positive_semidefinite(gram: Array) -> Array:
-    """Return the kernel matrix, its negative eigenvalues set to zero, with a warning if they are no rounding."""
+    """Return the kernel matrix, its negative eigenvalues set to zero, with a warning if they are not rounding."""
     w, W = np.linalg.eigh(gram)
     if w[0] >= -1e-8 * max(float(w[-1]), np.finfo(float).tiny):
         return gram

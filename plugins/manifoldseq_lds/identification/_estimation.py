@@ -1,4 +1,4 @@
-"""How checked sequences become systems, in batches of one length that fit in memory."""
+"""Identification of validated sequences in batches of one length that fit in memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -338,7 +338,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _chosen_order(self, rule: Any, sequences: list[Any], scale: Array, delay: int) -> int:
         if any(map(is_large, sequences)):
-            raise ValueError(f"n_states={self.n_states!r} is no choice for sequences read in blocks: pass a number")
+            raise ValueError(f"n_states={self.n_states!r} is not a choice for sequences read in blocks: pass a number")
         estimation = self._estimation(scale, (1, delay))
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
         return choose_order(rule, batches, self.center)

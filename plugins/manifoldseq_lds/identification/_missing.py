@@ -1,4 +1,4 @@
-"""Missing values: filled with what a system that was fitted to the recorded values expects there."""
+"""Missing values, imputed by expectation maximization and the Kalman smoother."""
 
 import warnings
 from collections.abc import Callable

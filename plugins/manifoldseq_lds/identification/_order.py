@@ -1,4 +1,4 @@
-"""How many states, and how much delay: the defaults, a share of the energy, the least held-out error one step ahead."""
+"""Number of states and delay: defaults, a share of the energy, or the least held-out one-step error."""
 
 from collections.abc import Sequence
 from numbers import Integral

@@ -1,4 +1,4 @@
-"""How estimators of sequences or `Systems` take their data: identification at `fit`, the same scale for new data."""
+"""Input of estimators that take sequences or `Systems`: identification at `fit`, the same scale for new data."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, cast

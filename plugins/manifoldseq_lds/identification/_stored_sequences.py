@@ -1,4 +1,4 @@
-"""Sequences that stay on disk: read when they are needed, those that are too large in blocks of channels."""
+"""Sequences on disk: read when needed, the largest in blocks of channels."""
 
 import mmap
 from collections.abc import Iterator, Sequence

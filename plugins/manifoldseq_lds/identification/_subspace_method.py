@@ -107,7 +107,7 @@ def _leading(Y: Array, n: int) -> tuple[Array, Array, Array]:
 
 
 def without_noise(s: Array, peak: Array, shape: tuple[int, ...], precision: float = 1.0) -> Array:
-    """Return singular values with those at the rounding level of the sequence set to zero: they are no direction."""
+    """Return singular values with those at the rounding level of the sequence set to zero: they span no direction."""
     level = np.maximum(s[:, :1], peak[:, None]) * max(shape) * np.finfo(np.float64).eps * precision
     return np.where(s <= level, 0.0, s)
 

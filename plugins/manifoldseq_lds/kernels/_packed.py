@@ -1,4 +1,4 @@
-"""What the kernels on systems share: their items as arrays, and the way back to canonical points."""
+"""The base of kernels on systems: items as arrays, and their conversion to canonical points."""
 
 from __future__ import annotations
 

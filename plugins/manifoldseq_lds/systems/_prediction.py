@@ -1,4 +1,4 @@
-"""What systems predict: simulated outputs and forecasts."""
+"""Simulated outputs and forecasts of systems."""
 
 from numbers import Integral
 from typing import Any
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 def check_steps(n_steps: Any) -> None:
-    """Refuse a number of steps that is no whole number of at least 1."""
+    """Refuse a number of steps that is not a whole number of at least 1."""
     if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
         raise ValueError(f"n_steps={n_steps!r} is not valid: pass a whole number of at least 1")
 

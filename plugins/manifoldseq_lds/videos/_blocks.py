@@ -49,7 +49,7 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     Raises
     ------
     ValueError
-        In `transform`: for an invalid parameter, and a video that is no array of numbers, not finite, or smaller than
+        In `transform`: for an invalid parameter, and a video that is not numeric, not finite, or smaller than
         a block; the sentence names it.
 
     Examples

@@ -45,7 +45,7 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     Raises
     ------
     ValueError
-        In `transform`: for an invalid parameter, and a video that is no array of numbers, not finite, or smaller than
+        In `transform`: for an invalid parameter, and a video that is not numeric, not finite, or smaller than
         a sub-video; the sentence names it.
 
     Notes

@@ -89,7 +89,7 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
     if layout not in LAYOUTS:
         raise ValueError(f"layout={layout!r} is not known: choose {', '.join(map(repr, LAYOUTS))}")
     if not root.is_dir():
-        raise FileNotFoundError(f"{root} is no folder: pass the one that holds the videos")
+        raise FileNotFoundError(f"{root} is not a folder: pass the one that holds the videos")
     found = _listed(root) if layout == "dyntex" else _in_classes(root)
     if not found:
         raise FileNotFoundError(f"{root} has no videos: expected {_EXPECTED[layout]}")
@@ -142,7 +142,7 @@ def read_video(path: Path) -> NDArray[np.float32]:
         kind = path.suffix.lower()
         reader = next((read for kinds, read in readers.items() if kind in kinds), None)
         if reader is None:
-            raise ValueError(f"{path} is no video: {', '.join((*_ARRAYS, *_MOVIES))} and folders of images are known")
+            raise ValueError(f"{path} is not a video: pass {', '.join((*_ARRAYS, *_MOVIES))} or folders of images")
         video = reader(path)
     if video.ndim == 4:
         video = _grey(video, path)
@@ -242,7 +242,7 @@ def _image(path: Path, taken: int) -> NDArray[Any]:
     except ms.storage.ReadError:
         raise
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path} is no image ({error}): extract the frames again") from None
+        raise ValueError(f"{path} is not an image ({error}): extract the frames again") from None
     if deep:
         image = image.astype(np.uint16)  # Pillow has these sixteen bits in 32
     return image if image.ndim == 3 else image[..., None]

@@ -84,7 +84,7 @@ def read_phn(path: str | os.PathLike[str]) -> Segments:
             raise ms.storage.ReadError(f"{path}, line {number}: {line[:40]!r} is no 'start end phone': is it damaged?")
         start, end, phone = int(parts[0]), int(parts[1]), parts[2].lower()
         if phone not in _CODES:
-            raise ms.storage.ReadError(f"{path}, line {number}: {phone!r} is no phone of TIMIT: correct it")
+            raise ms.storage.ReadError(f"{path}, line {number}: {phone!r} is not a phone of TIMIT: correct it")
         if start >= end or (rows and end <= rows[-1][1]):
             raise ms.storage.ReadError(
                 f"{path}, line {number}: the segment {start} to {end} is empty or ends before the one above: correct it"
