@@ -267,6 +267,12 @@ class TestHeader:
             again = read_csv(quoted, id=None, time=None)
         np.testing.assert_array_equal(again.sequences[0], rows)
 
+    def test_data_with_a_word_are_taken_for_names_with_a_warning(self, write):
+        path = write("5.1,3.5,setosa\n4.9,3.0,setosa\n6.9,3.0,virginica\n")
+        with pytest.warns(UserWarning, match=r"numbers such as 5\.1 in its first line, .* write a line of names above"):
+            data = read_csv(path, id=None, time=None, channels=["5.1", "3.5"])
+        assert data.channel_names == ("5.1", "3.5") and len(data.sequences[0]) == 2
+
     def test_an_id_and_a_label_by_number(self, write):
         path = write("".join(f"{i},{t},{t * t - i},{i % 2}\n" for i in (3, 1, 2) for t in range(4)))
         with pytest.warns(UserWarning, match="first line"):

@@ -100,6 +100,12 @@ def _read(path: FilePath, delimiter: str, said: list[str], **options: Any) -> Se
         names, skip, rows = _begin(lines)
         if not skip and names:
             said.append("has a first line of numbers, which is taken as data: columns are called by numbers from 0")
+        decimals = [name for name in names if "." in name and all_numbers([name])]
+        if skip and decimals:
+            said.append(
+                f"has numbers such as {decimals[0]} in its first line, which is taken as names: if it is data, write "
+                "a line of names above it"
+            )
         header, renamed = _named_apart(names), []
         for name, new in zip(names, header, strict=True):
             if name != new:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -311,10 +312,12 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         def train(number: int, _: np.random.Generator, **loop: Any) -> ms.Run:
             return ms.iterate(trainer.step, trainer.start, stop=ms.MaxIterations(self.max_iter), **loop)
 
+        settled = copy(self)  # what a checkpoint belongs to: without a number of epochs for momentum that is max_iter
+        settled.momentum_epochs = self.max_iter if self.momentum_epochs is None else self.momentum_epochs
         data = (part for one in (X, codes, *(held or ())) for part in _arrays(one))
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
         with threads(self.n_jobs):
-            run = fit_starts(self, train, training, given, *data, n_starts=1, **options)
+            run = fit_starts(settled, train, training, given, *data, n_starts=1, **options)
         if run.status is ms.Status.NON_FINITE:
             warnings.warn(
                 f"the loss of epoch {run.nit + 1} is not finite, training ended before it: lower learning_rate",
