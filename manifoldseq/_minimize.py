@@ -137,7 +137,8 @@ def minimize(
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(asked, reference)
     starts = start_points(problem, x0, int(n_starts), components, rng, project)
-    seeds = [int(child.integers(2**63)) for child in rng.spawn(len(starts))]
+    drawing = type(algorithm).seeded is not Solver.seeded
+    solvers = [algorithm.seeded(int(child.integers(2**63))) for child in rng.spawn(len(starts))] if drawing else None
     store = marked(checkpoint, lambda: (_manifold(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(
@@ -147,7 +148,7 @@ def minimize(
         (
             point,
             component,
-            algorithm.seeded(seeds[k]).until(rule.rule, rule.reference),
+            (solvers[k] if solvers else algorithm).until(rule.rule, rule.reference),
             store.child(f"start-{k}") if store and len(starts) > 1 else store,
         )
         for k, (point, component) in enumerate(starts)

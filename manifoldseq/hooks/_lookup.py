@@ -191,7 +191,7 @@ def get_reproduction(name: str) -> ReproductionSpec:
 
 def _made(record: KernelSpec | SolverSpec, options: Mapping[str, Any]) -> Any:
     """Call the factory of a resolved record; an option that it does not take is a sentence."""
-    known = signature(record.factory).parameters
+    known = signature(record.factory).parameters if options else {}
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         for name in options:
             if name not in known:

@@ -19,7 +19,7 @@ from ._saddle import leave_saddle, stationary
 from ._schedules import Cosine, Halving, InverseTime, Schedule
 from ._search import Line, armijo, backtrack, wolfe
 from ._sgd import SGD
-from ._steps import take_steps
+from ._steps import fixed_steps, take_steps
 from ._stochastic import Stochastic
 from ._stochastic_pgd import StochasticPGD
 from ._tr import TR
@@ -50,6 +50,7 @@ __all__ = [
     "backtrack",
     "evaluate",
     "first_step",
+    "fixed_steps",
     "flatten",
     "hessian_product",
     "inner_product",

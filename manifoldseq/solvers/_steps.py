@@ -1,12 +1,13 @@
-"""Solver steps within an outer iteration."""
+"""Solver steps within an outer iteration: `take_steps`, `fixed_steps`."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator, Sequence
 
 from .._problem import Problem
-from .._result import Measures, Status
+from .._result import Measures, Point, Status
 from ._base import Solver, whole_numbers
 from ._iterates import State
 
@@ -69,3 +70,40 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
         if measures.status is not None:
             break
     return state, measures
+
+
+def fixed_steps(problem: Problem, x: Point, rates: float | Sequence[float], n_steps: int) -> Iterator[Point]:
+    """Yield a point and those that follow by steps of fixed size along the ``descent_curve`` of the manifold.
+
+    Nothing is compared, so that the objective may rise. For stopping rules, backtracking and a history there is the
+    solver :class:`PGD`.
+
+    Parameters
+    ----------
+    problem : Problem
+    x : point
+        Or many at once, along leading axes, where the objective gives the gradient of each.
+    rates : float or sequence of float
+        Step size, or one per factor of a product.
+    n_steps : int
+        One evaluation each.
+
+    Yields
+    ------
+    point
+        ``n_steps + 1`` of them, `x` first; the last one is not evaluated.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: -x[0][0] + (x[1] ** 2).sum())
+    >>> *_, (a, b) = ms.solvers.fixed_steps(problem, (np.array([0.0, 1.0]), np.array([4.0])), (1.0, 0.25), 20)
+    >>> a.round(6).tolist(), float(b[0]) == 4.0 / 2**20
+    ([1.0, 0.0], True)
+    """
+    for _ in range(n_steps):
+        yield x
+        _, egrad = problem.objective.value_and_gradient(x)  # type: ignore[misc]
+        x = problem.manifold.descent_curve(x, egrad)(rates)
+    yield x

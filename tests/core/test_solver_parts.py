@@ -22,6 +22,7 @@ from manifoldseq.solvers import (
     armijo,
     evaluate,
     first_step,
+    fixed_steps,
     flatten,
     inner_product,
     secant_pair,
@@ -354,3 +355,37 @@ def test_a_first_step_along_a_curve_of_ones_own() -> None:
         return np.linalg.qr(point + u)[0] * np.sign(np.diagonal(np.linalg.qr(point + u)[1]))
 
     assert first_step(problem, at, curve) == pytest.approx(first_step(problem, at), rel=0.05)
+
+
+def test_fixed_steps_are_those_of_algorithm_1_without_backtracking() -> None:
+    """(16)-(18) of the LDS paper, written out: clipped, and along Cayley curves by a dense solve."""
+    rng = np.random.default_rng(0)
+    M = CanonicalLDS(6, 3, bound=0.5)
+    target = tuple(rng.standard_normal(shape) for shape in M.shape)
+    problem = ms.Problem(M, lambda x: sum(((a - b) ** 2).sum() for a, b in zip(x, target, strict=True)))
+    x, rates = M.random_point(rng), (0.3, 0.1, 0.5)
+    path = list(fixed_steps(problem, x, rates, 4))
+    assert len(path) == 5 and path[0] is x
+
+    def cayley(X: np.ndarray, G: np.ndarray, tau: float) -> np.ndarray:
+        W, eye = G @ X.T - X @ G.T, np.eye(len(X))
+        return np.linalg.solve(eye + tau / 2 * W, (eye - tau / 2 * W) @ X)
+
+    lam, V, U = x
+    for point in path[1:]:
+        g = [2 * (a - b) for a, b in zip((lam, V, U), target, strict=True)]
+        lam, V, U = np.clip(lam - 0.3 * g[0], -0.5, 0.5), cayley(V, g[1], 0.1), cayley(U, g[2], 0.5)
+        for found, expected in zip(point, (lam, V, U), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_fixed_steps_of_many_points_are_those_of_each() -> None:
+    rng = np.random.default_rng(1)
+    M, A = Stiefel(5, 2), rng.standard_normal((5, 5))
+    problem = ms.Problem(M, ms.objective(value_and_gradient=lambda X: (0.0, A @ X)))
+    X = np.stack([M.random_point(rng) for _ in range(3)])
+    *_, together = fixed_steps(problem, X, 0.2, 6)
+    for start, found in zip(X, together, strict=True):
+        *_, alone = fixed_steps(problem, start, 0.2, 6)
+        np.testing.assert_allclose(found, alone, atol=1e-13)
+    assert [one is X for one in fixed_steps(problem, X, 0.2, 0)] == [True]

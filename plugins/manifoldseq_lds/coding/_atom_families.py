@@ -127,16 +127,13 @@ class SystemAtoms:
         return self.kernel.diag(P)
 
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
+        both = ms.objectives.last_point(partial(weighted, self.kernel, problem))
+        of_atom = ms.Problem(self.manifold, ms.objective(value_and_gradient=both))
         if self.solver == "pgd":
             rates = [scale * rate for rate in self.step_size]
-            for _ in range(self.inner_iter):
-                _, gradient = weighted(self.kernel, problem, atom)
-                atom = self.manifold.descent_curve(atom, gradient)(rates)
+            *_, atom = ms.solvers.fixed_steps(of_atom, atom, rates, self.inner_iter)
             return atom, float(self.inner_iter)
-        both = ms.objectives.last_point(partial(weighted, self.kernel, problem))
-        objective = ms.objective(value_and_gradient=both)
-        stop = ms.MaxIterations(self.inner_iter)
-        result = ms.minimize(ms.Problem(self.manifold, objective), atom, solver=self.solver, stop=stop)
+        result = ms.minimize(of_atom, atom, solver=self.solver, stop=ms.MaxIterations(self.inner_iter))
         if result.status is ms.Status.INTERRUPTED:
             raise KeyboardInterrupt  # the outer loop ends with its last complete state
         return result.x, float(result.nfev)

@@ -90,20 +90,22 @@ def aligning_rotations(
     >>> np.allclose(Q[0], swap)
     True
     """
-    N = len(A)
-    P = C.swapaxes(1, 2) @ C0
-    Q = _starts(P, start)
-    best, best_gain = Q[0].copy(), np.full(N, -np.inf)
+    P = C.swapaxes(1, 2) @ C0  # (N, n, n)
     transposed = A.swapaxes(1, 2)
-    for step in range(n_steps + 1):
-        # their sum with P is minus half the gradient, but for terms that cancel in the generator of the Cayley curve
+
+    @ms.objectives.last_point
+    def both(Q: Array) -> tuple[Array, Array]:
+        """Half the cost but for a constant, (starts, N), and half its gradient, but for terms that Cayley cancels."""
         forth, back = A @ Q @ A0.T, transposed @ Q @ A0
-        gain = np.einsum("snij,snij->sn", Q, forth + P)
-        for one, value in zip(Q, gain, strict=True):
-            better = value > best_gain
-            best[better], best_gain[better] = one[better], value[better]
-        if step < n_steps:
-            Q = ms.linalg.cayley(Q, -(forth + back + P), rate)
+        return -np.einsum("snij,snij->sn", Q, forth + P), -(forth + back + P)
+
+    problem = ms.Problem(ms.manifolds.Orthogonal(len(A0)), ms.objective(value_and_gradient=both))
+    starts = _starts(P, start)
+    best, least = starts[0].copy(), np.full(len(A), np.inf)
+    for Q in ms.solvers.fixed_steps(problem, starts, rate, n_steps):
+        for one, cost in zip(Q, both(Q)[0], strict=True):
+            better = cost < least
+            best[better], least[better] = one[better], cost[better]
     return best
 
 
@@ -201,6 +203,13 @@ def _polar_steps(kernel: Any, centre: Point, packed: Any, beta: Array, inner: in
     return centre, inner + 1.0
 
 
+class _Rescaled(ms.manifolds.BoundedDiagonal):
+    """Bounded diagonals that come back from outside by a common factor."""
+
+    def nearest(self, x: Point) -> Point:
+        return x * (self.bound / max(self.bound, np.abs(x).max()))
+
+
 @dataclass(frozen=True)
 class FixedSteps:
     """Five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U); they may raise the objective.
@@ -215,15 +224,15 @@ class FixedSteps:
 
     def __call__(self, task: Task, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the new centre of the members `rows`, and the evaluations spent."""
-        members, beta = task.packed[rows], np.full(len(rows), -self.gradient_scale / len(rows))
-        lam, V, U = centre
-        for _ in range(5):
-            # all three gradients at one point; (18) clips Lambda, (16) moves V and (17) U along Cayley curves
-            _, (g_lam, g_V, g_U) = task.kernel.weighted((lam, V, U), members, beta)
-            lam = lam - 0.1 * g_lam
-            lam = lam * (0.999 / max(0.999, np.abs(lam).max())) if self.rescale else np.clip(lam, -0.99, 0.99)
-            V, U = ms.linalg.cayley(V, g_V, 0.1), ms.linalg.cayley(U, g_U, 1.0)
-        return (lam, V, U), 5.0
+        beta = np.full(len(rows), -self.gradient_scale / len(rows))
+        manifold: Any = ms.manifolds.CanonicalLDS(*centre[2].shape)  # |Lambda| at most .99
+        if self.rescale:
+            _, V, U = manifold.factors
+            manifold = ms.manifolds.Product(_Rescaled(len(centre[0]), 0.999), V, U)
+        problem = ms.Problem(manifold, common_objective(task.kernel, task.packed[rows], beta))
+        # all three gradients at one point; (18) clips Lambda, (16) moves V and (17) U along Cayley curves
+        *_, new = ms.solvers.fixed_steps(problem, centre, (_FIRST_RATE, _FIRST_RATE, 1.0), 5)
+        return new, 5.0
 
 
 @dataclass(frozen=True)
