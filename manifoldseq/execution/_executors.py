@@ -101,7 +101,7 @@ class Shards(Generic[S]):
     """
 
     def __init__(self, recipes: Iterable[Callable[[], S]]) -> None:
-        self.recipes = tuple(recipes)
+        self.recipes: tuple[Callable[[], S], ...] = tuple(recipes)
         if not self.recipes:
             raise ValueError("there are no recipes: give one per shard, such as functools.partial(np.load, path)")
         for number, recipe in enumerate(self.recipes):

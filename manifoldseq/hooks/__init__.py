@@ -1,5 +1,8 @@
 """Hooks: how models, kernels, solvers and the rest are registered and found by name."""
 
+from collections.abc import Callable
+from typing import Any
+
 from .._moved import moved
 from ._hookspecs import hookimpl
 from ._lookup import (
@@ -69,7 +72,7 @@ __all__ = [
 ]
 
 _RECORDS = "Dataset Domain Estimator Kernel Manifold Model Plot Reader Reproduction Solver".split()
-__getattr__ = moved(
+__getattr__: Callable[[str], Any] = moved(
     __name__,
     {
         __name__: {name: f"{name}Spec" for name in _RECORDS},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PROJECT = "manifoldseq"
 hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
+hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
@@ -92,10 +92,8 @@ def manifoldseq_kernels() -> Iterable[records.KernelSpec]:  # pyright: ignore[re
         def manifoldseq_kernels():
             yield ms.hooks.KernelSpec(
                 name="first-gain",
-                factory="my_package.kernel:FirstGain",  # FirstGain(**params) -> kernel object
-                domain="lds",
+                factory="my_package.kernel:FirstGain",  # FirstGain(**params) -> ms.kernels.Kernel
                 invariances={"state-basis": "my_package.kernel:rotate"},  # rotate(item) -> item
-                constant_diagonal=False,
                 summary="Inner product of the first two Markov parameters",
             )
     """

@@ -6,6 +6,7 @@ from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeVar, cast
 
+from ._kernels import Kernel, completed
 from ._plugin import Plugin
 from ._records import (
     DatasetSpec,
@@ -144,8 +145,20 @@ def get_estimator(name: str) -> type[Any]:
 
 
 def get_kernel(name: str, **params: Any) -> Any:
-    """Return a kernel object by name, made with `params`; raises as `get_model` does."""
-    return _made(get_record(KernelSpec, name), params)
+    """Return a `manifoldseq.kernels.Kernel` by name, made with `params`; raises as `get_model` does.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.get_kernel("grassmann", n_steps=2)
+    GrassmannKernel(n_steps=2, dtype='float64')
+    """
+    return made_kernel(get_record(KernelSpec, name), params)
+
+
+def made_kernel(record: KernelSpec, params: Mapping[str, Any]) -> Kernel:
+    """Return the kernel object of a resolved record."""
+    return completed(_made(record, params), record.claims)
 
 
 def get_solver(name: str, **options: Any) -> Any:

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+from warnings import warn
 
 if TYPE_CHECKING:
     Target = Any  # a resolved record holds callables, and is called without a cast
@@ -30,7 +32,9 @@ def _is_targets(value: object) -> bool:
 _A_TARGET = "a callable or a string 'package.module:attribute'"
 _RULES: dict[Any, tuple[Callable[[Any], bool], str]] = {
     str: (lambda value: isinstance(value, str), "a string"),
+    str | None: (lambda value: value is None or isinstance(value, str), "a string, or None"),
     bool: (lambda value: isinstance(value, bool), "True or False"),
+    bool | None: (lambda value: value is None or isinstance(value, bool), "True or False"),
     Target: (_is_target, _A_TARGET),
     Target | None: (lambda value: value is None or _is_target(value), f"{_A_TARGET}, or None"),
     tuple[str, ...]: (
@@ -87,7 +91,10 @@ class Record:
                 changes[one.name] = self._import(one.name, value)
             elif one.type == Mapping[str, Target]:
                 changes[one.name] = {key: self._import(one.name, target) for key, target in value.items()}
-        return replace(self, **changes)
+        made = copy(self)  # what was validated, and warned of, once
+        for name, value in changes.items():
+            object.__setattr__(made, name, value)
+        return made
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for a listing: strings, booleans and lists only."""
@@ -190,21 +197,39 @@ class EstimatorSpec(Record):
 
 @dataclass(frozen=True)
 class KernelSpec(Record):
-    """A kernel on the items of a domain: ``factory(**params) -> kernel object``.
+    """A kernel: ``factory(**params) -> manifoldseq.kernels.Kernel``, which states its domain and its claims itself.
 
     ``example(rng) -> items`` (default: the domain's); ``invariances`` maps a name to ``transform(item) -> item``
-    that leaves the kernel unchanged. ``constant_diagonal`` says that k(S, S) is the same for every item S.
+    that leaves the kernel unchanged. ``domain``, ``positive_definite`` and ``constant_diagonal`` are deprecated here:
+    they are attributes of the kernel object.
     """
 
     kind = "kernels"
     factory: Target
-    domain: str
+    domain: str | None = None
     _: KW_ONLY
     example: Target | None = None
     invariances: Mapping[str, Target] = field(default_factory=dict)
-    positive_definite: bool = True
-    constant_diagonal: bool = True
+    positive_definite: bool | None = None
+    constant_diagonal: bool | None = None
     summary: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.claims:
+            named = ", ".join(f"{name}={value!r}" for name, value in self.claims.items())
+            warn(
+                f"manifoldseq.hooks.KernelSpec({self.name!r}): {named} are attributes of the kernel object now "
+                "(manifoldseq.kernels.Kernel); state them there only",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def claims(self) -> dict[str, Any]:
+        """What the deprecated fields say of a kernel that does not say it itself."""
+        said = {name: getattr(self, name) for name in ("domain", "positive_definite", "constant_diagonal")}
+        return {name: value for name, value in said.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -238,7 +263,7 @@ class SolverSpec(Record):
     """
 
     kind = "solvers"
-    families = ("pymanopt",)
+    families: ClassVar[tuple[str, ...]] = ("pymanopt",)
     factory: Target
     _: KW_ONLY
     needs: tuple[str, ...] = ("value_and_gradient",)

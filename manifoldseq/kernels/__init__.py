@@ -1,15 +1,20 @@
-"""Kernels: similarities of items, made from a function of two items, or from other kernels."""
+"""Kernels: what one is, and kernels made from a function of two items or from other kernels."""
 
-from ._algebra import NormalizedKernel, ProductKernel, RBFKernel, SumKernel
+from ..hooks._kernels import Domain, Kernel, PackedItems
+from ._algebra import NormalizedKernel, ProductKernel, RBFKernel, SumKernel, as_kernel
 from ._from_function import kernel
 from ._rows import RowKernel, warn_if_indefinite
 
 __all__ = [
+    "Domain",
+    "Kernel",
     "NormalizedKernel",
+    "PackedItems",
     "ProductKernel",
     "RBFKernel",
     "RowKernel",
     "SumKernel",
+    "as_kernel",
     "kernel",
     "warn_if_indefinite",
 ]

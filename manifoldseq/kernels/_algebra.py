@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._result import Point
+from ..hooks import get_domain, get_kernel
+from ..hooks._kernels import Kernel, completed
 from ..linalg._tree import tree_map
 
 Array = NDArray[np.float64]
@@ -50,16 +52,16 @@ class _Several(ABC):
     @property
     def positive_definite(self) -> bool:
         """Whether all kernels are positive definite."""
-        return all(positive_definite(k) for k in self.kernels)
+        return all(k.positive_definite for k in self.kernels)
 
     @property
     def products_only(self) -> bool:
         """Whether all kernels depend on outputs through products of them only."""
-        return all(getattr(k, "products_only", False) for k in self.kernels)
+        return all(k.products_only for k in self.kernels)
 
     def pack(self, items: Any) -> PackedParts:
         """Pack items for every kernel."""
-        items = items if hasattr(items, "__len__") else list(items)
+        items = items if isinstance(items, Sized) else list(items)
         return PackedParts(tuple(k.pack(items) for k in self.kernels))
 
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
@@ -74,7 +76,9 @@ class _Unit(ABC):
     """What kernels made from one kernel have in common whose diagonal is 1."""
 
     kernel: Any
-    constant_diagonal: ClassVar[bool] = True
+    constant_diagonal = True
+    convex_in_output = False
+    self_term = None
 
     @property
     def domain(self) -> str:
@@ -84,12 +88,12 @@ class _Unit(ABC):
     @property
     def positive_definite(self) -> bool:
         """Whether the kernel is positive definite."""
-        return positive_definite(self.kernel)
+        return self.kernel.positive_definite
 
     @property
     def products_only(self) -> bool:
         """Whether the kernel depends on outputs through products of them only."""
-        return bool(getattr(self.kernel, "products_only", False))
+        return self.kernel.products_only
 
     def pack(self, items: Any) -> Any:
         """Pack items for the kernel."""
@@ -125,10 +129,10 @@ class SumKernel(_Several):
 
     kernels: Sequence[Any]
     weights: Sequence[float] | None = None
-    name: ClassVar[str] = "sum"
+    name = "sum"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kernels", resolved(self.kernels))
+        object.__setattr__(self, "kernels", _several(self.kernels))
         weights = (1.0,) * len(self.kernels) if self.weights is None else tuple(self.weights)
         if len(weights) != len(self.kernels) or not all(math.isfinite(w) and w >= 0 for w in weights):
             raise ValueError(f"weights={self.weights!r}: give one number of at least 0 per kernel")
@@ -137,7 +141,7 @@ class SumKernel(_Several):
     @property
     def convex_in_output(self) -> bool:
         """Whether all kernels are convex and quadratic in the output matrix."""
-        return all(getattr(k, "convex_in_output", False) for k in self.kernels)
+        return all(k.convex_in_output for k in self.kernels)
 
     def cross(self, P: PackedParts, Q: PackedParts) -> Array:
         """Return the kernel matrix, (len(P), len(Q))."""
@@ -176,10 +180,11 @@ class ProductKernel(_Several):
     """
 
     kernels: Sequence[Any]
-    name: ClassVar[str] = "product"
+    name = "product"
+    convex_in_output = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kernels", resolved(self.kernels))
+        object.__setattr__(self, "kernels", _several(self.kernels))
 
     def cross(self, P: PackedParts, Q: PackedParts) -> Array:
         """Return the kernel matrix, (len(P), len(Q))."""
@@ -225,10 +230,10 @@ class NormalizedKernel(_Unit):
     """
 
     kernel: Any
-    name: ClassVar[str] = "normalized"
+    name = "normalized"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kernel", *resolved((self.kernel,)))
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
 
     def cross(self, P: Any, Q: Any) -> Array:
         """Return the kernel matrix, (len(P), len(Q))."""
@@ -275,10 +280,10 @@ class RBFKernel(_Unit):
 
     kernel: Any
     scale: float = 1.0
-    name: ClassVar[str] = "rbf"
+    name = "rbf"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kernel", *resolved((self.kernel,)))
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
         if not isinstance(self.scale, int | float | np.floating) or not 0 < self.scale < np.inf:
             raise ValueError(f"scale={self.scale!r} is not valid: pass a number above 0")
 
@@ -299,25 +304,48 @@ class RBFKernel(_Unit):
         return float(b.sum()), tree_map(lambda g, h: g - share * h, gradient, slope)
 
 
-def resolved(kernels: Any, params: dict[str, Any] | None = None) -> tuple[Any, ...]:
-    """Return kernel objects, of one domain."""
-    from ..hooks import get_kernel
+def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) -> Kernel:
+    """Return the kernel object that a registered name stands for, or the object itself.
 
-    made = tuple(get_kernel(k, **(params or {})) if isinstance(k, str) else k for k in kernels)
-    if not made:
-        raise ValueError("no kernels: give at least one")
-    for k in made:
-        if not all(hasattr(k, name) for name in ("pack", "cross", "diag", "weighted", "constant_diagonal")):
-            raise ValueError(f"{k!r} is not a kernel: pass kernel objects or registered names")
-    domains = {getattr(k, "domain", None) for k in made}
-    if len(domains) > 1:
-        raise ValueError(f"the kernels have items of several domains, {sorted(map(str, domains))}: take those of one")
+    What takes a kernel begins with this. An object that lacks attributes of `Kernel`, as one of the release before may,
+    gets them with a DeprecationWarning.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+    domain : str, optional
+        The domain that it has to have.
+    **params
+        Of a registered kernel.
+
+    Raises
+    ------
+    ValueError
+        For what is no kernel, one of another domain, or `params` of an object.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.kernels.as_kernel("grassmann", n_steps=2)
+    GrassmannKernel(n_steps=2, dtype='float64')
+    """
+    if params and not isinstance(kernel, str):
+        raise ValueError(f"{params} are for a registered name: the kernel is an object already")
+    made = get_kernel(kernel, **params) if isinstance(kernel, str) else completed(kernel)
+    if domain not in (None, made.domain):
+        raise ValueError(f"the kernel {kernel!r} is one of the domain {made.domain!r}: take one of {domain!r}")
     return made
 
 
-def positive_definite(kernel: Any) -> bool:
-    """Say whether a kernel claims to be positive definite, as one does that says nothing."""
-    return bool(getattr(kernel, "positive_definite", True))
+def _several(kernels: Iterable[str | Kernel]) -> tuple[Kernel, ...]:
+    """Return kernel objects of one domain."""
+    made = tuple(map(as_kernel, kernels))
+    if not made:
+        raise ValueError("no kernels: give at least one")
+    domains = {k.domain for k in made}
+    if len(domains) > 1:
+        raise ValueError(f"the kernels have items of several domains, {sorted(domains)}: take those of one")
+    return made
 
 
 def _crosses(kernels: Sequence[Any], P: PackedParts, Q: PackedParts) -> list[Array]:
@@ -325,10 +353,7 @@ def _crosses(kernels: Sequence[Any], P: PackedParts, Q: PackedParts) -> list[Arr
 
 
 def _item(kernel: Any, point: Point) -> Any:
-    from ..hooks import get_domain
-
-    to_item: Any = get_domain(kernel.domain).to_item
-    return kernel.pack([tuple(to_item(point))])
+    return kernel.pack([get_domain(kernel.domain).to_item(point)])
 
 
 def _row(kernel: Any, point: Point, P: Any) -> Array:

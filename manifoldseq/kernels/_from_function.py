@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._result import Point
 from ..execution import map_ordered
+from ..hooks import get_domain
 from ..objectives._autodiff import value_and_gradient
 
 Item = tuple[Any, ...]
@@ -18,7 +19,7 @@ PairFunction = Callable[[Item, Item], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class PackedItems:
+class PackedPairs:
     """Items as a kernel made by :func:`kernel` keeps them; indexed by rows like an array."""
 
     items: tuple[Item, ...]
@@ -26,8 +27,8 @@ class PackedItems:
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, rows: Any) -> PackedItems:
-        return PackedItems(tuple(self.items[i] for i in np.atleast_1d(np.arange(len(self.items))[rows])))
+    def __getitem__(self, rows: Any) -> PackedPairs:
+        return PackedPairs(tuple(self.items[i] for i in np.atleast_1d(np.arange(len(self.items))[rows])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +40,21 @@ class PairKernel:
     constant_diagonal: bool = False
     positive_definite: bool = True
     name: str = "kernel"
+    products_only = False
+    convex_in_output = False
 
     def __call__(self, first: Item, second: Item) -> Any:
         """Return k(first, second)."""
         return self.pair_function(first, second)
 
-    def pack(self, items: Iterable[Item]) -> PackedItems:
+    def pack(self, items: Iterable[Item]) -> PackedPairs:
         """Prepare a set of items; each is a tuple of arrays."""
-        packed = PackedItems(tuple(tuple(item) for item in items))
+        packed = PackedPairs(tuple(item if isinstance(item, tuple) else tuple(item) for item in items))
         if not packed.items:
             raise ValueError(f"the kernel {self.name} got no items to pack: pass at least one")
         return packed
 
-    def cross(self, P: PackedItems, Q: PackedItems) -> NDArray[np.float64]:
+    def cross(self, P: PackedPairs, Q: PackedPairs) -> NDArray[np.float64]:
         """Return the matrix k(P_i, Q_j), of shape (len(P), len(Q))."""
 
         def row(first: Item) -> list[float]:
@@ -59,13 +62,13 @@ class PairKernel:
 
         return np.array(map_ordered(row, P.items)).reshape(len(P), len(Q))
 
-    def diag(self, P: PackedItems) -> NDArray[np.float64]:
+    def diag(self, P: PackedPairs) -> NDArray[np.float64]:
         """Return the vector k(P_i, P_i)."""
         return np.array([float(self._value(item, item)) for item in P.items])
 
-    def weighted(self, point: Point, P: PackedItems, beta: ArrayLike) -> tuple[float, Point]:
+    def weighted(self, point: Point, P: PackedPairs, beta: ArrayLike) -> tuple[float, Point]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
-        weights, to_item = np.asarray(beta), self._record().to_item
+        weights, to_item = np.asarray(beta), get_domain(self.domain).to_item
         if weights.dtype.kind not in "biuf" or weights.shape != (len(P),):
             raise ValueError(f"beta is of dtype {weights.dtype} and shape {weights.shape}: pass {len(P)} real numbers")
 
@@ -77,7 +80,7 @@ class PairKernel:
 
     def self_term(self, point: Point) -> tuple[float, Point]:
         """Return the value and the Euclidean gradient of ``k(S(point), S(point))``."""
-        to_item = self._record().to_item
+        to_item = get_domain(self.domain).to_item
 
         def cost(x: Point) -> Any:
             item = to_item(x)
@@ -87,7 +90,7 @@ class PairKernel:
 
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
         """Return the manifold on which means and atoms live."""
-        return self._record().manifold(m, n, bound)
+        return get_domain(self.domain).manifold(m, n, bound)
 
     def _value(self, first: Item, second: Item) -> Any:
         """Return k(first, second), a number or what autograd traces of one; refuse everything else."""
@@ -97,11 +100,6 @@ class PairKernel:
             got = f"an array of shape {array.shape}" if array.shape else f"{type(value).__name__} {value!r}"
             raise ValueError(f"the kernel {self.name} returned {got}: it must return one finite real number")
         return value
-
-    def _record(self) -> Any:
-        from ..hooks import get_domain
-
-        return get_domain(self.domain)
 
 
 @overload

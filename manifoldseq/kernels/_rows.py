@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._algebra import positive_definite, resolved
+from ..hooks._kernels import Kernel, PackedItems
+from ._algebra import as_kernel
 
 
 class RowKernel:
@@ -34,10 +35,8 @@ class RowKernel:
     """
 
     def __init__(self, kernel: Any, items: Any, **params: Any) -> None:
-        if params and not isinstance(kernel, str):
-            raise ValueError(f"{params} are for a registered name: the kernel is an object already")
-        (self.kernel,) = resolved((kernel,), params)
-        self.packed = self.kernel.pack(items)
+        self.kernel: Kernel = as_kernel(kernel, **params)
+        self.packed: PackedItems = self.kernel.pack(items)
         warn_if_indefinite(self.kernel)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
@@ -48,14 +47,13 @@ class RowKernel:
         return self  # nothing in it changes: clones of an estimator share the packed items
 
 
-def warn_if_indefinite(kernel: Any) -> bool:
+def warn_if_indefinite(kernel: Kernel) -> bool:
     """Warn and return True if a kernel does not claim to be positive definite."""
-    if positive_definite(kernel):
+    if kernel.positive_definite:
         return False
-    name = getattr(kernel, "name", type(kernel).__name__)
     warnings.warn(
-        f"the kernel {name} is not positive definite: squared distances can be negative, and methods that ask for a "
-        f"positive semidefinite matrix may end in a local optimum",
+        f"the kernel {kernel.name} is not positive definite: squared distances can be negative, and methods that "
+        f"ask for a positive semidefinite matrix may end in a local optimum",
         stacklevel=3,
     )
     return True

@@ -1,5 +1,8 @@
 """Manifolds: points, tangent vectors, retractions and transports."""
 
+from collections.abc import Callable
+from typing import Any
+
 from .._moved import moved
 from ._base import InFrame, Manifold
 from ._bounded import BoundedDiagonal
@@ -37,4 +40,4 @@ __all__ = [
     "SymmetricPositiveDefinite",
 ]
 
-__getattr__ = moved(__name__, {"manifoldseq.interop": ("from_pymanopt", "to_pymanopt")})
+__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.interop": ("from_pymanopt", "to_pymanopt")})

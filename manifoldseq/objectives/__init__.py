@@ -1,5 +1,8 @@
 """Objectives: what is minimized, how it is differentiated, how it splits over data."""
 
+from collections.abc import Callable
+from typing import Any
+
 from .._moved import moved
 from ._counted import Counter
 from ._memo import last_point
@@ -18,4 +21,4 @@ __all__ = [
 ]
 
 _KERNELS = ("NormalizedKernel", "ProductKernel", "RBFKernel", "RowKernel", "SumKernel", "kernel", "warn_if_indefinite")
-__getattr__ = moved(__name__, {"manifoldseq.kernels": _KERNELS})
+__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.kernels": _KERNELS})

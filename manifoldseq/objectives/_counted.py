@@ -28,7 +28,9 @@ class Counter:
     """
 
     def __init__(self) -> None:
-        self.nfev = self.njev = self.nhev = 0.0
+        self.nfev: float = 0.0
+        self.njev: float = 0.0
+        self.nhev: float = 0.0
 
     def take(self) -> Evaluations:
         """Return the counts since the last call, and begin at zero."""

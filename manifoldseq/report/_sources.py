@@ -45,7 +45,7 @@ class Fitted:
 
     estimator: Any
     data: Any
-    labels: NDArray | None
+    labels: NDArray[Any] | None
     name: str
 
     def __init__(self, estimator: Any, data: Any, labels: ArrayLike | None = None, name: str = "") -> None:
@@ -67,14 +67,14 @@ class Fitted:
         return dict(getattr(self.estimator, "history_", None) or {})
 
     @property
-    def clusters(self) -> NDArray | None:
+    def clusters(self) -> NDArray[Any] | None:
         """The cluster of each member."""
         if "_clusters" not in self.__dict__:  # a mixture's prediction is asked for once
             object.__setattr__(self, "_clusters", _clusters_of(self.estimator, self.X))
         return self.__dict__["_clusters"]
 
 
-def _clusters_of(estimator: Any, X: Any) -> NDArray | None:
+def _clusters_of(estimator: Any, X: Any) -> NDArray[Any] | None:
     """Return ``labels_``, or what a mixture predicts."""
     from sklearn.utils import get_tags
 
@@ -99,7 +99,7 @@ def history_of(result: Any) -> dict[str, NDArray[np.float64]]:
     return {"nit": np.arange(len(columns["fun"]), dtype=float)} | columns
 
 
-def labels_and_clusters_of(result: Any) -> tuple[NDArray, NDArray]:
+def labels_and_clusters_of(result: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return label and cluster of each member, of a `Fitted`, a run directory or a pair of arrays."""
     labels, clusters = assignment_of(result)
     if labels is None:
@@ -107,7 +107,7 @@ def labels_and_clusters_of(result: Any) -> tuple[NDArray, NDArray]:
     return labels, clusters
 
 
-def assignment_of(result: Any) -> tuple[NDArray | None, NDArray]:
+def assignment_of(result: Any) -> tuple[NDArray[Any] | None, NDArray[Any]]:
     """Return label (None without any) and cluster of each member, of an estimator, a `Fitted`, a run or arrays."""
     assignments = getattr(result, "assignments", None)
     if isinstance(result, tuple) and len(result) == 2:

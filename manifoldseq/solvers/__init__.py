@@ -1,5 +1,8 @@
 """Solvers, one algorithm per file, and the public parts that they are written with."""
 
+from collections.abc import Callable
+from typing import Any
+
 from .._moved import moved
 from ..linalg import flatten, tree_map, unflattener
 from ._adam import Adam
@@ -64,4 +67,4 @@ __all__ = [
     "wolfe",
 ]
 
-__getattr__ = moved(__name__, {"manifoldseq.batch": ("BatchBB",)})
+__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.batch": ("BatchBB",)})

@@ -52,6 +52,12 @@ class Line:
     (-37.0, [0.0])
     """
 
+    problem: Problem
+    at: Iterate
+    direction: np.ndarray
+    retraction: Retraction
+    slope: float
+    longest: float
     __slots__ = ("_tree", "at", "direction", "longest", "problem", "retraction", "slope")
 
     def __init__(

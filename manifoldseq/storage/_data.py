@@ -52,7 +52,7 @@ class SequenceData:
     """
 
     sequences: list[NDArray[Any]]
-    labels: NDArray | None = None
+    labels: NDArray[Any] | None = None
     name: str = ""
     sampling_rate: float | None = None
     channel_names: tuple[str, ...] | None = None

@@ -11,6 +11,8 @@ import numpy as np
 from .. import hooks
 from .._problem import Problem
 from .._result import Point
+from ..hooks._lookup import made_kernel
+from ..kernels import Domain, Kernel, as_kernel
 from ..linalg._tree import freeze, tree_map
 from ..manifolds import Manifold
 from ..objectives import Objective
@@ -28,7 +30,7 @@ def check_kernel(
     items: Iterable[Item] | None = None,
     *,
     point: Point | None = None,
-    domain: str | hooks.DomainSpec | None = None,
+    domain: str | Domain | None = None,
     positive_definite: bool | None = None,
     constant_diagonal: bool | None = None,
     invariances: Mapping[str, Callable[[Item], Item]] | None = None,
@@ -38,17 +40,17 @@ def check_kernel(
 
     Parameters
     ----------
-    kernel : kernel object, manifoldseq.hooks.KernelSpec or str
-        A record or a registered name brings items, domain, claims and invariances with it.
+    kernel : manifoldseq.kernels.Kernel, manifoldseq.hooks.KernelSpec or str
+        A record or a registered name brings items and invariances with it.
     items : iterable of items, optional
         For a kernel object; by default the example of its domain.
     point : point, optional
         Where gradients are checked; a random point of ``kernel.manifold(m, n, bound)`` for the sizes of the first item
         by default.
-    domain : str or manifoldseq.hooks.DomainSpec, optional
+    domain : str or manifoldseq.kernels.Domain, optional
         What the items are; by default ``kernel.domain``.
     positive_definite, constant_diagonal : bool, optional
-        Claims; by default those of the record, or the attributes of the kernel object.
+        Claims; by default those of the kernel object.
     invariances : mapping of str to callable, optional
         ``transform(item) -> item`` that leave the kernel unchanged.
     seed : int
@@ -60,7 +62,7 @@ def check_kernel(
     Raises
     ------
     TypeError, ValueError
-        If the items or the domain are unknown.
+        If the domain is unknown, or there are not two items.
 
     Examples
     --------
@@ -76,29 +78,27 @@ def check_kernel(
     if isinstance(kernel, hooks.KernelSpec):
         record = kernel.resolved()
         subject, example = record.name, record.example
-        domain = record.domain if domain is None else domain
-        positive_definite = record.positive_definite if positive_definite is None else positive_definite
-        constant_diagonal = record.constant_diagonal if constant_diagonal is None else constant_diagonal
         invariances = {**cast(Mapping[str, Any], record.invariances), **(invariances or {})}
-        kernel = cast(Callable[[], Any], record.factory)()
-    named = getattr(kernel, "domain", None) if domain is None else domain
-    if named is None:
-        raise ValueError("check_kernel: pass domain=…, the kernel object does not say what its items are")
-    home = hooks.get_domain(named) if isinstance(named, str) else named.resolved()
+        kernel = made_kernel(record, {})
+    exam = Examination(f"kernel {subject}")
+    if not exam.law("has the attributes of ms.kernels.Kernel", lambda: _attributes(kernel)):
+        return exam.report()
+    kernel = as_kernel(kernel)
+    home = kernel.domain if domain is None else domain
+    home = hooks.get_domain(home) if isinstance(home, str) else home
+    home = home.resolved() if isinstance(home, hooks.DomainSpec) else home
     if items is None:
         items = cast(Callable[[Any], Iterable[Item]], example or home.example)(rng)
-    rows = [tuple(item) for item in items]
+    rows = [item if isinstance(item, tuple) else tuple(item) for item in items]
     if len(rows) < 2:
         raise ValueError(f"check_kernel: {len(rows)} item(s) are too few to check on, pass at least two")
-    exam = Examination(f"kernel {subject}")
     case = _Case(kernel, rows, home, rng)
     if not exam.law("packs its items", lambda: _packs(case)):
         return exam.report()
-    _gram_laws(exam, case, _claim(kernel, "positive_definite", positive_definite, True))
+    _gram_laws(exam, case, kernel.positive_definite if positive_definite is None else positive_definite)
     for name, transform in (invariances or {}).items():
         exam.law(f"invariant: {name}", lambda transform=transform: _invariant(case, transform))
-    exam.law("says whether its diagonal is constant", lambda: _stated(kernel, constant_diagonal))
-    constant = _claim(kernel, "constant_diagonal", constant_diagonal, False)
+    constant = kernel.constant_diagonal if constant_diagonal is None else constant_diagonal
     if constant:
         exam.law("constant diagonal", lambda: within(float(np.ptp(case.diag())), 1e-8 * case.scale()))
     if exam.law("manifold(m, n, bound) gives its points", lambda: _manifold(case)):
@@ -109,9 +109,9 @@ def check_kernel(
 
 @dataclass
 class _Case:
-    kernel: Any
+    kernel: Kernel
     items: list[Item]
-    domain: hooks.DomainSpec
+    domain: Domain
     rng: np.random.Generator
 
     def pack(self, items: list[Item] | None = None) -> Any:
@@ -132,7 +132,7 @@ class _Case:
         return self.kernel.manifold(*sizes(self.items[0]), 0.99)
 
     def item(self, x: Point) -> Item:
-        return tuple(cast(Callable[[Any], Any], self.domain.to_item)(x))
+        return self.domain.to_item(x)
 
 
 def sizes(item: Item) -> tuple[int, int]:
@@ -142,15 +142,14 @@ def sizes(item: Item) -> tuple[int, int]:
     return m, n
 
 
-def _claim(kernel: Any, name: str, given: bool | None, default: bool) -> bool:
-    return bool(getattr(kernel, name, default)) if given is None else given
-
-
-def _stated(kernel: Any, claimed: bool | None) -> Verdict:
-    stated = getattr(kernel, "constant_diagonal", None)
-    if not isinstance(stated, bool):
-        return False, "give the object an attribute constant_diagonal, True or False: the means read it"
-    return claimed in (None, stated), f"the object says {stated}, its record {stated if claimed is None else claimed}"
+def _attributes(kernel: Any) -> Verdict:
+    try:
+        kernel = as_kernel(kernel)
+    except ValueError as error:
+        return False, str(error)
+    claims = ("constant_diagonal", "positive_definite", "products_only", "convex_in_output")
+    wrong = [name for name in claims if not isinstance(getattr(kernel, name), bool)]
+    return unless(f"{', '.join(wrong)} must be True or False" if wrong else None)
 
 
 def _manifold(case: _Case) -> Verdict:
@@ -233,14 +232,15 @@ def _point_laws(exam: Examination, case: _Case, x: Point, constant_diagonal: boo
     exam.law("weighted: value is sum beta k", value)
     exam.law("weighted: linear in beta", linear)
     exam.part("weighted", lambda part: gradient_laws(part, _problem(manifold, weighted), x, case.rng))
-    if not constant_diagonal:
+    self_term = kernel.self_term
+    if not constant_diagonal and self_term is not None:
 
         def at_itself() -> Verdict:
             one = case.pack([case.item(x)])
-            return within(abs(kernel.self_term(x)[0] - float(kernel.diag(one)[0])), 1e-8 * case.scale())
+            return within(abs(self_term(x)[0] - float(kernel.diag(one)[0])), 1e-8 * case.scale())
 
         if exam.law("self_term: value is k(S, S)", at_itself):
-            exam.part("self_term", lambda part: gradient_laws(part, _problem(manifold, kernel.self_term), x, case.rng))
+            exam.part("self_term", lambda part: gradient_laws(part, _problem(manifold, self_term), x, case.rng))
 
 
 def _problem(manifold: Any, fused: Callable[[Point], tuple[float, Point]]) -> Problem:

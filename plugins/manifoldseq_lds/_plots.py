@@ -250,9 +250,7 @@ draw_worst_reconstruction = _drawing(partial(plot_reconstruction, worst=True))
 
 def _clustering(result: Any) -> LDSKMeans:
     if not accepts_clustering(result):
-        raise ValueError(
-            f"{type(result).__name__} is not a fitted LDSKMeans with data: pass Fitted(estimator, data)"
-        )
+        raise ValueError(f"{type(result).__name__} is not a fitted LDSKMeans with data: pass Fitted(estimator, data)")
     return result.estimator
 
 

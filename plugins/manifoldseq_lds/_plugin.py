@@ -45,7 +45,7 @@ def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
         manifold="manifoldseq.manifolds:CanonicalLDS",
         to_item="manifoldseq_lds.systems._record:to_item",
         example="manifoldseq_lds.systems._record:example",
-        summary="Linear dynamical systems (A, C) with stable A and orthonormal C",
+        summary="Linear dynamical systems (A, C) with stable A and orthonormal C, by name too (manifoldseq_lds.System)",
     )
     yield hooks.DomainSpec(
         "histograms",
@@ -59,7 +59,7 @@ def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
 @ms.hookimpl
 def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
     """The kernels on linear dynamical systems and on histograms."""
-    for name, target, claims, summary in (
+    for name, target, more, summary in (
         (
             "projection",
             "kernels._projection:ProjectionKernel",
@@ -70,13 +70,13 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
         (
             "martin-rbf",
             "kernels._martin:MartinRBFKernel",
-            {"positive_definite": False},
+            {},
             "Gaussian exp(-d / scale) of Martin's distance d",
         ),
         (
             "binet-cauchy",
             "kernels._binet_cauchy:BinetCauchyKernel",
-            {"constant_diagonal": False},
+            {},
             "Discounted outputs from the first states: determinant (20) or trace form",
         ),
         ("grassmann", "kernels._grassmann:GrassmannKernel", {}, "Projection kernel of a few steps of observation"),
@@ -90,15 +90,13 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
         yield hooks.KernelSpec(
             name,
             factory=f"manifoldseq_lds.{target}",
-            domain="lds",
             invariances=_EQUIVALENT,
             summary=summary,
-            **claims,
+            **more,
         )
     yield hooks.KernelSpec(
         "chi2",
         factory="manifoldseq_lds.kernels._histograms:Chi2Kernel",
-        domain="histograms",
         summary="Gaussian of the chi-square distance of histograms, or the additive chi-square kernel",
     )
 

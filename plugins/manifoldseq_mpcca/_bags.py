@@ -65,12 +65,15 @@ class Bags:
         if not numbers[0]:
             raise ValueError("there are no bags: pass at least one")
         filled = next((bag for bag in map(self._read, range(len(self))) if len(bag[0])), None)
-        if filled is None and widths is None:
+        if filled is not None:
+            self.widths: tuple[int, ...] = tuple(part.shape[1] for part in filled)
+        elif widths is not None:
+            self.widths = tuple(widths)
+        else:
             raise ValueError("every bag is empty: pass bags with descriptors")
         if widths is not None and len(self.views) != len(widths):
             raise ValueError(f"{len(self.views)} views were passed but {len(widths)} were fitted: pass the same views")
-        self.widths = widths if filled is None else tuple(part.shape[1] for part in filled)
-        if widths is not None and self.widths != widths:
+        if widths is not None and self.widths != tuple(widths):
             raise ValueError(
                 f"views have {_and(self.widths)} columns but those in fit had {_and(widths)}: pass the same columns"
             )

@@ -156,7 +156,7 @@ def split(tables: Any, sizes: Any) -> list[View]:
     widths = sorted({part.shape[1] for part in parts})
     if len(widths) != 1:
         raise ValueError(f"the tables have {widths} columns: pass at least one, all with the columns of all views")
-    whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, Integral) and size > 0 for size in sizes)
+    whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, Integral) and int(size) > 0 for size in sizes)
     if not whole or sum(sizes) != widths[0]:
         raise ValueError(f"views={sizes!r} is not valid: pass whole numbers of columns of sum {widths[0]}")
     return np.split(np.concatenate(parts), np.cumsum(sizes)[:-1], axis=1)

@@ -53,6 +53,11 @@ class Counting:
     """A kernel of a stranger, as far as names go."""
 
     n_steps: int = 2
+    name = domain = "counting"
+    constant_diagonal = positive_definite = True
+    products_only = convex_in_output = False
+    self_term = None
+    pack = cross = diag = weighted = manifold = staticmethod(len)
 
 
 def table(*, levels: Levels = Levels(1.0), kernel: Any = "first", n_runs: int = 1) -> list[dict[str, Any]]:
@@ -81,8 +86,8 @@ def objects(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Return the command line with the estimator, the kernel and the reproduction, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     ms.register(ms.hooks.EstimatorSpec("levels", Sign))
-    ms.register(ms.hooks.KernelSpec("first", lambda: "one kernel", "lds"))
-    ms.register(ms.hooks.KernelSpec("counting", Counting, "lds"))
+    ms.register(ms.hooks.KernelSpec("first", lambda: Counting(0)))
+    ms.register(ms.hooks.KernelSpec("counting", Counting))
     ms.register(ms.hooks.ReproductionSpec("table-1", table, summary="One row"))
     (tmp_path / "mine.py").write_text(MODEL)
     return run
@@ -259,8 +264,8 @@ def bundled(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     ms.register(ms.hooks.EstimatorSpec("lds-kmeans", f"{lds}clustering._kmeans:LDSKMeans"))
     ms.register(ms.hooks.EstimatorSpec("lds-kernel-matrix", f"{lds}clustering._kernel_matrix:LDSKernelMatrix"))
     ms.register(ms.hooks.ModelSpec("lds.mean", f"{lds}means._mean:build"))
-    ms.register(ms.hooks.KernelSpec("projection", f"{lds}kernels._projection:ProjectionKernel", "lds"))
-    ms.register(ms.hooks.KernelSpec("grassmann", f"{lds}kernels._grassmann:GrassmannKernel", "lds"))
+    ms.register(ms.hooks.KernelSpec("projection", f"{lds}kernels._projection:ProjectionKernel"))
+    ms.register(ms.hooks.KernelSpec("grassmann", f"{lds}kernels._grassmann:GrassmannKernel"))
     return run
 
 

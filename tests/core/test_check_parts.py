@@ -182,9 +182,7 @@ def check(kernel: Any, **options: Any) -> Report:
 
 def test_right_kernels_pass() -> None:
     check(ms.kernel(gain), invariances={"basis": rotated}).raise_for_failure()
-    record = hooks.KernelSpec(
-        "toy", lambda: ms.kernel(gain), "toy", constant_diagonal=False, invariances={"basis": rotated}
-    )
+    record = hooks.KernelSpec("toy", lambda: ms.kernel(gain), invariances={"basis": rotated})
     testing.check_kernel(record, domain=DOMAIN).raise_for_failure()
 
 
@@ -240,8 +238,7 @@ def _times(tree: Any, factor: float) -> Any:
 def test_kernels_need_items_and_a_domain() -> None:
     with pytest.raises(ValueError, match="too few to check on"):
         check(right, items=[])
-    with pytest.raises(ValueError, match="pass domain="):
-        testing.check_kernel(object())
+    assert "is not a kernel" in str(testing.check_kernel(object()))
     with pytest.raises(ValueError, match="unknown kernel 'no-such-kernel'"):
         testing.check_kernel("no-such-kernel")
 

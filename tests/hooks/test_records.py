@@ -7,6 +7,7 @@ import pickle
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import manifoldseq as ms
@@ -18,9 +19,9 @@ WRONG = [
     (lambda: hooks.ModelSpec(None, "a:b"), "ModelSpec None: name must start"),
     (lambda: hooks.ModelSpec("x", "a.b"), "build must be a callable or a string 'package.module:attribute', not 'a.b'"),
     (lambda: hooks.ModelSpec("x", "a:b", example=3), "ModelSpec 'x': example must be a callable"),
-    (lambda: hooks.KernelSpec("x", "a:b", domain=None), "KernelSpec 'x': domain must be a string"),
-    (lambda: hooks.KernelSpec("x", "a:b", "lds", invariances={"r": 1}), "invariances must be a mapping"),
-    (lambda: hooks.KernelSpec("x", "a:b", "lds", constant_diagonal=1), "constant_diagonal must be True or False"),
+    (lambda: hooks.KernelSpec("x", "a:b", domain=3), "KernelSpec 'x': domain must be a string"),
+    (lambda: hooks.KernelSpec("x", "a:b", invariances={"r": 1}), "invariances must be a mapping"),
+    (lambda: hooks.KernelSpec("x", "a:b", constant_diagonal=1), "constant_diagonal must be True or False"),
     (lambda: hooks.ReaderSpec("x", "*.edf", "a:b"), "ReaderSpec 'x': patterns must be a tuple of strings"),
     (lambda: hooks.ModelSpec("x", "a:b", input="tables"), "input must be 'sequences' or 'views', not 'tables'"),
     (lambda: hooks.EstimatorSpec("x", "a:b", input="tables"), "must be 'sequences', 'samples', 'views' or 'bags'"),
@@ -43,7 +44,7 @@ def test_wrong_field_is_named(make: Any, sentence: str) -> None:
 
 
 def test_records_are_frozen_and_picklable() -> None:
-    record = hooks.KernelSpec("x", "math:hypot", "lds", invariances={"swap": "math:fabs"})
+    record = hooks.KernelSpec("x", "math:hypot", invariances={"swap": "math:fabs"})
     with pytest.raises(dataclasses.FrozenInstanceError):
         record.name = "y"  # type: ignore[misc]
     assert pickle.loads(pickle.dumps(record)) == record
@@ -60,7 +61,7 @@ def test_a_target_is_a_path_or_the_object(target: Any, found: Any) -> None:
 
 
 def test_resolved_record_holds_callables() -> None:
-    record = hooks.KernelSpec("x", "math:hypot", "lds", invariances={"sign": "math:fabs"}).resolved()
+    record = hooks.KernelSpec("x", "math:hypot", invariances={"sign": "math:fabs"}).resolved()
     assert record.factory is math.hypot and record.invariances["sign"] is math.fabs
     assert record.example is None
 
@@ -81,7 +82,7 @@ def test_target_that_cannot_be_imported_names_the_record(target: str, cause: str
 
 def test_a_listing_names_callables_as_targets_do() -> None:
     assert hooks.ModelSpec("x", math.hypot).as_dict()["build"] == "math:hypot"
-    kernel = hooks.KernelSpec("x", "math:hypot", "lds", invariances={"sign": math.fabs, "swap": "math:hypot"})
+    kernel = hooks.KernelSpec("x", "math:hypot", invariances={"sign": math.fabs, "swap": "math:hypot"})
     assert kernel.as_dict()["invariances"] == {"sign": "math:fabs", "swap": "math:hypot"}
     assert hooks.EstimatorSpec("x", "a:b", plots=("one", "other")).as_dict()["plots"] == ["one", "other"]
 
@@ -114,12 +115,44 @@ def test_public_lookups_raise_one_sentence() -> None:
 
 
 def test_registered_names_are_found_by_every_lookup() -> None:
-    ms.register(hooks.KernelSpec("test-kernel", lambda **params: params, "lds"))
+    ms.register(hooks.KernelSpec("test-kernel", lambda order: ms.kernel(pow, name=f"power {order}")))
     ms.register(hooks.EstimatorSpec("test-estimator", "fractions:Fraction"))
     ms.register(hooks.ModelSpec("test-model", "math:hypot"))
-    assert ms.get_kernel("test-kernel", order=2) == {"order": 2}
+    assert ms.get_kernel("test-kernel", order=2).name == "power 2"
     assert ms.get_estimator("test-estimator").__name__ == "Fraction"
     assert ms.get_model("test-model").build is math.hypot
+
+
+def test_a_kernel_states_its_claims_and_its_record_repeats_none() -> None:
+    with pytest.warns(DeprecationWarning, match=r"KernelSpec\('old'\): domain='lds', positive_definite=False are"):
+        record = hooks.KernelSpec("old", Old, "lds", positive_definite=False)
+    ms.register(record)  # what it says is read, for one release, of kernels that do not say it themselves
+    with pytest.warns(DeprecationWarning, match="domain = 'lds', positive_definite = False, products_only"):
+        kernel = ms.get_kernel("old")
+    assert (kernel.domain, kernel.positive_definite, kernel.constant_diagonal) == ("lds", False, True)
+    assert kernel.products_only is kernel.convex_in_output is False and kernel.self_term is None
+    assert kernel.cross(kernel.pack([1, 2]), kernel.pack([3])).tolist() == [[3], [6]]
+
+
+class Old:
+    """A kernel object of the release before: items are numbers."""
+
+    constant_diagonal = True
+
+    def pack(self, items: Any) -> Any:
+        return np.array(items)
+
+    def cross(self, P: Any, Q: Any) -> Any:
+        return np.multiply.outer(P, Q)
+
+    def diag(self, P: Any) -> Any:
+        return P**2
+
+    def weighted(self, point: Any, P: Any, beta: Any) -> Any:
+        return float(point * P @ beta), P @ beta
+
+    def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
+        return ms.manifolds.Euclidean(1)
 
 
 def test_catalogue_resolves() -> None:

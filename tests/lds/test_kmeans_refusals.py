@@ -50,11 +50,15 @@ BAD = {
     "bounds": ({"bound": np.ones(2)}, X4, "bound=array([1., 1.]) is not valid"),
     "no kernel": ({"kernel": None}, X4, "kernel=None is not a kernel: pass a registered name"),
     "number for kernel": ({"kernel": 3}, X4, "kernel=3 is not a kernel"),
-    "kernel of histograms": ({"kernel": "chi2"}, X4, "the kernel 'chi2' is one of histograms, not of systems"),
+    "kernel of histograms": ({"kernel": "chi2"}, X4, "the kernel 'chi2' is one of the domain 'histograms'"),
     "list of stabilizers": ({"identifier": LDSIdentifier(stabilizer=["SN"])}, X4, "stabilizer=['SN'] is not known"),
     "plain function": ({"kernel": np.dot}, X4, "is a function: wrap it with @ms.kernel(domain='lds')"),
     "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance of it"),
-    "half a kernel": ({"kernel": SimpleNamespace(pack=1, cross=1)}, X4, "has no diag, weighted, manifold, constant_"),
+    "half a kernel": (
+        {"kernel": SimpleNamespace(pack=1, cross=1)},
+        X4,
+        "has no constant_diagonal, diag, weighted, ",
+    ),
     "solver object": ({"solver": 3}, X4, "solver=3 is not a solver: pass a name such as 'lbfgs'"),
     "masked": ({}, list(np.ma.masked_less(X4, 0)), "sequence 0 has masked values"),
     "huge": (

@@ -96,7 +96,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         with one_blas_thread():
             packed = kernel.pack(self.systems_)
             K = kernel.cross(packed, packed)
-            if not getattr(kernel, "positive_definite", True):
+            if not kernel.positive_definite:
                 w = np.linalg.eigvalsh((K + K.T) / 2)
                 if w[0] < -_NEGATIVE * w[-1]:
                     warnings.warn(

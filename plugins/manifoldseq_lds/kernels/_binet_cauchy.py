@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,7 @@ from ._packed import (
     weights_of,
 )
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 FORMS = ("determinant", "trace")
 
@@ -91,11 +91,12 @@ class BinetCauchyKernel:
     form: str = "determinant"
     decay: float = 0.1
     dtype: str = "float64"
-    name: ClassVar[str] = "binet-cauchy"
-    domain: ClassVar[str] = "lds"
-    constant_diagonal: ClassVar[bool] = False
-    products_only: ClassVar[bool] = True
-    positive_definite: ClassVar[bool] = True
+    name = "binet-cauchy"
+    domain = "lds"
+    constant_diagonal = False
+    products_only = True
+    convex_in_output = False
+    positive_definite = True
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -159,8 +160,9 @@ class BinetCauchyKernel:
         beta : array of shape (len(P),)
         """
         b = weights_of(beta, len(P), point[2], P.Ct.shape[:0:-1])
+        U, x = (part.astype(float) for part in point[2:])
         with one_blas_thread():
-            value, gA, gU, gx = self._weighted(transition(point), *(p.astype(float) for p in point[2:]), P, b)
+            value, gA, gU, gx = self._weighted(transition(point), U, x, P, b)
         return value, canonical_gradient(point, gA, gU, gx)
 
     def _weighted(
@@ -194,7 +196,8 @@ class BinetCauchyKernel:
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
         """Return the product of ``CanonicalLDS(m, n, bound)`` and the space of the first state."""
         canonical = ms.manifolds.CanonicalLDS(m, n, bound)
-        return ms.manifolds.Product(*canonical.factors, ms.manifolds.Euclidean(n), names=(*canonical.names, "x1"))
+        names = (*(canonical.names or ()), "x1")
+        return ms.manifolds.Product(*canonical.factors, ms.manifolds.Euclidean(n), names=names)
 
 
 def _first_states(items: Any, A: Array) -> Array:
@@ -203,7 +206,7 @@ def _first_states(items: Any, A: Array) -> Array:
         if items.x1 is None:
             raise ValueError("the Binet-Cauchy kernel needs first states: pass Systems with x1, or sequences")
         return items.x1
-    rows = [item[2] if len(item) > 2 else None for item in item_rows(items)]
+    rows: list[Any] = [item[2] if len(item) > 2 else None for item in item_rows(items)]
     for i, row in enumerate(rows):
         if row is None or np.shape(row) != A.shape[2:]:
             raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ from ._packed import (
     weights_of,
 )
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +73,13 @@ class GrassmannKernel:
 
     n_steps: int = 3
     dtype: str = "float64"
-    name: ClassVar[str] = "grassmann"
-    domain: ClassVar[str] = "lds"
-    constant_diagonal: ClassVar[bool] = True
-    products_only: ClassVar[bool] = True
-    positive_definite: ClassVar[bool] = True
-    convex_in_output: ClassVar[bool] = True
+    name = "grassmann"
+    domain = "lds"
+    constant_diagonal = True
+    products_only = True
+    positive_definite = True
+    convex_in_output = True
+    self_term = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.n_steps, Integral) or isinstance(self.n_steps, bool) or self.n_steps < 1:

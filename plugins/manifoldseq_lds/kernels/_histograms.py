@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,13 @@ import manifoldseq as ms
 
 from ..systems._record import real_array
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
+
+
+class Histogram(NamedTuple):
+    """One histogram, an item of the domain ``"histograms"``: entries of at least 0, (d,)."""
+
+    values: Array
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,11 @@ class Chi2Kernel:
     """
 
     scale: float | None = 1.0
-    name: ClassVar[str] = "chi2"
-    domain: ClassVar[str] = "histograms"
-    positive_definite: ClassVar[bool] = True
+    name = "chi2"
+    domain = "histograms"
+    positive_definite = True
+    products_only = False
+    convex_in_output = False
 
     def __post_init__(self) -> None:
         if self.scale is not None and (not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf):
@@ -126,13 +134,13 @@ def manifold(m: int, n: int = 1, bound: float = 0.99) -> Any:
     return ms.manifolds.Simplex(m)
 
 
-def to_item(point: Any) -> tuple[Any]:
-    """Return the item of a point, the tuple of one array."""
-    return (point,)
+def to_item(point: Any) -> Histogram:
+    """Return the item of a point."""
+    return Histogram(point)
 
 
-def example(rng: np.random.Generator) -> list[tuple[Array]]:
+def example(rng: np.random.Generator) -> list[Histogram]:
     """Return five random histograms of six bins, one of them empty in some."""
     h = rng.dirichlet(np.ones(6), 5)
     h[0, :2] = 0
-    return [(row / row.sum(),) for row in h]
+    return [Histogram(row / row.sum()) for row in h]

@@ -82,8 +82,8 @@ class MartinKernel(_Powers):
            [0.75, 1.  ]])
     """
 
-    name: ClassVar[str] = "martin"
-    positive_definite: ClassVar[bool] = True
+    name = "martin"
+    positive_definite = True
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class MartinRBFKernel(_Powers):
     """
 
     scale: float = 100.0
-    name: ClassVar[str] = "martin-rbf"
-    positive_definite: ClassVar[bool] = False
+    name = "martin-rbf"
+    positive_definite = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

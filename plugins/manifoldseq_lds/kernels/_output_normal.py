@@ -25,7 +25,7 @@ from ._packed import (
     weights_of,
 )
 
-Array = NDArray[np.floating]
+Array = NDArray[Any]
 
 _TOLERANCE = 1e-15  # doubling stops when the norms of the powers bound what is left, relative to the sum
 _MAX_STEPS = 60
@@ -71,9 +71,11 @@ class OutputNormalKernel(ABC):
     """
 
     dtype: str = "float64"
-    domain: ClassVar[str] = "lds"
-    constant_diagonal: ClassVar[bool] = True
-    products_only: ClassVar[bool] = True
+    domain = "lds"
+    constant_diagonal = True
+    products_only = True
+    convex_in_output = False
+    self_term = None
     self_value: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
@@ -223,7 +225,7 @@ def pairwise(P: Any, Q: Any, fill: Fill, values: Values, solve: Solve = doubled)
     return K
 
 
-def output_products(P: PackedSystems, Q: PackedSystems, X: Array) -> None:
+def output_products(P: Any, Q: Any, X: Array) -> None:
     """Write ``C_i' C_j`` into X."""
     X[...] = P.Ct.reshape(X.shape[0], -1) @ Q.Ct.reshape(X.shape[1], -1).T
 

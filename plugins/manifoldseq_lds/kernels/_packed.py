@@ -11,7 +11,7 @@ import manifoldseq as ms
 
 from ..systems._record import Systems, item_rows, real_array
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 def arrays(items: Any) -> tuple[Array, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,9 +42,9 @@ class ProjectionKernel(OutputNormalKernel):
            [0.75, 1.  ]])
     """
 
-    name: ClassVar[str] = "projection"
-    positive_definite: ClassVar[bool] = True
-    convex_in_output: ClassVar[bool] = True
+    name = "projection"
+    positive_definite = True
+    convex_in_output = True
 
     def values(self, X: Array, J: int, c: int) -> Array:
         """Return the squared Frobenius norms."""

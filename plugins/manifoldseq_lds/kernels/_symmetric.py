@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,12 +76,13 @@ class SymmetricProjectionKernel:
 
     part: str = "symmetric"
     dtype: str = "float64"
-    name: ClassVar[str] = "symmetric-projection"
-    domain: ClassVar[str] = "lds"
-    constant_diagonal: ClassVar[bool] = True
-    products_only: ClassVar[bool] = True
-    positive_definite: ClassVar[bool] = True
-    convex_in_output: ClassVar[bool] = True
+    name = "symmetric-projection"
+    domain = "lds"
+    constant_diagonal = True
+    products_only = True
+    positive_definite = True
+    convex_in_output = True
+    self_term = None
 
     def __post_init__(self) -> None:
         if self.part not in PARTS:
@@ -176,7 +177,7 @@ def _h(X: Array) -> Array:
     return X.conj().swapaxes(-1, -2)
 
 
-def _double(X: Array) -> Array:
+def _double(X: Array) -> Any:
     """Return X in double precision."""
     return X.astype(np.result_type(X, float), copy=False)
 
@@ -217,4 +218,4 @@ def _weighted(modes: tuple[Array, Array], U: Array, Ct: Array, b: Array, beta: A
     R0 = -M * gain / (1 - np.multiply.outer(a, a.conj()))
     gA += 2 * (a / gain)[:, None] * R0
     gU = Ct.reshape(N * n, m).conj().T @ (R.reshape(-1, n) @ _h(W)).astype(Ct.dtype, copy=False)
-    return float(M.trace().real), (W @ gA @ _h(W)).real, gU.real
+    return float(M.trace().real), (W @ gA @ _h(W)).real, np.real(gU)

@@ -174,7 +174,7 @@ def descended(task: Task, centre: Point, packed: Any, beta: Array, inner: int) -
     beta is negative; a kernel whose k(S, S) is not constant adds it, as in (7).
     """
     kernel = task.kernel
-    if task.solver == "auto" and getattr(kernel, "convex_in_output", False) and kernel.constant_diagonal:
+    if task.solver == "auto" and kernel.convex_in_output and kernel.constant_diagonal:
         return _polar_steps(kernel, centre, packed, beta, inner, task.manifold.factors[0].bound)
     solver = "lbfgs" if task.solver == "auto" else task.solver
     problem = ms.Problem(task.manifold, common_objective(kernel, packed, beta, own_weight(kernel, 1.0)))

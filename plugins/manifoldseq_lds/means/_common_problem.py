@@ -48,7 +48,7 @@ def common_objective(kernel: Any, packed: Any, beta: Array, own: float = 0.0) ->
         partial(_value, both),
         both,
         terms=ms.objectives.FiniteTerms(len(packed), partial(_batch, kernel, packed, beta, own)),
-        updates=(polar,) if concave and getattr(kernel, "convex_in_output", False) else (),
+        updates=(polar,) if concave and kernel.convex_in_output else (),
     )
 
 
@@ -295,7 +295,7 @@ def checked_weights(beta: ArrayLike | None, N: int) -> Array:
 
 
 def _chosen_span(kernel: Any, systems: Systems, start: Any, compress: bool | str) -> SpanCompression | None:
-    possible = getattr(kernel, "products_only", False)
+    possible = kernel.products_only
     if compress not in (True, False, "auto"):
         raise ValueError(f"compress={compress!r} is not known: choose True, False or 'auto'")
     if compress is True and not possible:

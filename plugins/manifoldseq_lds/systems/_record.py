@@ -16,6 +16,46 @@ Item = tuple[Any, ...]
 _ORTHONORMALITY = 1e-6
 
 
+class System(tuple[Any, ...]):
+    """One system, an item of the domain ``"lds"``: the tuple ``(A, C)`` up to ``(A, C, x1, B, mean)``, with names.
+
+    A (n, n), C (m, n), x1 (n,), B (n, v), mean (m,); what is absent is None.
+
+    Examples
+    --------
+    >>> first = Systems(A=[[[0.5]]], C=[[[1.0], [0.0]]])[0]
+    >>> first.A, first.x1, len(first)
+    (array([[0.5]]), None, 2)
+    """
+
+    __slots__ = ()
+
+    @property
+    def A(self) -> Any:
+        """The transition matrix, (n, n)."""
+        return self[0]
+
+    @property
+    def C(self) -> Any:
+        """The output matrix, (m, n)."""
+        return self[1]
+
+    @property
+    def x1(self) -> Any:
+        """The first state, (n,), or None."""
+        return self[2] if len(self) > 2 else None
+
+    @property
+    def B(self) -> Any:
+        """The input matrix, (n, v), or None."""
+        return self[3] if len(self) > 3 else None
+
+    @property
+    def mean(self) -> Any:
+        """The mean of the outputs, (m,), or None."""
+        return self[4] if len(self) > 4 else None
+
+
 @dataclass(frozen=True, eq=False, init=False)
 class Systems:
     """N linear dynamical systems of equal size, as arrays.
@@ -115,13 +155,13 @@ class Systems:
             item = [None if part is None else part[index] for part in parts]
             while item[-1] is None:
                 item.pop()
-            return tuple(item)
+            return System(item)
         rows = index if isinstance(index, slice) else np.asarray(index)
         if isinstance(rows, np.ndarray) and rows.size == 0:
             rows = rows.astype(np.intp)
         return self.trusted({one.name: _rows(getattr(self, one.name), rows) for one in fields(self)})
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[System]:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
@@ -204,7 +244,7 @@ class Systems:
                 raise ValueError(f"{name} has shape {value.shape}: pass {shape}, as A and C demand")
 
 
-def to_item(point: Any) -> Item:
+def to_item(point: Any) -> System:
     """Map a point ``(lam, V, U)`` of the canonical manifold to the item ``(A, C) = (diag(lam) V, U)``.
 
     Broadcasts over leading axes and can be differentiated by autograd. Further factors of the point follow as they are:
@@ -217,7 +257,7 @@ def to_item(point: Any) -> Item:
     array([[0.5]])
     """
     lam, V, U, *rest = point
-    return (lam[..., :, None] * V, U, *rest)
+    return System((lam[..., :, None] * V, U, *rest))
 
 
 def example(rng: np.random.Generator) -> Systems:
@@ -245,7 +285,8 @@ def permute_states(item: Item) -> Item:
 
 def _in_basis(item: Item, P: NDArray) -> Item:
     A, C, *rest = item
-    return (P.T @ A @ P, C @ P, *(P.T @ part if i < 2 and part is not None else part for i, part in enumerate(rest)))
+    more = (P.T @ part if i < 2 and part is not None else part for i, part in enumerate(rest))
+    return System((P.T @ A @ P, C @ P, *more))
 
 
 def item_rows(items: Any) -> list[Item]:
