@@ -115,7 +115,7 @@ def test_whole_numbers_without_a_known_white_are_refused(tmp_path, dtype):
 
 
 def test_bad_folders_get_one_sentence(tmp_path, videos):
-    with pytest.raises(FileNotFoundError, match="no folder"):
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
         read_textures(tmp_path / "absent")
     with pytest.raises(FileNotFoundError, match="has no videos"):
         read_textures(tmp_path)
