@@ -82,7 +82,8 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
         }
         filled = _filled(model, loaded, X)
     except ValueError as error:
-        raise BadInput(f"{' + '.join(data)}: {error}") from error
+        said, named = str(error), loaded.in_names(str(error))
+        raise BadInput(f"{' + '.join(data)}: {said}" if named == said else named) from error
     ids = member_ids(loaded)
     if all(len(array) == len(ids) for array in arrays.values()):
         arrays = {"id": np.array(ids), **arrays}

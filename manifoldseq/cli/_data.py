@@ -1,9 +1,11 @@
 """DATA on the command line: names of data sets, or files and folders that a registered reader knows."""
 
+import csv
+import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from ..storage._convert import options_of, reader_of
 from ..storage._numpy_files import in_one, release
 from ..storage.readers._clock import rises_alike, says_time
 from ..storage.readers._csv import csv_header
+from ..storage.readers._directory import listed_labels
 from ..storage.readers._parquet import parquet_header
 from ._settings import known_settings
 from ._shared import BadInput
@@ -51,12 +54,18 @@ class Loaded:
         Which columns of which file they are, see `remembered`.
     remarks : tuple of str
         What is to be said about them: clocks, and how members were paired.
+    sources : tuple of str
+        The files, folders or data sets, as they were named.
+    options : mapping
+        Of the reader, as given.
     """
 
     kind: str
     parts: tuple[SequenceData, ...]
     memory: dict[str, Any]
     remarks: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def data(self) -> SequenceData:
@@ -69,6 +78,17 @@ class Loaded:
         if any(part.channel_names is None for part in self.parts):
             return None
         return [list(part.channel_names or ()) for part in self.parts]
+
+    def in_names(self, sentence: str) -> str:
+        """Return a sentence with the files or ids in place of "sequence N"."""
+        if self.kind not in ("sequences", "bags") or self.data.numbered:
+            return sentence
+
+        def name(match: re.Match[str]) -> str:
+            i = int(match[1])
+            return match[0] if i >= len(self.data) else _member(self.sources, self.data.ids[i])
+
+        return re.sub(r"\bsequence ([0-9]+)\b", name, sentence)
 
     def release(self) -> None:
         """Let the system take back the memory of arrays that are on disk."""
@@ -142,12 +162,14 @@ def load_data(
         if refuse is not None and (where := _first(np.isnan, source, part, kind)):
             raise BadInput(f"{where} is missing{refuse()}")
     if len({one.file for one in there}) > 1:
+        if kind == "views":
+            _check_order(sources, options, parts, [one.file for one in there])
         parts, said = paired([sources[one.file] for one in there], parts, by_row=kind == "views", refuse=refuse)
         remarks.append(said)
     if len(there) < len(columns) and run is not None:
         parts, said = _with_absent(parts, columns, run[1])
         remarks.append(said)
-    return Loaded(kind, tuple(parts), memory, tuple(remarks))
+    return Loaded(kind, tuple(parts), memory, tuple(remarks), tuple(sources), options)
 
 
 def _check_number(name: str, kind: str, sources: Sequence[str], views: str | None) -> None:
@@ -198,12 +220,17 @@ def _load_one(
 
 def _read(source: str, options: Mapping[str, Any]) -> SequenceData:
     """Read a file or folder; what is warned of is a line on the terminal."""
+    with _warnings_as_lines():
+        return read(Path(source), **options)
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = read(Path(source), **options)
+        yield
     for warning in caught:
         click.echo(f"Warning: {warning.message}", err=True)
-    return data
 
 
 def _header(source: str, options: Mapping[str, Any]) -> list[str]:
@@ -277,6 +304,13 @@ def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: Sequenc
     return ""
 
 
+def _member(sources: Sequence[str], name: str) -> str:
+    """Return what a message calls a sequence: its file, or its id and the table."""
+    if len(sources) > 1:
+        return f"id {name!r}"
+    return f"{Path(sources[0]) / name}" if Path(sources[0]).is_dir() else f"{sources[0]}, id {name!r},"
+
+
 def _finite(x: np.ndarray) -> bool:
     """Return whether the sum of the values is finite, so that all of them are; it takes no memory."""
     with np.errstate(all="ignore"):
@@ -300,18 +334,118 @@ def advice_on_missing(name: str, kind: str) -> str:
 
 
 def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
-    """Read one label per line, or a ``.npy`` array: one for each sequence, or, of samples and views, for each row."""
+    """Read one label per line, lines ``name,label``, or a ``.npy`` array.
+
+    One label for each sequence, or, of samples and views, for each row in the order of the file.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, there are too many or too few labels, or lines hold names that do not fit.
+    """
     try:
         labels = load_array(path) if path.suffix == ".npy" else np.array(read_bytes(path).decode().splitlines())
     except ReadError as error:
         raise BadInput(str(error)) from error
     except (ValueError, OSError) as error:
         raise BadInput(f"{path} holds no labels: {error}") from error
+    if path.suffix != ".npy" and (named := _by_name(path, labels.tolist(), loaded)) is not None:
+        return named
     n, n_rows, by_row = len(loaded.data), sum(map(len, loaded.data.sequences)), loaded.kind in _BY_ROW
     if labels.shape != (n,) and not (by_row and labels.shape == (n_rows,)):
         what = f"{n_rows} rows" if by_row else f"{n} sequences"
         raise BadInput(f"{path} holds labels of shape {labels.shape} for {what}: give one label each")
-    return labels
+    if not by_row or len(labels) != n_rows:
+        return labels
+    try:
+        order = _file_order(loaded.sources[0], loaded.options, loaded.kind, loaded.data)
+    except ReadError as error:
+        raise BadInput(f"{error}: sort the file by id and time, and the lines of {path} with it") from error
+    return labels if order is None else labels[order]
+
+
+def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
+    """Return the labels of lines ``name,label``, None if the lines are the labels."""
+    ids = list(dict.fromkeys(member_ids(loaded)))
+    folder = Path(loaded.sources[0]).is_dir()
+    known = {name for one in ids for name in ((one, Path(one).stem) if folder else (one,))}
+    lines = [line.strip() for line in lines if line.strip()]
+    rows = [[cell.strip() for cell in cells] for cells in csv.reader(lines)]
+    pairs = bool(rows) and all(len(cells) == 2 for cells in rows)
+    if pairs and any(cells[0] in known for cells in rows):
+        try:
+            with _warnings_as_lines():
+                return listed_labels(path, ids, "file" if folder else "member")
+        except ReadError as error:
+            raise BadInput(str(error)) from error
+    heads = [re.split(r"[,;\s]", line, maxsplit=1)[0] for line in lines]
+    begin = [head in known and head != line for head, line in zip(heads[1:], lines[1:], strict=True)]
+    if begin and all(begin) and not loaded.data.numbered:
+        raise BadInput(f"{path} has the line {lines[-1][:40]!r}, which begins with a name: write name,label")
+    if pairs and len({name for name, _ in rows}) == len(rows) > 1:
+        raise BadInput(
+            f"{path} has lines of two cells, such as {lines[-1][:40]!r}, but the first cells are no names of the data, "
+            f"such as {ids[0]!r}: write name,label, or the label alone"
+        )
+    return None
+
+
+def _file_order(source: str, options: Mapping[str, Any], kind: str, data: SequenceData) -> np.ndarray | None:
+    """Return the place in the file of each row of a table, None if they are in its order.
+
+    Readers put rows of one id together, and sort them by a clock. Rows that `data` has beyond those of the file keep
+    their places.
+
+    Raises
+    ------
+    ReadError
+        If the places cannot be told.
+    """
+    repeated = any(len(x) > 1 for x in data.sequences)
+    if data.numbered or not repeated or not Path(source).is_file() or "id" not in options_of(reader_of(source)):
+        return None
+    chosen = {**_defaults(source, kind), **options}
+    column = "id" if chosen["id"] == "auto" else chosen["id"]
+    channels = [] if data.channel_names is None else list(data.channel_names)
+    clock = list(data.clocks[:1])
+    # without ids and clocks rows are left as they are, each with a label: the ids
+    as_they_are = {"id": None, "time": None, "label": column, "ordered": False, "channels": [*channels, *clock]}
+    as_they_are |= {option: chosen[option] for option in ("delimiter",) if option in chosen}
+    cannot = f"the rows of {source} are not in the order of the file, and the reason is not clear"
+    try:
+        rows = _read(source, as_they_are if channels else {**as_they_are, "channels": None})
+    except ReadError as error:
+        raise ReadError(cannot) from error
+    place = {name: i for i, name in enumerate(data.ids)}
+    names = [] if rows.labels is None else [str(name) for name in rows.labels.tolist()]
+    values = np.concatenate(rows.sequences)
+    if not names or not place.keys() >= set(names):
+        raise ReadError(cannot)
+    codes = np.array([place[name] for name in names])
+    order = np.lexsort((values[:, -1], codes) if clock else (codes,))
+    here, there = np.concatenate(data.sequences)[: len(order)], values[order, : len(channels) or None]
+    if here.shape != there.shape or not np.array_equal(here[known := np.isfinite(there)], there[known]):
+        raise ReadError(cannot)
+    if np.array_equal(order, np.arange(len(order))):
+        return None
+    return np.concatenate([order, np.arange(len(order), sum(map(len, data.sequences)))])
+
+
+def _check_order(
+    sources: Sequence[str], options: Mapping[str, Any], parts: Sequence[SequenceData], files: Sequence[int]
+) -> None:
+    """Refuse to pair rows in order where those of one id were put together in one of the files alone."""
+    without = [sources[file] for part, file in zip(parts, files, strict=True) if part.numbered]
+    for part, file in zip(parts, files, strict=True) if without else ():
+        try:
+            moved = _file_order(sources[file], options, "views", part) is not None
+        except ReadError:
+            moved = True
+        if moved:
+            raise BadInput(
+                f"the rows of {sources[file]} are not sorted by id, and {' and '.join(without)} "
+                f"{'has' if len(without) == 1 else 'have'} no ids to pair them by: add a column 'id' to each file"
+            )
 
 
 def absolute(sources: Sequence[str]) -> str | list[str] | None:

@@ -76,7 +76,7 @@ _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 @click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="One label per sequence, or per row for an estimator of samples.",
+    help="One label per sequence, or per row for an estimator of samples, in the order of the file; or name,label.",
 )
 @views_option
 @seed_option
@@ -337,6 +337,12 @@ def _given(asked: _Asked, record: hooks.EstimatorSpec, model: Any) -> _Given:
     refuse = _refusal(asked.estimator, record, model)
     loaded = load_data(asked.data, asked.reading, record.input, name=asked.estimator, views=asked.views, refuse=refuse)
     labels = loaded.data.labels if asked.labels is None else load_labels(asked.labels, loaded)
+    if labels is None and record.input in ("sequences", "samples") and takes_labels(model, only=True):
+        raise BadInput(
+            f"{asked.estimator} learns from labels, and {asked.data[0]} has none: give them by --labels FILE, one a "
+            "line or as name,label; or by a column 'label' of a table, subfolders named by label, or labels.csv in a "
+            "folder"
+        )
     try:
         return _Given(loaded, None if labels is None else checked_labels(labels, len(labels)))
     except ValueError as error:
@@ -415,10 +421,25 @@ def _fit(
     except ValueError as error:
         if resumed or run.has_checkpoint():
             raise
-        raise BadInput(str(error)) from error  # an estimator validates in fit: that leaves nothing behind
+        # an estimator validates in fit: that leaves nothing behind
+        raise BadInput(_without_rule(name, model) or loaded.in_names(str(error))) from error
+    except TypeError as error:
+        if sentence := _without_rule(name, model):
+            raise BadInput(sentence) from error
+        raise
     if getattr(model, "status_", None) is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return time.perf_counter() - start, "seconds_since_resume" if resumed else "seconds"
+
+
+def _without_rule(name: str, model: Any) -> str:
+    """Return which estimators choose what is set to ``"auto"`` here and has no rule, nothing if there is none."""
+    of_auto = {one.name: getattr(one, "auto", ()) for _, one in hooks.records("estimators")}
+    for setting, value in model.get_params(deep=False).items():
+        able = [other for other, settings in of_auto.items() if setting in settings]
+        if isinstance(value, str) and value == "auto" and able and name not in able:
+            return f"{name} has no rule for {setting}=auto: give a number, or fit {' or '.join(able)}"
+    return ""
 
 
 def _fit_options(

@@ -177,10 +177,12 @@ def fitted(model: Any, X: Any, y: Any = None, **settings: Any) -> Any:
     return made
 
 
-def takes_labels(model: Any) -> bool:
-    """Return whether `fit` has a place for labels behind the data."""
+def takes_labels(model: Any, *, only: bool = False) -> bool:
+    """Return whether `fit` has a place for labels behind the data; if `only`, whether it has no default for them."""
     places = [one for one in signature(model.fit).parameters.values() if one.kind is not one.KEYWORD_ONLY]
-    return len(places) > 1
+    if not only:
+        return len(places) > 1
+    return any(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in places[1:2])
 
 
 def assigned(model: Any, X: Any) -> Labels:

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
     # a name that is not UTF-8 could not be written to a table
     shown = [os.fsencode(file.name).decode("utf-8", "replace") for file, _ in files]
     ids = [name if label is None else f"{label}/{name}" for name, (_, label) in zip(shown, files, strict=True)]
-    found = np.array(labels) if labels else _listed(listed[0], ids) if listed else None
+    found = np.array(labels) if labels else listed_labels(listed[0], ids) if listed else None
     data = record(path, sequences, found, name=Path(path).name, channel_names=names, ids=ids)
     if time is None or kinds[0] == ".npy":
         return data
@@ -113,9 +113,12 @@ def read_directory(path: FilePath, *, time: str | int | None = AUTO) -> Sequence
 _LABELS = "labels.csv"
 
 
-def _listed(file: Path, ids: list[str]) -> NDArray[np.str_]:
-    """Return the labels of files from a table of names and labels, whose first line may be one of titles."""
-    files = {Path(name).stem: name for name in ids} | {name: name for name in ids}
+def listed_labels(file: Path, ids: Sequence[str], what: str = "file") -> NDArray[np.str_]:
+    """Return the labels of members from a table of names and labels, whose first line may be one of titles.
+
+    What is called "file" may be named without its ending.
+    """
+    files = {Path(name).stem: name for name in ids if what == "file"} | {name: name for name in ids}
     labels: dict[str, str] = {}
     lines_of: dict[str, int] = {}
     others: list[str] = []
@@ -123,7 +126,7 @@ def _listed(file: Path, ids: list[str]) -> NDArray[np.str_]:
         for i, cells in enumerate(filter(None, lines)):
             where = f"{file}, line {lines.line_num}"
             if len(cells) != 2:
-                raise ReadError(f"{where} has not two cells: write the name of a file, a comma and its label")
+                raise ReadError(f"{where} has not two cells: write the name of a {what}, a comma and its label")
             name, label = (cell.strip() for cell in cells)
             if name not in files:
                 others += [name] if i else []
@@ -132,18 +135,18 @@ def _listed(file: Path, ids: list[str]) -> NDArray[np.str_]:
             if found in labels:
                 raise ReadError(f"{where} names {found} again, after line {lines_of[found]}: keep one of the two")
             if not label:
-                raise ReadError(f"{where} has no label beside {name}: write one, or move that file elsewhere")
+                raise ReadError(
+                    f"{where} has no label beside {name}: write one{', or move that file elsewhere' * (what == 'file')}"
+                )
             labels[found], lines_of[found] = label, lines.line_num
     unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
     if missing := [name for name in ids if name not in labels]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        beside = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no file there)" if others else ""
-        raise ReadError(f"{file} has no label for {missing[0]}{more}{beside}: write one line for each file")
+        beside = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no {what} there)" if others else ""
+        raise ReadError(f"{file} has no label for {missing[0]}{more}{beside}: write one line for each {what}")
     if others:
-        warnings.warn(
-            f"{file} names {len(others)} {'file' if len(others) == 1 else 'files'} not in the folder: {unknown}",
-            stacklevel=3,
-        )
+        many = f"{what}{'s' * (len(others) > 1)} not in the {'folder' if what == 'file' else 'data'}"
+        warnings.warn(f"{file} names {len(others)} {many}: {unknown}", stacklevel=3)
     return np.array([labels[name] for name in ids])
 
 
