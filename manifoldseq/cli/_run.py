@@ -125,6 +125,8 @@ class RunDirectory:
                 self._fail("interrupted")
                 if self._kept:
                     click.echo(f"{self._what_is_kept()} was interrupted: {_RESUME}.", err=True)
+                elif self.has_checkpoint():
+                    click.echo(f"To go on from there: the same command with --resume -o {self.path}.", err=True)
                 raise
             except Exception as error:
                 if isinstance(error, BadInput) and not self._kept:

@@ -152,5 +152,6 @@ def test_interrupted_process_leaves_a_run_to_resume(tmp_path: Path, number: sign
         time.sleep(0.05)
     process.send_signal(number)
     out, err = process.communicate()
-    assert (process.returncode, out, err.strip()) == (130, "", "Interrupted.")
+    assert (process.returncode, out, err.splitlines()[-1]) == (130, "", "Interrupted.")
+    assert "the same command with --resume -o run" in err
     assert state(tmp_path / "run") == "interrupted" and not (tmp_path / "run" / "model.npz").exists()

@@ -60,7 +60,7 @@ def test_constraints_are_never_ignored() -> None:
     constrained = ms.Problem(Euclidean(2), SQUARE.objective, equalities=(SQUARE.objective,))
     with pytest.raises(ValueError, match="LBFGS takes no constraints"):
         ms.minimize(constrained)
-    with pytest.raises(TypeError, match="must be a tuple of functions"):
+    with pytest.raises(TypeError, match="must be a tuple or list of functions"):
         ms.Problem(Euclidean(2), SQUARE.objective, equalities=[3])  # type: ignore[arg-type]
 
 

@@ -255,8 +255,8 @@ def test_project_repairs_a_start() -> None:
     ("given", "sentence"),
     [
         ({"initializers": [halves]}, r"initializers=…\) must map names to functions"),
-        ({"equalities": ILL}, r"equalities=…\) must be a tuple of functions or Objectives"),
-        ({"inequalities": (ill, 3)}, r"inequalities=…\) must be a tuple of functions or Objectives"),
+        ({"equalities": ILL}, r"equalities=…\) must be a tuple or list of functions or Objectives"),
+        ({"inequalities": (ill, 3)}, r"inequalities=…\) must be a tuple or list of functions or Objectives"),
     ],
 )
 def test_parts_of_a_problem_are_checked(given: dict[str, Any], sentence: str) -> None:

@@ -31,7 +31,9 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]
         sequences = check_sequences(X, min_length=n + delay, needed_by=setting)
     outputs = sequences[0].shape[1] * delay
     if n > outputs:
-        raise ValueError(f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay")
+        raise ValueError(
+            f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay (identifier.delay)"
+        )
     return sequences
 
 
