@@ -130,7 +130,7 @@ def fit(
     Options of readers, --read NAME=VALUE:
       .csv          id time channels label delimiter ordered missing
       .parquet      id time channels label ordered missing
-      folders       time missing
+      folders       time id label delimiter missing
       .mat          variable labels orientation missing
       all others    missing
 

@@ -311,7 +311,7 @@ def _codes(tables: Iterable[_Table], name: str | None) -> tuple[NDArray[np.intp]
     codes: list[int] = []
     for table in tables:
         column = table.column(name)
-        values = column.to_list()
+        values = [value.strip() if isinstance(value, str) else value for value in column.to_list()]  # as in text
         if column.is_null().any() or any(isinstance(value, float) and value != value for value in values):
             raise ReadError(f"{table.where}, column {name!r} has empty cells: fill them or remove the rows")
         try:

@@ -76,7 +76,6 @@ NO_CLOCKS = {
     "values called time": ("time,x,y", lambda i, steps: np.random.default_rng(i).standard_normal(steps), 0),
     "times that fall": ("time,x,y", lambda i, steps: -regular(i, steps), 0),
     "squares called time": ("time,x,y", lambda i, steps: np.arange(steps) ** 2.0, 0),
-    "a clock in all files but one": ("t,x,y", lambda i, steps: regular(i, steps) if i else np.zeros(steps), 0),
     "a value that occurs twice": ("t,x,y", lambda i, steps: np.maximum(regular(i, steps), regular(i, 2)[1]), 0),
     "missing times": ("t,x,y", lambda i, steps: np.where(np.arange(steps) % 5 < 3, np.nan, regular(i, steps)), 0),
     "a ramp called level": ("level,x,y", regular, 0),
@@ -92,6 +91,43 @@ def test_what_is_no_clock_is_kept(tmp_path, case):
     data = read_directory(folder(tmp_path, header, column, place))
     assert data.clocks == () and data.sequences[0].shape == (40, 3)
     assert data.channel_names == (None if header is None else tuple(header.split(",")))
+
+
+@pytest.mark.parametrize("way", ["folder", "long", "frame", "frames"])
+@pytest.mark.parametrize("fault", ["falls", "stays"])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_a_clock_in_all_sequences_but_one_is_an_error(tmp_path, way, fault, bad):
+    def column(i, steps):
+        t = 0.01 * np.arange(steps) ** (1.0 if way == "folder" else 1.5)
+        if i == bad:
+            t[8:] = 0.0005 + 0.001 * np.arange(steps - 8) ** 2 if fault == "falls" else t[7]
+        return t
+
+    if way == "folder":
+        folder(tmp_path, "time,x,y", column)
+        source, where = tmp_path, rf"walk{bad}\.csv, t = 8: "
+    else:
+        source, line = tmp_path / "long.csv", 2 + sum(LENGTHS[:bad]) + 8
+        source.write_text(long({"time": column}))
+        where = rf"line {line}, id '{'bac'[bad]}': "
+    read = ms.storage.read
+    if way.startswith("frame"):
+        pd = pytest.importorskip("pandas")
+        frame = pd.read_csv(source)
+        where = rf"row {sum(LENGTHS[:bad]) + 8}, id '{'bac'[bad]}': "
+        if way == "frames":
+            frame = {name: part.drop(columns="id") for name, part in frame.groupby("id", sort=False)}
+            where = rf"row 8 of frame '{'bac'[bad]}', frame '{'bac'[bad]}': "
+        source, read = frame, ms.storage.from_frame
+    with pytest.raises(ReadError, match=where + rf"column 'time' {fault} from .*, but is a clock in .*time=None"):
+        read(source)
+    data = read(source, time=None)
+    assert data.channel_names == ("time", "x", "y") and data.clocks == ()
+    if fault == "falls":
+        data = read(source, time="time")
+        assert data.clocks == ("time",)
+        order = np.argsort(column(bad, LENGTHS[bad]))
+        np.testing.assert_array_equal(data.sequences[bad], channels()[bad][order])
 
 
 def test_two_clocks_are_two(tmp_path):
@@ -391,7 +427,8 @@ def test_numbers_as_names_are_no_row(tmp_path: Path, index: bool) -> None:
     other.mkdir()
     for name in ("a", "b"):
         (other / f"{name}.csv").write_text("0,1\n1,0\n0,1\n")
-    assert [len(s) for s in ms.storage.read_directory(other).sequences] == [3, 3]
+    with pytest.warns(UserWarning, match=r"a\.csv has a first line of numbers, which is taken as data: if it names"):
+        assert [len(s) for s in ms.storage.read_directory(other).sequences] == [3, 3]
 
 
 def test_a_name_that_is_not_utf8_becomes_an_id_that_can_be_written(tmp_path: Path) -> None:

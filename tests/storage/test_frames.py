@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from storage.samples import frame_bytes, needs
 
 import manifoldseq as ms
 from manifoldseq.storage import ReadError, SequenceData, from_frame
@@ -671,3 +672,17 @@ def test_sentences_of_xarray(xr):
 def test_xarray_needs_no_narwhals(xr, monkeypatch):
     monkeypatch.setitem(sys.modules, "narwhals.stable.v1", None)
     assert len(from_frame(xr.DataArray(BLOCK, dims=("id", "time", "channel")))) == 3
+
+
+@pytest.mark.parametrize("way", ["frame", pytest.param("parquet", marks=needs("pyarrow"))])
+def test_blanks_around_ids_and_labels_are_none_as_in_text(tmp_path, way):
+    table = {"id": ["a", "a ", "b"], "time": [0.0, 1.0, 0.0], "x": [1.0, 2.0, 3.0], "label": ["up ", "up", "down"]}
+    if way == "parquet":
+        (tmp_path / "a.parquet").write_bytes(frame_bytes(**table))
+        data = ms.storage.read_parquet(tmp_path / "a.parquet")
+    else:
+        data = from_frame(pytest.importorskip("pandas").DataFrame(table))
+    assert data.ids == ("a", "b") and data.labels.tolist() == ["up", "down"]
+    table["id"][0] = " "
+    with pytest.raises(ReadError, match="row 0: column 'id' has empty cells: fill them or remove the rows"):
+        from_frame(pytest.importorskip("pandas").DataFrame(table))

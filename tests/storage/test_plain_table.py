@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -31,13 +32,15 @@ def parser(request, monkeypatch):
 
 def outcome(read, path):
     """Return everything that a reader tells of a file."""
-    try:
-        data = read(path)
-    except ReadError as error:
-        return str(error)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        try:
+            data = read(path)
+        except ReadError as error:
+            return str(error)
+    said = [str(warning.message) for warning in caught]
     labels = None if data.labels is None else data.labels.tolist()
     values = [(x.shape, x.tobytes()) for x in data.sequences]
-    return data.ids, labels, values, data.channel_names, data.clocks, data.sampling_rate
+    return data.ids, labels, values, data.channel_names, data.clocks, data.sampling_rate, said
 
 
 def assert_same(monkeypatch, read, path):

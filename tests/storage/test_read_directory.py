@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from storage.samples import frame_bytes, needs
 
-from manifoldseq.storage import ReadError, read_directory
+from manifoldseq.storage import ReadError, read, read_directory
 
 
 def fill(folder, files):
@@ -40,8 +40,108 @@ def test_tables_with_and_without_names(tmp_path):
     data = read_directory(fill(tmp_path / "a", {"1.csv": "x,y\n1,2\n3,\n", "2.csv": "x,y\n5,6\n"}))
     np.testing.assert_array_equal(data.sequences[0], [[1, 2], [3, np.nan]])
     assert data.channel_names == ("x", "y")
-    data = read_directory(fill(tmp_path / "b", {"1.csv": "1\n3\n", "2.CSV": "5\n"}))
-    assert [x.ravel().tolist() for x in data.sequences] == [[1, 3], [5]] and data.channel_names is None
+    data = read_directory(fill(tmp_path / "b", {"1.csv": "1.0,1\n3,1\n", "2.CSV": "5,1\n"}))
+    assert [x.ravel().tolist() for x in data.sequences] == [[1, 1, 3, 1], [5, 1]]
+    assert data.channel_names is None
+
+
+class TestIdsAndLabels:
+    """Columns of tables that are no channels: the id and the label of a file."""
+
+    def fill(self, folder, form, **columns):
+        """Write three files of three rows; `columns` maps names to the cells of file i."""
+        for i in range(3):
+            table = {"x": [i + 0.5, 2.0, 3.0], **{name: make(i) for name, make in columns.items()}}
+            if form == "parquet":
+                folder.mkdir(exist_ok=True)
+                (folder / f"{i}.parquet").write_bytes(frame_bytes(**table))
+            else:
+                mark = '"' if form == "quoted" else ""  # cell by cell
+                rows = [",".join(f"{mark}{cell}{mark}" for cell in row) for row in zip(*table.values(), strict=True)]
+                fill(folder, {f"{i}.csv": "\n".join([",".join(table), *rows]) + "\n"})
+        return folder
+
+    @pytest.mark.parametrize("kind", ["csv", "quoted", pytest.param("parquet", marks=needs("pyarrow"))])
+    def test_one_value_per_file(self, tmp_path, kind):
+        columns = {"label": lambda i: ["up" if i else "down"] * 3, "id": lambda i: [f"S{9 - i} "] * 3}
+        data = read_directory(self.fill(tmp_path / "a", kind, **columns))
+        assert data.channel_names == ("x",) and data.ids == ("S9", "S8", "S7")
+        assert data.labels is not None and data.labels.tolist() == ["down", "up", "up"]
+        assert [x.ravel().tolist() for x in data.sequences] == [[i + 0.5, 2, 3] for i in range(3)]
+        renamed = self.fill(tmp_path / "b", kind, kind=columns["label"], subject=columns["id"])
+        same = read(renamed, id="subject", label="kind")
+        assert same.ids == data.ids and same.labels is not None and same.labels.tolist() == data.labels.tolist()
+        with pytest.raises(ReadError, match=r"has no column 'sort' but .*: name it with label=…"):
+            read_directory(renamed, label="sort")
+
+    @pytest.mark.parametrize("kind", ["csv", "quoted", pytest.param("parquet", marks=needs("pyarrow"))])
+    def test_several_values_in_a_file_are_left_out_unless_asked_for(self, tmp_path, kind):
+        folder = self.fill(tmp_path / "a", kind, label=lambda i: [0, i, 0])
+        with pytest.warns(
+            UserWarning, match=r"1\.(csv|parquet), column 'label' has '?0'? and '?1'?, not one value for"
+        ):
+            data = read_directory(folder)
+        assert data.channel_names == ("x",) and data.labels is None
+        data = read_directory(folder, label=None)
+        assert data.channel_names == ("x", "label") and data.sequences[2][:, 1].tolist() == [0, 2, 0]
+
+    def test_the_id_of_several_files(self, tmp_path):
+        folder = self.fill(tmp_path / "a", "csv", id=lambda i: ["S1" if i else "S0"] * 3)
+        with pytest.warns(UserWarning, match="several files with the id 'S1': ids are their names"):
+            assert read_directory(folder).ids == ("0.csv", "1.csv", "2.csv")
+
+    def test_labels_from_two_places(self, tmp_path):
+        folder = self.fill(tmp_path / "a", "csv", label=lambda i: ["up" if i else "down"] * 3)
+        fill(folder, {"labels.csv": "0,down\n1,up\n2,down\n"})
+        with pytest.warns(
+            UserWarning, match=r"2\.csv has the label 'up' in its column, and 'down' by labels\.csv, which"
+        ):
+            data = read_directory(folder)
+        assert data.labels is not None and data.labels.tolist() == ["down", "up", "down"]
+
+
+def test_an_array_is_sorted_by_a_column_that_is_named(tmp_path):
+    x = np.random.default_rng(0).standard_normal((2, 9, 3))
+    folder = fill(tmp_path, {f"{i}.npy": rows for i, rows in enumerate(x)})
+    data = read(folder, time=1)
+    assert data.clocks == ("column 1",)
+    for got, rows in zip(data.sequences, x, strict=True):
+        np.testing.assert_array_equal(got, rows[np.argsort(rows[:, 1])][:, [0, 2]])
+    with pytest.raises(ReadError, match="has no column 'bogus' but 0, 1, 2: name one of them, or time=None"):
+        read(folder, time="bogus")
+    for options, sentence in (({"label": "kind"}, "has no column 'kind'"), ({"delimiter": ";"}, "have no delimiter")):
+        with pytest.raises(ReadError, match=sentence):
+            read(folder, **options)
+
+
+def test_a_first_line_is_warned_of_as_in_one_file(tmp_path):
+    with pytest.warns(UserWarning, match=r"1\.csv has a first line of numbers, which is taken as data: if it names"):
+        data = read_directory(fill(tmp_path / "a", {"1.csv": "2020,2021\n0.5,3\n", "2.csv": "2020,2021\n1,2\n"}))
+    assert [len(x) for x in data.sequences] == [2, 2]
+    with pytest.warns(UserWarning, match=r"1\.csv names columns twice: the later ones are called 'x\.1'$"):
+        data = read_directory(fill(tmp_path / "b", {"1.csv": "x,x\n1,2\n", "2.csv": "x,x\n3,4\n"}))
+    assert data.channel_names == ("x", "x.1")
+
+
+@pytest.mark.parametrize(("mark", "names"), [(";", [";"]), ("\t", ["\t", "tab", r"\t"])])
+def test_another_delimiter(tmp_path, mark, names):
+    files = {f"{i}.csv": f"x,y,label\n{i}.5,2,a\n3,4,a\n".replace(",", mark) for i in range(2)}
+    folder = fill(tmp_path / "a", {**files, "labels.csv": "0,a\n1,a\n".replace(",", mark)})
+    for name in names:
+        data = read(folder, delimiter=name)
+        assert data.channel_names == ("x", "y") and data.sequences[1].tolist() == [[1.5, 2], [3, 4]]
+    shown = "';'" if mark == ";" else "tab"
+    with pytest.raises(ReadError, match=rf"0\.csv has one column .*: separated by {shown}\? .*--read delimiter="):
+        read(folder)
+
+
+def test_lines_that_end_with_a_comma(tmp_path):
+    data = read_directory(fill(tmp_path / "a", {"1.csv": "x,y,\n1,2,\n3,4,\n", "2.csv": "x,y,\n5,6,\n"}))
+    assert data.channel_names == ("x", "y") and data.sequences[0].tolist() == [[1, 2], [3, 4]]
+    data = read_directory(fill(tmp_path / "b", {"1.csv": "1.5,2,\n3,4,\n", "2.csv": "5,6,\n"}))
+    assert data.channel_names is None and data.sequences[1].tolist() == [[5, 6]]
+    data = read_directory(fill(tmp_path / "c", {"1.csv": "x,y,\n1,2,\n", "2.csv": "x,y,\n5,6,7\n"}))
+    assert data.channel_names == ("x", "y", "") and data.sequences[1].tolist() == [[5, 6, 7]]
 
 
 def test_folders_are_labels(tmp_path):

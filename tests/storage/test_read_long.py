@@ -102,6 +102,24 @@ BAD = {
     "binary": (b"\x89PNG\r\n\x1a\n\0\0", {}, "line 1: the text is not UTF-8"),
     "open quote": ('id,time,x\n"0,1,2\n', {}, "cannot be read as a .csv file (Error: unexpected end of data)"),
     "long cell": ("id,time,x\n0,1," + "1" * 200_000, {}, "field larger than field limit"),
+    "empty id": ("id,time,x\na,0,1\n ,0,1\n", {}, "line 3: column 'id' has empty cells: fill them or remove the rows"),
+    "empty id, views": ("id,x\na,1\n,1\n", {"id": "auto", "ordered": False}, "line 3: column 'id' has empty cells"),
+    "semicolons": (
+        "id;time;x\n0;1;2\n",
+        {},
+        "has one column 'id;time;x': separated by ';'? Pass delimiter=';' (--read",
+    ),
+    "tabs": ("id\ttime\tx\n0\t1\t2\n", {}, "separated by tab? Pass delimiter=tab (--read delimiter=tab)"),
+    "semicolons, no names": (
+        "1,5;2,5\n3,5;4,5\n",
+        {"id": None},
+        "has the cell '5;2' in its first line: separated by ';'",
+    ),
+    "decimal comma": (
+        "id;time;x\n0;1;2,5\n",
+        {"delimiter": ";"},
+        "column 'x' is '2,5', no number, a decimal comma? Write a point: write",
+    ),
     "delimiter": ("id,time,x\n", {"delimiter": "::"}, "delimiter is '::': pass one character"),
 }
 
@@ -233,6 +251,19 @@ def test_rows_that_are_samples_need_neither_id_nor_clock(tmp_path, parquet):
     assert data.clocks == ("t2",) and np.concatenate(data.sequences).tolist() == [[5, 4], [6, 2], [7, 9]]
     data = read("id,x\na,1\nb,2\na,3\n")
     assert data.ids == ("a", "b") and [x.tolist() for x in data.sequences] == [[[1], [3]], [[2]]]
+
+
+def test_a_tabulator_may_be_spelt_out(write):
+    path = write("id\ttime\tx\na\t0\t1\na\t1\t2\n")
+    for name in ("tab", r"\t", "\t"):
+        assert read(path, delimiter=name).sequences[0].tolist() == [[1], [2]]
+
+
+def test_lines_that_end_with_a_comma(write):
+    path = write("id,time,x,\na,0,1,\na,1,2,\n")
+    assert read_csv(path).channel_names == ("x",) and read_csv(path, time=None).channel_names == ("time", "x")
+    assert read_csv(path, ordered=False).channel_names == ("x",)
+    assert read_csv(write("id,time,x,\na,0,1,\na,1,2,3\n")).channel_names == ("x", "")
 
 
 @pytest.mark.parametrize("gone", [(0,), (5,), (19,), (0, 7, 8, 19)])

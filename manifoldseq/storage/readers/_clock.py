@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._data import SequenceData
+from .._limits import ReadError
 
 Float = NDArray[np.float64]
 
@@ -134,6 +135,44 @@ def is_time(t: Float) -> bool:
     return 2 * len(distinct) >= len(t) and steady(distinct)
 
 
+def rises(t: Float) -> bool:
+    """Return whether the values of one sequence are beyond doubt those of a clock, which others may not be.
+
+    They increase from row to row, three or more by a nearly constant step, five or more by any steps.
+    """
+    return len(t) > 2 and bool(np.isfinite(t).all() and (steady(t) or (len(t) > 4 and (np.diff(t) > 0).all())))
+
+
+def defect(t: Float) -> tuple[int, str]:
+    """Return the first row in which values stop being those of a clock, and what is wrong there."""
+    if len(bad := np.flatnonzero(~np.isfinite(t))):
+        return int(bad[0]), "is missing"
+    steps = np.diff(t)
+    row = int(np.argmax(steps <= 0 if (steps <= 0).any() else np.abs(steps - np.median(steps)))) + 1
+    verb = "falls" if t[row] < t[row - 1] else "stays" if t[row] == t[row - 1] else "jumps"
+    return row, f"{verb} from {t[row - 1]:.10g} to {t[row]:.10g}"
+
+
+def partly(name: str, why: str, clock: str) -> str:
+    """Return the sentence for a column that is a clock in some sequences only, and the ways out."""
+    return (
+        f"column {name!r} {why}, but is a clock in {clock}: correct it, sort the rows by it with time={name!r} (--read "
+        f"time={name}), or keep it as a channel with time=None (--read time=none)"
+    )
+
+
+def refuse_some(path: object, data: SequenceData) -> None:
+    """Raise an error if a column that is called a time is a clock in some sequences of a folder, but not in all."""
+    for j, name in enumerate(data.channel_names or ()):
+        times = [filled(x[:, j]) for x in data.sequences] if says_time(name) else []
+        wrong = next((i for i, t in enumerate(times) if not steady(t)), None)
+        clock = next((i for i, t in enumerate(times) if len(t) > 2 and steady(t)), None)
+        if wrong is not None and clock is not None:
+            row, why = defect(times[wrong])
+            where = f"{path}, {data.ids[wrong]}, t = {row}"
+            raise ReadError(f"{where}: {partly(name, why, data.ids[clock])}")
+
+
 def clocks(sequences: Sequence[Float], names: Sequence[str] | None) -> list[int]:
     """Return the columns that are clocks.
 
@@ -222,6 +261,16 @@ def counts(name: str) -> bool:
 def _telling(name: str) -> int:
     """Return how much a clock's name says about seconds: a unit, a time, or only that it counts."""
     return 2 if unit(name) is not None else int(not counts(name))
+
+
+def without_nothing(data: SequenceData) -> SequenceData:
+    """Return the data without a last column that has neither a name nor a value: lines that end with a comma."""
+    width = data.sequences[0].shape[1]
+    named = data.channel_names is not None and data.channel_names[-1]
+    if width == 1 or named or not all(np.isnan(x[:, -1]).all() for x in data.sequences):
+        return data
+    names = None if data.channel_names is None else data.channel_names[:-1]
+    return replace(data, sequences=[x[:, :-1] for x in data.sequences], channel_names=names)
 
 
 def without_clocks(data: SequenceData) -> SequenceData:

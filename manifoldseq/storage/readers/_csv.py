@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import math
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ def read_csv(
     label : str or None
         The column of the label, the same in all rows of a sequence. That of the default name may be missing.
     delimiter : str
-        One character.
+        One character; ``tab`` and ``\\t`` are the tabulator.
     ordered : bool
         False: rows are samples in any order. No clock is asked for; one that is there is left out. If no id occurs
         twice, rows stay in the order of the file, and each one that has an id or a label is a sequence of its own.
@@ -96,24 +97,15 @@ def read_csv(
 
 def _read(path: FilePath, delimiter: str, said: list[str], **options: Any) -> SequenceData:
     """Read a file; what is to be warned of is added to `said`."""
+    delimiter = separator(path, delimiter)
     with parsed(path, delimiter) as lines:
         names, skip, rows = _begin(lines)
         if not skip and names:
-            said.append("has a first line of numbers, which is taken as data: columns are called by numbers from 0")
-        decimals = [name for name in names if "." in name and all_numbers([name])]
-        if skip and decimals:
-            said.append(
-                f"has numbers such as {decimals[0]} in its first line, which is taken as names: if it is data, write "
-                "a line of names above it"
-            )
-        header, renamed = _named_apart(names), []
+            said.append(FIRST_LINE + ": columns are called by numbers from 0")
+        header = header_of(path, names, delimiter, said)
         for name, new in zip(names, header, strict=True):
-            if name != new:
-                if name in (options["id"], options["time"], options["label"]):
-                    raise ReadError(f"{path} has two columns named {name!r}: rename one, or call the second {new!r}")
-                renamed.append(repr(new))
-        if renamed:
-            said.append(f"names columns twice: the later ones are called {', '.join(renamed)[:200]}")
+            if name != new and name in (options["id"], options["time"], options["label"]):
+                raise ReadError(f"{path} has two columns named {name!r}: rename one, or call the second {new!r}")
         columns = replace(choose_columns(path, header, **options), named=skip > 0)
         table = _Table(path, header, columns, delimiter, skip)
         if (plain := table.plain_rows(skip)) is not None:
@@ -126,8 +118,7 @@ def _read(path: FilePath, delimiter: str, said: list[str], **options: Any) -> Se
 @contextmanager
 def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
     """Open a file and give its `csv.reader`; a sentence says in which line the text is not UTF-8."""
-    if len(delimiter) != 1:
-        raise ReadError(f"{path}: delimiter is {delimiter!r}: pass one character")
+    delimiter = separator(path, delimiter)
     with opened(path, "a .csv file") as file:
         try:
             with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
@@ -136,6 +127,47 @@ def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
             raise ReadError(
                 f"{path}, line {_undecodable(path)}: the text is not UTF-8: save the file as UTF-8"
             ) from None
+
+
+FIRST_LINE = "has a first line of numbers, which is taken as data"
+
+
+def separator(path: FilePath, delimiter: str) -> str:
+    """Return the character that separates cells; a tabulator may be spelt out, as shells have none."""
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
+    if len(delimiter) != 1:
+        raise ReadError(f"{path}: delimiter is {delimiter!r}: pass one character")
+    return delimiter
+
+
+def header_of(path: FilePath, names: Sequence[str], delimiter: str, said: list[str]) -> list[str]:
+    """Return the names of a first line, each once; what is to be warned of is added to `said`.
+
+    Raises
+    ------
+    ReadError
+        If another character seems to separate the cells.
+    """
+    for mark, word in ((";", "';'"), ("\t", "tab")):
+        parts = [part for name in names for part in name.split(mark)]
+        if mark != delimiter and len(parts) > len(names) and (len(names) == 1 or all_numbers(parts)):
+            cell = next(name for name in names if mark in name)[:40]
+            what = f"one column {cell!r}" if len(names) == 1 else f"the cell {cell!r} in its first line"
+            raise ReadError(f"{path} has {what}: separated by {word}? Pass delimiter={word} (--read delimiter={word})")
+    if decimals := [name for name in names if "." in name and not all_numbers(names) and all_numbers([name])]:
+        said.append(
+            f"has numbers such as {decimals[0]} in its first line, which is taken as names: if it is data, write "
+            "a line of names above it"
+        )
+    header = _named_apart(names)
+    if renamed := [repr(new) for name, new in zip(names, header, strict=True) if name != new]:
+        said.append(f"names columns twice: the later ones are called {', '.join(renamed)[:200]}")
+    return header
+
+
+def decimal_comma(cell: str) -> str:
+    """Return what to say of a number with a decimal comma, nothing of any other cell."""
+    return ", a decimal comma? Write a point" if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", cell.strip()) else ""
 
 
 def csv_header(path: FilePath, delimiter: str = ",") -> list[str]:
@@ -257,7 +289,7 @@ class _Table:
         except ValueError:
             what = "write a number" if name == self.columns.time else "write a number, or nothing where it is missing"
             where = f"{self.place(self.count + i)}, column {name!r}"
-            raise ReadError(f"{self.path}, {where} is {cell[:40]!r}, no number: {what}") from None
+            raise ReadError(f"{self.path}, {where} is {cell[:40]!r}, no number{decimal_comma(cell)}: {what}") from None
 
     def plain_rows(self, skip: int) -> Rows | None:
         """Return the rows of a plain table, which follow `skip` lines; None for any other."""

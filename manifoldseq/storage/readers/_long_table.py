@@ -9,7 +9,19 @@ from numpy.typing import NDArray
 
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, record
-from ._clock import AUTO, counts, filled, is_time, sampling_rate, unit, without_clocks
+from ._clock import (
+    AUTO,
+    counts,
+    defect,
+    filled,
+    is_time,
+    partly,
+    rises,
+    sampling_rate,
+    unit,
+    without_clocks,
+    without_nothing,
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,9 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     """Make sequences, in order of first appearance and sorted by time; `place` says where a row is in the file."""
     if len(rows.values) == 0:
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
+    if rows.ids is not None and "" in rows.id_names:
+        empty = int(np.flatnonzero(rows.ids == list(rows.id_names).index(""))[0])
+        raise ReadError(f"{path}, {place(empty)}: column {columns.id!r} has empty cells: fill them or remove the rows")
     if not columns.ordered and (rows.ids is None or len(rows.id_names) == len(rows.values)):
         return _samples(path, columns, rows)
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids
@@ -103,6 +118,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         rows = replace(rows, times=_without_holes(rows.times, ids))
     starts = _in_order(ids, rows.times)
     if rows.times is not None and starts is None and not columns.certain and not are_times(rows.times, ids):
+        _refuse_some(path, columns, rows, ids, place)
         columns, rows = _as_channel(columns, given)
         starts = _in_order(ids, None)
     if rows.times is not None and len(bad := np.flatnonzero(~np.isfinite(rows.times))):
@@ -136,6 +152,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
             rate = sampling_rate(times, lengths, 1.0 if columns.seconds else unit(name))
         known = {"sampling_rate": rate, "clocks": (name,)}
     data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.names, ids=names, **known)
+    data = without_nothing(data)
     if columns.clocks:
         data = without_clocks(data)
         if columns.ordered and columns.time is None and not columns.certain and not data.clocks:
@@ -175,6 +192,7 @@ def _samples(path: FilePath, columns: Columns, rows: Rows) -> SequenceData:
     if columns.time is not None and not named:
         columns, rows = _as_channel(columns, rows)
     data = record(path, [rows.values], channel_names=columns.names)
+    data = without_nothing(data)
     if columns.clocks:  # which rise from row to row of the file
         data = without_clocks(data)
     data = replace(data, clocks=(*named, *data.clocks), sampling_rate=None)
@@ -190,6 +208,22 @@ def are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
     order = np.argsort(ids, kind="stable")
     starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
     return all(map(is_time, np.split(times[order], starts[1:])))
+
+
+def _refuse_some(
+    path: FilePath, columns: Columns, rows: Rows, ids: NDArray[np.intp], place: Callable[[int], str]
+) -> None:
+    """Raise an error if what is called time is a clock in some sequences, since it is none in all."""
+    assert rows.times is not None
+    order = np.argsort(ids, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(ids[order])) + 1)
+    wrong = next(part for part in parts if not is_time(rows.times[part]))
+    clock = next((part for part in parts if rises(rows.times[part])), None)
+    if clock is not None:
+        row, why = defect(rows.times[wrong])
+        of = [f"{columns.id} {str(rows.id_names[int(ids[part[0]])])[:40]!r}" for part in (wrong, clock)]
+        where = f"{path}, {place(int(wrong[row]))}, {of[0]}"
+        raise ReadError(f"{where}: {partly(str(columns.time), why, of[1])}")
 
 
 def _as_channel(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,16 +74,35 @@ def read_parquet(
         return assemble(path, columns, _rows(path, table, columns, values), lambda row: f"row {int(row)}")
 
 
-def parquet_tables(path: FilePath, files: Sequence[FilePath], time: str | int | None) -> Iterator[Any]:
-    """Yield the names of the columns and the numbers of each file of a folder: parts of one array if they are alike.
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the tables of a folder: the names of columns, and of text what separates its cells."""
 
-    A column of time stamps is seconds; only the one that is the `time` may hold some.
+    time: str | int | None
+    id: str | None
+    label: str | None
+    delimiter: str = ","
+
+    def words(self, path: FilePath, names: Sequence[str]) -> list[str]:
+        """Return the columns of ids and labels; one that is not of the default name must be there."""
+        for option, name in (("id", self.id), ("label", self.label)):
+            if name not in (None, option, *names) and str(name).lower() != "none":
+                shown = ", ".join(names)[:200] or "columns without names"
+                raise ReadError(f"{path} has no column {name!r} but {shown}: name it with {option}=…")
+        return [name for name in names if name in (self.id, self.label)]
+
+
+def parquet_tables(path: FilePath, files: Sequence[FilePath], asked: Asked) -> Iterator[Any]:
+    """Yield names and numbers of the channels of each file of a folder: parts of one array if they are alike.
+
+    And the values of the columns of ids and labels, each once. A column of time stamps is seconds; only the one that is
+    the time may hold some.
     """
     shapes, kinds = [], set()
     for name in files:
         with _opened(name) as file:
-            channels = _plain_names(file)
-            shapes.append((_check_size(name, file, [], channels, str(time))[0], len(channels)))
+            channels, words = _shared_out(name, file, asked)
+            shapes.append((_check_size(name, file, words, channels, str(asked.time))[0], len(channels)))
             kinds.add(_dtype(file, channels))
     kind = np.result_type(*kinds)
     require_memory(path, sum(rows * width for rows, width in shapes) * kind.itemsize)
@@ -92,11 +111,19 @@ def parquet_tables(path: FilePath, files: Sequence[FilePath], time: str | int | 
     parts = np.split(np.empty((ends[-1], shapes[0][1]), kind), ends[:-1]) if together else [None] * len(files)
     for name, shape, part in zip(files, shapes, parts, strict=True):
         with _opened(name) as file:
-            channels = _plain_names(file)
+            channels, words = _shared_out(name, file, asked)
             values = np.empty(shape, kind) if part is None else part
             _fill(name, file, channels, values)
-            yield channels, values
+            table = file.read(words, use_threads=False)
+            yield channels, values, {word: _codes(name, word, table)[1] for word in words}
     _release()
+
+
+def _shared_out(path: FilePath, file: Any, asked: Asked) -> tuple[list[str], list[str]]:
+    """Return the columns of channels, and those of ids and labels."""
+    names = _plain_names(file)
+    words = asked.words(path, names)
+    return [name for name in names if name not in words], words
 
 
 def stamps_of(path: FilePath) -> str | None:
@@ -253,5 +280,6 @@ def _codes(path: FilePath, name: str | None, table: Any) -> tuple[NDArray[np.int
     codes = np.zeros(len(names), np.intp)
     for place in np.argsort(firsts, kind="stable").tolist():
         if firsts[place] < len(indices):
-            codes[place] = numbers.setdefault(names[place], len(numbers))
+            value = names[place].strip() if isinstance(names[place], str) else names[place]  # as in text
+            codes[place] = numbers.setdefault(value, len(numbers))
     return codes[indices], list(numbers)
