@@ -27,6 +27,7 @@ from ._shared import BadInput
 from ._views import (
     Columns,
     all_columns,
+    by_place,
     chosen_columns,
     example,
     named_columns,
@@ -153,6 +154,8 @@ def load_data(
     if kind == "views" and views is not None and len(columns) == 1 and not views.strip().isdecimal():
         raise BadInput(f"--views {views} is one view, {name} takes two or more: put a colon between them, as in a,b:c")
     memory = remembered(files, [one for one in columns if one is not None]) if run is None or views else dict(run[1])
+    if run is not None and (said := by_place(run[1], columns)):
+        remarks.append(said)
     there = [one for one in columns if one is not None]
     parts = [one.of(files[one.file]) for one in there]
     for one, part in zip(there, parts, strict=True):

@@ -3,9 +3,11 @@
 import errno
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
 import click
 
@@ -92,6 +94,22 @@ def cli() -> None:
     """Manifold optimization for sequences and multi-view data."""
 
 
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print what a library warns of, such as a fit that did not converge, in one line, each text once."""
+    said: set[str] = set()
+
+    def line(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.add(text)
+            click.echo(f"Warning: {text}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = line
+        yield
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -106,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, 1 for a failure or no solution, 2 for bad input, 3 for a check in part, 130 interrupted.
     """
     try:
-        status = cli.main(arguments, "manifoldseq", standalone_mode=False)
+        with _warnings_as_lines():
+            status = cli.main(arguments, "manifoldseq", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

@@ -233,6 +233,8 @@ def paired(
         If members are left over, or have different lengths or labels.
     """
     if not any(part.numbered for part in parts):
+        if by_row:
+            _check_repeated(sources, parts)
         return _by_id(sources, parts, refuse)
     what = "rows" if by_row else "sequences"
     counts = [sum(map(len, part.sequences)) if by_row else len(part) for part in parts]
@@ -308,6 +310,25 @@ def _by_id(
     if labels is not None:
         aligned = [replace(part, labels=labels) for part in aligned]
     return aligned, said
+
+
+def _check_repeated(sources: Sequence[str], parts: Sequence[SequenceData]) -> None:
+    """Refuse an id that is repeated in one file, and not as often in another."""
+    counts = [dict(zip(part.ids, map(len, part.sequences), strict=True)) for part in parts]
+    for i, of_first in enumerate(counts):
+        for j, of_other in enumerate(counts[:i]):
+            for name, count in of_first.items():
+                if name in of_other and count != of_other[name]:
+                    more, less = (i, j) if count > of_other[name] else (j, i)
+                    raise BadInput(
+                        f"{name!r} occurs {_times(counts[more][name])} in {sources[more]} but "
+                        f"{_times(counts[less][name])} in {sources[less]}: give each row its own id, or the same rows "
+                        "in each file"
+                    )
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -401,6 +422,7 @@ def same_columns(
             shared = len(files) < len(views)
             if shared:
                 _check_distinct(views, v)
+            _check_swapped(views, v, run, sources, files, file)
             found.append(_by_name(view.names, v, len(views), source, file, data, missing and shared))
         elif len(files) == len(widths) and data.sequences[0].shape[1] == widths[file]:
             found.append(_columns(file, data, view.numbers))
@@ -425,6 +447,31 @@ def _check_distinct(views: Sequence[Columns], v: int) -> None:
             raise BadInput(
                 f"a column {sorted(twice)[0]!r} is in view {u} and in view {v}: give a file for each view, as in fit"
             )
+
+
+def _check_swapped(
+    views: Sequence[Columns], v: int, run: str, sources: Sequence[str], files: Sequence[SequenceData], file: int
+) -> None:
+    """Refuse a file that has nothing of its view, where another one has all of it."""
+    wanted = set(views[v].names or ())
+    there = [set(data.channel_names or ()) for data in files]
+    others = [source for source, names in zip(sources, there, strict=True) if wanted <= names]
+    if wanted.isdisjoint(there[file]) and others:
+        raise BadInput(
+            f"{sources[file]} has no column {(views[v].names or ('',))[0]!r} of view {v}, but {others[0]} has: give "
+            f"the files in the order in which {run} was fitted on them"
+        )
+
+
+def by_place(memory: Mapping[str, Any], columns: Sequence[Columns | None]) -> str:
+    """Return a line on columns that have other names than those of the fit, or names on one side only."""
+    for v, (view, one) in enumerate(zip(memory["views"], columns, strict=False)):
+        names = tuple(view["names"]) if "names" in view else None
+        if one is not None and one.names != names:
+            now, before = ("no names" if some is None else shown(some) for some in (one.names, names))
+            of = f" of view {v}" if len(memory["views"]) > 1 else ""
+            return f"columns{of} are taken by place: {now} here, {before} in the fit"
+    return ""
 
 
 def _by_name(

@@ -104,6 +104,16 @@ def test_reader_that_ends_early_is_no_error() -> None:
     assert done.returncode in (0, 1)  # 0 if all was written before the reader ended
 
 
-def test_module_is_the_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "manifoldseq.cli", "--version"], capture_output=True, text=True)
+@pytest.mark.parametrize("module", ["manifoldseq", "manifoldseq.cli"])
+def test_module_is_the_command(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("manifoldseq ")
+
+
+def test_what_a_library_warns_of_is_one_line(tmp_path: Path) -> None:
+    np.save(tmp_path / "same.npy", np.ones((12, 2)))  # one distinct row for two clusters
+    command = [sys.executable, "-m", "manifoldseq", "fit", "kmeans", "same.npy", "--set", "n_clusters=2", "-o", "run"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("Warning: Number of distinct clusters (1) found smaller than")

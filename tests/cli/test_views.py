@@ -312,7 +312,7 @@ def test_apply_to_two_files_and_to_one_with_all_columns(run: Run, files: Path, n
         np.testing.assert_array_equal(found["probability"], expected)
     for data, sentence in (
         (("kar.csv", "zer.csv", "zer.npy"), "3 files are given, but"),
-        (("zer.csv", "kar.csv"), "zer.csv has no column 'kar_0' of view 0"),
+        (("zer.csv", "kar.csv"), "zer.csv has no column 'kar_0' of view 0, but "),
         (("zer.npy", "kar.npy"), "zer.npy has 9 columns, and no names to find them by: give a file with 12 columns"),
         (("both.npy",), "both.npy has 21 columns, and no names to find them by"),
     ):
@@ -516,3 +516,36 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
     ms.register(ms.hooks.ModelSpec("mean", "manifoldseq_lds.means._mean:build"))
     status, _, err = run("solve", "mean", *two, "-o", files / "run")
     assert status == 2 and "mean takes sequences of one file, and 2 are given" in err
+
+
+def test_an_id_that_is_repeated_in_one_view_is_named(run: Run, tmp_path: Path) -> None:
+    ms.register(ms.hooks.EstimatorSpec("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    X = np.random.default_rng(0).normal(size=(60, 4)).round(4)
+    ids = [f"s{i}" for i in range(60)]
+    first = write(tmp_path / "x.csv", {"id": ids, "a": X[:, 0], "b": X[:, 1]})
+    second = write(tmp_path / "y.csv", {"id": [*ids[:-1], "s0"], "c": X[:, 2], "d": X[:, 3]})
+    for more in [(), ("--set", "missing=em")]:
+        status, _, err = run("fit", "mixture-pcca", first, second, *more, "-o", tmp_path / "run")
+        assert status == 2 and f"'s0' occurs twice in {second} but once in {first}: give each row its own id" in err
+        assert not (tmp_path / "run").exists()
+
+
+def test_apply_says_when_files_are_exchanged_or_columns_taken_by_place(run: Run, tmp_path: Path) -> None:
+    ms.register(ms.hooks.EstimatorSpec("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    X = np.random.default_rng(0).normal(size=(60, 4)).round(4)
+    first = write(tmp_path / "x.csv", {"a": X[:, 0], "b": X[:, 1]})
+    second = write(tmp_path / "y.csv", {"c": X[:, 2], "d": X[:, 3]})
+    folder = tmp_path / "run"
+    assert run("fit", "mixture-pcca", first, second, "--no-quality", "-o", folder)[0] == 0
+    status, _, err = run("apply", folder, second, first, "-o", tmp_path / "out.csv")
+    assert status == 2 and f"{second} has no column 'a' of view 0, but {first} has: give the files in the order" in err
+    status, out, err = run("apply", folder, first, second, "-o", tmp_path / "out.csv")
+    assert status == 0 and "by place" not in out, err
+    np.save(tmp_path / "x.npy", X[:, :2])
+    status, out, err = run("apply", folder, tmp_path / "x.npy", second, "-o", tmp_path / "out.csv")
+    assert status == 0 and "columns of view 0 are taken by place: no names here, a, b in the fit" in out, err
+    assert run("fit", "kmeans", tmp_path / "x.npy", "--no-quality", "-o", tmp_path / "k")[0] == 0
+    status, out, err = run("apply", tmp_path / "k", first, "-o", tmp_path / "out.csv")
+    assert status == 0 and "columns are taken by place: a, b here, no names in the fit" in out, err
+    status, out, err = run("apply", tmp_path / "k", tmp_path / "x.npy", "-o", tmp_path / "out.csv")
+    assert status == 0 and "by place" not in out, err
