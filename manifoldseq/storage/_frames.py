@@ -200,7 +200,7 @@ def _with_index(table: _Table, names: list[Any], levels: list[Any]) -> _Table:
         id_name = "id" if names[1 - place] is None else str(names[1 - place])
         time_name = "time" if names[place] is None else str(names[place])
         return replace(table, levels={id_name: levels[1 - place], time_name: levels[place]}, id=id_name, time=time_name)
-    if tells[0]:
+    if tells[0] or (names[0] is None and levels[0].dtype.is_float()):  # whether it is a clock is asked later
         time_name = "time" if names[0] is None else str(names[0])
         return replace(table, levels={time_name: levels[0]}, time=time_name)
     return table if names[0] is None else replace(table, levels={str(names[0]): levels[0]})

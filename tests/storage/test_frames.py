@@ -686,3 +686,28 @@ def test_blanks_around_ids_and_labels_are_none_as_in_text(tmp_path, way):
     table["id"][0] = " "
     with pytest.raises(ReadError, match="row 0: column 'id' has empty cells: fill them or remove the rows"):
         from_frame(pytest.importorskip("pandas").DataFrame(table))
+
+
+@pytest.mark.parametrize("way", ["frame", pytest.param("parquet", marks=needs("pyarrow"))])
+def test_an_index_of_dates_without_a_name(tmp_path, way):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    when = pd.Timestamp("2024-05-01") + pd.to_timedelta([40, 0, 20, 20, 0, 40], unit="ms")
+    frame = pd.DataFrame({"id": list("aaabbb"), "x": [3.0, 1, 2, 5, 4, 6]}, index=when)
+    if way == "parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(tmp_path / "a.parquet")
+        data = ms.storage.read_parquet(tmp_path / "a.parquet")
+    else:
+        data = from_frame(frame)
+    assert data.clocks == ("time",) and data.sampling_rate == 50 and data.channel_names == ("x",)
+    assert [x.ravel().tolist() for x in data.sequences] == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_an_index_of_floats_without_a_name():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    data = from_frame(pd.DataFrame({"x": [3.0, 1, 2]}, index=[0.04, 0.0, 0.02]))
+    assert data.clocks == ("time",) and data.sampling_rate == 50 and data.sequences[0].ravel().tolist() == [1, 2, 3]
+    data = from_frame(pd.DataFrame({"x": [3.0, 1, 2, 5]}, index=[0.3, 0.9, -2.0, 0.1]))  # no clock
+    assert data.clocks == () and data.sequences[0].ravel().tolist() == [3, 1, 2, 5]

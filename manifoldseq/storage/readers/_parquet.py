@@ -13,6 +13,8 @@ from .._limits import FilePath, ReadError, extra, opened, require_memory
 from ._clock import AUTO, seconds
 from ._long_table import Columns, Rows, assemble, choose_columns
 
+_INDEX = "__index_level_0__"
+"""As pandas calls an index without a name."""
 _ROWS = 1 << 16
 """Rows that are read at a time."""
 
@@ -33,7 +35,8 @@ def read_parquet(
     path : str or path-like
         Needs pyarrow; only the columns in use are read.
     id, time, channels, label, ordered
-        As in `read_csv`; the time may also be a time stamp, whose unit is known. Nulls in channels become NaN.
+        As in `read_csv`; the time may also be a time stamp, whose unit is known, or an index of pandas that holds some.
+        Nulls in channels become NaN.
 
     Returns
     -------
@@ -58,9 +61,11 @@ def read_parquet(
     """
     parquet = extra("pyarrow.parquet", path, "a .parquet file")
     with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
-        columns = choose_columns(
-            path, _plain_names(file), id=id, time=time, channels=channels, label=label, ordered=ordered
-        )
+        names, found = _plain_names(file), time
+        if time == AUTO and "time" not in names and _INDEX in file.schema_arrow.names:
+            if _is_stamp(file.schema_arrow.field(_INDEX).type):  # a DatetimeIndex of pandas without a name
+                names, found = [*names, _INDEX], _INDEX
+        columns = choose_columns(path, names, id=id, time=found, channels=channels, label=label, ordered=ordered)
         named = [name for name in (columns.id, columns.time, columns.label) if name is not None]
         rows, texts = _check_size(path, file, list(dict.fromkeys(named)), columns.channels)
         # texts stay numbers into a table of them: a long one in every row costs a file nothing
@@ -71,7 +76,10 @@ def read_parquet(
         values = np.empty((rows, len(columns.channels)), _dtype(file, columns.channels))
         _fill(path, file, columns.channels, values)
         _release()
-        return assemble(path, columns, _rows(path, table, columns, values), lambda row: f"row {int(row)}")
+        rows_read = _rows(path, table, columns, values)
+        if found != time:
+            columns = replace(columns, time="time", clocks=channels is None)
+        return assemble(path, columns, rows_read, lambda row: f"row {int(row)}")
 
 
 @dataclass(frozen=True)
