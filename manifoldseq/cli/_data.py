@@ -311,7 +311,8 @@ def _member(sources: Sequence[str], name: str) -> str:
     """Return what a message calls a sequence: its file, or its id and the table."""
     if len(sources) > 1:
         return f"id {name!r}"
-    return f"{Path(sources[0]) / name}" if Path(sources[0]).is_dir() else f"{sources[0]}, id {name!r},"
+    file = Path(sources[0]) / name  # of a folder whose files hold a column of ids it is not there
+    return f"{file}" if Path(sources[0]).is_dir() and file.exists() else f"{sources[0]}, id {name!r},"
 
 
 def _finite(x: np.ndarray) -> bool:

@@ -175,6 +175,11 @@ def test_a_sequence_is_named_by_its_file_or_id(run: Run, folder: Path) -> None:
     command = ("fit", "lds-kmeans", "--set", "n_states=2", "--set", "n_clusters=2")
     status, _, err = run(*command, folder, "-o", folder.parent / "run")
     assert status == 2 and f"Error: {folder / 'w3.csv'} has 1 time steps but n_states=2 needs" in err
+    for i in range(6):
+        rows = (folder / f"w{i}.csv").read_text().splitlines()
+        (folder / f"w{i}.csv").write_text("\n".join(["id,x,y", *(f"{i + 7},{row}" for row in rows[1:])]) + "\n")
+    status, _, err = run(*command, folder, "-o", folder.parent / "run")
+    assert status == 2 and f"Error: {folder}, id '10', has 1 time steps" in err
     long = folder.parent / "long.csv"
     long.write_text("id,time,x\n" + "".join(f"a,{t},{t % 3}\nb,{t},{t % 2}\n" for t in range(9)) + "c,0,1\n")
     status, _, err = run(*command, long, "-o", folder.parent / "run")
