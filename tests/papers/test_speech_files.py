@@ -189,7 +189,7 @@ def test_a_generated_corpus_is_the_same_for_the_same_seed(corpus: Path, tmp_path
         not path.exists() or path.read_bytes() != (corpus / path.relative_to(tmp_path / "5")).read_bytes()
         for path in other
     )
-    with pytest.raises(ValueError, match="no empty folder"):
+    with pytest.raises(ValueError, match="not an empty folder"):
         generate_phone_corpus(corpus)
     with pytest.raises(ValueError, match="sentences=0"):
         generate_phone_corpus(tmp_path / "6", sentences=0)
