@@ -49,6 +49,7 @@ def test_damaged_files(name, tmp_path, bounded_memory):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of a first line that damage has made one of numbers
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_many_damaged_files(name, tmp_path, bounded_memory):
     _, refused = try_damaged_files(name, tmp_path, 10_000, seed=1)
