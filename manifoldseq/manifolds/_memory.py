@@ -42,8 +42,8 @@ def remembered(derive: Callable[[np.ndarray], Derived]) -> Callable[[np.ndarray]
         if (entry := kept.get(key)) is not None and entry[0]() is x:
             return entry[1]
         value = derive(x)
-        while len(kept) >= _LAST:
-            kept.pop(next(iter(kept), key), None)
+        for oldest in list(kept)[: max(0, len(kept) - _LAST + 1)]:  # a list: other threads may add meanwhile
+            kept.pop(oldest, None)
         kept[key] = weakref.ref(x, lambda _: kept.pop(key, None)), value
         return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,19 @@ def test_a_changed_array_is_not_taken_for_the_old_one() -> None:
         y.flags.writeable = False
         assert M.inner(y, u, u) == pytest.approx(float(np.sum(1 / np.diag(y) ** 2)))
         del y
+
+
+def test_threads_share_the_memory() -> None:
+    M, u = SymmetricPositiveDefinite(1), np.ones((1, 1))
+
+    def lengths(start: int) -> list[float]:
+        points = [np.full((1, 1), 1.0 + start + k) for k in range(3000)]
+        for x in points:
+            x.flags.writeable = False
+        return [M.inner(x, u, u) - 1 / x.item() ** 2 for x in points]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(max(map(abs, each)) for each in pool.map(lengths, range(4))) < 1e-12
 
 
 POWERS = {
