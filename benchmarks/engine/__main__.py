@@ -17,7 +17,19 @@ from . import _docs, _profile
 from ._session import Session
 
 SECTIONS = (
-    *("honesty", "race", "iteration", "batch", "global", "hessian", "bounds", "feasible", "threads", "executors"),
+    *(
+        "honesty",
+        "race",
+        "manifolds",
+        "iteration",
+        "batch",
+        "global",
+        "hessian",
+        "bounds",
+        "feasible",
+        "threads",
+        "executors",
+    ),
 )
 PACKAGES = ("numpy", "scipy", "pymanopt", "geoopt", "torch")
 
