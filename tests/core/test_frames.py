@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -176,7 +177,9 @@ def test_a_changed_array_is_not_taken_for_the_old_one() -> None:
         del y
 
 
-def test_threads_share_the_memory() -> None:
+def test_threads_share_the_memory(request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(lambda before=sys.getswitchinterval(): sys.setswitchinterval(before))
+    sys.setswitchinterval(1e-6)
     M, u = SymmetricPositiveDefinite(1), np.ones((1, 1))
 
     def lengths(start: int) -> list[float]:
