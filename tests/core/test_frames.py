@@ -178,7 +178,8 @@ def test_a_changed_array_is_not_taken_for_the_old_one() -> None:
 
 
 def test_threads_share_the_memory(request: pytest.FixtureRequest) -> None:
-    request.addfinalizer(lambda before=sys.getswitchinterval(): sys.setswitchinterval(before))
+    before = sys.getswitchinterval()
+    request.addfinalizer(lambda: sys.setswitchinterval(before))
     sys.setswitchinterval(1e-6)
     M, u = SymmetricPositiveDefinite(1), np.ones((1, 1))
 
