@@ -88,7 +88,11 @@ def unflattener_of(shape: Any) -> Callable[[np.ndarray], Any]:
     if not (shape and isinstance(shape[0], tuple)):
         return lambda vector: vector.reshape(shape)
     stops = list(accumulate(map(_size, shape)))
-    parts = [(slice(a, b), unflattener_of(part)) for a, b, part in zip([0, *stops], stops, shape, strict=False)]
+    cuts = [slice(a, b) for a, b in zip([0, *stops], stops, strict=False)]
+    if not any([part and isinstance(part[0], tuple) for part in shape]):
+        leaves = list(zip(cuts, shape, strict=True))
+        return lambda vector: tuple([vector[cut].reshape(part) for cut, part in leaves])
+    parts = list(zip(cuts, map(unflattener_of, shape), strict=True))
     return lambda vector: tuple([part(vector[cut]) for cut, part in parts])
 
 
@@ -101,19 +105,19 @@ def freeze(tree: Any) -> Any:
     if isinstance(tree, tuple):
         parts = tuple([freeze(part) for part in tree])
         return tree if all(map(operator.is_, parts, tree)) else parts
-    if not tree.flags.c_contiguous:
+    flags = tree.flags
+    if not flags.c_contiguous:
         tree = np.ascontiguousarray(tree)
-    tree.flags.writeable = False
+        flags = tree.flags
+    if flags.writeable:
+        flags.writeable = False
     return tree
 
 
 def norm(tree: Any) -> float:
     """Return the Euclidean norm over all entries, summed in float64."""
-    total = 0.0
-    for leaf in leaves(tree):
-        flat = leaf.ravel().astype(np.float64, copy=False)
-        total += DOT[flat.dtype](flat, flat)
-    return total**0.5
+    flat = flatten(tree).astype(np.float64, copy=False)
+    return DOT[flat.dtype](flat, flat) ** 0.5
 
 
 def dot(u: np.ndarray, v: np.ndarray) -> float:
@@ -134,5 +138,5 @@ def dtype_of(tree: Any) -> np.dtype:
 def shapes(tree: Any) -> Any:
     """Return the tree of the shapes of the leaves."""
     if isinstance(tree, tuple):
-        return tuple(shapes(part) for part in tree)
+        return tuple([shapes(part) for part in tree])
     return np.shape(tree)

@@ -12,6 +12,25 @@ Derived = TypeVar("Derived")
 _LAST = 16
 
 
+class Memory:
+    """Values of the last few arrays, which are told apart by identity; each is kept until its array is deleted."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[Any, Any]] = {}
+
+    def get(self, x: np.ndarray) -> Any:
+        """Return the value of an array, None if it has none."""
+        entry = self.kept.get(id(x))
+        return entry[1] if entry is not None and entry[0]() is x else None
+
+    def keep(self, x: np.ndarray, value: Any) -> None:
+        """Keep the value of an array; it must not hold the array."""
+        kept, key = self.kept, id(x)
+        for oldest in list(kept)[: max(0, len(kept) - _LAST + 1)]:  # a list: other threads may add meanwhile
+            kept.pop(oldest, None)
+        kept[key] = weakref.ref(x, lambda _: kept.pop(key, None)), value
+
+
 def remembered(derive: Callable[[np.ndarray], Derived]) -> Callable[[np.ndarray], Derived]:
     """Keep what a function derives from the last few read-only arrays, told apart by identity.
 
@@ -32,19 +51,16 @@ def remembered(derive: Callable[[np.ndarray], Derived]) -> Callable[[np.ndarray]
     >>> trace(x), trace(x), calls
     (3.0, 3.0, [3])
     """
-    kept: dict[int, tuple[Any, Derived]] = {}
+    memory = Memory()
 
     def of(x: np.ndarray) -> Derived:
         flags = x.flags
         if flags.writeable or not flags.owndata:
             return derive(x)
-        key = id(x)
-        if (entry := kept.get(key)) is not None and entry[0]() is x:
-            return entry[1]
+        if (known := memory.get(x)) is not None:
+            return known
         value = derive(x)
-        for oldest in list(kept)[: max(0, len(kept) - _LAST + 1)]:  # a list: other threads may add meanwhile
-            kept.pop(oldest, None)
-        kept[key] = weakref.ref(x, lambda _: kept.pop(key, None)), value
+        memory.keep(x, value)
         return value
 
     return of

@@ -107,7 +107,7 @@ class Power(Manifold):
         return self.manifold.project(x, u)
 
     def inner(self, x: Point, u: Point, v: Point) -> Any:
-        return _number(np.sum(self.manifold.inner(x, u, v), axis=-1))
+        return number(np.sum(self.manifold.inner(x, u, v), axis=-1))
 
     def gradient(self, x: Point, egrad: Point) -> Point:
         return self.manifold.gradient(x, egrad)
@@ -125,20 +125,20 @@ class Power(Manifold):
         return self.manifold.nearest(x)
 
     def feasibility(self, x: Point) -> Any:
-        return _number(np.max(self.manifold.feasibility(x), axis=-1))
+        return number(np.max(self.manifold.feasibility(x), axis=-1))
 
     def free(self, x: Point, egrad: Point) -> Any:
         return self.manifold.free(x, egrad)
 
     def scale(self, x: Point) -> Any:
         scales = self.manifold.scale(x)
-        return _number(np.min(scales, axis=-1) if self.open else np.sqrt(np.sum(np.square(scales), axis=-1)))
+        return number(np.min(scales, axis=-1) if self.open else np.sqrt(np.sum(np.square(scales), axis=-1)))
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
-        return _number(np.max(self.manifold.pushed_inward(x, egrad), axis=-1))
+        return number(np.max(self.manifold.pushed_inward(x, egrad), axis=-1))
 
     def longest(self, x: Point, u: Point) -> Any:
-        return _number(np.min(self.manifold.longest(x, u), axis=-1))
+        return number(np.min(self.manifold.longest(x, u), axis=-1))
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         points = [self.manifold.random_point(rng, dtype) for _ in range(self.n)]
@@ -166,7 +166,7 @@ class Power(Manifold):
         return self.manifold.descent_curve(x, egrad)
 
 
-def _number(values: Any) -> Any:
+def number(values: Any) -> Any:
     return float(values) if np.ndim(values) == 0 else values
 
 

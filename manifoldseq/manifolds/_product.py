@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +14,42 @@ import numpy as np
 from .._result import Point
 from ..execution import cached_property
 from ..linalg._tree import freeze, tree_map
-from ._base import Manifold, bound_of, known_component, size
+from ._base import Manifold, _leaf_shapes, bound_of, known_component, size
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean
+from ._memory import Memory
+from ._power import Power, number
 from ._special_orthogonal import SpecialOrthogonal
 from ._stiefel import Orthogonal, Stiefel
 
 
+def _in_groups(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Run an operation on a product whose equal factors are powers, where the product has such groups."""
+
+    @functools.wraps(operation)
+    def run(product: _Factored, *arguments: Any) -> Any:
+        groups = product._groups
+        if groups is None:
+            return operation(product, *arguments)
+        stacked = [groups.stacked(tree) if isinstance(tree, tuple) else tree for tree in arguments]
+        answer = operation(groups.product, *stacked)
+        return groups.apart(answer) if isinstance(answer, tuple) else answer
+
+    return run
+
+
 class _Factored(Manifold):
-    """A product: every operation maps over the factors. Subclasses set ``factors`` and ``names``."""
+    """A product: every operation maps over the factors. Subclasses set ``factors`` and ``names``.
+
+    Four or more equal factors of at most 1000 entries each are computed with as one power, which needs no loop over
+    them; points stay tuples with one part per factor.
+    """
 
     factors: tuple[Manifold, ...]
+
+    @cached_property
+    def _groups(self) -> _Groups | None:
+        return _Groups.of(self.factors)
 
     @cached_property
     def shape(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -53,24 +79,31 @@ class _Factored(Manifold):
             return None
         return Product(*[f if g is None else g for f, g in zip(self.factors, frames, strict=True)], names=self.names)
 
+    @_in_groups
     def to_frame(self, x: Point, u: Point) -> Point:
         return tuple([f.to_frame(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
 
+    @_in_groups
     def from_frame(self, x: Point, c: Point) -> Point:
         return tuple([f.from_frame(a, b) for f, a, b in zip(self.factors, x, c, strict=True)])
 
+    @_in_groups
     def displacement(self, x: Point, y: Point) -> Point:
         return tuple([f.displacement(a, b) for f, a, b in zip(self.factors, x, y, strict=True)])
 
+    @_in_groups
     def project(self, x: Point, u: Point) -> Point:
         return tuple([f.project(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
 
+    @_in_groups
     def inner(self, x: Point, u: Point, v: Point) -> Any:
         return sum(f.inner(a, b, c) for f, a, b, c in zip(self.factors, x, u, v, strict=True))
 
+    @_in_groups
     def gradient(self, x: Point, egrad: Point) -> Point:
         return tuple([f.gradient(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)])
 
+    @_in_groups
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
         return tuple([f.hessian(*args) for f, *args in zip(self.factors, x, egrad, ehess, u, strict=True)])
 
@@ -85,22 +118,29 @@ class _Factored(Manifold):
         return tuple(k for k in self.retractions if all(_second_order(factor, k) for factor in self.factors))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+        return self._retract(x, u, None if kind is None else self._kind(kind))
+
+    @_in_groups
+    def _retract(self, x: Point, u: Point, kind: str | None) -> Point:
         steps = zip(self.factors, x, u, strict=True)
         if kind is None:
             return tuple([f.retract(a, b) for f, a, b in steps])
-        self._kind(kind)
         return tuple([f.retract(a, b, kind if kind in f.retractions else None) for f, a, b in steps])
 
+    @_in_groups
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         return tuple([f.transport(a, b, c) for f, a, b, c in zip(self.factors, x, y, u, strict=True)])
 
+    @_in_groups
     def nearest(self, x: Point) -> Point:
         return tuple([f.nearest(a) for f, a in zip(self.factors, x, strict=True)])
 
+    @_in_groups
     def feasibility(self, x: Point) -> Any:
         violation = np.maximum.reduce([np.asarray(f.feasibility(a)) for f, a in zip(self.factors, x, strict=True)])
         return float(violation) if violation.ndim == 0 else violation
 
+    @_in_groups
     def free(self, x: Point, egrad: Point) -> Any:
         masks = [f.free(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)]
         if all([mask is None for mask in masks]):
@@ -114,7 +154,10 @@ class _Factored(Manifold):
 
     def scale(self, x: Point) -> Any:
         """Return the smallest scale among the factors that can move."""
-        parts = [self.factors[k].scale(x[k]) for k in self._moving]
+        if self._groups is not None:
+            parts = self._groups.scales(x)
+        else:
+            parts = [self.factors[k].scale(x[k]) for k in self._moving]
         if not parts:
             return 0.0
         return min(parts) if isinstance(parts[0], float) else functools.reduce(np.minimum, parts)
@@ -123,10 +166,12 @@ class _Factored(Manifold):
     def _moving(self) -> tuple[int, ...]:
         return tuple(k for k, factor in enumerate(self.factors) if factor.dim > 0)
 
+    @_in_groups
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
         parts = [f.pushed_inward(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)]
         return functools.reduce(np.maximum, parts)
 
+    @_in_groups
     def longest(self, x: Point, u: Point) -> Any:
         return functools.reduce(np.minimum, [f.longest(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
 
@@ -147,6 +192,7 @@ class _Factored(Manifold):
         return tuple(parts)
 
     def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
+        # curve by curve, since every factor may go a step of its own
         curves = [f.descent_curve(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)]
 
         def point(step: Any) -> Point:
@@ -154,6 +200,103 @@ class _Factored(Manifold):
             return tuple([curve(s) for curve, s in zip(curves, steps, strict=True)])
 
         return point
+
+
+_MANY, _SMALL = 4, 1000
+"""As many factors of at most so many entries are faster as a power, stacking included."""
+
+_STACKS = Memory()
+
+
+class _Groups:
+    """Factors with the equal ones taken together as powers: their product, and the way there and back.
+
+    Parameters
+    ----------
+    groups : sequence of (Manifold, tuple of int)
+        A factor and its places; with one place the factor itself, with several a power.
+    """
+
+    def __init__(self, groups: list[tuple[Manifold, tuple[int, ...]]]) -> None:
+        self.groups = groups
+        self.product = Product(*[Power(f, len(where)) if len(where) > 1 else f for f, where in groups])
+        self.count = sum(len(where) for _, where in groups)
+
+    @classmethod
+    def of(cls, factors: tuple[Manifold, ...]) -> _Groups | None:
+        """Return the groups, None where no small factor is repeated often enough."""
+        if len(factors) < _MANY:
+            return None
+        places: dict[Any, list[int]] = {}
+        for k, factor in enumerate(factors):
+            places.setdefault(_key(factor), []).append(k)
+        groups: list[tuple[Manifold, tuple[int, ...]]] = []
+        for where in places.values():
+            factor = factors[where[0]]
+            together = len(where) >= _MANY and sum(map(math.prod, _leaf_shapes(factor.shape))) <= _SMALL
+            groups += [(factor, tuple(where))] if together else [(factor, (k,)) for k in where]
+        return cls(groups) if len(groups) < len(factors) else None
+
+    def stacked(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a point or vector of the product as one of the product of the groups."""
+        return tuple(
+            [
+                parts[where[0]] if len(where) == 1 else _stacked(operator.itemgetter(*where)(parts), factor.shape)
+                for factor, where in self.groups
+            ]
+        )
+
+    def apart(self, stacks: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the point or vector that was stacked: its parts are views."""
+        parts: list[Any] = [None] * self.count
+        for (factor, where), stack in zip(self.groups, stacks, strict=True):
+            rows = (stack,) if len(where) == 1 else _apart(stack, factor.shape)
+            for k, row in zip(where, rows, strict=True):
+                parts[k] = row
+        return tuple(parts)
+
+    def scales(self, x: tuple[Any, ...]) -> list[Any]:
+        """Return the smallest scale of each group that can move."""
+        return [
+            factor.scale(part) if len(where) == 1 else number(np.min(factor.scale(part), axis=-1))
+            for (factor, where), part in zip(self.groups, self.stacked(x), strict=True)
+            if factor.dim > 0
+        ]
+
+
+def _key(factor: Manifold) -> Any:
+    """Return what equal factors have in common; where a class has no hash, only one object is equal to itself."""
+    try:
+        hash(factor)
+        return factor
+    except TypeError:
+        return id(factor)
+
+
+def _stacked(parts: tuple[Any, ...], shape: Any) -> Any:
+    """Return arrays of a shape, with leading axes or not, along one more axis before those of the shape."""
+    if isinstance(parts[0], tuple):
+        return tuple([_stacked(column, s) for column, s in zip(zip(*parts, strict=True), shape, strict=True)])
+    rest, stack = _STACKS.get(parts[0]) or ((), None)
+    if stack is not None and len(rest) + 1 == len(parts) and all(map(operator.is_, rest, parts[1:])):
+        # what is remembered of a point is remembered of its stack, if no part can change
+        if stack.flags.writeable and not any([part.flags.writeable for part in parts]):
+            stack.flags.writeable = False
+        return stack
+    leading = parts[0].shape[: parts[0].ndim - len(shape)]
+    if not shape:
+        return np.stack(parts, axis=-1)
+    return np.concatenate(parts, axis=-len(shape)).reshape(*leading, len(parts), *shape)
+
+
+def _apart(stack: Any, shape: Any) -> tuple[Any, ...]:
+    """Return the parts that were stacked, as views."""
+    if isinstance(stack, tuple):
+        return tuple(zip(*[_apart(leaf, s) for leaf, s in zip(stack, shape, strict=True)], strict=True))
+    axis = stack.ndim - len(shape) - 1
+    parts = tuple(np.moveaxis(stack, axis, 0) if axis else stack)
+    _STACKS.keep(parts[0], (parts[1:], stack))
+    return parts
 
 
 def _second_order(factor: Manifold, kind: str) -> bool:
@@ -175,6 +318,11 @@ class Product(_Factored):
         Products may be nested; a point is a tuple in the same order.
     names : sequence of str, optional
         Names of the factors, for messages and block updates; by default their positions.
+
+    Notes
+    -----
+    Four or more equal factors, of at most 1000 entries each, are computed with as a power, without a loop over them.
+    A :class:`Power` itself also spares taking its points apart.
 
     Raises
     ------

@@ -99,11 +99,13 @@ def _like(gradient: Point, x: Point, what: str, where: str = "") -> Point:
             raise TypeError(f"the {what}{where} must be a tuple of {len(x)} parts like the point, got {got}")
         return tuple(
             [
-                g.copy() if _alike(g, part) else _like(g, part, what, f"{where}, factor {k}")
+                g.copy()
+                if type(g) is type(part) is np.ndarray and g.shape == part.shape and g.dtype == part.dtype
+                else _like(g, part, what, f"{where}, factor {k}")
                 for k, (g, part) in enumerate(zip(gradient, x, strict=True))
             ]
         )
-    if _alike(gradient, x):
+    if type(gradient) is type(x) is np.ndarray and gradient.shape == x.shape and gradient.dtype == x.dtype:
         return gradient.copy()  # an objective may reuse its own array
     leaf = np.asarray(gradient)
     if leaf.dtype.kind not in "fiu":
@@ -113,7 +115,3 @@ def _like(gradient: Point, x: Point, what: str, where: str = "") -> Point:
     if leaf.shape != x.shape:
         raise ValueError(f"the {what}{where} has shape {leaf.shape}, the point has {x.shape}")
     return np.array(leaf, dtype=x.dtype, order="C")
-
-
-def _alike(g: Any, x: Point) -> bool:
-    return type(g) is type(x) is np.ndarray and g.shape == x.shape and g.dtype == x.dtype

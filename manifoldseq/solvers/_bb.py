@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._tree import flatten, unflattener
+from ..linalg._tree import flatten, unflattener_of
 from ._base import Solver, one_of, whole_numbers
 from ._hessian import first_step
 from ._iterates import Iterate, State, evaluate, inner_product, secant
@@ -98,7 +98,7 @@ class BB(Solver):
         # the last gradient at the new point: ‖g‖², ⟨g, g⁺⟩ and ‖g⁺‖² are all that both step sizes need
         last = at.grad
         if problem.manifold.metric != "embedded":
-            last = flatten(problem.manifold.transport(at.x, new.x, unflattener(at.x)(last)))
+            last = flatten(problem.manifold.transport(at.x, new.x, unflattener_of(problem.manifold.shape)(last)))
             square = inner_product(problem, new.x)(last, last)
         product = inner_product(problem, new.x)(last, new.grad)
         long, short = _step_sizes(t, square, product, new.grad_norm)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from ..linalg._tree import dot, dot_of, flatten, leaves, norm, unflattener
+from ..linalg._tree import dot, dot_of, flatten, leaves, norm, unflattener_of
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
 
@@ -157,11 +157,12 @@ def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
     if not 0 < grad_norm <= 1e-4 * whole:
         return whole
     # the factor in which the Riemannian gradient is largest beside the Euclidean one, of entries that can move
-    share = 0.0
-    for a, b in zip(leaves(unflattener(egrad)(grad)), leaves(egrad), strict=True):
-        moves = a != 0
-        if moves.any():
-            share = max(share, norm(a) / max(norm(b[moves]), 1e-300))
+    starts = np.cumsum([0, *[leaf.size for leaf in leaves(egrad)][:-1]])
+    left, of = grad.astype(np.float64, copy=False), flatten(egrad).astype(np.float64, copy=False)
+    with np.errstate(all="ignore"):
+        lengths = [np.add.reduceat(v * v, starts) for v in (left, np.where(left != 0, of, 0.0))]
+        shares = np.sqrt(lengths[0] / np.maximum(lengths[1], 1e-300))
+    share = float(np.nan_to_num(shares, posinf=0.0).max())
     return grad_norm / share if share > 0 else whole
 
 
@@ -180,7 +181,8 @@ def secant(product: float, square: float) -> float | None:
 
 def step_curvature(problem: Problem, x: Point, grad: np.ndarray, new: Iterate) -> float | None:
     """Return the curvature along a step from `x`, where the Riemannian gradient was `grad` (flat), by any way."""
-    manifold, tree = problem.manifold, unflattener(x)
+    manifold = problem.manifold
+    tree = unflattener_of(manifold.shape)
     with np.errstate(all="ignore"):
         # the secant ⟨s, y⟩/⟨s, s⟩ at the new point, of its chord s, projected, and the change y of the gradient
         s = flatten(manifold.displacement(x, new.x))
@@ -207,7 +209,7 @@ def inner_product(problem: Problem, x: Point) -> Dot:
     manifold = problem.manifold
     if manifold.metric == "embedded":
         return dot_of(leaves(x)[0].dtype)
-    tree = unflattener(x)
+    tree = unflattener_of(manifold.shape)
 
     def product(u: np.ndarray, v: np.ndarray) -> float:
         with np.errstate(all="ignore"):

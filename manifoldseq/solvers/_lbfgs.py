@@ -12,7 +12,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._blas import AXPY
-from ..linalg._tree import flatten, leaves, tree_map, unflattener
+from ..linalg._tree import flatten, leaves, tree_map, unflattener, unflattener_of
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
 from ._base import Solver, one_of, whole_numbers
@@ -91,7 +91,7 @@ class LBFGS(Solver):
         """Search along the quasi-Newton direction, and along the negative gradient if that fails."""
         manifold = problem.manifold
         at = Iterate.of(state)
-        tree, dot = unflattener(at.x), inner_product(problem, at.x)
+        tree, dot = unflattener_of(manifold.shape), inner_product(problem, at.x)
         pairs, held = state["pairs"], state["held"]
         if stationary(at):
             return leave_saddle(problem, state, at, self.retraction, lambda new: new.state(pairs=(), held=()))

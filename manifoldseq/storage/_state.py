@@ -48,8 +48,10 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
             known = set(map(id, before)) if type(before) is tuple else ()
             parts = []
             for place, part in enumerate(state):  # noqa: B007 (the sentence names it)
-                settled = type(part) in _PLAIN or id(part) in known
-                parts.append(part if settled else normalize(part, copy=copy))
+                if type(part) in _PLAIN or id(part) in known:
+                    parts.append(part)
+                else:
+                    parts.append(_array(part, copy) if type(part) is np.ndarray else normalize(part, copy=copy))
             return state if all(map(operator.is_, parts, state)) else tuple(parts)
         if kind is dict:
             old = before if type(before) is dict else {}

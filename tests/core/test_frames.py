@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -257,3 +258,102 @@ def test_a_power_of_a_power_and_bad_sizes() -> None:
         Euclidean(3) ** 0
     with pytest.raises(TypeError, match="needs a manifold"):
         Power(3, 2)  # type: ignore[arg-type]
+
+
+REPEATED: dict[str, Product] = {
+    "rotations": Product(*[SpecialOrthogonal(3)] * 5),
+    "rotations and translations in turn": Product(*[SpecialOrthogonal(2), Euclidean(2)] * 4, Stiefel(3, 2)),
+    "covariances beside weights": Product(*[SymmetricPositiveDefinite(3)] * 4, Simplex(3)),
+    "poses": Product(*[SpecialEuclidean(2)] * 4),
+    "bounds": Product(*[BoundedDiagonal(2)] * 4, Stiefel(4, 2)),
+    "intervals and signs": Product(*[Positive(1)] * 4, *[Orthogonal(1)] * 2),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+@pytest.mark.parametrize("axes", [(), (2, 3)])
+def test_a_product_of_repeated_factors_is_a_loop_over_them(name: str, axes: tuple[int, ...]) -> None:
+    M, rng = REPEATED[name], np.random.default_rng(0)
+    many = [M.random_point(rng) for _ in range(int(np.prod(axes)))]
+    x = ms.linalg.tree_map(lambda *leaves: np.stack(leaves).reshape(*axes, *leaves[0].shape), *many)
+    a, b = (ms.linalg.tree_map(lambda leaf: rng.standard_normal(leaf.shape), x) for _ in range(2))
+    factors = list(zip(M.factors, x, a, b, strict=True))
+    u = tuple(0.1 * f.project(p, v) if isinstance(p, np.ndarray) else f.project(p, v) for f, p, v, _ in factors)
+    y = tuple(f.retract(p, v) for f, p, v in zip(M.factors, x, u, strict=True))
+
+    def equal(got: Any, wanted: Any) -> None:
+        assert isinstance(got, tuple) and len(got) == len(M.factors)
+        ms.linalg.tree_map(lambda p, q: np.testing.assert_allclose(p, q, rtol=1e-12, atol=1e-12), got, tuple(wanted))
+
+    equal(M.project(x, a), [f.project(p, v) for f, p, v, _ in factors])
+    equal(M.gradient(x, a), [f.gradient(p, v) for f, p, v, _ in factors])
+    equal(M.hessian(x, a, b, u), [f.hessian(p, v, w, t) for (f, p, v, w), t in zip(factors, u, strict=True)])
+    equal(M.retract(x, u), y)
+    for kind in M.retractions:
+        equal(
+            M.retract(x, u, kind),
+            [
+                f.retract(p, t, kind if kind in f.retractions else None)
+                for (f, p, *_), t in zip(factors, u, strict=True)
+            ],
+        )
+    equal(M.transport(x, y, u), [f.transport(p, q, t) for (f, p, *_), q, t in zip(factors, y, u, strict=True)])
+    equal(M.displacement(x, y), [f.displacement(p, q) for (f, p, *_), q in zip(factors, y, strict=True)])
+    equal(M.nearest(x), [f.nearest(p) for f, p, *_ in factors])
+    equal(M.descent_curve(x, a)(0.1), [f.descent_curve(p, v)(0.1) for f, p, v, _ in factors])
+    np.testing.assert_allclose(
+        M.inner(x, u, u), sum(f.inner(p, t, t) for (f, p, *_), t in zip(factors, u, strict=True))
+    )
+    for measure in ("scale", "feasibility"):
+        each = [getattr(f, measure)(p) for f, p, *_ in factors]
+        wanted = np.min(each, axis=0) if measure == "scale" else np.max(each, axis=0)
+        np.testing.assert_allclose(getattr(M, measure)(x), wanted, atol=1e-14)
+    np.testing.assert_allclose(M.pushed_inward(x, a), np.max([f.pushed_inward(p, v) for f, p, v, _ in factors], axis=0))
+    np.testing.assert_allclose(
+        M.longest(x, u), np.min([f.longest(p, t) for (f, p, *_), t in zip(factors, u, strict=True)], axis=0)
+    )
+
+
+def test_repeated_factors_know_their_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    M = REPEATED["covariances beside weights"]
+    targets = M.random_point(np.random.default_rng(1))
+
+    def both(x: Any) -> tuple[float, Any]:
+        value = float(sum(np.sum((p - q) ** 2) for p, q in zip(x, targets, strict=True)))
+        return value, tuple(2 * (p - q) for p, q in zip(x, targets, strict=True))
+
+    problem = ms.Problem(M, ms.objective(value_and_gradient=both))
+    calls = counted(monkeypatch)
+    result = ms.minimize(problem, M.random_point(np.random.default_rng(2)))
+    assert result.success and [type(part) for part in result.x] == [np.ndarray] * 5
+    for part, target in zip(result.x, targets, strict=True):
+        np.testing.assert_allclose(part, target, atol=1e-4)
+    assert calls.count((4, 3, 3)) <= 2 * result.nfev + 25  # one of the stacked points and one of the step
+    pickle.loads(pickle.dumps(problem.manifold))
+
+
+def test_parts_of_one_stack_in_another_order_are_not_taken_for_it() -> None:
+    M, rng = REPEATED["rotations"], np.random.default_rng(0)
+    x = M.random_point(rng)
+    u = ms.linalg.tree_map(lambda leaf: 0.1 * leaf, M.random_tangent(x, rng))
+    y = M.retract(x, u)
+    for other in (y[::-1], (y[0], *y[2:], y[1]), (y[0], *x[1:])):
+        got = M.project(other, u)
+        for p, q, v in zip(got, other, u, strict=True):
+            np.testing.assert_allclose(p, M.factors[0].project(q, v), atol=1e-14)
+
+
+def test_factors_without_a_hash_stay_apart() -> None:
+    class Shifted(Euclidean):
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self, offset: float) -> None:
+            super().__init__(2)
+            object.__setattr__(self, "offset", offset)
+
+        def retract(self, x: Any, u: Any, kind: str | None = None) -> Any:
+            return x + u + self.__dict__["offset"]
+
+    M = Product(*[Shifted(k) for k in range(5)])
+    moved = M.retract((np.zeros(2),) * 5, (np.ones(2),) * 5)
+    np.testing.assert_array_equal(np.stack(moved)[:, 0], [1, 2, 3, 4, 5])
