@@ -25,7 +25,10 @@ class Status(Enum):
     MAX_TIME = "The maximum time was reached."
     SMALL_STEP = "The step size fell below the tolerance."
     STALLED = "The objective no longer decreases, but the point is not stationary to the tolerance."
-    NO_DECREASE = "The line search found no decrease; check the gradient with manifoldseq.testing.check_gradient."
+    NO_DECREASE = (
+        "The line search found no decrease: the objective is ill-conditioned here, or its gradient is wrong, which "
+        "manifoldseq.testing.check_gradient tells."
+    )
     INFEASIBLE = "The constraints could not be met from this start: check that they can be met, or try another start."
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
     ESTIMATE_ONLY = "A mini-batch met the stopping rule, but all data do not; use larger batches or more steps."

@@ -81,7 +81,14 @@ class Loaded:
         return [list(part.channel_names or ()) for part in self.parts]
 
     def in_names(self, sentence: str) -> str:
-        """Return a sentence with the files or ids in place of "sequence N"."""
+        """Return a sentence with the files or ids in place of "sequence N", names in place of "column N of view V"."""
+        if self.kind == "views" and self.names is not None:
+            views = self.names
+            return re.sub(
+                r"\bcolumn ([0-9]+) of view ([0-9]+)\b",
+                lambda match: f"column {str(views[int(match[2])][int(match[1])])!r} of view {match[2]}",
+                sentence,
+            )
         if self.kind not in ("sequences", "bags") or self.data.numbered:
             return sentence
 

@@ -285,7 +285,8 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
     try:
         problem = build(**params) if data is None else build(as_input(data, None)[0], **params)
     except (ValueError, TypeError) as error:
-        raise BadInput(f"{model} cannot be built from this: {error}") from error
+        sentence = str(error) if data is None else data.in_names(str(error))
+        raise BadInput(f"{model} cannot be built from this: {sentence}") from error
     if not isinstance(problem, Problem):
         raise BadInput(f"{model} gave a {type(problem).__name__}: it has to return a manifoldseq.Problem")
     return problem

@@ -285,3 +285,7 @@ class RowClassifier(_Classifier):
 def linear_classifier(C: float = 1.0) -> tuple[Any, ...]:
     """Return the steps of a linear classifier of features of any scale."""
     return StandardScaler(), LogisticRegression(C=C, max_iter=2000)
+
+
+STANDARDIZING = (ChannelStatistics, LaggedAutocovariance, RowNeighbors, _KMeans, _Classifier)
+"""Controls to which the units of columns make no difference."""

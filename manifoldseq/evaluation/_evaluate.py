@@ -27,6 +27,7 @@ from ._tasks import (
     agreement_of_seeds,
     assigned,
     checked_labels,
+    counted,
     default_controls,
     features,
     fitted,
@@ -61,6 +62,8 @@ _SHUFFLES = 20
 """Random assignments that chance is the mean of."""
 _LEAST = 4
 """Members, below which nothing is measured."""
+_ALONE = 0.95
+"""Share of the variance of all columns from which a single one is spoken of."""
 
 
 def evaluate(
@@ -76,6 +79,7 @@ def evaluate(
     seconds: float = 60.0,
     took: float = 0.0,
     groups: ArrayLike | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Evaluation:
     """Say how good a fit is, beside simple controls on the same data.
 
@@ -86,7 +90,9 @@ def evaluate(
     clustering    purity, NMI, ARI; agreement of seeds;       agreement of seeds (mean ARI of three fits),
     or mixture    silhouette in the model's metric            silhouette
     features      accuracy of a linear classifier on them,    sequences, bags: halves of a member that find each
-                  cross-validated                             other; rows: R² of held-out rows from the features
+                  cross-validated                             other; rows: R² of held-out rows from the features, or,
+                                                              if these are as many as columns, of a row from the
+                                                              nearest other by them
     neighbours    class of the nearest other member           sequences: halves that find each other; rows: R² of
                                                               a row from its nearest other
     ============  ==========================================  =================================================
@@ -123,6 +129,9 @@ def evaluate(
         Seconds that the fit took.
     groups : array-like of shape (N,), optional
         Members of one group, such as the rows of one recording, are never in two parts of a split.
+    columns : sequence of str, optional
+        Names of the columns of samples or the channels of sequences, for the verdict, which says if one of them holds
+        nearly all of the variance.
 
     Returns
     -------
@@ -173,6 +182,7 @@ def evaluate(
         together = None if together is None else together[rows]
         model = fitted(model, X, labels if input == "samples" else None)
         said = f"; all figures are of fits to {_ROWS} of {n} rows"
+    said += _dominated(model, X, input, columns)
     together = None if together is None else np.array(together.tolist())
     if record is not None and controls is None and record.controls:
         controls = record.controls
@@ -196,6 +206,28 @@ def evaluate(
 
 def _nothing(name: str, why: str, task: str = "none", measure: str = "none") -> Evaluation:
     return Evaluation(task, measure, ({"name": name, "why": why},), f"no quality figure: {why}")
+
+
+def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> str:
+    """Return which of several columns has nearly all of the variance, as the end of a verdict."""
+    from ._controls import STANDARDIZING
+
+    if isinstance(model, STANDARDIZING) or input not in ("samples", "sequences"):
+        return ""
+    parts = [np.asarray(x) for x in ([X] if input == "samples" else X)]
+    step = max(1, sum(map(len, parts)) // _ROWS)
+    if any(part.ndim != 2 or part.dtype.kind not in "biuf" for part in parts):
+        return ""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # columns without any value, or too large to be squared
+        variance = np.nanvar(np.concatenate([part[::step] for part in parts], dtype=np.float64), axis=0)
+        share = variance / variance.sum()
+    if len(share) < 3 or not np.isfinite(share).all() or (most := float(share.max())) < _ALONE:
+        return ""
+    j = int(share.argmax())
+    column = f"{'column' if input == 'samples' else 'channel'} {j if names is None else repr(str(names[j]))}"
+    percent = min(np.floor(1000 * most) / 10, 99.9)  # never 100
+    return f"; {column} has {percent:.1f}% of the variance: standardize if units are arbitrary"
 
 
 def _by_its_own(record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: int) -> Evaluation:
@@ -258,6 +290,9 @@ class _Judge:
         if self.labels is not None:
             rows.append(_row(CHANCE, [self.shuffled]))
             verdict = f"agreement with the labels {own['ari']:.2f} (adjusted Rand index)" if "ari" in own else ""
+            found, known = (len(np.unique(kinds)) for kinds in (assigned(self.own.model, self.own.X), self.labels))
+            if verdict and found != known:
+                verdict += f", of {counted(found, 'cluster')} and {counted(known, 'class')}"
             if verdict and own.get(agreement, 1.0) < _STABLE:
                 verdict += f", and clusters are {_steadiness(own, agreement)}"
             return self.evaluation("clusters", "ari", rows, verdict)
@@ -278,12 +313,28 @@ class _Judge:
             return self.by_accuracy("features", lambda one: OnFeatures(one.model, one.input), said)
         if self.own.input in ("sequences", "bags"):
             return self.by_halves("features")
+        width, columns = _width(self.own.model, self.own.X, self.own.input), self.varying()
+        if width >= columns > 0:
+            return self.by_neighbours_of_features(width, columns)
         rows = [*self.rows(lambda one: [lambda: {"r2": self.told(one)}]), {"name": CHANCE, "r2": 0.0}]
         told = rows[0].get("r2")
         verdict = (
             "" if told is None else f"a linear map of the features tells {told:.0%} of the variance of held-out rows"
         )
         return self.evaluation("features", "r2", rows, verdict)
+
+    def by_neighbours_of_features(self, width: int, columns: int) -> Evaluation:
+        """Judge features that are as many as the columns, of which a linear map tells all: by whom they call alike."""
+        own = self.own
+        some = np.random.default_rng(self.seed).permutation(size(own.X, own.input))[:_SAMPLES]
+        own = replace(own, X=taken(own.X, np.sort(some), own.input))
+        judge = replace(self, own=own, controls=tuple(dict.fromkeys((*self.controls, "nearest-rows"))))
+        Z = np.asarray(flat(own.X, own.input), dtype=np.float64)
+        rows = judge.rows(lambda one: [lambda: {"r2": told_by_neighbours(Z, nearest_others(one.estimator(), one.X))}])
+        verdict = f"{counted(width, 'feature')} of {counted(columns, 'column')} compress nothing"
+        if (told := rows[0].get("r2")) is not None:
+            verdict += f"; the nearest other by them tells {told:.0%} of the variance of a row"
+        return self.evaluation("features", "r2", [*rows, {"name": CHANCE, "r2": 0.0}], verdict)
 
     def neighbours(self) -> Evaluation:
         """Whether the nearest other member is of the same class; without labels, how alike it is."""
@@ -424,8 +475,13 @@ class _Judge:
         runs = [against_labels(rng.permutation(found), cast(Labels, self.labels)) for _ in range(_SHUFFLES)]
         return {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
 
+    def varying(self) -> int:
+        """Return the number of columns that are not constant."""
+        rows = np.asarray(flat(self.own.X, self.own.input))
+        return int(np.count_nonzero(np.any(rows != rows[:1], axis=0)))
+
     def told(self, one: _Candidate) -> float:
-        """Return how much of the variance of held-out rows is told by a linear map of their features."""
+        """Return how much of the variance of held-out rows is told by a linear map of fewer features than columns."""
         rng = np.random.default_rng(self.seed)
         order = rng.permutation(size(one.X, one.input))[:_SAMPLES]
         test, train = np.array_split(order, [len(order) // 4])
@@ -436,7 +492,10 @@ class _Judge:
         A, B = (taken(one.X, np.sort(rows), one.input) for rows in (train, test))
         made = fitted(one.model, A)
         a, b = (np.asarray(flat(part, one.input), dtype=np.float64) for part in (A, B))
-        return told_by_features(a, b, features(made, A), features(made, B))
+        Z, columns = features(made, A), self.varying()
+        if Z.shape[1] >= columns > 0:  # of a control, or of an estimator that chooses their number
+            raise Unmeasured(f"{counted(Z.shape[1], 'feature')} of {counted(columns, 'column')} compress nothing")
+        return told_by_features(a, b, Z, features(made, B))
 
     def enough(self, fits: int) -> bool:
         """Return whether there is time for so many fits of the estimator."""
@@ -501,8 +560,9 @@ def _beside(found: Evaluation) -> str:
         return ""
     best = max(others, key=lambda row: sign * row[measure])
     who = best["name"] if best["name"] == CHANCE else f"the control {best['name']}"
+    figure = f"{round(best[measure], 2) + 0.0:.2f}"  # no -0.00
     if measure not in found.rows[0]:
-        return f"; {who} reaches {best[measure]:.2f}"
+        return f"; {who} reaches {figure}"
     gap = sign * (best[measure] - found.rows[0][measure])
     said = "is better" if gap > _CLEAR else "is as good" if gap > -_CLEAR else "is below"
-    return f"; {who} {said} ({best[measure]:.2f})"
+    return f"; {who} {said} ({figure})"

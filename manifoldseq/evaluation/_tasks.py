@@ -94,6 +94,11 @@ def size(X: Any, input: str) -> int:
     return len(X[0]) if input in ("views", "bags") else len(X)
 
 
+def counted(n: int, what: str) -> str:
+    """Return a number and what is counted: ``"1 column"``, ``"2 columns"``, ``"3 classes"``."""
+    return f"{n} {what}{'' if n == 1 else 'es' if what.endswith('s') else 's'}"
+
+
 def flat(X: Any, input: str) -> Any:
     """Return what a control takes: views side by side, bags as sequences of their descriptors side by side.
 

@@ -79,10 +79,12 @@ class Evaluation:
 
     @property
     def best(self) -> tuple[int, ...]:
-        """The numbers of the rows with the best figure, several if they are equal; none where one row has a figure."""
-        sign = 1 if self.greater_is_better else -1
-        figures = {i: sign * row[self.measure] for i, row in enumerate(self.rows) if self.measure in row}
-        return tuple(i for i, figure in figures.items() if len(figures) > 1 and figure == max(figures.values()))
+        """The numbers of the rows with the best figure, several if they are shown as equal; none of a single figure."""
+        figures = {i: row[self.measure] for i, row in enumerate(self.rows) if self.measure in row}
+        if len(figures) < 2:
+            return ()
+        best = shown(max(figures.values()) if self.greater_is_better else min(figures.values()), self.measure)
+        return tuple(i for i, figure in figures.items() if shown(figure, self.measure) == best)
 
     @property
     def winner(self) -> str | None:
@@ -110,7 +112,7 @@ class Evaluation:
             raise ValueError(f"an evaluation has no {missing[0]}: it has {', '.join(map(str, document)) or 'nothing'}")
         parts = {name: document[name] for name in ("task", "measure", "rows", "verdict")}
         found = cls(**parts, greater_is_better=document.get("greater_is_better", True))
-        if document["winner"] != found.winner:
+        if document["winner"] not in ([found.rows[i]["name"] for i in found.best] or [None]):
             raise ValueError(f"an evaluation has winner={document['winner']!r}, but its rows say {found.winner!r}")
         return found
 
@@ -160,10 +162,15 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def cell(row: Mapping[str, Any], figure: str) -> str:
     """Return a figure as text, with its standard error if there is one."""
-    value, error = row.get(figure), row.get(f"{figure}_se")
+    error = row.get(f"{figure}_se")
+    return shown(row.get(figure), figure) + ("" if error is None else f" ± {error:.3f}")
+
+
+def shown(value: Any, figure: str) -> str:
+    """Return a figure as text, the known ones with three decimals."""
     if figure in MEASURES and value is not None:
         value = round(value, 3) + 0.0  # no -0.000
-    return number(value) + ("" if error is None else f" ± {error:.3f}")
+    return number(value)
 
 
 def number(value: Any) -> str:

@@ -89,12 +89,16 @@ def draw_concentrations(ax: Any, result: Any) -> None:
     """Draw the histogram of the logarithms of the concentrations."""
     kappas = result.estimator.concentrations_
     kappas = kappas[kappas > 0]
-    if len(kappas) and kappas.max() > kappas.min():
+    if len(kappas) and kappas.max() > 1.01 * kappas.min():
         bins = np.geomspace(kappas.min(), kappas.max(), min(30, max(5, len(kappas) // 8)) + 1)
-    else:
-        bins = [0.5 * kappas.mean(), 2 * kappas.mean()] if len(kappas) else [0.5, 2]
+    else:  # equal up to rounding
+        middle = float(kappas.mean()) if len(kappas) else 1.0
+        bins = middle * 2.0 ** np.array([-1.5, -0.5, 0.5, 1.5])
     prepared_axes(ax).hist(kappas, bins=bins, color=line_style(0)["color"])
     ax.set(xscale="log", xlabel="concentration", ylabel="components", title="Concentrations")
+    largest = getattr(result.estimator, "largest_kappa", np.inf)
+    if held := int(np.count_nonzero(kappas >= 0.999 * largest)):
+        ax.set(title=f"Concentrations: {held} of {len(kappas)} at largest_kappa")
 
 
 def accepts_correlations(result: Any) -> bool:

@@ -18,7 +18,7 @@ from ._maximization import maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
 from ._starts import Start
 from ._statistics import Statistics
-from ._views import Moments, View, check_views, split
+from ._views import Moments, View, check_bounded, check_views, split
 
 Point = tuple[Any, ...]
 
@@ -61,7 +61,8 @@ def build(
     Raises
     ------
     ValueError
-        For an invalid parameter or view; one sentence says which and what to do.
+        For an invalid parameter or view, and for collinear columns: they make the likelihood infinite where the noise
+        has no floor. One sentence says which and what to do.
 
     Examples
     --------
@@ -84,6 +85,7 @@ def build(
         raise ValueError(f"one table was passed: share its {sizes[0]} columns out, such as views=[1, {sizes[0] - 1}]")
     check_fits(sizes, len(arrays[0]), n_components, n_latent)
     moments, full = Moments.of(arrays), covariance_type == "full"
+    check_bounded(arrays, moments, n_latent, full)
     em = EM.of(arrays, moments, noise_floor, "joint", accelerated=False)
     kinds = _INITIALIZERS if full else ("factors", "cca", "random")
     start = partial(_start, arrays, moments, n_components, n_latent, full, em.floor)

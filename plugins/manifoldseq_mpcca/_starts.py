@@ -166,9 +166,10 @@ class Start:
 
 
 def _root(covariance: Array) -> Array:
-    """Return the symmetric square root."""
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    """Return a square root R, RR' = covariance: that of the correlations, so that units of columns cost no digits."""
+    scale = np.sqrt(np.diagonal(covariance))
+    values, vectors = np.linalg.eigh(covariance / (scale[:, None] * scale))
+    return scale[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def _whitened(rows: Array, root: Array) -> Array:

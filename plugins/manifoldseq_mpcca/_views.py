@@ -1,11 +1,13 @@
 """Validation of views: arrays of shape (N, d_v) with the same rows, of any real dtype."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from manifoldseq.estimators import check_real, row_blocks
 
@@ -217,6 +219,64 @@ class Moments:
             means.append(shift + offset)
             variances.append(variance)
         return cls(np.concatenate(means), np.concatenate(variances))
+
+
+_EXACT = 1e-12
+"""Share of the variance of a column below which what others leave of it is rounding."""
+
+
+def check_bounded(views: list[View], moments: Moments, n_latent: int, full: bool) -> None:
+    """Raise ValueError if columns are so collinear that a noise without a floor makes the likelihood infinite.
+
+    A full noise is singular along any linear relation. A diagonal one vanishes for columns that `n_latent` latent
+    dimensions reproduce: a column and at most so many others that determine it.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [3.0, 2.0], [5.0, 9.0]])
+    >>> check_bounded([x, 2 * x[:, :1]], Moments.of([x, 2 * x[:, :1]]), n_latent=1, full=False)
+    Traceback (most recent call last):
+    ...
+    ValueError: column 0 of view 1 is a linear function of column 0 of view 0, and the likelihood of collinear columns \
+has no maximum: leave one of them out, or fit the estimator mixture-pcca (MixturePCCA), whose noise has a floor
+    """
+    sizes = [view.shape[1] for view in views]
+    D, n = sum(sizes), len(views[0])
+    remedy = "fit the estimator mixture-pcca (MixturePCCA), whose noise has a floor"
+    if full and n <= D:
+        raise ValueError(
+            f"{n} rows of {D} columns leave the likelihood of a full noise without a maximum: give more rows, "
+            f'covariance_type="diag", or {remedy}'
+        )
+    # C = sum z z' / n of the standardized rows z, (D, D)
+    scale, C = np.sqrt(moments.variance), np.zeros((D, D))
+    for rows in row_blocks(n):
+        block = np.concatenate([view[rows] for view in views], axis=1, dtype=np.float64)
+        block = (block - moments.mean) / scale
+        C += block.T @ block / n
+    names = [f"column {j} of view {v}" for v, size in enumerate(sizes) for j in range(size)]
+    most = D if full else n_latent
+    for j, others in _relations(C):
+        if len(others) <= most:
+            of = ", ".join(names[i] for i in others)
+            raise ValueError(
+                f"{names[j]} is a linear function of {of}, and the likelihood of collinear columns has no maximum: "
+                f"leave one of them out, or {remedy}"
+            )
+
+
+def _relations(C: NDArray[np.float64]) -> Iterator[tuple[int, list[int]]]:
+    """Yield columns that others determine, with these, from correlations: pairs first, then a basis for all."""
+    first, second = np.nonzero(np.triu(1 - C**2 <= _EXACT, 1))
+    for i, j in zip(first.tolist(), second.tolist(), strict=True):
+        yield j, [i]
+    (pivoted_cholesky,) = get_lapack_funcs(("pstrf",), (C,))
+    root, pivots, rank, _ = pivoted_cholesky(C, tol=_EXACT)
+    order = (pivots - 1).tolist()
+    R = np.triu(root)
+    for k in range(rank, len(C)):
+        weights = solve_triangular(R[:rank, :rank], R[:rank, k])
+        yield order[k], sorted(order[i] for i in np.flatnonzero(np.abs(weights) > 1e-6))
 
 
 def _eps_dtype(view: View) -> Any:

@@ -430,6 +430,17 @@ def test_solve_takes_views(run: Run, files: Path, numerals: Numerals, data: tupl
         assert "view 0: kar_0, kar_1" in out and "kar_0" in (files / "run" / "report.html").read_text()
 
 
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+def test_solve_names_collinear_columns(run: Run, files: Path, numerals: Numerals, covariance: str) -> None:
+    ms.register(ms.hooks.ModelSpec("mpcca", "manifoldseq_mpcca._objective:build", input="views"))
+    columns = {"a": numerals.kar[:, 0], "b": numerals.zer[:, 0], "c": 2.54 * numerals.kar[:, 0]}
+    write(files / "twice.csv", {name: column.tolist() for name, column in columns.items()})
+    options = ("--views", "a,c:b", "--set", "n_latent=1", "--set", f"covariance_type={covariance}")
+    status, _, err = run("solve", "mpcca", files / "twice.csv", *options, "-o", files / "run")
+    assert status == 2 and "column 'c' of view 0 is a linear function of column 'a' of view 0" in err, err
+    assert "fit the estimator mixture-pcca" in err and not (files / "run").exists()
+
+
 def test_a_problem_of_a_file_takes_views(run: Run, files: Path, numerals: Numerals) -> None:
     (files / "mine.py").write_text(
         "import numpy as np, manifoldseq as ms\n"

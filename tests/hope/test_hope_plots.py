@@ -89,6 +89,17 @@ def test_reports_have_the_figures(model, names):
     assert [one.name for one in ms.report.draw_plots(Fitted(model, X))] == names
 
 
+def test_concentrations_at_the_largest_are_drawn_and_said(ax):
+    """Directions that are nearly one: all are cut off, equal up to rounding, and there is something to see."""
+    Z = np.array([1e4, 1.0, 1.0]) + np.random.default_rng(0).standard_normal((60, 3))
+    model = PCAMovMF(3, n_latent=2, random_state=0).fit(Z)
+    assert np.ptp(model.concentrations_) < 1e-6 * model.largest_kappa
+    ms.hooks.get_plot("hope-concentrations").draw(ax, Fitted(model, Z))
+    assert [bar.get_height() for bar in ax.patches] == [0, 3, 0]
+    low, high = ax.get_xlim()
+    assert high > 2 * low and ax.get_title() == "Concentrations: 3 of 3 at largest_kappa"
+
+
 def test_concentrations_are_all_counted(ax):
     model = PCAMovMF(9, n_latent=4, random_state=0).fit(X)
     ms.hooks.get_plot("hope-concentrations").draw(ax, Fitted(model, X))

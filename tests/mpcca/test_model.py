@@ -116,3 +116,44 @@ def test_problem_can_be_pickled():
 def test_refusals(options, words):
     with pytest.raises(ValueError, match=words):
         build(drawn(mixture(), 50)[0], **options)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_collinear_columns_are_named(covariance_type, dtype):
+    """They make the likelihood infinite: the estimator has a floor, the manifold none."""
+    (X, Y), _ = drawn(mixture(K=1), 120)
+    X, Y = X.astype(dtype), Y.astype(dtype)
+    options = dict(n_components=1, n_latent=1, covariance_type=covariance_type)
+    words = "column {} is a linear function of column {}, and the likelihood of collinear columns has no maximum: leave"
+    twice = np.column_stack([X, 1e6 * X[:, 1] - 7])
+    for views, found in (
+        ([twice, Y], ("5 of view 0", "1 of view 0")),
+        ([Y, twice], ("5 of view 1", "1 of view 1")),
+        ([X, np.column_stack([Y, -X[:, 2]])], ("4 of view 1", "2 of view 0")),
+    ):
+        with pytest.raises(ValueError, match=words.format(*found)):
+            build(views, **options)
+        assert np.isfinite(MixturePCCA(1, 1, covariance_type=covariance_type, random_state=0).fit(*views).score(*views))
+
+
+def test_a_sum_of_columns_needs_a_full_noise_or_as_many_latent_dimensions():
+    (X, Y), _ = drawn(mixture(K=1), 120)
+    views = [np.column_stack([X[:, :2], X[:, 0] + X[:, 1]]), Y]
+    for options in (dict(n_latent=1, covariance_type="full"), dict(n_latent=2)):
+        with pytest.raises(ValueError, match=r"is a linear function of column . of view 0, column . of view 0, and"):
+            build(views, n_components=1, **options)
+    assert ms.minimize(build(views, n_components=1, n_latent=1), seed=0, max_iter=5).nit == 5
+    with pytest.raises(ValueError, match="8 rows of 9 columns leave the likelihood of a full noise without a maximum"):
+        build([X[:8], Y[:8]], covariance_type="full")
+
+
+def test_the_likelihood_of_collinear_columns_has_no_bound():
+    """What `build` says, by the densities of scipy: the value grows with every decimal that the noise loses."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(100)
+    views, values = [x[:, None], 2 * x[:, None]], []
+    for noise in (1e-2, 1e-4, 1e-6, 1e-8):
+        m = Mixture([1.0], [[0.0, 0.0]], [[[1.0], [2.0]]], [[[noise]], [[noise]]])
+        values.append(float(log_densities(m, views).mean()))
+    assert (np.diff(values) > 2.2).all(), values
