@@ -40,6 +40,9 @@ class Manifold(ABC):
         Those of them that follow the geodesic to second order: the acceleration at the start is none in this metric.
     quotient : bool
         Whether X and X Q are one point for every orthogonal Q. Objectives must not tell them apart.
+    one_base : bool
+        Whether ``inner``, ``project`` and ``transport`` take one point and many vectors too: the leading axes of points
+        broadcast with those of vectors, as in numpy. Where not, callers repeat the point.
     """
 
     names: tuple[str, ...] | None = None
@@ -49,6 +52,7 @@ class Manifold(ABC):
     retractions: ClassVar[tuple[str, ...]] = ()
     second_order: ClassVar[tuple[str, ...]] = ()
     quotient: ClassVar[bool] = False
+    one_base: bool = False
 
     @property
     def open(self) -> bool:
@@ -230,6 +234,11 @@ def logarithmic_longest(manifold: Manifold, x: Point, u: Point) -> Any:
         square = np.asarray(manifold.inner(x, u, u))
         multiple = np.where(square > 0, np.sqrt(manifold.dim / square), np.inf)
     return float(multiple) if multiple.ndim == 0 else multiple
+
+
+def base_of(manifold: Manifold, x: Point, k: int) -> Point:
+    """Return what goes with k vectors at `x`: the point, repeated where the manifold wants one for every vector."""
+    return x if manifold.one_base else tree_map(lambda leaf: np.broadcast_to(leaf, (k, *leaf.shape)), x)
 
 
 def _leaf_shapes(shape: Any) -> list[tuple[int, ...]]:

@@ -46,6 +46,7 @@ class BoundedDiagonal(Manifold):
     bounded: ClassVar[bool] = True  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("clip",)
     second_order: ClassVar[tuple[str, ...]] = ("clip",)
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     def __new__(cls, n: int = 1, bound: float = 0.99, method: str = "project") -> Any:
         if method == "sigmoid":

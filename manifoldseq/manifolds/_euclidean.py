@@ -31,6 +31,7 @@ class Euclidean(Manifold):
     sizes: tuple[int, ...]
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     def __init__(self, *shape: int) -> None:
         if not shape:

@@ -39,6 +39,7 @@ class Frozen(Manifold):
     manifold: Manifold
     retractions: ClassVar[tuple[str, ...]] = ("stay",)
     second_order: ClassVar[tuple[str, ...]] = ("stay",)
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         if not isinstance(self.manifold, Manifold):

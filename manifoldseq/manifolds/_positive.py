@@ -22,6 +22,7 @@ class _Entrywise(Manifold):
 
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     @abstractmethod
     def _rate(self, x: Point) -> Point:

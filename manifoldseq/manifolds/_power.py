@@ -90,6 +90,10 @@ class Power(Manifold):
         return self.manifold.quotient
 
     @property
+    def one_base(self) -> bool:  # type: ignore[override]
+        return self.manifold.one_base
+
+    @property
     def frame(self) -> Manifold | None:
         frame = self.manifold.frame
         return None if frame is None else Power(frame, self.n)

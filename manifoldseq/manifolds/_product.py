@@ -72,6 +72,10 @@ class _Factored(Manifold):
         return any(factor.open for factor in self.factors)
 
     @cached_property
+    def one_base(self) -> bool:  # type: ignore[override]
+        return all(factor.one_base for factor in self.factors)
+
+    @cached_property
     def frame(self) -> Manifold | None:  # type: ignore[override]
         """The product of the frames of the factors, and of those factors that have none."""
         frames = [factor.frame for factor in self.factors]

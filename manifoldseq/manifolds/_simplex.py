@@ -46,6 +46,7 @@ class Simplex(Manifold):
     metric: ClassVar[str] = "fisher"  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("exp", "softmax")
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     def __init__(self, *shape: int) -> None:
         if not shape:

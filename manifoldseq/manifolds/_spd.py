@@ -44,6 +44,7 @@ class SymmetricPositiveDefinite(Manifold):
     metric: ClassVar[str] = "affine-invariant"  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("exp", "quadratic")
     second_order: ClassVar[tuple[str, ...]] = ("exp", "quadratic")
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         size("SymmetricPositiveDefinite", n=self.n)

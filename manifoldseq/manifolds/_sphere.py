@@ -18,6 +18,7 @@ class _UnitNorm(Manifold):
 
     retractions: ClassVar[tuple[str, ...]] = ("polar", "exp")
     second_order: ClassVar[tuple[str, ...]] = ("polar", "exp")
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     @property
     @abstractmethod

@@ -28,6 +28,7 @@ class _OrthonormalColumns(Manifold):
 
     retractions: ClassVar[tuple[str, ...]] = tuple(_RETRACTIONS)
     second_order: ClassVar[tuple[str, ...]] = ("polar", "exp")
+    one_base: ClassVar[bool] = True  # type: ignore[misc]
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ from .._result import Measures, Point, Status
 from ..linalg._blas import AXPY
 from ..linalg._tree import flatten, leaves, tree_map, unflattener, unflattener_of
 from ..manifolds import Manifold
+from ..manifolds._base import base_of
 from ..manifolds._product import _Factored as Factored
 from ._base import Solver, one_of, whole_numbers
 from ._hessian import first_step
@@ -148,7 +149,7 @@ def _transported(
         flat[-1] = flat[-1] + new.grad
         there = unflattener(new.x)
         S, Y = (tree_map(lambda *parts: np.stack(parts), *map(there, part)) for part in (flat[:k], flat[k:]))
-        x = _repeated(new.x, k)
+        x = base_of(manifold, new.x, k)
         ss, sy, yy = (manifold.inner(x, u, v) for u, v in ((S, S), (S, Y), (Y, Y)))
         # transport by projection is not an isometry: the inverse Hessian stays positive with positive ⟨s, y⟩ only
         curved = np.isfinite(ss) & np.isfinite(yy) & (yy > 0) & (sy > 1e-12 * np.sqrt(ss) * np.sqrt(yy))
@@ -163,11 +164,7 @@ def _carried(manifold: Manifold, x: Point, y: Point, vectors: Point) -> Point:
     if manifold.metric == "embedded":
         return vectors
     k = len(leaves(vectors)[0])
-    return manifold.transport(_repeated(x, k), _repeated(y, k), vectors)
-
-
-def _repeated(x: Point, k: int) -> Point:
-    return tree_map(lambda leaf: np.broadcast_to(leaf, (k, *leaf.shape)), x)
+    return manifold.transport(base_of(manifold, x, k), base_of(manifold, y, k), vectors)
 
 
 def secant_pair(s: np.ndarray, y: np.ndarray, dot: Dot) -> Pair | None:

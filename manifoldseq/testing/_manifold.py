@@ -10,7 +10,7 @@ from .._result import Point
 from .._start import compare_shapes
 from ..linalg._tree import flatten, leaves, norm, shapes, tree_map, unflattener
 from ..manifolds import Manifold
-from ._manifold_case import MANY, TOLERANCE, Case, broadcasts, has_quotient, keeps_dtype, same_at_equivalents
+from ._manifold_case import MANY, TOLERANCE, Case, broadcasts, has_quotient, keeps_dtype, one_base, same_at_equivalents
 from ._points import distance, magnitude, reaches, same, scaled
 from ._report import Examination, Report, Verdict, unless, within
 from ._slope import slope_law
@@ -63,6 +63,8 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
         exam.law("X and X Q are treated as one point", lambda: same_at_equivalents(case))
     exam.law("points of another dtype keep it", lambda: keeps_dtype(manifold, seed))
     exam.law("every operation broadcasts over leading axes", lambda: broadcasts(manifold, seed))
+    if manifold.one_base:
+        exam.law("inner, project and transport take one point and many vectors", lambda: one_base(manifold, seed))
     exam.law("components are told apart", lambda: _components(manifold, case.x))
     return exam.report()
 

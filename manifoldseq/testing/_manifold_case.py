@@ -169,3 +169,31 @@ def broadcasts(manifold: Manifold, seed: int) -> Verdict:
             except Exception as error:
                 wrong.append(f"{name} over axes {axes} raised {type(error).__name__}: {error}")
     return unless(", ".join(wrong))
+
+
+def one_base(manifold: Manifold, seed: int) -> Verdict:
+    """Return whether operations with one point and many vectors agree with a loop; also over leading axes of both."""
+    rng = np.random.default_rng(seed)
+    wrong = []
+    for axes in (), (2,):
+        base = Case.stacked([Case.random(manifold, rng) for _ in range(int(np.prod(axes)))], axes)
+        near = manifold.retract(base.x, scaled(0.1, base.u))
+        many = [tree_map(lambda leaf: rng.standard_normal(leaf.shape), base.x) for _ in range(3)]
+        u = [manifold.project(base.x, v) for v in many]
+
+        def operations(a: Point, u: Point, base: Case = base, near: Point = near) -> dict[str, Callable[[], Any]]:
+            return {
+                "inner": lambda: manifold.inner(base.x, u, u),
+                "inner with one of the vectors": lambda: manifold.inner(base.x, base.u, u),
+                "project": lambda: manifold.project(base.x, a),
+                "transport": lambda: manifold.transport(base.x, near, u),
+            }
+
+        loop = [operations(*pair) for pair in zip(many, u, strict=True)]
+        for name, operation in operations(_stacked(many, (3,)), _stacked(u, (3,))).items():
+            try:
+                if not (off := distance(operation(), _stacked([one[name]() for one in loop], (3,)))) <= TOLERANCE:
+                    wrong.append(f"{name} at a point with axes {axes} differs by {off:.2g} from a loop")
+            except Exception as error:
+                wrong.append(f"{name} at a point with axes {axes} raised {type(error).__name__}: {error}")
+    return unless(", ".join(wrong))

@@ -135,6 +135,11 @@ MUTANTS: dict[str, tuple[Manifold, dict[str, Any], str]] = {
         {"nearest": lambda x: S.nearest(x) * (1 + (np.float32(1e-3) if x.dtype == np.float32 else 0))},
         "another dtype",
     ),
+    "one point for every vector, claimed to be for many": (
+        Positive(3),
+        {"inner": lambda x, u, v: P.inner(x.reshape(v.shape), u, v)},
+        "one point and many vectors",
+    ),
     "one point at a time": (
         SymmetricPositiveDefinite(3),
         {"project": lambda x, u: 0.5 * (u + u.T)},

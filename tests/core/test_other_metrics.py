@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymanopt
@@ -195,3 +195,34 @@ def test_steps_out_of_range_only_shorten(solver: str, size: float) -> None:
     result = ms.minimize(problem, start, solver=solver, stop=ms.GradientNorm(1e-6) | ms.MaxIterations(200))
     assert result.status is Status.CONVERGED, result
     close(result.x / size, np.ones(3), atol=1e-5)
+
+
+def test_one_point_goes_with_many_vectors_where_the_manifold_says_so() -> None:
+    class Logarithms(Positive):
+        """As a stranger writes it: without a frame, and with a point for every vector or one for all."""
+
+        frame = None  # type: ignore[assignment]
+        points: ClassVar[set[tuple[int, ...]]]
+
+        def inner(self, x: Any, u: Any, v: Any) -> Any:
+            self.points.add(x.shape)
+            return super().inner(x, u, v)
+
+        def transport(self, x: Any, y: Any, u: Any) -> Any:
+            self.points |= {x.shape, y.shape}
+            return super().transport(x, y, u)
+
+    class Repeated(Logarithms):
+        one_base = False
+        points: ClassVar[set[tuple[int, ...]]] = set()
+
+    class Once(Logarithms):
+        points: ClassVar[set[tuple[int, ...]]] = set()
+
+    runs = []
+    for manifold in Repeated(8), Once(8):
+        problem, start, best = logarithms(manifold, 0)
+        runs.append(ms.minimize(problem, start, solver="lbfgs"))
+        np.testing.assert_allclose(runs[-1].x, best, rtol=1e-4)
+    np.testing.assert_array_equal(runs[0].history["fun"], runs[1].history["fun"])
+    assert Once.points == {(8,)} and {shape[-1:] for shape in Repeated.points} == {(8,)} and (10, 8) in Repeated.points
