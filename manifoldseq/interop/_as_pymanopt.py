@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._result import Point
-from ..linalg._polar import polar, symmetric
 from ..linalg._tree import leaves, norm, tree_map
 from ..manifolds._base import Manifold
-from ..manifolds._positive import Positive
 from ..manifolds._product import _Factored
-from ..manifolds._simplex import Simplex
-from ..manifolds._spd import SymmetricPositiveDefinite, _spectral
 from ._pymanopt import pymanopt
 
 pymanopt()
@@ -117,23 +114,23 @@ class OurManifold(TheirManifold):
         return self.to_theirs(self.manifold.retract(*self._ours(point, tangent_vector)))
 
     def exp(self, point: Any, tangent_vector: Any) -> Any:
-        if not _has_exp(self.manifold):
+        if self.manifold.exp is None:
             raise NotImplementedError(f"{self.manifold!r} has no exponential map: use retraction")
-        return self.to_theirs(self.manifold.retract(*self._ours(point, tangent_vector), kind="exp"))
+        return self.to_theirs(self.manifold.exp(*self._ours(point, tangent_vector)))
 
     def transport(self, point_a: Any, point_b: Any, tangent_vector_a: Any) -> Any:
         x, u = self._ours(point_a, tangent_vector_a)
         return self._vector(self.manifold.transport(x, self.to_ours(point_b), u))
 
     def log(self, point_a: Any, point_b: Any) -> Any:
-        return self._vector(inverse_retraction(self.manifold, self.to_ours(point_a), self.to_ours(point_b)))
+        return self._vector(_to_first_order(self.manifold, self.to_ours(point_a), self.to_ours(point_b)))
 
     def dist(self, point_a: Any, point_b: Any) -> np.float64:  # type: ignore[override]
-        return np.float64(distance(self.manifold, self.to_ours(point_a), self.to_ours(point_b)))
+        return np.float64(_distance(self.manifold, self.to_ours(point_a), self.to_ours(point_b)))
 
     def pair_mean(self, point_a: Any, point_b: Any) -> Any:
         half = self.log(point_a, point_b) / 2
-        return self.retraction(point_a, half)
+        return self.retraction(point_a, half) if self.manifold.log is None else self.exp(point_a, half)
 
 
 class Tree:
@@ -151,66 +148,30 @@ def _skeleton(shape: Any) -> Any:
     return tuple(_skeleton(part) for part in shape) if shape and isinstance(shape[0], tuple) else None
 
 
-def _has_exp(manifold: Manifold) -> bool:
-    factors = manifold.factors if isinstance(manifold, _Factored) else (manifold,)
-    return all(_has_exp(f) if isinstance(f, _Factored) else "exp" in f.retractions for f in factors)
+def _to_first_order(manifold: Manifold, x: Point, y: Point) -> Point:
+    """Return ``y − x`` as a tangent vector at `x`; of a product, the logarithms of the factors that have one."""
+    if manifold.log is not None:
+        return manifold.log(x, y)
+    if isinstance(manifold, _Factored):
+        return tuple(_to_first_order(f, a, b) for f, a, b in zip(manifold.factors, x, y, strict=True))
+    return manifold.project(x, tree_map(np.subtract, y, x))
+
+
+def _distance(manifold: Manifold, x: Point, y: Point) -> float:
+    """Return the distance, where it is unknown the Euclidean one, whose half square has the gradient −log."""
+    if manifold.dist is not None:
+        return float(manifold.dist(x, y))
+    if isinstance(manifold, _Factored):
+        return math.hypot(*(_distance(f, a, b) for f, a, b in zip(manifold.factors, x, y, strict=True)))
+    return norm(tree_map(np.subtract, y, x))
 
 
 def _typical_distance(manifold: Manifold) -> float:
-    """Return the size of a random point of embedded factors, the root of the dimension of the others."""
+    """Return the typical distance; where it is unknown, the size of a random point or the root of the dimension."""
+    if manifold.typical_distance is not None:
+        return manifold.typical_distance
     if isinstance(manifold, _Factored):
-        return sum(_typical_distance(factor) ** 2 for factor in manifold.factors) ** 0.5
+        return math.hypot(*map(_typical_distance, manifold.factors))
     if manifold.metric == "embedded":
         return norm(manifold.random_point(np.random.default_rng(0)))
     return manifold.dim**0.5
-
-
-def inverse_retraction(manifold: Manifold, x: Point, y: Point) -> Point:
-    """Return a tangent vector at `x` that leads to `y`.
-
-    On Positive, Simplex and SymmetricPositiveDefinite the logarithm. Elsewhere the projection of y − x, on embedded
-    metrics the negative gradient of half the squared :func:`distance`; on a quotient y is turned to the representative
-    nearest to x.
-    """
-    if isinstance(manifold, _Factored):
-        return tuple(inverse_retraction(f, a, b) for f, a, b in zip(manifold.factors, x, y, strict=True))
-    exact = _LOGARITHMS.get(type(manifold))
-    if exact is not None:
-        return exact(x, y).astype(x.dtype, copy=False)
-    return manifold.project(x, _difference(manifold, x, y))
-
-
-def distance(manifold: Manifold, x: Point, y: Point) -> float:
-    """Return the geodesic distance where the logarithm is exact, elsewhere the Euclidean norm of y − x."""
-    if isinstance(manifold, _Factored):
-        squares = [distance(f, a, b) ** 2 for f, a, b in zip(manifold.factors, x, y, strict=True)]
-        return sum(squares) ** 0.5
-    if type(manifold) in _LOGARITHMS:
-        u = inverse_retraction(manifold, x, y)
-        return max(float(manifold.inner(x, u, u)), 0.0) ** 0.5
-    return norm(_difference(manifold, x, y))
-
-
-def _difference(manifold: Manifold, x: Point, y: Point) -> Point:
-    return tree_map(np.subtract, y @ polar(y.T @ x) if manifold.quotient else y, x)
-
-
-def _positive(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x * np.log(y / x)
-
-
-def _simplex(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Follow the great circle of √x, on the sphere of radius two in every row."""
-    a, b = np.sqrt(x), np.sqrt(y)
-    cosine = np.clip(np.sum(a * b, axis=-1, keepdims=True), -1, 1)
-    return 2 * a * (b - cosine * a) / np.sinc(np.arccos(cosine) / np.pi)
-
-
-def _positive_definite(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    root, inverse, _ = _spectral(x)
-    w, V = np.linalg.eigh(symmetric(inverse @ y @ inverse))
-    half = root @ V
-    return symmetric((half * np.log(np.maximum(w, np.finfo(float).tiny))) @ half.T)
-
-
-_LOGARITHMS = {Positive: _positive, Simplex: _simplex, SymmetricPositiveDefinite: _positive_definite}

@@ -33,10 +33,10 @@ def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = 
 
     Notes
     -----
-    ``exp`` exists where every factor has it. ``log`` and ``dist``, which only ParticleSwarm and NelderMead use, are
-    exact on Euclidean space, `Positive`, `Simplex` and `SymmetricPositiveDefinite`. Elsewhere ``log(x, y)`` is the
-    projection of y − x, an inverse of the retraction to first order, and ``dist`` the Euclidean norm of y − x (of the
-    nearest representatives, on a quotient): half of its square has the gradient −log. Active bounds are kept by
+    ``exp``, ``log``, ``dist``, ``pair_mean`` and ``typical_dist`` are those of the manifold's own geometry, and keep
+    its laws. Where the manifold has no ``log``, as `Stiefel` with 1 < p < n, ``log(x, y)`` is the projection of y − x,
+    an inverse of the retraction to first order, and ``dist`` the Euclidean norm of y − x: half of its square has the
+    gradient −log, which is enough for ParticleSwarm and NelderMead. Active bounds are kept by
     clipping, of which pymanopt knows nothing: its optimizers may then stop early.
 
     Examples

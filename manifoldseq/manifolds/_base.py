@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
@@ -43,6 +44,13 @@ class Manifold(ABC):
     one_base : bool
         Whether ``inner``, ``project`` and ``transport`` take one point and many vectors too: the leading axes of points
         broadcast with those of vectors, as in numpy. Where not, callers repeat the point.
+    log : callable or None
+        ``(x, y) -> u``, the tangent vector at `x` of the shortest geodesic to `y`, ``exp(x, u) = y``. Of several, one;
+        NaN where there is none, as to another component, or none was found.
+    parallel_transport : callable or None
+        ``(x, y, u) -> v``, a tangent vector carried along that geodesic, at `y`; it keeps inner products.
+    typical_distance : float or None
+        What distances between points are of the order of; trust regions of pymanopt take their radius from it.
     """
 
     names: tuple[str, ...] | None = None
@@ -53,6 +61,44 @@ class Manifold(ABC):
     second_order: ClassVar[tuple[str, ...]] = ()
     quotient: ClassVar[bool] = False
     one_base: bool = False
+    log: Callable[..., Any] | None = None
+    parallel_transport: Callable[..., Any] | None = None
+    typical_distance: float | None = None
+
+    if TYPE_CHECKING:  # a subclass defines these as methods
+        exp: Callable[..., Any] | None
+        dist: Callable[..., Any] | None
+        inverse_retraction: Callable[..., Any] | None
+    else:
+
+        @property
+        def exp(self) -> Callable[..., Any] | None:
+            """``(x, u) -> y``, the end of the geodesic from `x` with velocity `u`: the retraction ``"exp"``, if any."""
+            return functools.partial(self.retract, kind="exp") if "exp" in self.retractions else None
+
+        @property
+        def dist(self) -> Callable[..., Any] | None:
+            """``(x, y) -> distance`` along the shortest geodesic, a float or an array over the leading axes.
+
+            None without ``log``, of whose result it is the length.
+            """
+            return None if self.log is None else self._length_of_log
+
+        @property
+        def inverse_retraction(self) -> Callable[..., Any] | None:
+            """``(x, y) -> u``, the tangent vector along which the default retraction leads from `x` to `y`.
+
+            NaN where there is none; here ``log`` if the default retraction is ``"exp"``, else None.
+            """
+            return self.log if self.retractions[:1] == ("exp",) else None
+
+    @property
+    def geodesic(self) -> Callable[..., Any] | None:
+        """``(x, y, t) -> point`` on the shortest geodesic, `x` at t = 0 and `y` at t = 1; None without exp and log.
+
+        `t` is a number or an array that broadcasts with the leading axes: times of shape (k,) give k points.
+        """
+        return None if self.exp is None or self.log is None else self._point_of_geodesic
 
     @property
     def open(self) -> bool:
@@ -178,6 +224,19 @@ class Manifold(ABC):
         gradient = self.gradient(x, egrad)
         return lambda step: self.retract(x, tree_map(lambda leaf: -leaf.dtype.type(step) * leaf, gradient))
 
+    def _length_of_log(self, x: Point, y: Point) -> Any:
+        u = self.log(x, y)  # type: ignore[misc]
+        return _root(self.inner(x, u, u))
+
+    def _point_of_geodesic(self, x: Point, y: Point, t: Any) -> Point:
+        def moved(leaf: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+            times = np.asarray(t, leaf.dtype)
+            return times.reshape(*times.shape, *[1] * len(shape)) * leaf
+
+        sizes = iter(_leaf_shapes(self.shape))
+        u = tree_map(lambda leaf: moved(leaf, next(sizes)), self.log(x, y))  # type: ignore[misc]
+        return self.exp(tree_map(lambda a, b: np.broadcast_to(a, b.shape), x, u), u)  # type: ignore[misc]
+
     if TYPE_CHECKING:  # defined in `_power`, which is built on this file
 
         def __pow__(self, n: int) -> Manifold: ...
@@ -219,6 +278,34 @@ class InFrame(Manifold):
 
     def displacement(self, x: Point, y: Point) -> Point:
         return self.to_frame(y, tree_map(np.subtract, y, x))
+
+    # the geometry of the manifold, which comes next in the order of classes; only vectors are coordinates
+    if not TYPE_CHECKING:  # methods there
+
+        @property
+        def exp(self) -> Callable[..., Any] | None:
+            exp = super().exp
+            return None if exp is None else lambda x, c: exp(x, self.from_frame(x, c))
+
+        @property
+        def log(self) -> Callable[..., Any] | None:
+            log = super().log
+            return None if log is None else lambda x, y: self.to_frame(x, log(x, y))
+
+        @property
+        def inverse_retraction(self) -> Callable[..., Any] | None:
+            return self.log if self.retractions[:1] == ("exp",) else None
+
+        @property
+        def parallel_transport(self) -> Callable[..., Any] | None:
+            carry = super().parallel_transport
+            return None if carry is None else lambda x, y, c: self.to_frame(y, carry(x, y, self.from_frame(x, c)))
+
+
+def _root(square: Any) -> Any:
+    """Return the root of numbers that rounding may have left below zero."""
+    length = np.sqrt(np.maximum(square, 0))
+    return float(length) if np.ndim(length) == 0 else length
 
 
 def _filled(x: Point, shape: Any, value: float) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from typing import Any, ClassVar
@@ -80,6 +81,23 @@ class BoundedDiagonal(Manifold):
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         self._kind(kind)
         return self.nearest(x + u)
+
+    # a convex part of flat space: geodesics are straight lines as far as the bounds
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return self.bound * math.sqrt(self.n)
+
+    def exp(self, x: Point, u: Point) -> Point:
+        return self.nearest(x + u)
+
+    def log(self, x: Point, y: Point) -> Point:
+        return y - x
+
+    inverse_retraction = log
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+        return u
 
     def nearest(self, x: Point) -> Point:
         bound = x.dtype.type(self.bound)

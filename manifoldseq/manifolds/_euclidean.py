@@ -60,6 +60,16 @@ class Euclidean(Manifold):
         self._kind(kind)
         return x + u
 
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return math.sqrt(self.dim)
+
+    def log(self, x: Point, y: Point) -> Point:
+        return y - x
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+        return u
+
     def nearest(self, x: Point) -> Point:
         return x
 

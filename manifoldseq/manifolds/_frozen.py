@@ -10,7 +10,7 @@ import numpy as np
 
 from .._result import Point
 from ..linalg._tree import dtype_of, tree_map
-from ._base import Manifold
+from ._base import Manifold, _leaf_shapes
 
 ON = 1e-6
 
@@ -66,6 +66,31 @@ class Frozen(Manifold):
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         self._kind(kind)
         return x
+
+    # no geodesic leads away from a point
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return 0.0
+
+    def exp(self, x: Point, u: Point) -> Point:
+        return x
+
+    def log(self, x: Point, y: Point) -> Point:
+        same = np.asarray(self.dist(x, y) == 0)
+        sizes = iter(_leaf_shapes(self.shape))
+        stay = tree_map(lambda a: np.where(same.reshape(*same.shape, *[1] * len(next(sizes))), 0, np.nan), x)
+        return tree_map(lambda a, b: b.astype(a.dtype) * np.ones_like(a), x, stay)
+
+    inverse_retraction = log
+
+    def dist(self, x: Point, y: Point) -> Any:
+        chord = tree_map(np.subtract, y, x)
+        square = self.inner(x, chord, chord)
+        return np.where(square == 0, 0.0, np.where(np.isnan(square), np.nan, np.inf))[()]
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+        return u
 
     def nearest(self, x: Point) -> Point:
         on = np.asarray(self.manifold.feasibility(x)) <= max(ON, 100 * float(np.finfo(dtype_of(x)).eps))

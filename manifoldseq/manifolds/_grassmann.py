@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from .._result import Point
-from ._base import size
-from ._geodesics import grassmann_geodesic
+from ._base import _root, size
+from ._geodesics import aligned, grassmann_geodesic, grassmann_logarithm, grassmann_transport
 from ._stiefel import _OrthonormalColumns
 
 
@@ -73,3 +76,26 @@ class Grassmann(_OrthonormalColumns):
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         return grassmann_geodesic(x, u) if kind == "exp" else super().retract(x, u, kind)
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return math.sqrt(self.p)
+
+    def log(self, x: Point, y: Point) -> Point:  # type: ignore[override]
+        return grassmann_logarithm(x, y).astype(x.dtype, copy=False)
+
+    def dist(self, x: Point, y: Point) -> Any:  # type: ignore[override]
+        angle = aligned(x, y).angle
+        return _root(np.sum(angle**2, axis=-1))
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:  # type: ignore[override]
+        return grassmann_transport(x, y, u).astype(u.dtype, copy=False)
+
+    def inverse_retraction(self, x: Point, y: Point) -> Point:
+        # X + U = Y (XᵀY)⁻¹ spans span Y; computed from Y − X, so that nothing cancels
+        base, chord = x.astype(np.float64, copy=False), (y - x).astype(np.float64, copy=False)
+        C = base.mT @ chord + np.eye(self.p)
+        singular = ~(np.linalg.svd(C, compute_uv=False)[..., -1:, None] > 1e-15)
+        beside = chord - base @ (base.mT @ chord)
+        u = (np.linalg.solve(np.where(singular, np.eye(self.p), C).mT, beside.mT)).mT
+        return np.where(singular, np.nan, u).astype(x.dtype, copy=False)

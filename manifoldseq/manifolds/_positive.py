@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import InFrame, Manifold, bound_of, logarithmic_longest, size
+from ._base import InFrame, Manifold, _root, bound_of, logarithmic_longest, size
 from ._geodesics import growth
 
 
@@ -35,6 +35,10 @@ class _Entrywise(Manifold):
     @abstractmethod
     def _moved(self, x: Point, z: Point) -> Point:
         """Return the entries after a move of z along the line, inside."""
+
+    @abstractmethod
+    def _between(self, x: Point, y: Point) -> Point:
+        """Return the move along the line that leads from x to y."""
 
     @abstractmethod
     def _outside(self, x: Point) -> Point:
@@ -66,6 +70,23 @@ class _Entrywise(Manifold):
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         # dz = u/s(x) stays what it is: in the coordinate z parallel transport is the identity
+        return self.parallel_transport(x, y, u)
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return math.sqrt(self.dim)
+
+    def exp(self, x: Point, u: Point) -> Point:
+        return self._moved(x, u / self._rate(x))
+
+    def log(self, x: Point, y: Point) -> Point:
+        return self._rate(x) * self._between(x, y)
+
+    def dist(self, x: Point, y: Point) -> Any:
+        z = self._between(x, y)
+        return _root(Manifold.inner(self, x, z, z))
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
         return u * (self._rate(y) / self._rate(x))
 
     def feasibility(self, x: Point) -> Any:
@@ -174,8 +195,16 @@ class Positive(_Entrywise):
     def _bend(self, x: Point) -> Any:
         return x.dtype.type(1)
 
+    def exp(self, x: Point, u: Point) -> Point:
+        return x * np.exp(u / x)  # as far as numbers reach, unlike the retraction
+
     def _moved(self, x: Point, z: Point) -> Point:
         return np.maximum(x * growth(z), np.finfo(x.dtype).tiny)
+
+    def _between(self, x: Point, y: Point) -> Point:
+        part = (y - x) / x
+        near = np.abs(part) < 0.5
+        return np.where(near, np.log1p(np.where(near, part, 0)), np.log(y) - np.log(x))
 
     def _outside(self, x: Point) -> Point:
         return np.where(x > 0, -1.0, -x)
@@ -246,6 +275,14 @@ class OpenBox(_Entrywise):
         bound = x.dtype.type(self.bound)
         a, b = x / bound, np.tanh(z / 2)
         return self.nearest(bound * (a + b) / (1 + a * b))
+
+    def _between(self, x: Point, y: Point) -> Point:
+        # z = 2 artanh((b − a)/(1 − ab)), and where that quotient is near one, the logarithm of its factors
+        bound = x.dtype.type(self.bound)
+        part = bound * (y - x) / (bound * bound - x * y)
+        near = np.abs(part) < 0.5
+        far = np.log((bound + y) / (bound - y)) - np.log((bound + x) / (bound - x))
+        return np.where(near, 2 * np.arctanh(np.where(near, part, 0)), far)
 
     def _outside(self, x: Point) -> Point:
         bound = x.dtype.type(self.bound)

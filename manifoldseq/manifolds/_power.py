@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -124,6 +125,32 @@ class Power(Manifold):
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         return self.manifold.transport(x, y, u)
+
+    @property
+    def typical_distance(self) -> float | None:  # type: ignore[override]
+        each = self.manifold.typical_distance
+        return None if each is None else math.sqrt(self.n) * each
+
+    @property
+    def exp(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self.manifold.exp
+
+    @property
+    def log(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self.manifold.log
+
+    @property
+    def parallel_transport(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self.manifold.parallel_transport
+
+    @property
+    def inverse_retraction(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self.manifold.inverse_retraction
+
+    @property
+    def dist(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        dist = self.manifold.dist
+        return None if dist is None else lambda x, y: number(np.linalg.norm(dist(x, y), axis=-1))
 
     def nearest(self, x: Point) -> Point:
         return self.manifold.nearest(x)

@@ -135,6 +135,34 @@ class _Factored(Manifold):
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         return tuple([f.transport(a, b, c) for f, a, b, c in zip(self.factors, x, y, u, strict=True)])
 
+    # the geometry, None if one factor does not know its own
+
+    @cached_property
+    def typical_distance(self) -> float | None:  # type: ignore[override]
+        parts = [factor.typical_distance for factor in self.factors]
+        return None if None in parts else math.hypot(*parts)  # type: ignore[arg-type]
+
+    @property
+    def exp(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return _of_factors([factor.exp for factor in self.factors])
+
+    @property
+    def log(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return _of_factors([factor.log for factor in self.factors])
+
+    @property
+    def parallel_transport(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return _of_factors([factor.parallel_transport for factor in self.factors])
+
+    @property
+    def inverse_retraction(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return _of_factors([factor.inverse_retraction for factor in self.factors])
+
+    @property
+    def dist(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        parts = _of_factors([factor.dist for factor in self.factors])
+        return None if parts is None else lambda x, y: functools.reduce(_hypot, parts(x, y))
+
     @_in_groups
     def nearest(self, x: Point) -> Point:
         return tuple([f.nearest(a) for f, a in zip(self.factors, x, strict=True)])
@@ -301,6 +329,19 @@ def _apart(stack: Any, shape: Any) -> tuple[Any, ...]:
     parts = tuple(np.moveaxis(stack, axis, 0) if axis else stack)
     _STACKS.keep(parts[0], (parts[1:], stack))
     return parts
+
+
+def _of_factors(parts: Sequence[Callable[..., Any] | None]) -> Callable[..., Point] | None:
+    """Return an operation of a product from those of its factors, None without one of them."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    return lambda *trees: tuple([part(*args) for part, *args in zip(known, *trees, strict=True)])
+
+
+def _hypot(a: Any, b: Any) -> Any:
+    length = np.hypot(a, b)
+    return float(length) if length.ndim == 0 else length
 
 
 def _second_order(factor: Manifold, kind: str) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import InFrame, Manifold, logarithmic_longest, size
+from ._base import InFrame, Manifold, _root, logarithmic_longest, size
+from ._geodesics import Arc, carried_along, great_circle
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -92,6 +93,25 @@ class Simplex(Manifold):
         """Return the projection of `u` at `y` on the sphere of √x."""
         return self.project(y, u * np.sqrt(y / x))
 
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return math.pi * math.sqrt(math.prod(self.shape[:-1]))
+
+    def exp(self, x: Point, u: Point) -> Point:
+        return _moved(x, u / np.sqrt(x), "exp")
+
+    def log(self, x: Point, y: Point) -> Point:
+        arc = _circle(x, y)
+        return (2 * np.sqrt(x) * arc.angle * arc.direction).astype(x.dtype, copy=False)
+
+    def dist(self, x: Point, y: Point) -> Any:
+        angle = _circle(x, y).angle
+        return _root(4 * np.sum(angle**2, axis=tuple(range(-len(self.shape), 0))))
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+        root = np.sqrt(x)
+        return (np.sqrt(y) * carried_along(_circle(x, y), root, u / root, (-1,))).astype(u.dtype, copy=False)
+
     def nearest(self, x: Point) -> Point:
         if not np.any(self.feasibility(x)):
             return x
@@ -162,6 +182,11 @@ def _moved(x: np.ndarray, c: np.ndarray, kind: str | None) -> np.ndarray:
         angle = np.sqrt(_sum(np.square(velocity, dtype=np.float64)))
         y = (np.cos(angle) * root + np.sinc(angle / np.pi) * velocity) ** 2
     return _normalized(y).astype(x.dtype, copy=False)
+
+
+def _circle(x: np.ndarray, y: np.ndarray) -> Arc:
+    """Return the great circle from √x to √y."""
+    return great_circle(np.sqrt(x, dtype=np.float64), np.sqrt(y, dtype=np.float64), (-1,))
 
 
 def _sum(x: np.ndarray) -> np.ndarray:

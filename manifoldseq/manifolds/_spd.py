@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from .._result import Point
 from ..linalg._eigen import eigh, smallest_eigenvalue
 from ..linalg._polar import symmetric
-from ._base import InFrame, Manifold, logarithmic_longest, size
+from ._base import InFrame, Manifold, _root, logarithmic_longest, size
 from ._geodesics import growth
 from ._memory import remembered
 
@@ -87,6 +88,30 @@ class SymmetricPositiveDefinite(Manifold):
         map_ = _spectral(y).root @ _spectral(x).inverse_root
         return symmetric(map_ @ _double(u) @ map_.swapaxes(-1, -2)).astype(x.dtype, copy=False)
 
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return math.sqrt(self.dim)
+
+    def exp(self, x: Point, u: Point) -> Point:
+        # as far as numbers reach, unlike the retraction
+        w, V = eigh(_congruent(_spectral(x).inverse_root, u))
+        return _square(_spectral(x).root @ (V * np.exp(0.5 * w)[..., None, :])).astype(x.dtype, copy=False)
+
+    def log(self, x: Point, y: Point) -> Point:
+        w, V = _logarithms(x, y)
+        half = _spectral(x).root @ V
+        return symmetric((half * w[..., None, :]) @ half.mT).astype(x.dtype, copy=False)
+
+    def dist(self, x: Point, y: Point) -> Any:
+        w, _ = _logarithms(x, y)
+        return _root(np.sum(w * w, axis=-1))
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+        # E U Eᵀ with E = (Y X⁻¹)^½ = X^½ (X^-½ Y X^-½)^½ X^-½
+        w, V = _logarithms(x, y)
+        along = (_spectral(x).root @ (V * np.exp(0.5 * w)[..., None, :])) @ (V.mT @ _spectral(x).inverse_root)
+        return symmetric(along @ symmetric(_double(u)) @ along.mT).astype(u.dtype, copy=False)
+
     def nearest(self, x: Point) -> Point:
         base = symmetric(_double(x))
         w, V = eigh(base)
@@ -156,7 +181,24 @@ def _moved(x: np.ndarray, c: np.ndarray, kind: str | None) -> np.ndarray:
     w, V = eigh(c)
     factor = growth(w) if kind == "exp" else 1 + w + 0.5 * w**2
     half = (_spectral(x).root @ V) * np.sqrt(factor)[..., None, :]
-    return symmetric(half @ half.swapaxes(-1, -2)).astype(x.dtype, copy=False)
+    return _square(half).astype(x.dtype, copy=False)
+
+
+def _square(half: np.ndarray) -> np.ndarray:
+    return symmetric(half @ half.mT)
+
+
+def _logarithms(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the eigenvalues and eigenvectors of log(X^-½ Y X^-½)."""
+    inverse = _spectral(x).inverse_root
+    # of X^-½ (Y − X) X^-½ = X^-½ Y X^-½ − I where that is small, so that nothing cancels
+    w, V = eigh(_congruent(inverse, _double(y) - _double(x)))
+    near = np.abs(w).max(axis=-1, keepdims=True) < 0.5
+    if near.all():
+        return np.log1p(w), V
+    far, turned = eigh(_congruent(inverse, y))
+    far = np.log(np.maximum(far, np.finfo(np.float64).tiny))
+    return np.where(near, np.log1p(np.where(near, w, 0)), far), np.where(near[..., None], V, turned)
 
 
 class _Spectral(NamedTuple):

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ._base import Manifold, known_component, size
+from ._base import Manifold, _root, known_component, size
+from ._geodesics import carried_along, great_circle
 
 
 class _UnitNorm(Manifold):
@@ -42,6 +43,38 @@ class _UnitNorm(Manifold):
         # the great circle cos(θ)X + sin(θ)/θ U with θ = ‖U‖; sinc is smooth at θ = 0
         angle = np.sqrt(self._dot(u, u))
         return self.nearest(np.cos(angle).astype(x.dtype) * x + np.sinc(angle / np.pi).astype(x.dtype) * u)
+
+    @property
+    @abstractmethod
+    def _circles(self) -> int:
+        """The number of spheres."""
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return math.pi * math.sqrt(self._circles)
+
+    def log(self, x: Point, y: Point) -> Point:
+        arc = great_circle(x, y, self._axes)
+        u = arc.angle * arc.direction
+        if not self.dim:  # no way leads from 1 to −1
+            u = np.where(arc.angle > 1, np.nan, u)
+        return u.astype(x.dtype, copy=False)
+
+    def dist(self, x: Point, y: Point) -> Any:
+        angle = great_circle(x, y, self._axes).angle
+        if not self.dim:
+            angle = np.where(angle > 1, np.inf, angle)
+        return _root(np.sum(angle**2, axis=tuple(range(-len(self.shape), 0))))
+
+    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+        return carried_along(great_circle(x, y, self._axes), x, u, self._axes).astype(u.dtype, copy=False)
+
+    def inverse_retraction(self, x: Point, y: Point) -> Point:
+        # x + u is the multiple of y in the plane that touches the sphere at x, if y lies on this side
+        height = self._dot(x, y)
+        height = np.where(height > 0, height, np.nan)
+        chord = y - x
+        return ((chord - x * self._dot(x, chord)) / height).astype(x.dtype, copy=False)
 
     def nearest(self, x: Point) -> Point:
         with np.errstate(over="ignore"):
@@ -110,6 +143,10 @@ class Sphere(_UnitNorm):
     def _axes(self) -> tuple[int, ...]:
         return tuple(range(-len(self.shape), 0))
 
+    @property
+    def _circles(self) -> int:
+        return 1
+
     def to_component(self, x: Point, i: int) -> Point:
         known_component(self, i)
         return x if self.dim else np.full_like(x, 1 - 2 * i)
@@ -156,6 +193,10 @@ class Oblique(_UnitNorm):
     @property
     def _axes(self) -> tuple[int, ...]:
         return (-2,)
+
+    @property
+    def _circles(self) -> int:
+        return self.m
 
     def to_component(self, x: Point, i: int) -> Point:
         known_component(self, i)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,14 @@ from .._result import Point
 from ..linalg._cayley import cayley_curve, cayley_retraction
 from ..linalg._polar import orthonormality, polar, qr_retraction, symmetric
 from ._base import Manifold, known_component, size
-from ._geodesics import stiefel_geodesic
+from ._geodesics import (
+    carried_along,
+    great_circle,
+    inverse_polar,
+    rotation_logarithm,
+    skew_exponential,
+    stiefel_geodesic,
+)
 
 _RETRACTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "polar": lambda x, u: polar(x + u),
@@ -21,6 +29,25 @@ _RETRACTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "cayley": cayley_retraction,
     "exp": stiefel_geodesic,
 }
+
+
+def _logarithm(x: Point, y: Point) -> Point:
+    return (x @ rotation_logarithm(x, y)).astype(x.dtype, copy=False)
+
+
+def _carried(x: Point, y: Point, u: Point) -> Point:
+    # X Γ goes to Y exp(−Ω/2) Γ exp(Ω/2) with Y = X exp(Ω): the metric is the same from the left and from the right
+    half = skew_exponential(0.5 * rotation_logarithm(x, y))
+    return (y @ half.mT @ x.mT @ u @ half).astype(u.dtype, copy=False)
+
+
+def _circle(x: Point, y: Point) -> Point:
+    arc = great_circle(x, y, (-2,))
+    return (arc.angle * arc.direction).astype(x.dtype, copy=False)
+
+
+def _carried_along_circle(x: Point, y: Point, u: Point) -> Point:
+    return carried_along(great_circle(x, y, (-2,)), x, u, (-2,)).astype(u.dtype, copy=False)
 
 
 class _OrthonormalColumns(Manifold):
@@ -50,6 +77,38 @@ class _OrthonormalColumns(Manifold):
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         return _RETRACTIONS[self._kind(kind) or "polar"](x, u)
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        n, p = self.shape
+        return math.pi * math.sqrt(p) if n == p else math.sqrt(p)
+
+    @property
+    def log(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        """On square matrices from the logarithm of a rotation, on one column along a great circle; else None."""
+        n, p = self.shape
+        return _logarithm if n == p else _circle if p == 1 else None
+
+    @property
+    def dist(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return None if self.log is None else self._distance
+
+    def _distance(self, x: Point, y: Point) -> Any:
+        length = self._length_of_log(x, y)
+        if self.components == 1:
+            return length
+        # no geodesic leads to the other determinant
+        apart = np.isnan(length) & np.isfinite(x).all(axis=(-2, -1)) & np.isfinite(y).all(axis=(-2, -1))
+        return np.where(apart, np.inf, length)[()]
+
+    @property
+    def parallel_transport(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        """As ``log``: None where n > p > 1."""
+        n, p = self.shape
+        return _carried if n == p else _carried_along_circle if p == 1 else None
+
+    def inverse_retraction(self, x: Point, y: Point) -> Point:
+        return inverse_polar(x, y)
 
     def nearest(self, x: Point) -> Point:
         return polar(x)

@@ -10,8 +10,18 @@ from .._result import Point
 from .._start import compare_shapes
 from ..linalg._tree import flatten, leaves, norm, shapes, tree_map, unflattener
 from ..manifolds import Manifold
-from ._manifold_case import MANY, TOLERANCE, Case, broadcasts, has_quotient, keeps_dtype, one_base, same_at_equivalents
-from ._points import distance, magnitude, reaches, same, scaled
+from ._manifold_case import (
+    MANY,
+    TOLERANCE,
+    Case,
+    broadcasts,
+    has_quotient,
+    keeps_dtype,
+    on_quotients,
+    one_base,
+    same_at_equivalents,
+)
+from ._points import distance, magnitude, reaches, same, scaled, stays_inside
 from ._report import Examination, Report, Verdict, unless, within
 from ._slope import slope_law
 
@@ -25,7 +35,9 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
     is the embedded one); ``gradient`` represents the differential; retractions start at the point with the velocity of
     the tangent vector, those of ``second_order`` without acceleration; transport and ``nearest`` lead where they
     should; ``hessian`` is symmetric and belongs to the metric; ``descent_curve`` descends; components differ; on a
-    quotient the choice of the representative does not matter; and every operation broadcasts over leading axes.
+    quotient the choice of the representative does not matter; and every operation broadcasts over leading axes. Of
+    ``exp``, ``log``, ``dist``, ``geodesic``, ``parallel_transport`` and ``inverse_retraction`` those are checked that
+    the manifold has.
 
     Parameters
     ----------
@@ -59,6 +71,7 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
     _derivative_laws(exam, case)
     if manifold.frame is not None:
         _frame_laws(exam, case, manifold.frame)
+    _geometry_laws(exam, case)
     if has_quotient(manifold):
         exam.law("X and X Q are treated as one point", lambda: same_at_equivalents(case))
     exam.law("points of another dtype keep it", lambda: keeps_dtype(manifold, seed))
@@ -268,11 +281,98 @@ def _frame_laws(exam: Examination, case: Case, frame: Manifold) -> None:
         "frame: project at another point is transport",
         agrees(lambda: M.transport(x, y, u), lambda: frame.project(y, c), y),
     )
+    if (log := M.log) is not None and (coordinates := frame.log) is not None:
+        exam.law("frame: log", agrees(lambda: log(x, y), lambda: coordinates(x, y)))
     for kind in M.retractions or (None,):
         exam.law(
             f"frame: retraction {kind or ''}".rstrip(),
             lambda k=kind: within(distance(frame.retract(x, c, k), M.retract(x, u, k)), TOLERANCE),
         )
+
+
+def _geometry_laws(exam: Examination, case: Case) -> None:
+    M, x = case.manifold, case.x
+    exp, log, dist, inverse, typical = M.exp, M.log, M.dist, M.inverse_retraction, M.typical_distance
+    length = next((t for t in (0.3, 0.1, 0.03) if reaches(M, x, case.u, t) and stays_inside(M, x, case.u, t)), 1e-3)
+    u = scaled(length, case.u)
+    length = M.inner(x, u, u) ** 0.5
+    if typical is not None:
+        exam.law("typical_distance is a number", lambda: (bool(np.isfinite(typical)), f"{typical}"))
+    if inverse is not None:
+        reached = M.retract(x, u)
+        exam.law("inverse_retraction inverts retract", lambda: within(distance(inverse(x, reached), u), 1e-8))
+    if exp is None:
+        return
+    y = exp(x, u)
+    exam.law("exp is feasible", lambda: within(M.feasibility(y), TOLERANCE))
+    exam.law("exp follows the geodesic", lambda: _without_acceleration(case, exp))
+    if log is None or dist is None:
+        return
+    exam.law("log inverts exp", lambda: within(distance(log(x, y), u), 1e-8))
+    exam.law("exp inverts log", lambda: within(_apart(case, exp(x, log(x, y)), y), 1e-8))
+    exam.law("dist is the length of log", lambda: within(abs(dist(x, y) - length), 1e-8))
+    exam.law("dist is symmetric, and zero at a point", lambda: _symmetric(case, dist, y))
+    exam.law("−log is the gradient of half the squared dist", lambda: _gradient_of_distance(case, dist, log(x, y), y))
+    exam.law("the geodesic moves with constant speed", lambda: _constant_speed(case, dist, y))
+    if M.parallel_transport is not None:
+        exam.law("parallel transport is tangent, keeps inner and the geodesic", lambda: _carried(case, log, y))
+
+
+def _apart(case: Case, a: Point, b: Point) -> float:
+    """Return the largest difference of entries, on quotients of the projectors."""
+
+    def span(tree: Point) -> Point:
+        return on_quotients(case.manifold, lambda leaf: leaf @ leaf.swapaxes(-1, -2), tree)
+
+    return distance(span(a), span(b))
+
+
+def _without_acceleration(case: Case, exp: Callable[..., Point]) -> Verdict:
+    M, x, u = case.manifold, case.x, case.u
+    gradient, Hu = M.gradient(x, case.egrad(x)), case.hessian(u)
+    level = 1e-16 * (abs(case.value(x)) + norm(gradient) + norm(case.p) + norm(case.q))
+
+    def error(t: float) -> tuple[float, float]:
+        if not reaches(M, x, u, t):
+            return np.nan, np.nan
+        predicted = t * M.inner(x, gradient, u) + 0.5 * t**2 * M.inner(x, Hu, u)
+        return abs(case.value(exp(x, scaled(t, u))) - case.value(x) - predicted), level
+
+    return slope_law(error, 2.9)
+
+
+def _symmetric(case: Case, dist: Callable[..., float], y: Point) -> Verdict:
+    there, back, none = dist(case.x, y), dist(y, case.x), dist(case.x, case.x)
+    if not isinstance(there, float):
+        return False, f"dist returned {type(there).__name__}, not a float"
+    return within(max(abs(there - back), none), 1e-7)
+
+
+def _gradient_of_distance(case: Case, dist: Callable[..., float], log: Point, y: Point) -> Verdict:
+    M, x, v = case.manifold, case.x, case.v
+    slope, half = M.inner(x, log, v), 0.5 * dist(x, y) ** 2
+
+    def error(t: float) -> tuple[float, float]:
+        if not reaches(M, x, v, t):
+            return np.nan, np.nan
+        return abs(0.5 * dist(M.retract(x, scaled(t, v)), y) ** 2 - half + t * slope), 1e-16
+
+    return slope_law(error, 1.9)
+
+
+def _constant_speed(case: Case, dist: Callable[..., float], y: Point) -> Verdict:
+    times = np.array([0.0, 0.25, 1.0])
+    points = case.manifold.geodesic(case.x, y, times)  # type: ignore[misc]  # there are exp and log
+    whole = dist(case.x, y)
+    off = [abs(dist(case.x, tree_map(lambda leaf, k=k: leaf[k], points)) - t * whole) for k, t in enumerate(times)]
+    return within(max(off), 1e-7)
+
+
+def _carried(case: Case, log: Callable[..., Point], y: Point) -> Verdict:
+    M, x, u, v = case.manifold, case.x, case.u, case.v
+    a, b, along = (M.parallel_transport(x, y, w) for w in (u, v, log(x, y)))  # type: ignore[misc]
+    off = max(distance(M.project(y, a), a), distance(along, scaled(-1, log(y, x))))
+    return within(max(off, abs(M.inner(y, a, b) - M.inner(x, u, v))), 1e-8)
 
 
 def _components(manifold: Manifold, x: Point) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from ._report import Verdict, unless
 
 TOLERANCE = 1e-10
 MANY = 8
+_VECTORS = ("project", "gradient", "hessian", "transport", "log", "inverse_retraction", "parallel_transport")
+_NUMBERS = ("inner", "feasibility", "free", "dist")
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,26 @@ class Case:
             "hessian": lambda: M.hessian(x, a, b, u),
             **{f"retract {kind or ''}".strip(): lambda kind=kind: M.retract(x, small, kind) for kind in kinds},
             "transport": lambda: M.transport(x, near, u),
+            **_geometry(M, x, near, u, small),
             "nearest": lambda: M.nearest(off),
             "feasibility": lambda: M.feasibility(off),
             "descent_curve": lambda: M.descent_curve(x, a)(0.1),
             **({"free": lambda: tree_map(np.float64, M.free(x, a))} if M.bounded else {}),
             **{f"to_component {i}": lambda i=i: M.to_component(x, i) for i in known},
         }
+
+
+def _geometry(M: Manifold, x: Point, y: Point, u: Point, step: Point) -> dict[str, Callable[[], Any]]:
+    """Return the operations that a manifold may lack."""
+    arguments = {
+        "exp": (x, step),
+        "log": (x, y),
+        "dist": (x, y),
+        "geodesic": (x, y, 0.5),
+        "inverse_retraction": (x, y),
+        "parallel_transport": (x, y, u),
+    }
+    return {name: partial(getattr(M, name), *args) for name, args in arguments.items() if getattr(M, name) is not None}
 
 
 def _stacked(trees: list[Any], axes: tuple[int, ...]) -> Any:
@@ -129,9 +146,9 @@ def same_at_equivalents(case: Case) -> Verdict:
     wrong = []
     for name, operation in case.operations().items():
         here, moved = operation(), there[name]()
-        if name in ("project", "gradient", "hessian", "transport"):
+        if name in _VECTORS:
             here = turned(case.manifold, here)
-        elif name not in ("inner", "feasibility", "free"):
+        elif name not in _NUMBERS:
             here, moved = span(here), span(moved)
         if name != "feasibility" and not distance(here, moved) <= TOLERANCE:
             wrong.append(name)
@@ -145,12 +162,12 @@ def keeps_dtype(manifold: Manifold, seed: int) -> Verdict:
         return False, "random_point(rng, float32) is not float32"
     wrong = []
     for name, operation in case.operations().items():
-        if name in ("inner", "feasibility", "free"):
+        if name in _NUMBERS:
             continue
         value = operation()
         if dtype_of(value) != np.float32:
             wrong.append(f"{name} gives {dtype_of(value)}")
-        elif name.startswith(("retract", "nearest")) and not manifold.feasibility(value) < 1e-5:
+        elif name.startswith(("retract", "nearest", "exp", "geodesic")) and not manifold.feasibility(value) < 1e-5:
             wrong.append(f"{name} is infeasible by {manifold.feasibility(value):.2g}")
     return unless(", ".join(wrong))
 

@@ -13,7 +13,7 @@ from .._problem import Problem
 from .._result import Point
 from .._start import start_point
 from ..linalg._tree import freeze, leaves, tree_map
-from ..manifolds import Manifold
+from ..manifolds import Manifold, Power
 from ..manifolds._product import _Factored
 from ..objectives import Objective
 from ..objectives._counted import Counter
@@ -80,6 +80,17 @@ def reaches(manifold: Manifold, x: Point, u: Point, t: float) -> bool:
     if not manifold.bounded or t <= _NEAR:
         return True
     return all(np.all(kept) for kept in leaves(_kept(manifold, x, u, t)))
+
+
+def stays_inside(manifold: Manifold, x: Point, u: Point, t: float) -> bool:
+    """Return whether x + t·u has not left an open set, beyond whose boundary a geodesic may be reflected."""
+    if isinstance(manifold, Power):
+        return stays_inside(manifold.manifold, x, u, t)
+    if isinstance(manifold, _Factored):
+        return all(stays_inside(f, a, b, t) for f, a, b in zip(manifold.factors, x, u, strict=True))
+    if not manifold.open:
+        return True
+    return bool(np.all(np.asarray(manifold.feasibility(tree_map(np.add, x, scaled(t, u)))) < _NEAR))
 
 
 def _kept(manifold: Manifold, x: Point, u: Point, t: float) -> Point:

@@ -11,6 +11,7 @@ from manifoldseq.manifolds import (
     Grassmann,
     Manifold,
     Oblique,
+    Orthogonal,
     Positive,
     Product,
     Simplex,
@@ -25,7 +26,11 @@ from manifoldseq.testing import check_manifold
 def broken(manifold: Manifold, **operations: Any) -> Manifold:
     """Return a manifold some of whose operations or attributes are replaced."""
     for name, operation in operations.items():
-        object.__setattr__(manifold, name, operation)
+        if isinstance(getattr(type(manifold), name), property):  # has no setter
+            wrong = type("Wrong", (type(manifold),), {name: property(lambda self, operation=operation: operation)})
+            object.__setattr__(manifold, "__class__", wrong)
+        else:
+            object.__setattr__(manifold, name, operation)
     return manifold
 
 
@@ -159,6 +164,36 @@ MUTANTS: dict[str, tuple[Manifold, dict[str, Any], str]] = {
         SpecialOrthogonal(3),
         {"components": 2, "to_component": lambda x, i: x},
         "components are told apart",
+    ),
+    "a logarithm too long": (
+        Sphere(4),
+        {"log": lambda x, y: 1.01 * S.log(x, y)},
+        "log inverts exp",
+    ),
+    "the distance of the surrounding space": (
+        Sphere(4),
+        {"dist": lambda x, y: (lambda d: float(d) if np.ndim(d) == 0 else d)(np.linalg.norm(y - x, axis=-1))},
+        "dist is the length of log",
+    ),
+    "a projection taken for parallel transport": (
+        SpecialOrthogonal(3),
+        {"parallel_transport": lambda x, y, u: Orthogonal(3).project(y, u)},
+        "parallel transport",
+    ),
+    "an exponential map that is a retraction": (
+        SymmetricPositiveDefinite(3),
+        {"exp": lambda x, u: symmetric(x + u + 0.4 * u @ np.linalg.solve(x, u))},
+        "exp follows the geodesic",
+    ),
+    "the inverse of another retraction": (
+        Grassmann(6, 2),
+        {"inverse_retraction": G.log},
+        "inverse_retraction inverts",
+    ),
+    "a distance of single points": (
+        Positive(3),
+        {"dist": lambda x, y: float(np.linalg.norm(np.log(y / x)))},
+        "every operation broadcasts",
     ),
     "a wrong dimension": (Simplex(4), {"dim": 4}, "dim is the dimension"),
 }  # fmt: skip
