@@ -28,6 +28,8 @@ _UNSUSPECTED = 2**28
 """Bytes that a file of any size may take; beyond them at most `DEFLATE_RATIO` times what it has on disk."""
 BLOCK = 2**24
 """Bytes that are read at a time where more could come than was claimed."""
+_OTHER_FILES = 256
+"""Files that a process opens beside its data: libraries, figures, what it writes."""
 _FRESH = 0.05
 """Seconds for which a measurement of the available memory holds: readers ask once per row."""
 
@@ -104,6 +106,26 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
             f"{path} would take {needed / 2**30:.3g} GiB of memory out of {size} bytes, as a decompression bomb does: "
             "save it without compression if it is what it should be"
         )
+
+
+def require_open(path: FilePath, number: int) -> None:
+    """Let the process keep so many files of a folder open: a mapped file is; raise if the system does not.
+
+    The limit that a user can change (``ulimit -n``, often 1024) is raised within the one of the system.
+    """
+    try:
+        import resource
+    except ImportError:  # not POSIX: there is no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = number + _OTHER_FILES
+    if resource.RLIM_INFINITY != hard < needed:
+        raise ReadError(
+            f"{path} has {number} files that stay on disk and are open meanwhile, but this process may open {hard}: "
+            f"raise the limit to {needed} (ulimit -n, limits.conf), or join the files into one .npy"
+        )
+    if resource.RLIM_INFINITY != soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 @contextmanager

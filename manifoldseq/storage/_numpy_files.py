@@ -139,6 +139,7 @@ def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
     try:
         return np.asarray(np.memmap(stream, header.dtype, "r", header.offset, header.shape))
     except OSError:  # a file system that cannot map, or a limit
+        stream.seek(header.offset)
         return None
 
 

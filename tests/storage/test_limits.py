@@ -389,6 +389,31 @@ def test_beyond_a_size_a_file_is_suspected(tmp_path: Path, monkeypatch: pytest.M
     ms.storage.require_memory(tmp_path, 2**40)
 
 
+@pytest.mark.parametrize(("soft", "hard"), [(64, 4096), (64, 128)])
+def test_more_files_than_may_be_open(tmp_path: Path, soft: int, hard: int) -> None:
+    """Each mapped file is open: the limit that a user may change is raised, or the sentence says what to do."""
+    for i in range(150):
+        np.save(tmp_path / f"{i}.npy", np.full((3, 2), i, np.float32))
+    code = (
+        "import resource, sys, numpy, manifoldseq.storage as s\n"
+        "from manifoldseq.storage.readers import _npz\n"
+        "_npz.MAPPED = 1\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
+        "try:\n"
+        f"    data = s.read({str(tmp_path)!r})\n"
+        "    assert all((x == i).all() and not x.flags.writeable for i, x in enumerate(data.sequences))\n"
+        "    print(len(data), open('/dev/null').read())\n"
+        "except s.ReadError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if hard == 128:
+        assert f"{tmp_path} has 150 files that stay on disk and are open meanwhile, but this process may" in done.stdout
+        assert "raise the limit to 406 (ulimit -n, limits.conf), or join the files into one .npy" in done.stdout
+    else:
+        assert done.stdout == "150 \n", done.stderr
+
+
 def test_what_is_taken_already_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_limits, "available_memory", lambda: 1000)
     with pytest.raises(ReadError, match="would take"):

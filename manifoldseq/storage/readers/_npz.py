@@ -21,6 +21,7 @@ from .._limits import (
     opened,
     record,
     require_memory,
+    require_open,
 )
 from .._numpy_files import MAPPED, Header, Loader, decode, fill, mapped, members_of
 from .._real import warn_of_order
@@ -130,15 +131,17 @@ def read_arrays(path: FilePath, files: Sequence[FilePath]) -> Iterator[Float]:
     for name in files:
         with _header_of(name) as (_, header):
             headers.append(header)
+    least = MAPPED
     try:
         require_memory(path, sum(one.size(real=True) for one in headers if not one.plain or one.held < MAPPED))
     except ReadError:
         require_memory(path, sum(one.size(real=True) for one in headers if not one.plain))
-        return (read_array(name, least=0) for name in files)
+        least = 0
+    require_open(path, sum(one.plain and one.held >= least for one in headers))
     kinds = {(one.shape[1:], one.dtype) for one in headers}
-    if len(kinds) == 1 and all(one.plain and len(one.shape) == 2 and one.held < MAPPED for one in headers):
+    if len(kinds) == 1 and all(one.plain and len(one.shape) == 2 and one.held < least for one in headers):
         return _parts(files, headers)
-    return map(read_array, files)
+    return (read_array(name, least=least) for name in files)
 
 
 def _parts(files: Sequence[FilePath], headers: Sequence[Header]) -> Iterator[Float]:
