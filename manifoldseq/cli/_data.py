@@ -20,7 +20,7 @@ from ..storage._convert import options_of, reader_of
 from ..storage._numpy_files import in_one, release
 from ..storage.readers._clock import rises_alike, says_time
 from ..storage.readers._csv import csv_header
-from ..storage.readers._directory import listed_labels
+from ..storage.readers._directory import listed_labels, names_of, sequence_files
 from ..storage.readers._parquet import parquet_header
 from ._settings import known_settings
 from ._shared import BadInput
@@ -173,7 +173,7 @@ def load_data(
             raise BadInput(f"{where} is missing{refuse()}")
     if len({one.file for one in there}) > 1:
         if kind == "views":
-            _check_order(sources, options, parts, [one.file for one in there])
+            _check_order(sources, parts, [one.file for one in there])
         parts, said = paired([sources[one.file] for one in there], parts, by_row=kind == "views", refuse=refuse)
         remarks.append(said)
     if len(there) < len(columns) and run is not None:
@@ -248,7 +248,8 @@ def _header(source: str, options: Mapping[str, Any]) -> list[str]:
     suffix = Path(source).suffix.lower()
     if not Path(source).is_file() or suffix not in (".csv", ".parquet") or "channels" in options:
         return []
-    header = parquet_header(source) if suffix == ".parquet" else csv_header(source, options.get("delimiter", ","))
+    text = {option: options[option] for option in ("delimiter", "decimal") if option in options}
+    header = parquet_header(source) if suffix == ".parquet" else csv_header(source, **text)
     taken = {"id", "label"} | {options.get(option) for option in ("id", "label", "time")}
     return [name for name in header if name not in taken]
 
@@ -368,25 +369,25 @@ def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
         raise BadInput(f"{path} holds labels of shape {labels.shape} for {what}: give one label each")
     if not by_row or len(labels) != n_rows:
         return labels
-    try:
-        order = _file_order(loaded.sources[0], loaded.options, loaded.kind, loaded.data)
-    except ReadError as error:
-        raise BadInput(f"{error}: sort the file by id and time, and the lines of {path} with it") from error
+    order = loaded.data.order
     return labels if order is None else labels[order]
 
 
 def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
     """Return the labels of lines ``name,label``, None if the lines are the labels."""
     ids = list(dict.fromkeys(member_ids(loaded)))
-    folder = Path(loaded.sources[0]).is_dir()
-    known = {name for one in ids for name in ((one, Path(one).stem) if folder else (one,))}
+    source, options = Path(loaded.sources[0]), loaded.options
+    files = names_of(sequence_files(source)[0]) if source.is_dir() else []
+    files += ids[len(files) :] if files else []  # what only other views have
+    known = {*ids, *files, *(Path(name).stem for name in files)}
     lines = [line.strip() for line in lines if line.strip()]
     rows = [[cell.strip() for cell in cells] for cells in csv.reader(lines)]
     pairs = bool(rows) and all(len(cells) == 2 for cells in rows)
-    if pairs and any(cells[0] in known for cells in rows):
+    table = bool(rows) and len(rows[0]) > 2 and not loaded.data.numbered
+    if (pairs or table) and not known.isdisjoint(cell for cells in rows for cell in (cells if table else cells[:1])):
         try:
             with _warnings_as_lines():
-                return listed_labels(path, ids, "file" if folder else "member")
+                return listed_labels(path, ids, files, id=options.get("id"), label=options.get("label"))
         except ReadError as error:
             raise BadInput(str(error)) from error
     heads = [re.split(r"[,;\s]", line, maxsplit=1)[0] for line in lines]
@@ -401,60 +402,13 @@ def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
     return None
 
 
-def _file_order(source: str, options: Mapping[str, Any], kind: str, data: SequenceData) -> np.ndarray | None:
-    """Return the place in the file of each row of a table, None if they are in its order.
-
-    Readers put rows of one id together, and sort them by a clock. Rows that `data` has beyond those of the file keep
-    their places.
-
-    Raises
-    ------
-    ReadError
-        If the places cannot be told.
-    """
-    repeated = any(len(x) > 1 for x in data.sequences)
-    if data.numbered or not repeated or not Path(source).is_file() or "id" not in options_of(reader_of(source)):
-        return None
-    chosen = {**_defaults(source, kind), **options}
-    column = "id" if chosen["id"] == "auto" else chosen["id"]
-    channels = [] if data.channel_names is None else list(data.channel_names)
-    clock = list(data.clocks[:1])
-    # without ids and clocks rows are left as they are, each with a label: the ids
-    as_they_are = {"id": None, "time": None, "label": column, "ordered": False, "channels": [*channels, *clock]}
-    as_they_are |= {option: chosen[option] for option in ("delimiter",) if option in chosen}
-    cannot = f"the rows of {source} are not in the order of the file, and the reason is not clear"
-    try:
-        rows = _read(source, as_they_are if channels else {**as_they_are, "channels": None})
-    except ReadError as error:
-        raise ReadError(cannot) from error
-    place = {name: i for i, name in enumerate(data.ids)}
-    names = [] if rows.labels is None else [str(name) for name in rows.labels.tolist()]
-    values = np.concatenate(rows.sequences)
-    if not names or not place.keys() >= set(names):
-        raise ReadError(cannot)
-    codes = np.array([place[name] for name in names])
-    order = np.lexsort((values[:, -1], codes) if clock else (codes,))
-    here, there = np.concatenate(data.sequences)[: len(order)], values[order, : len(channels) or None]
-    if here.shape != there.shape or not np.array_equal(here[known := np.isfinite(there)], there[known]):
-        raise ReadError(cannot)
-    if np.array_equal(order, np.arange(len(order))):
-        return None
-    return np.concatenate([order, np.arange(len(order), sum(map(len, data.sequences)))])
-
-
-def _check_order(
-    sources: Sequence[str], options: Mapping[str, Any], parts: Sequence[SequenceData], files: Sequence[int]
-) -> None:
-    """Refuse to pair rows in order where those of one id were put together in one of the files alone."""
+def _check_order(sources: Sequence[str], parts: Sequence[SequenceData], files: Sequence[int]) -> None:
+    """Refuse to pair rows in order where those of one file alone were sorted, or put together by id."""
     without = [sources[file] for part, file in zip(parts, files, strict=True) if part.numbered]
     for part, file in zip(parts, files, strict=True) if without else ():
-        try:
-            moved = _file_order(sources[file], options, "views", part) is not None
-        except ReadError:
-            moved = True
-        if moved:
+        if part.order is not None:
             raise BadInput(
-                f"the rows of {sources[file]} are not sorted by id, and {' and '.join(without)} "
+                f"the rows of {sources[file]} are not sorted by id or time, and {' and '.join(without)} "
                 f"{'has' if len(without) == 1 else 'have'} no ids to pair them by: add a column 'id' to each file"
             )
 

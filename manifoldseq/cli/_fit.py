@@ -128,9 +128,9 @@ def fit(
 
     \b
     Options of readers, --read NAME=VALUE:
-      .csv          id time channels label delimiter ordered missing
+      .csv          id time channels label delimiter decimal ordered missing
       .parquet      id time channels label ordered missing
-      folders       time id label delimiter missing
+      folders       id time channels label delimiter decimal missing
       .mat          variable labels orientation missing
       all others    missing
 

@@ -299,7 +299,11 @@ def _by_id(
                 known = part.labels.tolist()
                 labels = np.empty(len(ids), dtype=object)
                 labels[:] = [None if name in absent else known[place[name]] for name in ids]
-            part = replace(part, sequences=sequences, labels=labels, ids=ids)
+            order = part.order  # of the rows that are still in their places, before what only others have
+            if order is not None:
+                more = np.arange(len(order), sum(lengths))
+                order = np.append(order, more) if part.ids == ids[: len(part)] else None
+            part = replace(part, sequences=sequences, labels=labels, ids=ids, order=order)
         aligned.append(part)
     _check_lengths(sources, aligned, ids)
     labels = _labels(sources, aligned, ids)

@@ -259,7 +259,8 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
         cut += [x[start : start + length] for start in starts]
         ids += [f"{data.ids[i]}[{start}:{start + length}]" for start in starts]
         origin += [i] * len(starts)
-    return replace(data, sequences=cut, labels=None if data.labels is None else data.labels[origin], ids=ids)
+    labels = None if data.labels is None else data.labels[origin]
+    return replace(data, sequences=cut, labels=labels, ids=ids, order=None)
 
 
 def _recording(data: ArrayLike) -> Any:

@@ -35,6 +35,9 @@ class SequenceData:
         table; by default the numbers of the sequences, from 0.
     clocks : tuple of str
         The columns of the file that were taken as time and are therefore no channels.
+    order : ndarray of int of shape (sum of T_i,) or None
+        Which row of the file, or of the files of a folder one after the other, each row is; None: they are in that
+        order. An order of another number of rows is dropped: it is that of what these sequences were made from.
 
     Raises
     ------
@@ -58,6 +61,7 @@ class SequenceData:
     channel_names: tuple[str, ...] | None = None
     ids: tuple[str, ...] = ()
     clocks: tuple[str, ...] = ()
+    order: NDArray[np.intp] | None = None
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class SequenceData:
         channel_names: Sequence[str] | None = None,
         ids: Sequence[str] | None = None,
         clocks: Sequence[str] = (),
+        order: NDArray[np.intp] | None = None,
     ) -> None:
         if isinstance(sequences, np.ndarray) and sequences.ndim == 3:
             check_real(sequences, "sequences")
@@ -101,6 +106,8 @@ class SequenceData:
         object.__setattr__(self, "channel_names", None if channel_names is None else tuple(channel_names))
         object.__setattr__(self, "ids", names)
         object.__setattr__(self, "clocks", tuple(clocks))
+        kept = order is not None and len(order) == sum(map(len, arrays)) and not (np.diff(order) == 1).all()
+        object.__setattr__(self, "order", order if kept else None)
 
     @property
     def numbered(self) -> bool:

@@ -15,7 +15,7 @@ from ._data import SequenceData
 from ._limits import ReadError
 from ._xarray import from_xarray, is_xarray
 from .readers._clock import AUTO, says_time, seconds
-from .readers._long_table import Columns, Rows, are_times, assemble, choose_columns
+from .readers._long_table import Asked, Columns, Rows, are_times, assemble, choose_columns
 
 
 def from_frame(
@@ -239,7 +239,7 @@ def _from_tables(
         chosen = replace(chosen, id=chosen.id or "frame")
     if times is not None and not chosen.certain and chosen.time not in tables[0].columns:
         # the name of an index does not suffice: it counts rows, or says whence they came
-        if not are_times(times, np.zeros(len(times), np.intp) if ids is None else ids):
+        if not are_times(times, ids):
             times, chosen = None, replace(chosen, time=None, certain=chosen.id is None or names is not None)
     rows = Rows(np.concatenate(values), times, ids, id_names, labels, label_names)
     ends = np.cumsum([table.rows for table in tables])
@@ -286,7 +286,7 @@ def _choose(
     ordered = time == AUTO and found is None and (id is None or each)
     if time == AUTO and (certain or indexed or (ordered and channels is not None)):
         time = found
-    chosen = choose_columns(path, header, id=id, time=time, channels=channels, label=label)
+    chosen = choose_columns(path, header, Asked(id, time, channels, label))
     if certain or indexed:
         return replace(chosen, certain=certain, clocks=channels is None)
     return replace(chosen, certain=True) if ordered else chosen

@@ -362,6 +362,7 @@ def record(
     channel_names: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
     clocks: Sequence[str] = (),
+    order: NDArray[np.intp] | None = None,
 ) -> SequenceData:
     """Return the record of what a file held: at least one sequence, none empty, all with the same channels."""
     if not sequences:
@@ -375,4 +376,4 @@ def record(
             )
     with naming(path):
         name = Path(path).stem if name is None else name
-        return SequenceData(sequences, labels, name, sampling_rate, channel_names, ids, clocks)
+        return SequenceData(sequences, labels, name, sampling_rate, channel_names, ids, clocks, order)

@@ -94,10 +94,56 @@ def test_rows_put_together_by_id_are_not_paired_with_a_file_without_ids(
     first = write(tmp_path / "x.csv", "id,a,b", zip([f"s{i % 20}" for i in range(80)], *X.T, strict=True))
     second = write(tmp_path / "y.csv", "c,d", X[:, ::-1])
     status, _, err = run("fit", "mixture-pcca", first, second, "-o", tmp_path / "run")
-    assert status == 2 and f"the rows of {first} are not sorted by id, and {second} has no ids to pair them by" in err
+    assert (
+        status == 2
+        and f"the rows of {first} are not sorted by id or time, and {second} has no ids to pair them by" in err
+    )
     first = write(tmp_path / "x.csv", "id,a,b", zip([f"s{i // 4}" for i in range(80)], *X.T, strict=True))
     status, out, err = run("fit", "mixture-pcca", first, second, "--no-quality", "-o", tmp_path / "run")
     assert status == 0 and "80 rows paired in order" in out, err
+
+
+@pytest.mark.parametrize("kind", ["csv", "npy"])
+def test_labels_stay_with_the_rows_of_a_folder_that_are_sorted(
+    run: Run, tmp_path: Path, table: tuple[np.ndarray, np.ndarray], kind: str
+) -> None:
+    X, _ = table
+    data = tmp_path / "data"
+    data.mkdir()
+    times = np.random.default_rng(1).permutation(80) / 10
+    for i, rows in enumerate(np.split(np.column_stack([X, times]), [30, 55])):
+        if kind == "npy":
+            np.save(data / f"{i}.npy", rows)
+        else:
+            write(data / f"{i}.csv", "a,b,t", rows)
+    reading = ("--read", "time=2" if kind == "npy" else "time=t")
+    labels = ("--labels", tmp_path / "labels.txt")
+    status, out, err = run("fit", "kmeans", data, *reading, *labels, "--set", "n_clusters=3", "-o", tmp_path / "run")
+    assert status == 0 and "Agreement with the labels 1.00" in out, err
+    assert len(set(assigned(tmp_path / "run"))) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"w{i},{'high' if i % 2 else 'low'}\n" for i in range(6)),
+        "".join(f"S{9 - i},{'high' if i % 2 else 'low'}\n" for i in range(6)),
+        "file,age,label\n" + "".join(f"w{i}.csv,{i},{'high' if i % 2 else 'low'}\n" for i in range(6)),
+    ],
+    ids=["files", "ids", "three columns"],
+)
+def test_labels_by_file_or_id_of_a_folder(run: Run, folder: Path, text: str) -> None:
+    for i in range(6):
+        rows = (folder / f"w{i}.csv").read_text().splitlines()
+        (folder / f"w{i}.csv").write_text("\n".join(["id,x,y", *(f"S{9 - i},{row}" for row in rows[1:])]) + "\n")
+    (folder.parent / "labels.txt").write_text(text)
+    command = ("fit", "statistics-kmeans", folder, "--labels", folder.parent / "labels.txt", "--set", "n_clusters=2")
+    status, _, err = run(*command, "--no-quality", "-o", folder.parent / "run")
+    assert status == 0, err
+    assert [label for label, _ in assigned(folder.parent / "run")] == ["low", "high"] * 3
+    (folder.parent / "labels.txt").write_text(text.replace(",", ",x,y,", 1).replace("label", "z"))
+    status, _, err = run(*command, "--no-quality", "-o", folder.parent / "other")
+    assert status == 2 and ("call one 'file' or 'id', and one 'label'" in err)
 
 
 @pytest.fixture

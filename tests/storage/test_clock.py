@@ -166,7 +166,7 @@ def test_the_choice_can_be_overridden(tmp_path):
     for none in (None, "none"):
         data = read_directory(tmp_path / "clock", time=none)
         assert data.clocks == () and data.channel_names == ("time", "x", "y")
-    with pytest.raises(ReadError, match="has no column 'when' but time, x, y: name one of them, or time=None"):
+    with pytest.raises(ReadError, match="has no column 'when' but time, x, y: name it with time=…, or time=None"):
         read_directory(tmp_path / "clock", time="when")
     folder(tmp_path / "clock", "time,x,y", lambda i, steps: np.zeros(steps))
     with pytest.raises(ReadError, match=r"walk0\.csv has rows without time, or two with the same: correct or remove"):
@@ -389,7 +389,7 @@ def test_other_digits_are_refused_by_every_reader(tmp_path, text):
 @pytest.mark.parametrize("text", ["1_000", "１２", "0x10"])
 def test_a_first_line_of_other_digits_names_no_channels(tmp_path, text):
     (tmp_path / "a.csv").write_text(f"1,{text}\n3,4\n", encoding="utf-8")
-    with pytest.raises(ReadError, match=r"a\.csv, line 1, column 1 is .*, no number in decimal digits"):
+    with pytest.raises(ReadError, match=r"a\.csv, line 1, column '1' is .*, no number in decimal digits"):
         read_directory(tmp_path)
 
 

@@ -500,7 +500,7 @@ def test_an_index_of_pandas(pd, tmp_path):
     assert data.ids == ("a", "b") and data.channel_names == ("x",)
     assert from_frame(table.rename_axis("id"), time="t").ids == ("a", "b")
     assert from_frame(table.rename_axis("label"), time="t", columns=["x"], id="label").ids == ("a", "b")
-    with pytest.raises(ReadError, match="both have time 0: remove or correct one"):
+    with pytest.raises(ReadError, match="both have the same time: remove or correct one"):
         from_frame(pd.DataFrame({"x": x}, index=days[[0, 0, 1, 2]]))
     table = pd.DataFrame({"id": ["b", "a", "b", "a"], "x": x}, index=pd.Index([0, 0, 1, 1], name="frame"))
     assert_sequences(from_frame(table), [[[1], [2]], [[3], [4]]])

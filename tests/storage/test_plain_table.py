@@ -13,8 +13,8 @@ import pytest
 from storage.samples import SAMPLES, damaged, needs
 
 from manifoldseq.storage import ReadError, read_csv, read_directory
-from manifoldseq.storage.readers import _csv, _directory, _plain_table
-from manifoldseq.storage.readers._csv import number
+from manifoldseq.storage.readers import _csv, _plain_table
+from manifoldseq.storage.readers._csv import Text
 from manifoldseq.storage.readers._plain_table import Layout, plain_table
 
 PARSERS = ["numpy", pytest.param("pandas", marks=needs("pandas"))]
@@ -47,7 +47,7 @@ def assert_same(monkeypatch, read, path):
     """Compare with the reader that looks at every cell."""
     fast = outcome(read, path)
     with monkeypatch.context() as context:
-        for module in (_csv, _directory):
+        for module in (_csv,):
             context.setattr(module, "plain_table", lambda path, layout: None)
         assert outcome(read, path) == fast
 
@@ -78,6 +78,25 @@ def test_surprises(tmp_path, monkeypatch, parser, body):
             name = "id" if header == "id,x" else None
             assert_same(monkeypatch, partial(read_csv, id=name, time=None), path)
         assert_same(monkeypatch, read_directory, path.parent)
+
+
+@pytest.mark.parametrize("body", SURPRISES)
+def test_surprises_with_decimal_commas(tmp_path, monkeypatch, parser, body):
+    """Cells with points where there should be commas, too; texts keep theirs."""
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / "folder" / "table.csv"
+    for swap, times in product((True, False), (1, 3)):
+        cells = body.replace(",", ";").replace(".", ",") if swap else body.replace(",", ";")
+        path.write_bytes("\n".join(["id;x", *[cells.replace("a;", "a.b,c;")] * times]).encode())
+        read = partial(read_csv, time=None, decimal=",")
+        assert_same(monkeypatch, read, path)
+        assert_same(monkeypatch, partial(read_directory, decimal=","), path.parent)
+        if swap:  # the same numbers as with points
+            points = tmp_path / "points.csv"
+            points.write_bytes("\n".join(["id;x", *[body.replace(",", ";").replace("a;", "a.b,c;")] * times]).encode())
+            want, got = outcome(partial(read_csv, time=None, delimiter=";"), points), outcome(read, path)
+            if not isinstance(want, str) and "," not in body.replace("a,", "").replace("b,", "").replace("c,", ""):
+                assert got[2] == want[2] and got[0] == want[0], body
 
 
 def test_a_text_that_is_not_utf8(tmp_path, monkeypatch, parser):
@@ -114,8 +133,8 @@ def test_short_cells(tmp_path, parser):
         (path := tmp_path / "cells.csv").write_text(f"x,y\n{cell},1\n0,1\n")
         found = plain_table(path, Layout(",", 1, 2, [[0, 1]]))
         if found is not None:
-            np.testing.assert_array_equal(found[0][0][:, 0], [number(cell), 0.0], err_msg=repr(cell))
-            assert np.signbit(found[0][0][0, 0]) == np.signbit(number(cell))
+            np.testing.assert_array_equal(found[0][0][:, 0], [Text(",").number(cell), 0.0], err_msg=repr(cell))
+            assert np.signbit(found[0][0][0, 0]) == np.signbit(Text(",").number(cell))
             read += 1
     assert read > 50
 
@@ -135,6 +154,9 @@ def test_numbers_are_rounded_to_the_nearest(tmp_path, parser):
 def test_plain_tables_need_no_look_at_cells(tmp_path, parser):
     """Else they would be read slowly, and nothing would tell."""
     path = tmp_path / "table.csv"
+    path.write_text("id;x\na,b.c;1,5\na,b.c;-2e-1\n")
+    found = plain_table(path, Layout(";", 1, 2, [[1]], [0], ","))
+    assert found is not None and found[0][0].ravel().tolist() == [1.5, -0.2] and found[1][0][0] == ["a,b.c"]
     path.write_text("id,x,label\nNA,1,up\nNA,2,up\n007,-3e1,\n7,4,\n")
     found = plain_table(path, Layout(",", 1, 3, [[1]], [0, 2]))
     assert found is not None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from storage.samples import frame_bytes, needs
 
+import manifoldseq as ms
 from manifoldseq.storage import ReadError, read, read_directory
 
 
@@ -107,7 +108,7 @@ def test_an_array_is_sorted_by_a_column_that_is_named(tmp_path):
     assert data.clocks == ("column 1",)
     for got, rows in zip(data.sequences, x, strict=True):
         np.testing.assert_array_equal(got, rows[np.argsort(rows[:, 1])][:, [0, 2]])
-    with pytest.raises(ReadError, match="has no column 'bogus' but 0, 1, 2: name one of them, or time=None"):
+    with pytest.raises(ReadError, match="has no column 'bogus' but 0, 1, 2: name it with time=…, or time=None"):
         read(folder, time="bogus")
     for options, sentence in (({"label": "kind"}, "has no column 'kind'"), ({"delimiter": ";"}, "have no delimiter")):
         with pytest.raises(ReadError, match=sentence):
@@ -172,6 +173,139 @@ def test_more_than_fits_stays_on_disk(tmp_path, leave_memory):
         read_directory(folder)
 
 
+class TestChannels:
+    """`channels` of folders, as of single files."""
+
+    @pytest.mark.parametrize("kind", ["csv", "quoted", "npy", pytest.param("parquet", marks=needs("pyarrow"))])
+    def test_the_same_as_the_columns_of_all(self, tmp_path, kind):
+        x = np.random.default_rng(0).standard_normal((3, 7, 3))
+        for i, rows in enumerate(x):
+            table = {"a": rows[:, 0], "note": ["good"] * 7, "b": rows[:, 1], "c": rows[:, 2]}
+            if kind == "npy":
+                fill(tmp_path, {f"{i}.npy": rows.astype(np.float32)})
+            elif kind == "parquet":
+                (tmp_path / f"{i}.parquet").write_bytes(frame_bytes(**table))
+            else:
+                mark = '"' if kind == "quoted" else ""
+                lines = [",".join(f"{mark}{cell}{mark}" for cell in row) for row in zip(*table.values(), strict=True)]
+                fill(tmp_path, {f"{i}.csv": "\n".join(["a,note,b,c", *lines])})
+        data = read(tmp_path, channels="2,0" if kind == "npy" else "c,a")
+        assert data.channel_names == (None if kind == "npy" else ("c", "a")) and data.clocks == ()
+        for got, rows in zip(data.sequences, x, strict=True):
+            np.testing.assert_array_equal(got, rows[:, [2, 0]].astype(got.dtype))
+        with pytest.raises(ReadError, match=r"has no column 'd' but .*: name it with channels=…"):
+            read(tmp_path, channels="d")
+
+    def test_a_clock_beside_them_is_one(self, tmp_path):
+        files = {f"{i}.csv": "time,x,y\n0,1,2\n.1,3,4\n.2,5,6\n" for i in range(2)}
+        data = read(fill(tmp_path / "a", files), channels=["y"])
+        assert (data.clocks, data.sampling_rate, data.channel_names) == (("time",), 10, ("y",))
+        assert read(tmp_path / "a", channels=["time", "y"]).sequences[0].tolist() == [[0, 2], [0.1, 4], [0.2, 6]]
+        fill(tmp_path / "a", {"1.csv": "time,x,y\n5,1,2\n.1,3,4\n.2,5,6\n"})
+        assert read(tmp_path / "a", channels=["y"]).clocks == ()
+        data = read(tmp_path / "a", channels=["y"], time="time")
+        assert data.sequences[1].tolist() == [[4], [6], [2]] and data.clocks == ("time",)
+
+    def test_by_number_where_there_are_no_names(self, tmp_path):
+        data = read(fill(tmp_path, {"1.csv": "1.5,2,3\n4,5,6\n", "2.csv": "7,8,9\n"}), channels="2,0")
+        assert data.channel_names is None and [x.tolist() for x in data.sequences] == [[[3, 1.5], [6, 4]], [[9, 7]]]
+
+
+def test_rows_say_where_they_were(tmp_path):
+    rng = np.random.default_rng(0)
+    tables = [np.column_stack([rng.permutation(n) / 10, rng.standard_normal(n)]) for n in (9, 1, 12)]
+    files = {f"{i}.csv": "t,x\n" + "".join(f"{t!r},{x!r}\n" for t, x in rows.tolist()) for i, rows in enumerate(tables)}
+    data = read(fill(tmp_path, files), time="t")
+    assert data.order is not None and data.sampling_rate == pytest.approx(10)
+    rows = np.concatenate(tables)[data.order]
+    np.testing.assert_array_equal(np.concatenate(data.sequences), rows[:, 1:])
+    assert (np.diff(rows[:9, 0]) > 0).all() and (np.diff(rows[10:, 0]) > 0).all()
+    assert read(tmp_path, time=None).order is None
+
+
+class TestDates:
+    """A column of dates is the clock, in text as in Parquet."""
+
+    @pytest.mark.parametrize("kind", ["csv", "quoted", pytest.param("parquet", marks=needs("pyarrow"))])
+    @pytest.mark.parametrize("name", ["when", "t_ms", "frame"])
+    def test_the_clock(self, tmp_path, kind, name):
+        start = np.datetime64("2024-05-01T23:59:59.900", "ms")
+        order = np.random.default_rng(0).permutation(12)
+        for i in range(2):
+            when = start + 20 * order + 86_400_000 * i
+            if kind == "parquet":
+                (tmp_path / f"{i}.parquet").write_bytes(frame_bytes(**{name: when, "x": order + i}))
+            else:
+                mark = '"' if kind == "quoted" else ""
+                rows = [f"{mark}{t}{mark},{x + i}" for t, x in zip(when, order.tolist(), strict=True)]
+                fill(tmp_path, {f"{i}.csv": "\n".join([f"{name},x", *rows])})
+        data = read(tmp_path)
+        assert (data.clocks, data.sampling_rate, data.channel_names) == ((name,), 50, ("x",))
+        for i, x in enumerate(data.sequences):
+            assert x.ravel().tolist() == [j + i for j in range(12)]
+
+    def test_what_is_not_alike_is_an_error(self, tmp_path):
+        one = "when,x\n2024-05-01,1\n2024-05-02,2\n"
+        with pytest.raises(ReadError, match=r"b\.csv does not hold its dates as a\.csv does: write them alike"):
+            read(fill(tmp_path / "a", {"a.csv": one, "b.csv": "when,x\n5,1\n6,2\n"}))
+        with pytest.raises(ReadError, match=r"a\.csv has time stamps in 'when' and 'end': name the time with time=…"):
+            read(fill(tmp_path / "b", {"a.csv": "when,end,x\n2024-05-01,2024-05-02,1\n"}))
+        data = read(tmp_path / "b", time="end", channels=["x"])
+        assert data.clocks == ("end",)
+        with pytest.raises(ReadError, match=r"column 'when' is '2024-05-01', no number .* pass time=when"):
+            read(tmp_path / "b", time="end")
+
+
+@pytest.fixture
+def subjects(tmp_path):
+    """Return a folder of three files whose ids stand in a column."""
+    return fill(tmp_path / "s", {f"{i}.csv": f"id,x\nS{9 - i},1\nS{9 - i},{i}\n" for i in range(3)})
+
+
+class TestTableOfLabels:
+    """`labels.csv` by names of files or ids, with more columns than two."""
+
+    TABLES = {  # noqa: RUF012
+        "ids": "S9,a\nS7,c\nS8,b\n",
+        "names": "0,a\n1.csv,b\n2,c\n",
+        "both": "id,kind\n2,c\n0.csv,a\nS8,b\n",
+        "three columns": "age,label,file\n40,a,0\n50,b,1\n60,c,2.csv\n",
+        "ids in three columns": "id,age,label\nS9,40,a\nS8,50,b\nS7,60,c\n",
+        "file before id": "id,file,label\nS1,0,a\nS2,1,b\nS3,2,c\n",
+        "turned": "label,id\na,S9\nb,S8\nc,S7\n",
+    }
+
+    @pytest.mark.parametrize("case", TABLES)
+    def test_what_is_accepted(self, subjects, case):
+        data = read(fill(subjects, {"labels.csv": self.TABLES[case]}))
+        assert data.ids == ("S9", "S8", "S7") and data.labels is not None and data.labels.tolist() == ["a", "b", "c"]
+
+    def test_columns_that_options_name(self, subjects):
+        fill(subjects, {"labels.csv": "who,age,kind\nS9,40,a\nS8,50,b\nS7,60,c\n"})
+        with pytest.raises(ReadError, match=r"line 1 has the cells who, age, kind, .* name them with id=… and label=…"):
+            read(subjects)
+        fill(subjects, {"labels.csv": "id,age,kind\nS9,40,a\nS8,50,b\nS7,60,c\n"})
+        data = read(subjects, label="kind")
+        assert data.labels is not None and data.labels.tolist() == ["a", "b", "c"]
+        assert read(subjects, label="age").labels.tolist() == ["40", "50", "60"]  # type: ignore[union-attr]
+
+    def test_names_that_are_ids_of_others(self, tmp_path):
+        folder = fill(tmp_path / "s", {f"{i}.csv": f"id,x\n{(i + 1) % 3},1\n" for i in range(3)})
+        fill(folder, {"labels.csv": "0,a\n1,b\n2,c\n"})
+        with pytest.raises(ReadError, match=r"line 1: 0 may be 0\.csv and 2\.csv: write the whole name of the file"):
+            read(folder)
+        fill(folder, {"labels.csv": "0.csv,a\n1.csv,b\n2.csv,c\n"})
+        assert read(folder).labels.tolist() == ["a", "b", "c"]  # type: ignore[union-attr]
+
+
+def test_text_at_the_end_of_rows_without_names_is_the_label(tmp_path):
+    rows = {f"{kind}{i}.csv": f"{i}.5,2,{kind}\n3,4,{kind}\n5,6,{kind}\n" for i in range(2) for kind in ("up", "down")}
+    with pytest.warns(UserWarning, match=r"has texts such as 'down' in column 2, which are taken as labels"):
+        data = read(fill(tmp_path, rows))
+    assert data.labels is not None and data.labels.tolist() == ["down", "down", "up", "up"]
+    assert data.channel_names is None and data.sequences[1].tolist() == [[1.5, 2], [3, 4], [5, 6]]
+
+
 @needs("pyarrow")
 class TestParquet:
     def fill(self, folder, **columns):
@@ -218,7 +352,7 @@ class TestParquet:
         [
             ({"x": lambda i: ["a", "b"]}, "0.parquet, column 'x' holds string, no numbers"),
             ({"x": lambda i: [[1.0], [2.0]]}, "0.parquet, column 'x' holds list<"),
-            ({"x": lambda i: np.ones(i)}, "0.parquet has an array of shape (0, 1)"),
+            ({"x": lambda i: np.ones(i)}, "0.parquet has a header but no rows: add one row per time step"),
             (
                 {"a": lambda i: [np.datetime64(1, "s")], "b": lambda i: [np.datetime64(1, "s")]},
                 "time stamps in 'a' and 'b'",
@@ -229,6 +363,37 @@ class TestParquet:
         with pytest.raises(ReadError) as caught:
             read_directory(self.fill(tmp_path / "p", **columns))
         assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("index", "clocks", "rate"),
+        [
+            (lambda i: np.datetime64("2024-05-01", "ms") + 20 * np.arange(6)[::-1], ("time",), 50),
+            (lambda i: i + 0.25 * np.arange(6), ("time",), 4),
+            (lambda i: np.array([0.5, 0.1, 0.9, 0.3, 0.2, 0.8]), (), None),
+            (lambda i: np.array([5, 6, 7, 9, 11, 40]), (), None),
+            (lambda i: list("abcdef"), (), None),
+        ],
+        ids=["dates", "a clock", "floats", "row numbers", "names of rows"],
+    )
+    def test_an_index_without_a_name_is_no_channel(self, tmp_path, index, clocks, rate):
+        """As in one file and in `from_frame`: the time if it holds dates or is a clock of floats, else nothing."""
+        pd = pytest.importorskip("pandas")
+        frames = [pd.DataFrame({"x": np.arange(6.0) + i}, index=pd.Index(index(i))) for i in range(3)]
+        (tmp_path / "folder").mkdir()
+        for i, frame in enumerate(frames):
+            frame.to_parquet(tmp_path / "folder" / f"{i}.parquet")
+        frame = pd.concat([frame.assign(id=f"{i}.parquet") for i, frame in enumerate(frames)])
+        frame.to_parquet(tmp_path / "long.parquet")
+        options = {} if clocks else {"time": None}
+        for data in (
+            read(tmp_path / "folder"),
+            read(tmp_path / "long.parquet", **options),
+            ms.storage.from_frame(frame, id="id", **options),
+        ):
+            assert (data.clocks, data.sampling_rate, data.channel_names) == (clocks, rate, ("x",))
+            assert data.ids == ("0.parquet", "1.parquet", "2.parquet")
+            first = data.sequences[0].ravel().tolist()
+            assert first == sorted(first, reverse=isinstance(index(0)[0], np.datetime64))
 
     def test_other_columns(self, tmp_path):
         folder = self.fill(tmp_path / "p", x=lambda i: [1.0])
@@ -254,8 +419,8 @@ BAD = {
     "damaged": ({"a.npy": ONE, "b.npy": "x"}, "b.npy cannot be read as a .npy file"),
     "empty": ({"a.csv": "", "b.csv": "1\n"}, "a.csv is empty"),
     "a word": ({"a.csv": "x\n1\n\nhigh\n"}, "a.csv, line 4, column 'x' is 'high', no number in decimal digits"),
-    "cells": ({"a.csv": "1,2\n1\n"}, "a.csv, line 2 has 1 cells, unlike the first with 2"),
-    "names only": ({"a.csv": "x,y\n"}, "a.csv has no row of numbers"),
+    "cells": ({"a.csv": "1,2\n1\n"}, "a.csv, line 2 has 1 cells, not 2: complete or remove it"),
+    "names only": ({"a.csv": "x,y\n"}, "a.csv has a header but no rows: add one"),
     "other names": ({"a.csv": "x\n1\n", "b.csv": "y\n1\n"}, "b.csv names its channels otherwise than a.csv"),
 }  # fmt: skip
 

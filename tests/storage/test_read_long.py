@@ -89,8 +89,16 @@ BAD = {
     "two columns": ("id,time,x,id\n0,1,2,3\n", {}, "has two columns named 'id': rename one, or call the second 'id.1'"),
     "most times missing": ("id,time,x\na,0,1\na,,1\na,,1\na,,1\na,,1\na,5,1\na,6,1\n", {}, "line 3 has no time"),
     "times of any steps, one missing": ("id,time,x\n0,1,1\n0,2,1\n0,,1\n0,9,1\n", {}, "line 4 has no time: write"),
-    "a word": ("id,time,x\n0,1,2\n\n0,2,high\n", {}, "line 4, column 'x' is 'high', no number: write a number, or"),
-    "a word as time": ("id,time,x\n0,soon,2\n", {}, "line 2, column 'time' is 'soon', no number: write a number"),
+    "a word": (
+        "id,time,x\n0,1,2\n\n0,2,high\n",
+        {},
+        "line 4, column 'x' is 'high', no number in decimal digits: ",
+    ),
+    "a word as time": (
+        "id,time,x\n0,soon,2\n",
+        {},
+        "line 2, column 'time' is 'soon', no number in decimal digits: write",
+    ),
     "after a cell of two lines": ('id,time,x\n"a\nb",0,1\n"a\nb",1,?!\n', {}, "line 5, column 'x' is '?!'"),
     "no time in a row": ("id,time,x\n0,1,2\n0,,2\n", {}, "line 3 has no time: write a number"),
     "same time": ("id,time,x\na,1,2\na,0,2\na,1,3\n", {}, "line 2 and line 4: both have time 1 of id 'a': remove"),
@@ -118,7 +126,7 @@ BAD = {
     "decimal comma": (
         "id;time;x\n0;1;2,5\n",
         {"delimiter": ";"},
-        "column 'x' is '2,5', no number, a decimal comma? Write a point: write",
+        "column 'x' is '2,5', no number in decimal digits, a decimal comma? Pass decimal=, (--read decimal=,)",
     ),
     "delimiter": ("id,time,x\n", {"delimiter": "::"}, "delimiter is '::': pass one character"),
 }
@@ -304,6 +312,32 @@ class TestHeader:
             data = read_csv(path, id=None, time=None, channels=["5.1", "3.5"])
         assert data.channel_names == ("5.1", "3.5") and len(data.sequences[0]) == 2
 
+    IRIS = ["5.1,3.5,1.4,setosa", "4.9,3.0,1.4,setosa", "6.9,3.1,4.9,versicolor", "6.3,3.3,6.0,virginica"]  # noqa: RUF012
+
+    @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)])
+    @pytest.mark.parametrize("mark", ["", '"'])
+    def test_a_last_text_that_occurs_again_is_the_label(self, write, order, mark):
+        rows = [self.IRIS[i].split(",") for i in order]
+        path = write("".join(",".join(f"{mark}{cell}{mark}" for cell in row) + "\n" for row in rows))
+        with pytest.warns(UserWarning, match=r"first line of numbers|texts such as 'setosa' in column 3"):
+            data = read(path, id="auto", ordered=False)
+        assert data.labels is not None and data.labels.tolist() == [row[3] for row in rows]
+        np.testing.assert_array_equal(np.concatenate(data.sequences), [[*map(float, row[:3])] for row in rows])
+
+    def test_one_that_does_not_is_the_label_if_it_is_named_by_number(self, write):
+        path = write("\n".join(self.IRIS[1:]))
+        with pytest.warns(UserWarning, match=r"taken as names: .* such as label=3 \(--read label=3\)"):
+            assert len(read(path, id=None, time=None, channels=["4.9"]).sequences[0]) == 2
+        with pytest.warns(UserWarning, match="taken as data: columns are called by numbers"):
+            data = read(path, id="auto", ordered=False, label=3)
+        assert data.labels is not None and data.labels.tolist() == ["setosa", "versicolor", "virginica"]
+
+    def test_wavelengths_above_species_are_names(self, write):
+        path = write("400.5,401.5,species\n.1,.2,a\n.3,.4,a\n.5,.6,b\n")
+        with pytest.warns(UserWarning, match="taken as names"):
+            data = read(path, id="auto", ordered=False, label="species")
+        assert data.channel_names == ("400.5", "401.5") and len(data) == 3
+
     def test_an_id_and_a_label_by_number(self, write):
         path = write("".join(f"{i},{t},{t * t - i},{i % 2}\n" for i in (3, 1, 2) for t in range(4)))
         with pytest.warns(UserWarning, match="first line"):
@@ -365,3 +399,106 @@ class TestOptions:
         (tmp_path / "a.levels").write_text("")
         data = read(tmp_path / "a.levels", sizes=3, names="a,b", key=7, n=4)
         assert data.name == repr(([3], ["a", "b"], "7", 4))
+
+
+WHEN = {
+    "day and time": ("2024-05-01T12:00:00.02", "2024-05-01 12:00:00", "2024-05-01T12:00:00.0400"),
+    "with an offset": ("2024-03-31T03:00:00.000+02:00", "2024-03-31T01:59:59.98+01:00", "2024-03-31T01:00:00.02Z"),
+    "time of day": ("23:59:59.96", "23:59:59.94", "23:59:59.98"),
+}
+
+
+class TestDates:
+    """ISO 8601 in text, with pandas and without."""
+
+    @pytest.fixture(params=["numpy", pytest.param("pandas", marks=needs("pandas"))], autouse=True)
+    def parser(self, request, monkeypatch):
+        from manifoldseq.storage.readers import _plain_table
+
+        if request.param == "pandas":
+            pytest.importorskip("pandas")
+        monkeypatch.setattr(_plain_table, "SMALL", 0 if request.param == "pandas" else sys.maxsize)
+        monkeypatch.setattr(_plain_table, "LARGE", sys.maxsize)
+
+    @pytest.mark.parametrize("form", WHEN)
+    @pytest.mark.parametrize("name", ["time", "recorded"])
+    @pytest.mark.parametrize("mark", ["", '"'])
+    def test_the_clock(self, write, form, name, mark):
+        rows = [f"{who},{mark}{when}{mark},{i}\n" for who in "ab" for i, when in enumerate(WHEN[form])]
+        data = read_csv(write(f"id,{name},x\n" + "".join(rows)))
+        assert (data.clocks, data.sampling_rate) == ((name,), pytest.approx(50))
+        assert [x.ravel().tolist() for x in data.sequences] == [[1, 0, 2]] * 2
+
+    def test_days_and_holes(self, write):
+        rows = [f"a,{when},{i}" for i, when in enumerate(["2024-02-28", "", "2024-03-01", "2024-03-02", "?"])]
+        data = read_csv(write("\n".join(["id,date,x", *rows])))
+        assert data.clocks == ("date",) and data.sampling_rate == pytest.approx(1 / 86400)
+        assert data.sequences[0].ravel().tolist() == [0, 1, 2, 3, 4]
+
+    def test_a_first_line_with_dates_above_dates_is_data(self, write):
+        with pytest.warns(UserWarning, match="first line of numbers, which is taken as data"):
+            data = read_csv(write("2024-05-02,1,2\n2024-05-01,3,4\n"), id=None)
+        assert data.sequences[0].tolist() == [[3, 4], [1, 2]] and data.clocks == ("0",)
+        assert read_csv(write("2024-05-01,2024-05-02\n3,4\n"), id=None, time=None).channel_names is not None
+
+    @needs("pandas")
+    def test_the_same_as_pandas_and_a_frame(self, write):
+        pd = pytest.importorskip("pandas")
+        when = pd.date_range("2023-12-31 23:59", periods=50, freq="17ms", tz="Europe/Berlin")[::-1]
+        frame = pd.DataFrame({"id": ["a", "b"] * 25, "time": when, "x": np.arange(50.0)})
+        stream = io.StringIO()
+        frame.to_csv(stream, index=False)
+        data, same = read_csv(write(stream.getvalue())), from_frame(frame.assign(time=when.tz_convert(None)))
+        assert data.sampling_rate == same.sampling_rate == pytest.approx(1 / 0.034)
+        for got, want in zip(data.sequences, same.sequences, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+    @pytest.mark.parametrize(
+        ("cells", "sentence"),
+        [
+            (["2024-02-29", "2023-02-29"], "line 3, column 'time' is '2023-02-29', no date as the others"),
+            (["2024-02-29T10:00", "2024-02-29T10:00Z"], "line 3, column 'time' is '2024-02-29T10:00Z', no date as"),
+            (["2024-02-29", "12:00:00"], "line 3, column 'time' is '12:00:00', no date as the others"),
+            (
+                ["29.02.2024", "01.03.2024"],
+                "column 'time' is '29.02.2024', no number in decimal digits, a date? Write",
+            ),
+            (["2/29/2024 10:00", "1"], "a date? Write it as 2024-05-01: write a number"),
+            (["2024-02-29", "2024-02-29"], "line 2 and line 3: both have the same time of id 'a': remove"),
+        ],
+    )
+    def test_defects_get_one_sentence(self, write, cells, sentence):
+        with pytest.raises(ReadError) as caught:
+            read_csv(write("id,time,x\n" + "".join(f"a,{cell},1\n" for cell in cells)))
+        assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+    def test_far_down_a_date_is_no_date(self, write):
+        lines = [f"a,2024-01-01T00:{i // 60:02}:{i % 60:02},{i}" for i in range(3000)]
+        lines[2500] = "a,soon,7"
+        with pytest.raises(ReadError, match="line 2502, column 'time' is 'soon', no date as the others"):
+            read_csv(write("\n".join(["id,time,x", *lines])))
+
+    def test_samples_may_have_the_same_date(self, write):
+        path = write("id,date,x\na,2024-05-02,1\nb,2024-05-01,2\na,2024-05-02,3\n")
+        data = read(path, id="auto", ordered=False)
+        assert data.ids == ("a", "b") and [x.ravel().tolist() for x in data.sequences] == [[1, 3], [2]]
+        assert data.clocks == ("date",) and data.sampling_rate is None
+
+
+def test_decimal_commas(write):
+    text = "id;time;x;label\na b,c;0,5;-1,25e1;1,5\na b,c;1,5;;1,5\na b,c;2,5;3;1,5\n"
+    data = read(write(text), decimal=",")
+    assert data.ids == ("a b,c",) and data.labels is not None and data.labels.tolist() == ["1,5"]
+    np.testing.assert_array_equal(data.sequences[0].ravel(), [-12.5, np.nan, 3])
+    assert data.sampling_rate == 1
+    quoted = read(write('id,time,x\na,"0,5",1\na,"1,5","2,5"\n'), decimal=",", delimiter=",")
+    assert quoted.sequences[0].ravel().tolist() == [1, 2.5]
+    with pytest.raises(ReadError, match=r"line 2, column 'x' is '1\.5', no number in decimal digits"):
+        read(write("id;time;x\na;0;1.5\n"), decimal=",")
+    with pytest.raises(ReadError, match="decimal is ';': pass a point or a comma"):
+        read(write(text), decimal=";")
+    with pytest.warns(UserWarning, match="first line of numbers"):
+        assert read(write("1,5;2\n3;4,5\n"), id=None, time=None, decimal=",").sequences[0].tolist() == [
+            [1.5, 2],
+            [3, 4.5],
+        ]

@@ -1,4 +1,4 @@
-"""Tables of text, cell by cell (delimiter, missing values), and the reader of `.csv` files in the long format."""
+"""Tables of text (delimiter, decimal mark, dates, missing values); the reader of `.csv` files in the long format."""
 
 import codecs
 import csv
@@ -6,11 +6,11 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import chain, islice
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import chain, islice, zip_longest
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 from .._data import SequenceData
 from .._limits import BLOCK as BYTES
 from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
-from ._ascii_numbers import decimal, decimals
+from ._ascii_numbers import decimal, decimals, written_otherwise
 from ._clock import AUTO
-from ._long_table import Columns, Rows, assemble, choose_columns
+from ._dates import is_date, seconds_of
+from ._long_table import Asked, Columns, Rows, assemble, choose_columns
 from ._plain_table import MISSING, Layout, plain_table
 
 BLOCK = 1 << 14
+_FEW = 50
+"""Rows that are looked at to tell names from data, and dates from numbers."""
 
 
 def read_csv(
@@ -33,7 +36,8 @@ def read_csv(
     time: str | None = AUTO,
     channels: Sequence[str] | None = None,
     label: str | None = "label",
-    delimiter: str = ",",
+    delimiter: str | None = None,
+    decimal: str = ".",
     ordered: bool = True,
 ) -> SequenceData:
     """Read sequences from a `.csv` file in the long format, one row per time step.
@@ -42,23 +46,27 @@ def read_csv(
     ----------
     path : str or path-like
         UTF-8 text whose first line names the columns. If it holds numbers only, other than 0, 1, 2, …, which pandas
-        writes, it is data, and columns are called by their numbers, from ``"0"``. Of two columns ``x`` the second is
-        called ``"x.1"``. Both are warned of.
+        writes, it is data, and columns are called by their numbers, from ``"0"``. So it is if only its last cell is a
+        text that stands there in a later row too, the label; or if columns are named by number. Of two columns ``x``
+        the second is called ``"x.1"``. All of this is warned of.
     id : str or None
         The column that says to which sequence a row belongs; None: the file is one sequence; ``"auto"``: the column
         ``id`` if there is one.
     time : str or None
-        The column of numbers by which the rows of a sequence are sorted; None: they are in order, and no column is the
-        time. By default ``"auto"``, the column ``time`` if it is a clock: in every sequence it increases from row to
-        row, or has a nearly constant step once it is sorted. If it is none it is a channel. A file without it needs
-        another clock, see `read_directory`; clocks beside it are not channels either.
+        The column by which the rows of a sequence are sorted, numbers, or dates and times of ISO 8601
+        (``2024-05-01T12:00:01.5``, with an offset or without; ``12:00:01``); None: they are in order, and no column is
+        the time. By default ``"auto"``, the column ``time`` if it is a clock: in every sequence it increases from row
+        to row, or has a nearly constant step once it is sorted. If it is none it is a channel. A file without it needs
+        a column of dates, or another clock, see `read_directory`; clocks beside it are not channels either.
     channels : sequence of str, optional
         The columns of the channels; default all others that are not clocks. Empty cells, ``?``, ``NA`` and ``NaN`` are
         missing values and become NaN. Other cells are numbers in decimal digits.
     label : str or None
         The column of the label, the same in all rows of a sequence. That of the default name may be missing.
-    delimiter : str
-        One character; ``tab`` and ``\\t`` are the tabulator.
+    delimiter : str, optional
+        One character; ``tab`` and ``\\t`` are the tabulator. By default the comma, the semicolon beside decimal commas.
+    decimal : {".", ","}
+        The mark before decimals.
     ordered : bool
         False: rows are samples in any order. No clock is asked for; one that is there is left out. If no id occurs
         twice, rows stay in the order of the file, and each one that has an id or a label is a sequence of its own.
@@ -89,36 +97,91 @@ def read_csv(
     ([[3.0, 4.0], [5.0, 6.0]], [[7.0, nan]], ['up', 'down'])
     """
     said: list[str] = []
-    data = _read(path, delimiter, said, id=id, time=time, channels=channels, label=label, ordered=ordered)
-    for sentence in said:  # not while the file is open: what decoders warn of is silenced
+    asked = Asked(id, time, channels, label, ordered)
+    columns, rows, place = read_rows(path, Text.of(path, delimiter, decimal), asked, said)
+    data = assemble(path, columns, rows, place)
+    first = [] if columns.named else [FIRST_LINE + ": columns are called by numbers from 0"]
+    for sentence in [*first, *said]:  # not while the file is open: what decoders warn of is silenced
         warnings.warn(f"{path} {sentence}", stacklevel=2)
     return data
 
 
-def _read(path: FilePath, delimiter: str, said: list[str], **options: Any) -> SequenceData:
-    """Read a file; what is to be warned of is added to `said`."""
-    delimiter = separator(path, delimiter)
-    with parsed(path, delimiter) as lines:
-        names, skip, rows = _begin(lines)
-        if not skip and names:
-            said.append(FIRST_LINE + ": columns are called by numbers from 0")
-        header = header_of(path, names, delimiter, said)
-        for name, new in zip(names, header, strict=True):
-            if name != new and name in (options["id"], options["time"], options["label"]):
+@dataclass(frozen=True)
+class Text:
+    """How a table is written: the character that separates cells, and the mark before decimals."""
+
+    delimiter: str
+    decimal: str = "."
+
+    @classmethod
+    def of(cls, path: FilePath, delimiter: str | None, decimal: str = ".") -> Self:
+        """Return what options say; a tabulator may be spelt out, as shells have none."""
+        if decimal not in (".", ","):
+            raise ReadError(f"{path}: decimal is {decimal!r}: pass a point or a comma")
+        found = {"tab": "\t", "\\t": "\t", None: "," if decimal == "." else ";"}.get(delimiter, str(delimiter))
+        if len(found) != 1:
+            raise ReadError(f"{path}: delimiter is {delimiter!r}: pass one character")
+        return cls(found, decimal)
+
+    def number(self, cell: str) -> float:
+        """Return the number in a cell, NaN for a missing value; raises ValueError for anything else."""
+        return math.nan if cell.strip().lower() in MISSING else decimal(self.pointed(cell))
+
+    def pointed(self, cell: str) -> str:
+        """Return a number with a decimal point, as Python has it; one with a point is none beside decimal commas."""
+        if self.decimal == ".":
+            return cell
+        return cell.replace(".", "_").replace(",", ".")
+
+    def all_numbers(self, cells: Sequence[str]) -> bool:
+        """Return whether cells hold numbers, of which some may be missing."""
+        try:
+            return any(map(str.strip, cells)) and bool([self.number(cell) for cell in cells])
+        except ValueError:
+            return False
+
+
+def read_rows(path: FilePath, text: Text, asked: Asked, said: list[str]) -> tuple[Columns, Rows, Callable[[int], str]]:
+    """Read a table; what is to be warned of is added to `said`.
+
+    Returns
+    -------
+    (Columns, Rows, callable)
+        The last says in which line of the file a row is.
+    """
+    with parsed(path, text.delimiter) as lines:
+        filled = filter(None, lines)
+        first = [cell.strip() for cell in next(filled, ())]
+        skip = lines.line_num
+        few = list(islice(filled, _FEW))
+        if not first:
+            raise ReadError(f"{path} has no row of numbers: write one row per time step")
+        label, numbers = asked.label, list(map(str, range(len(first))))
+        labelled = _ends_with_label(first, few, text) and set(asked.names).isdisjoint(first)
+        if labelled and label == "label":
+            label = numbers[-1]
+            said.append(f"has texts such as {first[-1][:40]!r} in column {label}, which are taken as labels")
+        if labelled or _is_data(first, few, text, asked):
+            header, skip, few = numbers, 0, [first, *few]
+        else:
+            header = header_of(path, first, text, said)
+        for name, new in zip(first, header, strict=True) if skip else ():
+            if name != new and name in (asked.id, asked.time, asked.label):
                 raise ReadError(f"{path} has two columns named {name!r}: rename one, or call the second {new!r}")
-        columns = replace(choose_columns(path, header, **options), named=skip > 0)
-        table = _Table(path, header, columns, delimiter, skip)
-        if (plain := table.plain_rows(skip)) is not None:
-            return assemble(path, columns, plain, table.place)
-        while block := list(islice(rows, BLOCK)):
-            table.add([cells for cells in block if cells])
-        return assemble(path, columns, table.rows(), table.place)
+        stamps = [name for name, *cells in zip(header, *few, strict=False) if _hold_dates(cells)]
+        columns = choose_columns(path, header, replace(asked, label=label), stamps=stamps, named=skip > 0)
+        table = _Table(path, header, columns, text, skip)
+        if (plain := table.plain_rows()) is not None:
+            return columns, plain, table.place
+        lines_left = chain(few, filled)
+        while block := list(islice(lines_left, BLOCK)):
+            table.add(block)
+        return columns, table.rows(), table.place
 
 
 @contextmanager
 def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
     """Open a file and give its `csv.reader`; a sentence says in which line the text is not UTF-8."""
-    delimiter = separator(path, delimiter)
     with opened(path, "a .csv file") as file:
         try:
             with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
@@ -132,15 +195,7 @@ def parsed(path: FilePath, delimiter: str = ",") -> Iterator[Any]:
 FIRST_LINE = "has a first line of numbers, which is taken as data"
 
 
-def separator(path: FilePath, delimiter: str) -> str:
-    """Return the character that separates cells; a tabulator may be spelt out, as shells have none."""
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    if len(delimiter) != 1:
-        raise ReadError(f"{path}: delimiter is {delimiter!r}: pass one character")
-    return delimiter
-
-
-def header_of(path: FilePath, names: Sequence[str], delimiter: str, said: list[str]) -> list[str]:
+def header_of(path: FilePath, names: Sequence[str], text: Text, said: list[str]) -> list[str]:
     """Return the names of a first line, each once; what is to be warned of is added to `said`.
 
     Raises
@@ -150,14 +205,15 @@ def header_of(path: FilePath, names: Sequence[str], delimiter: str, said: list[s
     """
     for mark, word in ((";", "';'"), ("\t", "tab")):
         parts = [part for name in names for part in name.split(mark)]
-        if mark != delimiter and len(parts) > len(names) and (len(names) == 1 or all_numbers(parts)):
+        if mark != text.delimiter and len(parts) > len(names) and (len(names) == 1 or text.all_numbers(parts)):
             cell = next(name for name in names if mark in name)[:40]
             what = f"one column {cell!r}" if len(names) == 1 else f"the cell {cell!r} in its first line"
             raise ReadError(f"{path} has {what}: separated by {word}? Pass delimiter={word} (--read delimiter={word})")
-    if decimals := [name for name in names if "." in name and not all_numbers(names) and all_numbers([name])]:
+    if decimals := [name for name in names if text.decimal in name and text.all_numbers([name])]:
+        words = [j for j, name in enumerate(names) if not text.all_numbers([name])]
         said.append(
-            f"has numbers such as {decimals[0]} in its first line, which is taken as names: if it is data, write "
-            "a line of names above it"
+            f"has numbers such as {decimals[0]} in its first line, which is taken as names: if it is data, write a "
+            f"line of names above it, or name columns by number, such as label={words[-1]} (--read label={words[-1]})"
         )
     header = _named_apart(names)
     if renamed := [repr(new) for name, new in zip(names, header, strict=True) if name != new]:
@@ -165,36 +221,47 @@ def header_of(path: FilePath, names: Sequence[str], delimiter: str, said: list[s
     return header
 
 
-def decimal_comma(cell: str) -> str:
-    """Return what to say of a number with a decimal comma, nothing of any other cell."""
-    return ", a decimal comma? Write a point" if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", cell.strip()) else ""
+def otherwise(cell: str, text: Text) -> str:
+    """Return what to say of a number in another form, nothing of any other cell."""
+    if text.decimal == "." and re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", cell.strip()):
+        return ", a decimal comma? Pass decimal=, (--read decimal=,)"
+    if re.fullmatch(r"\d+[./]\d+[./]\d+([ T].*)?", cell.strip()):
+        return ", a date? Write it as 2024-05-01"
+    return ""
 
 
-def csv_header(path: FilePath, delimiter: str = ",") -> list[str]:
+def csv_header(path: FilePath, delimiter: str | None = None, decimal: str = ".") -> list[str]:
     """Return the names in the first line of a table."""
-    with parsed(path, delimiter) as lines:
-        return _named_apart(_begin(lines)[0])
+    with parsed(path, Text.of(path, delimiter, decimal).delimiter) as lines:
+        return _named_apart([cell.strip() for cell in next(filter(None, lines), ())])
 
 
-def _begin(lines: Any) -> tuple[list[str], int, Iterator[list[str]]]:
-    """Return the names of the columns, in how many lines they stand (none: they are numbers), and the rows."""
-    first = next(lines, [])
-    skip, second = lines.line_num, next(filter(None, lines), None)
-    rows = lines if second is None else chain([second], lines)
-    if all_numbers(first) and not numbers_columns(first, second or []):
-        return [str(j) for j in range(len(first))], 0, chain([first], rows)
-    return [name.strip() for name in first], skip, rows
+def _is_data(first: Sequence[str], few: Sequence[Sequence[str]], text: Text, asked: Asked) -> bool:
+    """Return whether a first line is one of numbers, or columns are named by number that have no such names."""
+    second = few[0] if few else []
+    dates = [is_date(cell) and is_date(below) for cell, below in zip_longest(first, second[: len(first)], fillvalue="")]
+    numeric = [text.all_numbers([cell]) or written_otherwise(cell) or not cell for cell in first]
+    if all(map(max, numeric, dates)):
+        return any(first) and not numbers_columns(first, second, text)
+    given = {int(name) for name in asked.names if name.isdecimal() and name not in first}
+    rest = [cell for j, cell in enumerate(first) if j not in given or str(j) in (asked.channels or ())]
+    return bool(given) and max(given) < len(first) and all(text.all_numbers([cell]) for cell in rest)
 
 
-def all_numbers(cells: Sequence[str]) -> bool:
-    """Return whether cells hold numbers, of which some may be missing."""
-    try:
-        return bool(np.isfinite([number(cell) for cell in cells]).any())
-    except ValueError:
+def _ends_with_label(first: Sequence[str], few: Sequence[Sequence[str]], text: Text) -> bool:
+    """Return whether a first line holds numbers and a last text that occurs again, which no name of a column does."""
+    if len(first) < 2 or not text.all_numbers(first[:-1]) or text.all_numbers(first[-1:]) or not first[-1]:
         return False
+    return any(len(cells) == len(first) and cells[-1].strip() == first[-1] for cells in few)
 
 
-def numbers_columns(first: Sequence[str], second: Sequence[str]) -> bool:
+def _hold_dates(cells: Sequence[str]) -> bool:
+    """Return whether cells hold dates or times, of which some may be missing."""
+    present = [cell for cell in cells if cell.strip().lower() not in MISSING]
+    return bool(present) and all(map(is_date, present))
+
+
+def numbers_columns(first: Sequence[str], second: Sequence[str], text: Text) -> bool:
     """Return whether a first line of numbers is that of names: 0, 1, 2, … as pandas writes them where there are none.
 
     They may follow an empty cell, and begin again once (tables side by side). The next line has decimals, which a line
@@ -205,7 +272,7 @@ def numbers_columns(first: Sequence[str], second: Sequence[str]) -> bool:
     run = next((k for k, cell in enumerate(cells) if cell != str(k)), len(cells))
     if cells[run:] != [str(k) for k in range(len(cells) - run)] or len(cells) - run > run or run < 2:
         return False
-    return run >= 5 or any(set(".eE") & set(cell) for cell in second[len(first) - len(cells) :])
+    return run >= 5 or any({text.decimal, *"eE"} & set(cell) for cell in second[len(first) - len(cells) :])
 
 
 def _named_apart(header: Sequence[str]) -> list[str]:
@@ -219,11 +286,6 @@ def _named_apart(header: Sequence[str]) -> list[str]:
             new = f"{name}.{again}"
         found[new] = None
     return list(found)
-
-
-def number(cell: str) -> float:
-    """Return the number in a cell, NaN for a missing value; raises ValueError for anything else."""
-    return math.nan if cell.strip().lower() in MISSING else decimal(cell)
 
 
 def _undecodable(path: FilePath) -> int:
@@ -247,16 +309,16 @@ class _Codes(dict[str, int]):
 
 
 class _Table:
-    """Collects the columns in use, block by block."""
+    """Collects the columns in use, block by block; texts and dates as numbers of what stands there."""
 
-    def __init__(self, path: FilePath, header: list[str], columns: Columns, delimiter: str, skip: int) -> None:
-        self.path, self.header, self.columns, self.delimiter, self.skip = path, header, columns, delimiter, skip
+    def __init__(self, path: FilePath, header: list[str], columns: Columns, text: Text, skip: int) -> None:
+        self.path, self.header, self.columns, self.text, self.skip = path, header, columns, text, skip
         self.count = 0
         self.numeric: list[NDArray[np.float64]] = []
-        self.codes: dict[str, list[NDArray[np.intp]]] = {
-            name: [] for name in (columns.id, columns.label) if name is not None
-        }
-        self.names: dict[str, _Codes] = {name: _Codes() for name in self.codes}
+        self.time = None if columns.seconds else columns.time
+        texts = [*columns.texts, *([columns.time] if columns.seconds and columns.time is not None else [])]
+        self.codes: dict[str, list[NDArray[np.intp]]] = {name: [] for name in texts}
+        self.names: dict[str, _Codes] = {name: _Codes() for name in texts}
 
     def add(self, block: list[list[str]]) -> None:
         width = len(self.header)
@@ -264,14 +326,14 @@ class _Table:
             if len(cells) != width:
                 where = self.place(self.count + i)
                 raise ReadError(f"{self.path}, {where} has {len(cells)} cells, not {width}: complete or remove it")
-        cells_of = dict(zip(self.header, zip(*block, strict=True), strict=True)) if block else {}
-        names = [*([] if self.columns.time is None else [self.columns.time]), *self.columns.channels]
+        cells_of = dict(zip(self.header, zip(*block, strict=True), strict=True))
+        names = [*([] if self.time is None else [self.time]), *self.columns.channels]
         numeric = np.empty((len(block), len(names)))
-        for j, name in enumerate(names if block else ()):
+        for j, name in enumerate(names):
             numeric[:, j] = self._numbers(name, cells_of[name])
         self.numeric.append(numeric)
         for name, codes in self.names.items():
-            numbered = map(codes.__getitem__, map(str.strip, cells_of[name])) if block else ()
+            numbered = map(codes.__getitem__, map(str.strip, cells_of[name]))
             self.codes[name].append(np.fromiter(numbered, np.intp, len(block)))
         self.count += len(block)
         columns, names_of_codes = len(names) + len(self.names), sum(map(len, self.names.values()))
@@ -279,27 +341,31 @@ class _Table:
 
     def _numbers(self, name: str, cells: tuple[str, ...]) -> Any:
         try:
-            return decimals(cells)
+            return decimals(cells if self.text.decimal == "." else [*map(self.text.pointed, cells)])
         except ValueError:
             return [self._number(name, i, cell) for i, cell in enumerate(cells)]
 
     def _number(self, name: str, i: int, cell: str) -> float:
         try:
-            return number(cell)
+            return self.text.number(cell)
         except ValueError:
-            what = "write a number" if name == self.columns.time else "write a number, or nothing where it is missing"
+            what = "write a number" if name == self.time else "write a number, or nothing where it is missing"
+            if is_date(cell):
+                what = f"pass time={name} (--read time={name}) if it is the time, or choose others with channels=…"
             where = f"{self.place(self.count + i)}, column {name!r}"
-            raise ReadError(f"{self.path}, {where} is {cell[:40]!r}, no number{decimal_comma(cell)}: {what}") from None
+            found = f"{cell[:40]!r}, no number in decimal digits{otherwise(cell, self.text)}"
+            raise ReadError(f"{self.path}, {where} is {found}: {what}") from None
 
-    def plain_rows(self, skip: int) -> Rows | None:
-        """Return the rows of a plain table, which follow `skip` lines; None for any other."""
+    def plain_rows(self) -> Rows | None:
+        """Return the rows of a plain table; None for any other."""
         places = {name: j for j, name in enumerate(self.header)}
-        times, channels = self.columns.time, self.columns.channels
-        if not self.names.keys().isdisjoint((times, *channels)):  # an id that is a channel too
+        channels = self.columns.channels
+        if not self.names.keys().isdisjoint((self.time, *channels)):  # an id that is a channel too
             return None
-        groups = [[places[name] for name in channels], *([] if times is None else [[places[times]]])]
+        groups = [[places[name] for name in channels], *([] if self.time is None else [[places[self.time]]])]
         texts = [places[name] for name in self.names]
-        found = plain_table(self.path, Layout(self.delimiter, skip, len(self.header), groups, texts))
+        layout = Layout(self.text.delimiter, self.skip, len(self.header), groups, texts, self.text.decimal)
+        found = plain_table(self.path, layout)
         if found is None:
             return None
         (values, *time), runs = found
@@ -312,27 +378,32 @@ class _Table:
     def rows(self) -> Rows:
         numeric = np.concatenate(self.numeric) if self.numeric else np.empty((0, 1))
         codes = {name: np.concatenate(parts or [np.empty(0, np.intp)]) for name, parts in self.codes.items()}
-        if self.columns.time is None:
+        if self.time is None:
             return self._rows(numeric, None, codes)
         return self._rows(np.ascontiguousarray(numeric[:, 1:]), numeric[:, 0], codes)
 
     def _rows(
         self, values: NDArray[np.float64], times: NDArray[np.float64] | None, codes: dict[str, NDArray[np.intp]]
     ) -> Rows:
-        of_ids, of_labels = self.columns.id or "", self.columns.label or ""
-        return Rows(
-            values,
-            times,
-            None if self.columns.id is None else codes[of_ids],
-            list(self.names.get(of_ids, ())),
-            None if self.columns.label is None else codes[of_labels],
-            list(self.names.get(of_labels, ())),
-        )
+        found: list[Any] = []
+        for name in (self.columns.id, self.columns.label):
+            found += [None, []] if name is None else [codes[name], list(self.names[name])]
+        if self.columns.seconds:
+            name = str(self.columns.time)
+            times = self._seconds(name, list(self.names[name]), codes[name])
+        return Rows(values, times, *found)
+
+    def _seconds(self, name: str, texts: list[str], codes: NDArray[np.intp]) -> NDArray[np.float64]:
+        try:
+            return seconds_of(["" if text.lower() in MISSING else text for text in texts])[codes]
+        except ValueError as error:
+            wrong = int(error.args[0])
+            where = f"{self.path}, {self.place(int(np.argmax(codes == wrong)))}, column {name!r}"
+            hint = "write all of them as 2024-05-01T12:00:00, with an offset such as +02:00 or Z, or without"
+            raise ReadError(f"{where} is {texts[wrong][:40]!r}, no date as the others: {hint}") from None
 
     def place(self, row: int) -> str:
         """Say in which line a row ends: the file is read again, since cells may hold line ends."""
-        with parsed(self.path, self.delimiter) as lines:
-            if self.skip:
-                next(lines)
-            next(islice(filter(None, lines), int(row), None), None)
+        with parsed(self.path, self.text.delimiter) as lines:
+            next(islice(filter(None, lines), int(row) + (self.skip > 0), None), None)
             return f"line {lines.line_num}"

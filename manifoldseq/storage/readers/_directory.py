@@ -11,26 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._data import SequenceData
-from .._limits import FilePath, ReadError, natural, record, require
-from ._ascii_numbers import written_otherwise
-from ._clock import AUTO, filled, refuse_some, without, without_clocks, without_nothing
-from ._csv import FIRST_LINE, decimal_comma, header_of, number, numbers_columns, parsed, separator
+from .._limits import FilePath, ReadError, natural, record, require, require_memory
+from ._clock import AUTO, filled, refuse_some, steady, without_clocks, without_nothing
+from ._csv import FIRST_LINE, Text, parsed, read_rows
+from ._long_table import Asked, Columns, Rows, choose_columns
 from ._npz import read_arrays
-from ._parquet import Asked, parquet_tables, stamps_of
-from ._plain_table import Layout, plain_table
+from ._parquet import parquet_tables
 
-Float = NDArray[Any]
-Table = tuple[list[str] | None, Float, dict[str, list[Any]]]
-"""The names of the columns, if they have any, and the numbers of a file; the values of the id and label, each once."""
+Tables = Iterator[tuple[Columns, Rows]]
+"""Of each file the columns in use, and its rows."""
 
 
 def read_directory(
     path: FilePath,
     *,
-    time: str | int | None = AUTO,
     id: str | None = "id",
+    time: str | int | None = AUTO,
+    channels: Sequence[str] | None = None,
     label: str | None = "label",
-    delimiter: str = ",",
+    delimiter: str | None = None,
+    decimal: str = ".",
 ) -> SequenceData:
     """Read one sequence from each file of a folder.
 
@@ -41,18 +41,23 @@ def read_directory(
         numbers with a row per time step; the first line of a ``.csv`` may name the channels. The files are all of one
         kind and taken in natural order of their names (``walk2`` before ``walk10``). If there are only subfolders,
         their names are the labels of the files in them. A file ``labels.csv`` beside the others gives their labels: two
-        columns, the names of the files (with their endings or without) and the labels; its first line may hold titles,
-        and files that are not there are warned of. Hidden files are left out.
+        columns, the names (with their endings or without) or ids of the files and the labels; its first line may hold
+        titles, and must if there are more columns: ``file`` or ``id``, and ``label``, or what `id` and `label` say.
+        Files that are not there are warned of. Hidden files are left out.
     time : str, int or None
         The name or number of the column by which rows are sorted and that is not a channel; None: there is none, all
-        columns are channels. By default ``"auto"``: of tables, clocks are not channels. A column of time stamps in
-        ``.parquet`` files is the time.
+        columns are channels. By default ``"auto"``: of tables, clocks are not channels. A column of dates or time
+        stamps is the time, and so is an index of pandas without a name in ``.parquet`` files that holds some, or floats
+        that are a clock.
     id, label : str or None
         Columns of tables whose value, the same in all rows of a file, is the id and the label of the file; those of the
         default names may be missing. One that is not the same in all rows is left out with a warning; None: such a
         column is a channel.
-    delimiter : str
-        One character, which separates cells in ``.csv`` files; ``tab`` and ``\\t`` are the tabulator.
+    channels : sequence of str, optional
+        The columns of the channels, by number where they have no names; by default all others that are not clocks.
+        Then of these only the column ``time`` may be one.
+    delimiter, decimal : str
+        Of ``.csv`` files, as in `read_csv`.
 
     Returns
     -------
@@ -90,11 +95,60 @@ def read_directory(
     >>> [x.shape for x in data.sequences], data.labels.tolist()
     ([(2, 2), (3, 2)], ['run', 'walk'])
     """
+    files, listed = sequence_files(path)
+    kind = files[0][0].suffix.lower()
+    if (delimiter is not None or decimal != ".") and kind != ".csv":
+        raise ReadError(f"{path} has {kind} files, which have no delimiter: leave it out")
+    text = Text.of(path, delimiter, decimal)
+    titles = () if listed is None else tuple(_rows_of(listed, text.delimiter)[0][1])
+    asked = Asked(id, time, channels, label, each=True, elsewhere=("id", "label", *titles))
+    named = [file for file, _ in files]
+    tables = _checked(named, _KINDS[kind](path, named, asked, text))
+    columns = tables[0][0]
+    by_folder = [label for _, label in files if label is not None]
+    ids = names = names_of(files)
+    if (column := _one_each(named, "id", columns.id, [rows.id_names for _, rows in tables])) is not None:
+        own = [str(text) for text in column]
+        if len(set(own)) == len(own):
+            ids = own
+        else:
+            twice = next(text for i, text in enumerate(own) if text in own[:i])
+            warnings.warn(
+                f"{path} has several files with the {columns.id} {twice[:40]!r}: ids are their names", stacklevel=2
+            )
+    found = np.array(by_folder) if by_folder else None
+    if listed is not None:
+        found = listed_labels(listed, ids, names, delimiter=text.delimiter, id=id, label=label)
+    if (column := _one_each(named, "label", columns.label, [rows.label_names for _, rows in tables])) is not None:
+        if found is None:
+            found = np.array(column)
+        elif unlike := [i for i, text in enumerate(column) if str(text) != found[i]]:
+            i = unlike[0]
+            warnings.warn(
+                f"{named[i]} has the {columns.label} {str(column[i])[:40]!r} in its column, and {str(found[i])!r} by "
+                f"{'its folder' if listed is None else listed.name}, which is taken",
+                stacklevel=2,
+            )
+    sequences = [rows.values for _, rows in tables]
+    data = record(path, sequences, found, name=Path(path).name, channel_names=columns.names, ids=ids)
+    data = without_nothing(data)
+    if columns.time is not None:
+        data = _sorted(path, data, columns, [rows.times for _, rows in tables if rows.times is not None])
+    if not columns.clocks:
+        return data
+    data = without_clocks(data)
+    refuse_some(path, data)
+    return data
+
+
+def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path | None]:
+    """Return the files of a folder, which are all of one kind, with their subfolders; and its table of labels."""
     entries = _entries(Path(path))
     listed = [entry for entry in entries if entry.name.lower() == _LABELS and len(entries) > 1 and entry.is_file()]
     entries = [entry for entry in entries if entry not in listed]
     if len(listed) > 1:
         raise ReadError(f"{path} has both {listed[0].name} and {listed[1].name}: keep one")
+    files: list[tuple[Path, str | None]] = [(file, None) for file in entries]
     if any(entry.is_dir() for entry in entries):
         if listed:
             raise ReadError(f"{listed[0]} lies beside subfolders, whose names are labels: keep one or the other")
@@ -103,113 +157,124 @@ def read_directory(
         ]
         if wrong := [file for file, folder in files if file.is_dir() or file.name == folder]:
             raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label and only files in them")
-    else:
-        files = [(file, None) for file in entries]
     kinds = sorted({file.suffix.lower() for file, _ in files})
     if len(kinds) != 1 or kinds[0] not in _KINDS:
         found = f"files of the kinds {', '.join(kinds)[:80]}" if kinds else "no files"
         raise ReadError(f"{path} has {found}: keep one kind, {' or '.join(_KINDS)}, with one sequence per file")
-    if delimiter != "," and kinds[0] != ".csv":
-        raise ReadError(f"{path} has {kinds[0]} files, which have no delimiter: leave it out")
-    named = [file for file, _ in files]
-    if kinds[0] == ".parquet" and time == AUTO:
-        time = stamps_of(named[0]) or AUTO
-    asked = Asked(time, "id" if id == AUTO else id, label, separator(path, delimiter))
-    names, sequences, texts = _checked(named, _KINDS[kinds[0]](path, named, asked), asked)
-    labels = [label for _, label in files if label is not None]
-    # a name that is not UTF-8 could not be written to a table
-    shown = [os.fsencode(file.name).decode("utf-8", "replace") for file, _ in files]
-    ids = [name if label is None else f"{label}/{name}" for name, (_, label) in zip(shown, files, strict=True)]
-    found = np.array(labels) if labels else listed_labels(listed[0], ids, delimiter=asked.delimiter) if listed else None
-    if (column := _one_each(named, "label", asked.label, texts)) is not None:
-        if found is None:
-            found = np.array(column)
-        elif unlike := [i for i, text in enumerate(column) if str(text) != found[i]]:
-            i = unlike[0]
-            warnings.warn(
-                f"{named[i]} has the {asked.label} {str(column[i])[:40]!r} in its column, and {str(found[i])!r} by "
-                f"{'its folder' if labels else listed[0].name}, which is taken",
-                stacklevel=2,
-            )
-    if (column := _one_each(named, "id", asked.id, texts)) is not None:
-        own = [str(text) for text in column]
-        if len(set(own)) == len(own):
-            ids = own
-        else:
-            twice = next(text for i, text in enumerate(own) if text in own[:i])
-            warnings.warn(
-                f"{path} has several files with the {asked.id} {twice[:40]!r}: ids are their names", stacklevel=2
-            )
-    data = without_nothing(record(path, sequences, found, name=Path(path).name, channel_names=names, ids=ids))
-    if time is None or (kinds[0] == ".npy" and time == AUTO):
-        return data
-    if time != AUTO:
-        return _sorted(path, data, time)
-    found_clocks = without_clocks(data)
-    refuse_some(path, found_clocks)
-    return found_clocks
+    return files, listed[0] if listed else None
+
+
+def names_of(files: Iterable[tuple[Path, str | None]]) -> list[str]:
+    """Return the names of files below their folder; what is not UTF-8 could not be written to a table."""
+    shown = [(os.fsencode(file.name).decode("utf-8", "replace"), folder) for file, folder in files]
+    return [name if folder is None else f"{folder}/{name}" for name, folder in shown]
 
 
 _LABELS = "labels.csv"
 
 
-def listed_labels(file: Path, ids: Sequence[str], what: str = "file", *, delimiter: str = ",") -> NDArray[np.str_]:
+def listed_labels(
+    file: Path,
+    ids: Sequence[str],
+    files: Sequence[str] = (),
+    *,
+    delimiter: str = ",",
+    id: str | None = None,
+    label: str | None = None,
+) -> NDArray[np.str_]:
     """Return the labels of members from a table of names and labels, whose first line may be one of titles.
 
-    What is called "file" may be named without its ending.
+    Names are the ids, and those of the files with their endings or without. Which columns they are is told by titles,
+    which must be there if there are more than two.
     """
-    files = {Path(name).stem: name for name in ids if what == "file"} | {name: name for name in ids}
-    labels: dict[str, str] = {}
-    lines_of: dict[str, int] = {}
+    what = "file" if files else "member"
+    lines = _rows_of(file, delimiter)
+    places = label_places(lines[0][1], id, label)
+    if places is None:
+        titles = ", ".join(lines[0][1])[:200]
+        raise ReadError(
+            f"{file}, line {lines[0][0]} has the cells {titles}, of which two are in use: call one {what!r} or 'id', "
+            "and one 'label', or name them with id=… and label=… (--read label=…)"
+        )
+    members: dict[str, set[int]] = {}
+    for i, one in enumerate(ids):
+        of_file = (files[i], files[i].rpartition("/")[2]) if files else ()
+        for name in (one, *of_file, *(name.rpartition(".")[0] or name for name in of_file)):
+            members.setdefault(name, set()).add(i)
+    found: dict[int, tuple[str, int]] = {}
     others: list[str] = []
-    with parsed(file) as lines:
-        for i, cells in enumerate(filter(None, lines)):
-            where = f"{file}, line {lines.line_num}"
-            cells = cells[0].split(delimiter) if len(cells) == 1 else cells  # separated as the tables are
-            if len(cells) != 2:
-                raise ReadError(f"{where} has not two cells: write the name of a {what}, a comma and its label")
-            name, label = (cell.strip() for cell in cells)
-            if name not in files:
-                others += [name] if i else []
-                continue
-            found = files[name]
-            if found in labels:
-                raise ReadError(f"{where} names {found} again, after line {lines_of[found]}: keep one of the two")
-            if not label:
-                raise ReadError(
-                    f"{where} has no label beside {name}: write one{', or move that file elsewhere' * (what == 'file')}"
-                )
-            labels[found], lines_of[found] = label, lines.line_num
+    for k, (number, cells) in enumerate(lines):
+        where = f"{file}, line {number}"
+        if len(cells) != len(lines[0][1]) or len(cells) < 2:
+            many = "two" if len(lines[0][1]) < 3 else len(lines[0][1])
+            raise ReadError(f"{where} has not {many} cells: write the name of a {what}, a comma and its label")
+        name, text = cells[places[0]], cells[places[1]]
+        if name not in members:
+            others += [name] if k else []
+            continue
+        if len(members[name]) > 1:
+            both = " and ".join((files or ids)[i] for i in sorted(members[name])[:2])
+            raise ReadError(f"{where}: {name} may be {both}: write the whole name of the file")
+        (i,) = members[name]
+        if i in found:
+            raise ReadError(f"{where} names {ids[i]} again, after line {found[i][1]}: keep one of the two")
+        if not text:
+            elsewhere = ", or move that file elsewhere" if files else ""
+            raise ReadError(f"{where} has no label beside {name}: write one{elsewhere}")
+        found[i] = text, number
     unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
-    if missing := [name for name in ids if name not in labels]:
+    if missing := [one for i, one in enumerate(ids) if i not in found]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         beside = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no {what} there)" if others else ""
         raise ReadError(f"{file} has no label for {missing[0]}{more}{beside}: write one line for each {what}")
     if others:
-        many = f"{what}{'s' * (len(others) > 1)} not in the {'folder' if what == 'file' else 'data'}"
+        many = f"{what}{'s' * (len(others) > 1)} not in the {'folder' if files else 'data'}"
         warnings.warn(f"{file} names {len(others)} {many}: {unknown}", stacklevel=3)
-    return np.array([labels[name] for name in ids])
+    return np.array([found[i][0] for i in range(len(ids))])
 
 
-def _sorted(path: FilePath, data: SequenceData, time: str | int) -> SequenceData:
-    """Return the data sorted by a column that is named, and without it."""
-    columns = data.channel_names or tuple(map(str, range(data.sequences[0].shape[1])))
-    if str(time) not in columns:
-        if str(time).lower() == "none":
-            return data
-        raise ReadError(f"{path} has no column {time!r} but {', '.join(columns)[:200]}: name one of them, or time=None")
-    column = columns.index(str(time))
-    if len(columns) == 1:
-        raise ReadError(f"{path} has no channels beside {time!r}: add at least one column of numbers")
-    ordered = []
-    for name, x in zip(data.ids, data.sequences, strict=True):
-        t = filled(x[:, column])
-        order = np.argsort(t, kind="stable")
+def label_places(titles: Sequence[str], id: str | None, label: str | None) -> tuple[int, int] | None:
+    """Return the columns of names and labels: those with such titles, else the first and second of two."""
+    names = [name for name in (None if id == "id" else id, "file", "id") if name in titles]
+    labels = [name for name in (label, "label") if name in titles]
+    if names and labels:
+        return titles.index(names[0]), titles.index(labels[0])
+    return (0, 1) if len(titles) < 3 else None
+
+
+def _rows_of(file: Path, delimiter: str) -> list[tuple[int, list[str]]]:
+    """Return the lines of a small table with their numbers, which may be separated as the other tables are."""
+    rows: list[tuple[int, list[str]]] = []
+    with parsed(file) as lines:
+        for cells in filter(None, lines):
+            cells = cells[0].split(delimiter) if len(cells) == 1 else cells
+            rows.append((lines.line_num, [cell.strip() for cell in cells]))
+            require(file, 0, (1 + len(rows[0][1])) * len(rows))
+    if not rows:
+        raise ReadError(f"{file} has no lines: write the name of a file, a comma and its label in each")
+    return rows
+
+
+def _sorted(path: FilePath, data: SequenceData, columns: Columns, times: list[NDArray[np.float64]]) -> SequenceData:
+    """Return the data sorted by the time; as they are if it turns out to be none."""
+    times = [filled(t) for t in times]
+    if not columns.certain and not (max(map(len, times)) > 2 and all(map(steady, times))):
+        return data
+    orders = [np.argsort(t, kind="stable") for t in times]
+    for name, t, order in zip(data.ids, times, orders, strict=True):
         if not (np.isfinite(t).all() and (np.diff(t[order]) > 0).all()):
-            raise ReadError(f"{path}, {name} has rows without {time}, or two with the same: correct or remove them")
-        ordered.append(x[order])
-        ordered[-1][:, column] = t[order]
-    return without(replace(data, sequences=ordered), [column])
+            what = f"{columns.time}" if columns.named else f"column {columns.time}"
+            raise ReadError(f"{path}, {name} has rows without {what}, or two with the same: correct or remove them")
+    lengths = list(map(len, times))
+    moved = [not (np.diff(order) == 1).all() for order in orders]
+    require_memory(path, sum(x.nbytes for x, one in zip(data.sequences, moved, strict=True) if one))
+    return replace(
+        data,
+        sequences=[x[order] if one else x for x, order, one in zip(data.sequences, orders, moved, strict=True)],
+        sampling_rate=columns.rate(np.concatenate([t[order] for t, order in zip(times, orders, strict=True)]), lengths),
+        clocks=(f"{columns.time}" if columns.named else f"column {columns.time}",),
+        order=np.concatenate([order + start for order, start in zip(orders, np.cumsum([0, *lengths]), strict=False)]),
+    )
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -221,12 +286,9 @@ def _what(file: Path) -> str:
     return "a folder in a subfolder" if file.is_dir() else "a file beside subfolders"
 
 
-def _one_each(files: list[Path], option: str, name: str | None, texts: list[dict[str, list[Any]]]) -> list[Any] | None:
+def _one_each(files: list[Path], option: str, name: str | None, found: Sequence[Sequence[Any]]) -> list[Any] | None:
     """Return the one value of a column in each file; None, with a warning, if a file has several."""
-    columns = [found.get(name or "") for found in texts]
-    for file, values in zip(files, columns, strict=True):
-        if values is None:
-            return None
+    for file, values in zip(files, found if name is not None else (), strict=False):
         if len(values) > 1 or values[0] == "":
             what = f"has {values[0]!r} and {values[1]!r}" if len(values) > 1 else "is empty"
             warnings.warn(
@@ -235,121 +297,57 @@ def _one_each(files: list[Path], option: str, name: str | None, texts: list[dict
                 stacklevel=3,
             )
             return None
-    return [values[0] for values in columns if values]
+    return None if name is None else [values[0] for values in found]
 
 
-def _checked(
-    files: list[Path], tables: Iterable[Table], asked: Asked
-) -> tuple[list[str] | None, list[Float], list[dict[str, list[Any]]]]:
-    """Return the names of the channels, and of all files, which have the same, the arrays and texts."""
-    names: list[str] | None = None
-    sequences: list[Float] = []
-    texts: list[dict[str, list[Any]]] = []
-    for file, (names_here, x, texts_here) in zip(files, tables, strict=True):
-        x = x[:, None] if x.ndim == 1 else x
-        if names_here is None:
-            asked.words(file, [])
-        if x.ndim != 2 or x.size == 0 or (sequences and x.shape[1] != sequences[0].shape[1]):
-            wanted = f"(T, {sequences[0].shape[1]}), as in {files[0].name}" if sequences else "(T, d)"
-            raise ReadError(f"{file} has an array of shape {x.shape}: save one sequence per file, {wanted}")
-        if sequences and (names_here != names or texts_here.keys() != texts[0].keys()):
+def _checked(files: list[Path], tables: Tables) -> list[tuple[Columns, Rows]]:
+    """Return all tables, which have the same columns and some rows."""
+    found: list[tuple[Columns, Rows]] = []
+    for file, (columns, rows) in zip(files, tables, strict=True):
+        first = found[0][0] if found else columns
+        if len(rows.values) == 0:
+            raise ReadError(f"{file} has a header but no rows: add one row per time step")
+        if (columns.time, columns.seconds) != (first.time, first.seconds):
+            raise ReadError(f"{file} does not hold its dates as {files[0].name} does: write them alike in all files")
+        if len(columns.channels) != len(first.channels):
+            wanted = f"(T, {len(first.channels)}), as in {files[0].name}"
+            raise ReadError(f"{file} has an array of shape {rows.values.shape}: save one sequence per file, {wanted}")
+        if (columns.names, columns.texts) != (first.names, first.texts):
             raise ReadError(f"{file} names its channels otherwise than {files[0].name}: use the same names")
-        names = names_here
-        sequences.append(x)
-        texts.append(texts_here)
-    return names, sequences, texts
+        found.append((columns, rows))
+    return found
 
 
-def _read_arrays(path: FilePath, files: list[Path], asked: Asked) -> Iterator[Table]:
-    return ((None, array, {}) for array in read_arrays(path, files))
+def _read_arrays(path: FilePath, files: list[Path], asked: Asked, text: Text) -> Tables:
+    for file, x in zip(files, read_arrays(path, files), strict=True):
+        x = x[:, None] if x.ndim == 1 else x
+        if x.ndim != 2 or x.size == 0:
+            raise ReadError(f"{file} has an array of shape {x.shape}: save one sequence per file, (T, d)")
+        columns = replace(choose_columns(file, [*map(str, range(x.shape[1]))], asked, named=False), clocks=False)
+        if columns.texts:
+            raise ReadError(f"{file} has an array of numbers, without ids and labels: leave id= and label= out")
+        times = None if columns.time is None else x[:, int(columns.time)].astype(np.float64)
+        if len(columns.channels) < x.shape[1]:
+            x = x[:, [int(name) for name in columns.channels]]
+        yield columns, Rows(x, times, None, [], None, [])
 
 
-def _read_tables(path: FilePath, files: list[Path], asked: Asked) -> Iterator[Table]:
+def _read_tables(path: FilePath, files: list[Path], asked: Asked, text: Text) -> Tables:
     total = 0
     for i, file in enumerate(files):
         said: list[str] = []
-        table = _read_table(file, asked, said)
-        top = table[1][0]
-        if table[0] is None and (top == np.round(top)).all() and len(set(top.tolist())) == len(top):  # years, say
+        columns, rows, _ = read_rows(file, text, asked, said)
+        top = rows.values[:1].ravel()
+        if not columns.named and (top == np.round(top)).all() and len(set(top.tolist())) == len(top):  # years, say
             said.append(f"{FIRST_LINE}: if it names the columns, write names that are no numbers")
         for sentence in said if i == 0 else ():  # the others have the same names
-            warnings.warn(f"{file} {sentence}", stacklevel=4)
-        require(path, total := total + table[1].size, len(files))
-        yield table
+            warnings.warn(f"{file} {sentence}", stacklevel=5)
+        require(path, total := total + rows.values.size, len(files))
+        yield columns, rows
 
 
-def _no_number(file: Path, line: int, cells: list[str], names: list[str] | None, words: Sequence[int]) -> ReadError:
-    for column, cell in sorted(enumerate(cells), key=lambda pair: not written_otherwise(pair[1])):
-        if names is not None and len(cells) == len(names) and column in words:
-            continue
-        try:
-            number(cell)
-        except ValueError:
-            named = names is not None and column < len(names) and names[column]
-            where = f"{file}, line {line}, column {named!r}" if named else f"{file}, line {line}, column {column}"
-            return ReadError(
-                f"{where} is {cell[:40]!r}, no number in decimal digits{decimal_comma(cell)}: write numbers only"
-            )
-    raise AssertionError("a cell is not a number")
+def _read_parquet(path: FilePath, files: list[Path], asked: Asked, text: Text) -> Tables:
+    return parquet_tables(path, files, asked)
 
 
-def _read_table(file: Path, asked: Asked, said: list[str]) -> Table:
-    """Read a table of numbers with, optionally, names in the first line; what is to be warned of is added to `said`."""
-    names: list[str] | None = None
-    rows: list[list[float]] = []
-    first: list[str] = []
-    numeric: Sequence[int] = ()
-    words: Sequence[int] = ()
-    texts: dict[str, dict[str, None]] = {}
-    settled, skip = False, 0
-    with parsed(file, asked.delimiter) as lines:
-        for cells in filter(None, lines):
-            if names is not None and len(cells) == len(names):
-                for j in words:
-                    texts[names[j]][cells[j].strip()] = None
-                cells_here = [cells[j] for j in numeric]
-            else:
-                cells_here = cells
-            try:
-                row = [number(cell) for cell in cells_here]
-            except ValueError:
-                if names or rows or any(map(written_otherwise, cells)):
-                    raise _no_number(file, lines.line_num, cells, names, words) from None
-                names = header_of(file, [cell.strip() for cell in cells], asked.delimiter, said)
-                words = [names.index(name) for name in asked.words(file, names)]
-                numeric = [j for j in range(len(names)) if j not in words]
-                texts = {names[j]: {} for j in words}
-                if not numeric:
-                    raise ReadError(
-                        f"{file} has no channels beside {', '.join(names)[:200]}: add a column of numbers"
-                    ) from None
-                continue
-            rows.append(row)
-            if len(rows) == 2 and names is None and numbers_columns(first, cells):
-                names, rows = header_of(file, [cell.strip() for cell in first], asked.delimiter, said), [row]
-                numeric = range(len(names))
-            first, skip = cells, lines.line_num - 1 if len(rows) == 1 else skip
-            if len(cells) != (width := len(names or rows[0])):
-                where = f"{file}, line {lines.line_num}"
-                raise ReadError(f"{where} has {len(cells)} cells, unlike the first with {width}: complete or remove it")
-            if not settled and (names is not None or len(rows) == 2):
-                settled = True
-                layout = Layout(asked.delimiter, skip, width, [numeric if names else range(width)], words)
-                if (plain := plain_table(file, layout)) is not None:
-                    found = [list(dict.fromkeys(map(str.strip, cells))) for cells, _ in plain[1]]
-                    return _without(names, words), plain[0][0], dict(zip(texts, found, strict=True))
-            require(file, 4 * width * len(rows), len(rows))
-    if not rows:
-        raise ReadError(f"{file} has no row of numbers: write one row per time step")
-    return (
-        _without(names, words),
-        np.array(rows, dtype=np.float64),
-        {name: list(found) for name, found in texts.items()},
-    )
-
-
-def _without(names: list[str] | None, words: Sequence[int]) -> list[str] | None:
-    return None if names is None else [name for j, name in enumerate(names) if j not in words]
-
-
-_KINDS = {".npy": _read_arrays, ".csv": _read_tables, ".parquet": parquet_tables}
+_KINDS = {".npy": _read_arrays, ".csv": _read_tables, ".parquet": _read_parquet}

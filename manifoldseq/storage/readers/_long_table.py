@@ -25,6 +25,27 @@ from ._clock import (
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is asked of a table, as in `read_csv`.
+
+    `each` file may be one sequence, as in `read_directory`: then the columns of id and label may be `elsewhere`.
+    """
+
+    id: str | None
+    time: str | int | None
+    channels: Sequence[str] | None
+    label: str | None
+    ordered: bool = True
+    each: bool = False
+    elsewhere: tuple[str, ...] = ("label",)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that may be named."""
+        return [str(name) for name in (self.id, self.time, self.label, *(self.channels or ())) if name is not None]
+
+
+@dataclass(frozen=True)
 class Columns:
     """The names of the columns in use, each of which the file has.
 
@@ -48,28 +69,52 @@ class Columns:
         """The names of the channels, if they have any."""
         return self.channels if self.named else None
 
+    @property
+    def texts(self) -> list[str]:
+        """The columns of id and label, each once."""
+        return list(dict.fromkeys(name for name in (self.id, self.label) if name is not None))
+
+    def rate(self, times: NDArray[np.float64], lengths: Sequence[int]) -> float | None:
+        """Return the sampling rate that the time shows, if it does not count rows."""
+        name = str(self.time)
+        if self.seconds:
+            return sampling_rate(times, lengths, 1.0)
+        return None if self.named and counts(name) else sampling_rate(times, lengths, unit(name))
+
 
 def choose_columns(
     path: FilePath,
     header: Sequence[str],
+    asked: Asked,
     *,
-    id: str | None,
-    time: str | None,
-    channels: Sequence[str] | None,
-    label: str | None,
-    ordered: bool = True,
+    stamps: Sequence[str] = (),
+    index: str | None = None,
+    named: bool = True,
 ) -> Columns:
-    """Find the columns in the header; only the default columns of the label and the time may be missing."""
-    id, time, label = (_or_none(name, header) for name in (id, time, label))
+    """Find the columns in the header; the default columns of the label and the time may be missing.
+
+    Columns of `stamps` hold dates or times; an `index`, which is no
+    column, may be the time.
+    """
+    id, time, label = (_or_none(name, header) for name in (asked.id, asked.time, asked.label))
     if id == AUTO and AUTO not in header:
         id = "id" if "id" in header else None
-    certain, clocks = time != AUTO, time == AUTO and channels is None
-    if time == AUTO:
-        time = None if (channels is None or not ordered) and "time" not in header else "time"
+    id, label = (None if name in asked.elsewhere and name not in header else name for name in (id, label))
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise ReadError(f"{path} has two columns named {twice[0]!r}: rename one")
-    if label == "label" and label not in header:
-        label = None
+    channels = asked.channels
+    certain, clocks = time != AUTO, time == AUTO and channels is None
+    if time == AUTO:
+        free = [name for name in stamps if name not in (id, label, *(channels or ()))]
+        there = "time" if "time" in header and not (asked.each and (channels is None or "time" in channels)) else None
+        time = free[0] if len(free) == 1 and (asked.each or there is None) else there
+        if time is None and len(free) > 1 and channels is None:
+            found = " and ".join(map(repr, free))[:200]
+            raise ReadError(f"{path} has time stamps in {found}: name the time with time=…, and the channels")
+        if time is None and index is not None:
+            time = index
+        if time is None and not asked.each and asked.ordered and channels is not None:
+            time = "time"
     shown = ", ".join(header[:10])
     for option, name, without in [
         ("id", id, ", or id=None if the file is one sequence"),
@@ -77,18 +122,19 @@ def choose_columns(
         ("label", label, ", or label=None"),
         *(("channels", name, "") for name in channels or ()),
     ]:
-        if name is not None and name not in header:
+        if name is not None and name not in (*header, index):
             raise ReadError(f"{path} has no column {name!r} but {shown[:200]}: name it with {option}=…{without}")
     if channels is None:
         channels = [name for name in header if name not in (id, time, label)]
     if not channels:
         raise ReadError(f"{path} has no channels beside {shown[:200]}: add at least one column of numbers")
-    return Columns(id, time, label, tuple(channels), certain, clocks, ordered=ordered)
+    seconds = time is not None and time in stamps
+    return Columns(id, time, label, tuple(channels), certain or seconds, clocks, seconds, asked.ordered, named)
 
 
-def _or_none(name: str | None, header: Sequence[str]) -> str | None:
+def _or_none(name: str | int | None, header: Sequence[str]) -> str | None:
     """Return None for the word that says so on a command line, if no column is named like this."""
-    return None if name is not None and name not in header and str(name).lower() == "none" else name
+    return None if name is None or (str(name) not in header and str(name).lower() == "none") else str(name)
 
 
 @dataclass(frozen=True)
@@ -113,7 +159,9 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     if not columns.ordered and (rows.ids is None or len(rows.id_names) == len(rows.values)):
         return _samples(path, columns, rows)
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids
-    given = rows
+    given, unsorted = rows, rows.times is not None and columns.seconds and not columns.ordered
+    if unsorted:  # dates of samples may occur twice, and are no channel either
+        rows = replace(rows, times=None)
     if rows.times is not None and np.isnan(rows.times).any():
         rows = replace(rows, times=_without_holes(rows.times, ids))
     starts = _in_order(ids, rows.times)
@@ -133,7 +181,8 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         for i in np.flatnonzero((times[1:] == times[:-1]) & (ids[1:] == ids[:-1]))[:1].tolist():
             of = "" if rows.ids is None else f" of {columns.id} {str(rows.id_names[int(ids[i])])[:40]!r}"
             where = f"{path}, {place(int(order[i]))} and {place(int(order[i + 1]))}"
-            raise ReadError(f"{where}: both have {columns.time} {times[i]:g}{of}: remove or correct one")
+            same = f"the same {columns.time}" if columns.seconds else f"{columns.time} {times[i]:g}"
+            raise ReadError(f"{where}: both have {same}{of}: remove or correct one")
     labels = None
     if codes is not None:
         firsts = codes[starts]
@@ -143,15 +192,13 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
             raise ReadError(f"{where}: {found}: give all rows of a sequence one label")
         labels = np.array(rows.label_names)[firsts]
     names = None if rows.ids is None else [str(rows.id_names[i]) for i in ids[starts].tolist()]
-    known: dict[str, Any] = {}
+    known: dict[str, Any] = {"clocks": (str(columns.time),)} if unsorted else {}
     if times is not None:
-        name = str(columns.time)
         lengths = np.diff(starts, append=len(ids)).tolist()
-        rate = None
-        if columns.seconds or not counts(name):
-            rate = sampling_rate(times, lengths, 1.0 if columns.seconds else unit(name))
-        known = {"sampling_rate": rate, "clocks": (name,)}
-    data = record(path, np.split(values, starts[1:]), labels, channel_names=columns.names, ids=names, **known)
+        known = {"sampling_rate": columns.rate(times, lengths), "clocks": (str(columns.time),)}
+    data = record(
+        path, np.split(values, starts[1:]), labels, channel_names=columns.names, ids=names, order=order, **known
+    )
     data = without_nothing(data)
     if columns.clocks:
         data = without_clocks(data)
@@ -203,8 +250,10 @@ def _samples(path: FilePath, columns: Columns, rows: Rows) -> SequenceData:
     return replace(data, sequences=list(data.sequences[0][:, None]), labels=labels, ids=names)
 
 
-def are_times(times: NDArray[np.float64], ids: NDArray[np.intp]) -> bool:
+def are_times(times: NDArray[np.float64], ids: NDArray[np.intp] | None) -> bool:
     """Return whether the values of every sequence are times, see `is_time`."""
+    if ids is None:
+        return is_time(times)
     order = np.argsort(ids, kind="stable")
     starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
     return all(map(is_time, np.split(times[order], starts[1:])))

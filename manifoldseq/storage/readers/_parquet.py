@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, extra, opened, require_memory
 from ._clock import AUTO, seconds
-from ._long_table import Columns, Rows, assemble, choose_columns
+from ._long_table import Asked, Columns, Rows, are_times, assemble, choose_columns
 
 _INDEX = "__index_level_0__"
 """As pandas calls an index without a name."""
@@ -61,57 +61,34 @@ def read_parquet(
     """
     parquet = extra("pyarrow.parquet", path, "a .parquet file")
     with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
-        names, found = _plain_names(file), time
-        if time == AUTO and "time" not in names and _INDEX in file.schema_arrow.names:
-            if _is_stamp(file.schema_arrow.field(_INDEX).type):  # a DatetimeIndex of pandas without a name
-                names, found = [*names, _INDEX], _INDEX
-        columns = choose_columns(path, names, id=id, time=found, channels=channels, label=label, ordered=ordered)
-        named = [name for name in (columns.id, columns.time, columns.label) if name is not None]
-        rows, texts = _check_size(path, file, list(dict.fromkeys(named)), columns.channels)
+        columns = _columns(path, file, Asked(id, time, channels, label, ordered))
+        rows, texts = _check_size(path, file, columns)
         # texts stay numbers into a table of them: a long one in every row costs a file nothing
         with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
-            table = again.read(list(dict.fromkeys(named)), use_threads=False)
-        if columns.time is not None and _is_stamp(table[columns.time].type):
-            columns = replace(columns, certain=True, seconds=True)
+            table = again.read(_beside(columns), use_threads=False)
         values = np.empty((rows, len(columns.channels)), _dtype(file, columns.channels))
         _fill(path, file, columns.channels, values)
         _release()
         rows_read = _rows(path, table, columns, values)
-        if found != time:
-            columns = replace(columns, time="time", clocks=channels is None)
+        if columns.time == _INDEX:
+            columns = replace(columns, time="time")
+            times, ids = rows_read.times, rows_read.ids
+            if times is not None and not (columns.certain or are_times(times, ids)):  # it names the rows
+                columns, rows_read = replace(columns, time=None), replace(rows_read, times=None)
         return assemble(path, columns, rows_read, lambda row: f"row {int(row)}")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of the tables of a folder: the names of columns, and of text what separates its cells."""
+def parquet_tables(path: FilePath, files: Sequence[FilePath], asked: Asked) -> Iterator[tuple[Columns, Rows]]:
+    """Yield the columns in use and the rows of each file of a folder: values are parts of one array if they are alike.
 
-    time: str | int | None
-    id: str | None
-    label: str | None
-    delimiter: str = ","
-
-    def words(self, path: FilePath, names: Sequence[str]) -> list[str]:
-        """Return the columns of ids and labels; one that is not of the default name must be there."""
-        for option, name in (("id", self.id), ("label", self.label)):
-            if name not in (None, option, *names) and str(name).lower() != "none":
-                shown = ", ".join(names)[:200] or "columns without names"
-                raise ReadError(f"{path} has no column {name!r} but {shown}: name it with {option}=…")
-        return [name for name in names if name in (self.id, self.label)]
-
-
-def parquet_tables(path: FilePath, files: Sequence[FilePath], asked: Asked) -> Iterator[Any]:
-    """Yield names and numbers of the channels of each file of a folder: parts of one array if they are alike.
-
-    And the values of the columns of ids and labels, each once. A column of time stamps is seconds; only the one that is
-    the time may hold some.
+    The time is called ``"time"`` if it is an index without a name.
     """
     shapes, kinds = [], set()
     for name in files:
         with _opened(name) as file:
-            channels, words = _shared_out(name, file, asked)
-            shapes.append((_check_size(name, file, words, channels, str(asked.time))[0], len(channels)))
-            kinds.add(_dtype(file, channels))
+            columns = _columns(name, file, asked)
+            shapes.append((_check_size(name, file, columns)[0], len(columns.channels)))
+            kinds.add(_dtype(file, columns.channels))
     kind = np.result_type(*kinds)
     require_memory(path, sum(rows * width for rows, width in shapes) * kind.itemsize)
     together = len({width for _, width in shapes}) == 1
@@ -119,28 +96,28 @@ def parquet_tables(path: FilePath, files: Sequence[FilePath], asked: Asked) -> I
     parts = np.split(np.empty((ends[-1], shapes[0][1]), kind), ends[:-1]) if together else [None] * len(files)
     for name, shape, part in zip(files, shapes, parts, strict=True):
         with _opened(name) as file:
-            channels, words = _shared_out(name, file, asked)
+            columns = _columns(name, file, asked)
             values = np.empty(shape, kind) if part is None else part
-            _fill(name, file, channels, values)
-            table = file.read(words, use_threads=False)
-            yield channels, values, {word: _codes(name, word, table)[1] for word in words}
+            _fill(name, file, columns.channels, values)
+            rows = _rows(name, file.read(_beside(columns), use_threads=False), columns, values)
+            yield replace(columns, time="time") if columns.time == _INDEX else columns, rows
     _release()
 
 
-def _shared_out(path: FilePath, file: Any, asked: Asked) -> tuple[list[str], list[str]]:
-    """Return the columns of channels, and those of ids and labels."""
-    names = _plain_names(file)
-    words = asked.words(path, names)
-    return [name for name in names if name not in words], words
+def _columns(path: FilePath, file: Any, asked: Asked) -> Columns:
+    """Find the columns in use; an index without a name that holds time stamps, or floats, may be the time."""
+    header = [str(name) for name in file.schema_arrow.names]
+    stamps = [name for name in header if _is_stamp(file.schema_arrow.field(name).type)]
+    plain = [name for name in header if not name.startswith("__index_level_")]  # what pandas adds
+    index = None
+    if asked.time == AUTO and _INDEX in header and len(header) == len(plain) + 1:
+        index = _INDEX if _INDEX in stamps or _is_float(file.schema_arrow.field(_INDEX).type) else None
+    return choose_columns(path, plain, asked, stamps=[name for name in stamps if name in (*plain, index)], index=index)
 
 
-def stamps_of(path: FilePath) -> str | None:
-    """Return the name of the column that holds time stamps, if there is one."""
-    with _opened(path) as file:
-        found = [name for name in _plain_names(file) if _is_stamp(file.schema_arrow.field(name).type)]
-    if len(found) > 1:
-        raise ReadError(f"{path} has time stamps in {' and '.join(map(repr, found))[:200]}: keep one of these columns")
-    return found[0] if found else None
+def _beside(columns: Columns) -> list[str]:
+    """Return the columns that are no channels."""
+    return list(dict.fromkeys([*columns.texts, *([] if columns.time is None else [columns.time])]))
 
 
 @contextmanager
@@ -150,33 +127,25 @@ def _opened(path: FilePath) -> Iterator[Any]:
         yield file
 
 
-def _plain_names(file: Any) -> list[str]:
-    """Return the columns without those that pandas adds."""
-    return [str(name) for name in file.schema_arrow.names if not str(name).startswith("__index_level_")]
-
-
 def parquet_header(path: FilePath) -> list[str]:
     """Return the names of the columns."""
     with _opened(path) as file:
         return [str(name) for name in file.schema_arrow.names]
 
 
-def _check_size(
-    path: FilePath, file: Any, named: Sequence[str], channels: Sequence[str], stamps: str | None = None
-) -> tuple[int, list[str]]:
-    """Compare what the footer claims with the memory; return the rows, and the named columns that are texts."""
+def _check_size(path: FilePath, file: Any, columns: Columns) -> tuple[int, list[str]]:
+    """Compare what the footer claims with the memory; return the rows, and the columns of texts."""
     pa = extra("pyarrow", path, "a .parquet file")
     metadata, schema = file.metadata, file.schema_arrow
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows = sum(group.num_rows for group in groups)
     if metadata.num_rows != rows or metadata.num_columns < len(schema.names):
         raise ReadError(f"{path} has a damaged footer: save it again")
-    for name in channels:
-        if name != stamps or not _is_stamp(schema.field(name).type):
-            _require_numbers(path, name, schema.field(name).type)
+    for name in columns.channels:
+        _require_numbers(path, name, schema.field(name).type)
     # the channels in order and sorted, of ids, times and labels codes and orders beside
-    width, texts = 2 * _dtype(file, channels).itemsize * len(channels) + 96, []
-    for name in named:
+    width, texts = 2 * _dtype(file, columns.channels).itemsize * len(columns.channels) + 96, []
+    for name in _beside(columns):
         kind = schema.field(name).type
         if pa.types.is_nested(kind):
             raise ReadError(f"{path}, column {name!r} holds {kind}, not one value per row: convert it")
@@ -203,18 +172,13 @@ def _dtype(file: Any, channels: Sequence[str]) -> np.dtype:
 def _fill(path: FilePath, file: Any, channels: Sequence[str], values: NDArray[Any]) -> None:
     """Read columns some rows at a time, so that nothing is there twice."""
     place = 0
-    stamps = [name for name in channels if _is_stamp(file.schema_arrow.field(name).type)]
-    plain = [name for name in channels if name not in stamps]
-    for batch in file.iter_batches(_ROWS, columns=plain, use_threads=False):
+    for batch in file.iter_batches(_ROWS, columns=list(channels), use_threads=False):
         rows = slice(place, place + len(batch))
         for j, name in enumerate(channels):
-            if name not in stamps:
-                values[rows, j] = _numbers(path, name, batch.column(name))
+            values[rows, j] = _numbers(path, name, batch.column(name))
         place = rows.stop
-    if place != len(values) and plain:
+    if place != len(values):
         raise ReadError(f"{path} holds {place} rows of {len(values)}: it is damaged, save it again")
-    for name in stamps:
-        values[:, channels.index(name)] = _stamps(path, file.read([name], use_threads=False)[name])
 
 
 def _release() -> None:
@@ -236,7 +200,7 @@ def _rows(path: FilePath, table: Any, columns: Columns, values: NDArray[Any]) ->
     times = None
     if columns.time is not None:
         column = table[columns.time]
-        times = _stamps(path, column) if _is_stamp(column.type) else _numbers(path, columns.time, column)
+        times = _stamps(path, column) if columns.seconds else _numbers(path, columns.time, column)
         times = times.astype(np.float64, copy=False)
     ids, id_names = _codes(path, columns.id, table)
     labels, label_names = _codes(path, columns.label, table)
@@ -265,6 +229,12 @@ def _is_stamp(kind: Any) -> bool:
     from pyarrow import types
 
     return types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind)
+
+
+def _is_float(kind: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_floating(kind)
 
 
 def _codes(path: FilePath, name: str | None, table: Any) -> tuple[NDArray[np.intp] | None, list[Any]]:
