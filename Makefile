@@ -90,7 +90,7 @@ docs: $(DOCS)
 	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
-bench-lds: $(RUN)
+bench-lds: $(DEV)
 	$(BIN)/python -m benchmarks.lds
 
 bench-hierarchical: $(PEERS)

@@ -26,7 +26,7 @@ from .linalg._tree import dtype_of, freeze, tree_map
 from .manifolds import Manifold
 from .objectives._counted import Counter
 from .objectives._objective import number
-from .solvers import Solver
+from .solvers import Solver, choose_solver
 from .solvers._around import WithCurvature, in_range
 from .solvers._iterates import evaluate
 from .storage import Checkpoint
@@ -40,7 +40,7 @@ def minimize(
     problem: Problem,
     x0: Point | Result | str | None = None,
     *,
-    solver: str | Solver = "lbfgs",
+    solver: str | Solver = "auto",
     options: Mapping[str, Any] | None = None,
     stop: Stop | None = None,
     tol: float | None = None,
@@ -65,9 +65,10 @@ def minimize(
         the problem, else a random point. A given point is copied; off the manifold by more than 1e-6 it is refused,
         see `project`.
     solver : str or Solver
-        A name listed by ``manifoldseq solvers``, such as ``"lbfgs"`` or ``"pgd"``.
+        A name listed by ``manifoldseq solvers``, such as ``"lbfgs"`` or ``"pgd"``; by default the one that
+        :func:`manifoldseq.solvers.choose_solver` names for the problem, see ``result.solver``.
     options : mapping, optional
-        Options of a solver given by name.
+        Options of a solver that is not given as an object.
     stop : StoppingRule or callable, optional
         Replaces the default ``PredictedDecrease(tol) | MaxIterations(max_iter)``: a rule, or a function of a
         :class:`RunSoFar`.
@@ -131,7 +132,15 @@ def minimize(
     asked = chosen_rule(stop, tol, max_iter)
     if isinstance(n_starts, bool) or not isinstance(n_starts, Integral) or n_starts < 1:
         raise ValueError(f"n_starts={n_starts!r}: use a whole number ≥ 1")
-    algorithm = _solver(problem, solver, options)
+    auto = isinstance(solver, str) and solver == "auto"
+    name = choose_solver(problem) if auto else solver
+    try:
+        algorithm = _solver(problem, name, options)
+    except ValueError as error:
+        if auto and options:
+            raise ValueError(f"{error} (solver='auto' took it: name the solver that has these options)") from None
+        raise
+    called = name if isinstance(name, str) else type(algorithm).__name__
     drawn = seed_fingerprint(seed)
     rng = generator(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
@@ -163,9 +172,8 @@ def minimize(
         return result.status is Status.NON_FINITE, *_rank(result.fun, result.grad_norm, result.feasibility)
 
     best, results = best_start(run, tasks, with_callback(observers, callback), rank)
-    if len(results) > 1:
-        total = {name: sum(getattr(r, name) for r in results) for name in ("nfev", "njev", "nhev", "time")}
-        best = dataclasses.replace(best, **total)
+    total = {key: sum(getattr(r, key) for r in results) for key in ("nfev", "njev", "nhev", "time")}
+    best = dataclasses.replace(best, solver=called, **total)
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best

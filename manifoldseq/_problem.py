@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._result import Point
+from ._riemannian import euclidean
 from .interop import from_pymanopt, to_pymanopt
 from .interop._from_pymanopt import has_hessian, hessian_direction
 from .interop._objective import Positional, of_pymanopt
 from .interop._pymanopt import pymanopt
-from .linalg._tree import norm, tree_map
 from .manifolds import Frozen, Manifold, Product
 from .manifolds._product import _Factored as Factored
 from .objectives import Objective, objective
@@ -31,7 +31,7 @@ class Problem:
     manifold : Manifold
     objective : Objective or callable
         A cost ``(point) -> float``, or what :func:`manifoldseq.objective` makes of functions (for Hessian products,
-        other backends and batches), or a model.
+        Riemannian derivatives, other backends and batches), or a model.
     initializers : mapping of str to callable
         ``(problem, rng) -> point``; the first is the default start.
     equalities, inequalities : tuple of Objective or callables
@@ -43,12 +43,15 @@ class Problem:
     Attributes
     ----------
     objective : Objective
+        With Euclidean derivatives, whichever were given.
     equalities, inequalities : tuple of Objective
 
     Raises
     ------
     TypeError
         If a part is of another kind, or a gradient is given with an Objective.
+    ValueError
+        If derivatives are Riemannian, and the metric of the manifold is neither embedded nor known in a frame.
 
     Examples
     --------
@@ -98,7 +101,9 @@ class Problem:
             given = getattr(self, name)
             if not isinstance(given, tuple | list) or not all(isinstance(c, Objective) or callable(c) for c in given):
                 raise TypeError(f"Problem({name}=…) must be a tuple or list of functions or Objectives, got {given!r}")
-            object.__setattr__(self, name, tuple([c if isinstance(c, Objective) else objective(c) for c in given]))
+            made = [c if isinstance(c, Objective) else objective(c) for c in given]
+            object.__setattr__(self, name, tuple([euclidean(self.manifold, c) for c in made]))
+        object.__setattr__(self, "objective", euclidean(self.manifold, self.objective))
         if not isinstance(self.initializers, Mapping):
             raise TypeError(f"Problem(initializers=…) must map names to functions, got {self.initializers!r}")
         for name, initializer in self.initializers.items():
@@ -106,6 +111,12 @@ class Problem:
                 raise TypeError(
                     f"the initializer {name!r} must be a function (problem, rng) -> point, got {initializer!r}"
                 )
+
+    def __repr__(self) -> str:
+        constraints = [("equality", "equalities", self.equalities), ("inequality", "inequalities", self.inequalities)]
+        counts = [f"{len(c)} {one if len(c) == 1 else many}" for one, many, c in constraints if c]
+        starts = [f"starts {', '.join(self.initializers)}"] if self.initializers else []
+        return f"Problem({'; '.join([repr(self.manifold), repr(self.objective), *counts, *starts])})"
 
     @classmethod
     def from_pymanopt(cls, problem: Any) -> Problem:
@@ -143,13 +154,10 @@ class Problem:
         if not isinstance(problem, pymanopt().Problem):
             raise TypeError(f"Problem.from_pymanopt needs a pymanopt.Problem, got {type(problem).__name__}")
         theirs, manifold = problem.manifold, from_pymanopt(problem.manifold)
-        rng = np.random.default_rng(0)
-        x = manifold.random_point(rng)
-        u = manifold.random_tangent(x, rng)
-        off = norm(tree_map(np.subtract, manifold.gradient(x, u), u))
+        x = manifold.random_point(np.random.default_rng(0))
         flat = isinstance(theirs.point_layout, int) and isinstance(x, tuple)
         direction = partial(hessian_direction, theirs)
-        return cls(manifold, of_pymanopt(problem, has_hessian(manifold), off <= 1e-10 * norm(u), direction, flat))
+        return cls(manifold, of_pymanopt(problem, has_hessian(manifold), direction, flat))
 
     def to_pymanopt(self) -> Any:
         """Return the ``pymanopt.Problem`` for an optimizer of pymanopt.

@@ -201,6 +201,8 @@ class Result:
         The connected component that `x` was searched in, when components were asked for.
     reference : float, optional
         The gradient norm that relative tolerances refer to; a warm start keeps it.
+    solver : str, optional
+        The name of the solver, or its class where it was given as an object.
     """
 
     x: Point
@@ -217,6 +219,7 @@ class Result:
     multipliers: dict[str, np.ndarray] | None = None
     component: int | None = None
     reference: float | None = None
+    solver: str | None = None
 
     @property
     def success(self) -> bool:
@@ -236,9 +239,10 @@ class Result:
 
     def __repr__(self) -> str:
         grad = "unknown" if self.grad_norm is None else f"{self.grad_norm:.3g}"
+        by = "" if self.solver is None else f", solver={self.solver!r}"
         return (
             f"Result({self.status.name}: {self.message} fun={self.fun:.10g}, grad_norm={grad}, nit={self.nit}, "
-            f"nfev={self.nfev:g}, feasibility={self.feasibility:.1e}, time={self.time:.3g} s)"
+            f"nfev={self.nfev:g}, feasibility={self.feasibility:.1e}, time={self.time:.3g} s{by})"
         )
 
 

@@ -179,7 +179,9 @@ RECORDS = (
         summary="Stable linear dynamical systems in canonical form: bounded diagonal × orthogonal × Stiefel",
     ),
     hooks.SolverSpec(
-        "lbfgs", "manifoldseq.solvers:LBFGS", summary="Riemannian limited-memory BFGS (the default)"
+        "lbfgs",
+        "manifoldseq.solvers:LBFGS",
+        summary="Riemannian limited-memory BFGS (the default where there is no Hessian)",
     ),
     hooks.SolverSpec(
         "bb", "manifoldseq.solvers:BB", summary="Riemannian Barzilai-Borwein: gradient steps with nonmonotone search"

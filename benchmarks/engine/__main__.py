@@ -21,6 +21,7 @@ SECTIONS = (
         "honesty",
         "race",
         "manifolds",
+        "default",
         "iteration",
         "batch",
         "global",

@@ -19,6 +19,7 @@ from .._result import Result, Status
 from ..estimators import fingerprint
 from ..estimators._object_parameters import defaults
 from ..report import read_run, render_html
+from ..solvers import choose_solver
 from ..storage import CheckpointError, load, read_bytes
 from ._data import Loaded, absolute, as_input, describe, listed, load_data, named_views
 from ._listings import with_parameters
@@ -50,7 +51,7 @@ _OPTIONS = "solver."
 @click.option(
     "--solver",
     metavar="NAME",
-    help="A solver, see `manifoldseq solvers` [lbfgs].",
+    help="A solver, see `manifoldseq solvers` [auto: what suits the problem, mostly lbfgs or tr].",
     shell_complete=completed_by("solvers"),
 )
 @click.option("--init", metavar="NAME", help="An initializer of the model [its first].")
@@ -104,7 +105,7 @@ def solve(
     views = views or given.get("views")
     if model is None:
         raise BadInput("give MODEL, or --config run.toml: see `manifoldseq solve --help`")
-    used_solver: str = solver or given.get("solver", "lbfgs")
+    used_solver: str = solver or given.get("solver", "auto")
     init = init or given.get("init")
     max_iter = given.get("max_iter") if max_iter is None else max_iter
     tol = given.get("tol") if tol is None else tol
@@ -116,12 +117,14 @@ def solve(
     read_options = {**given["read"], **parse_pairs(reading, "--read")}
     options = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
     params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
-    algorithm = _solver(used_solver, options)
+    algorithm = None if used_solver == "auto" else _solver(used_solver, options)
     directory = choose_directory(output, default_name(name, data), resume)
     loaded = _loaded(name, data, read_options, kind, views, params)
     problem = _problem(model, build, loaded, params)
     if init is not None and init not in problem.initializers:
         raise BadInput(f"{model} has no initializer {init!r}: it has {', '.join(problem.initializers) or 'none'}")
+    called = choose_solver(problem) if algorithm is None else used_solver
+    algorithm = algorithm or _solver(called, options)
     sequences = loaded and [part.sequences for part in loaded.parts]
     mark = fingerprint(sequences, _source(model), params, used_solver, options, init, seed)
     if resume and already_done(directory, mark):
@@ -140,7 +143,7 @@ def solve(
         **({} if loaded is None else {"columns": loaded.memory}),
         **({"views": columns} if columns else {}),
         "seed": seed,
-        "solver": used_solver,
+        "solver": called,
         "parameters": chosen,
         "fingerprint": mark,
     }
@@ -181,7 +184,7 @@ def solve(
             _write(run, result)
     rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
     rows += [("feasibility", f"{result.feasibility:.3g}")]
-    rows += [("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
+    rows += [("solver", called), ("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
     rows += [("status", f"{result.status.name}: {result.message}")]
     echo_table((name, ""), rows)
     for line in () if loaded is None else [*filter(None, [columns]), *loaded.remarks]:

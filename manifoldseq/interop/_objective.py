@@ -60,9 +60,7 @@ def _listed(tree: Point) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
-def of_pymanopt(
-    theirs: Any, has_hessian: bool, embedded: bool, direction: Callable[[Point, Point], Any], flat: bool
-) -> Objective:
+def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Point, Point], Any], flat: bool) -> Objective:
     """Return the objective of a ``pymanopt.Problem``.
 
     Parameters
@@ -70,8 +68,6 @@ def of_pymanopt(
     theirs : pymanopt.Problem
     has_hessian : bool
         Whether the manifold can turn Euclidean Hessian products into Riemannian ones.
-    embedded : bool
-        Whether the Riemannian gradient of a tangent vector is that vector, so that it can stand for the Euclidean one.
     direction : callable
         ``(x, u) -> vector``, what ``theirs.euclidean_hessian`` wants for the ambient tangent vector u.
     flat : bool
@@ -85,14 +81,10 @@ def of_pymanopt(
     def value(x: Point) -> float:
         return number(theirs.cost(point(x)))
 
-    gradient, euclidean = _supported(theirs, "euclidean_gradient"), True
-    if gradient is None and theirs._riemannian_gradient is not None:
-        if not embedded:
-            raise ValueError(
-                "the pymanopt problem has a Riemannian gradient only, and its manifold no embedded metric: give its "
-                "euclidean_gradient too"
-            )
-        gradient, euclidean = theirs.riemannian_gradient, False
+    gradient = _supported(theirs, "euclidean_gradient")
+    riemannian = gradient is None and theirs._riemannian_gradient is not None
+    if riemannian:
+        gradient = theirs.riemannian_gradient
     if gradient is None:
         return Objective(value)
 
@@ -100,14 +92,16 @@ def of_pymanopt(
         at = point(x)
         return number(theirs.cost(at)), _grouped(gradient(at), x)
 
-    product = _supported(theirs, "euclidean_hessian") if has_hessian and euclidean else None
+    if riemannian:
+        return Objective(value, value_and_gradient, riemannian=True)
+    product = _supported(theirs, "euclidean_hessian") if has_hessian else None
     if product is None:
         return Objective(value, value_and_gradient)
 
     def hessian_product(x: Point, u: Point) -> Point:
         return _grouped(product(point(x), direction(x, point(u))), x)
 
-    return Objective(value, value_and_gradient, hessian_product)
+    return Objective(value, value_and_gradient, hessian_product, costly_hessian=theirs._euclidean_hessian is None)
 
 
 def _supported(theirs: Any, operator: str) -> Any:

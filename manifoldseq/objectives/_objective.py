@@ -73,6 +73,12 @@ class Objective:
         ``batched(points, which) -> (values, gradients)`` of many problems at once, for ``minimize_batch``. `which` are
         the numbers of the problems that are still active, an integer array of length b; `points` holds their points
         only, so every leaf has a leading axis of length b, as has every leaf of the gradients; values have shape (b,).
+    costly_hessian : bool
+        Whether a Hessian product costs as much as several gradients, as where it is differentiated automatically:
+        ``solver="auto"`` does without it then.
+    riemannian : bool
+        Whether ``value_and_gradient`` and ``hessian_product`` give the Riemannian gradient and Hessian, in ambient
+        tangent vectors. A :class:`Problem` makes Euclidean ones of them.
 
     Notes
     -----
@@ -93,10 +99,24 @@ class Objective:
     terms: FiniteTerms | None = None
     updates: tuple[BlockUpdate, ...] = ()
     batched: Batched | None = None
+    costly_hessian: bool = False
+    riemannian: bool = False
 
     def __post_init__(self) -> None:
         if not callable(self.value):
             raise TypeError(f"Objective(value=…) must be a function of the point, got {self.value!r}")
+
+    def __repr__(self) -> str:
+        abilities = {
+            "gradient": self.value_and_gradient,
+            "Hessian products": self.hessian_product,
+            "mini-batches": self.terms,
+            "closed-form updates": self.updates,
+            "batches of problems": self.batched,
+        }
+        named = [name for name, ability in abilities.items() if ability]
+        kind = " (Riemannian)" if self.riemannian else ""
+        return f"Objective({', '.join(['value', *named])}{kind})"
 
     def __add__(self, other: Objective) -> Objective:
         if not isinstance(other, Objective):
@@ -121,6 +141,8 @@ def objective(
     *,
     value_and_gradient: ValueAndGradient | None = None,
     hessian_product: Callable[[Point, Point], Point] | None = None,
+    riemannian_gradient: Callable[[Point], Point] | None = None,
+    riemannian_hessian: Callable[[Point, Point], Point] | None = None,
     batched: Batched | None = None,
     backend: str = "autograd",
     device: str | None = None,
@@ -139,6 +161,9 @@ def objective(
         Both at once, if they share work; `cost` defaults to its first part.
     hessian_product : callable, optional
         ``hessian_product(point, tangent)``; by `backend` if the cost is differentiated by it.
+    riemannian_gradient, riemannian_hessian : callable, optional
+        ``riemannian_gradient(point)`` and ``riemannian_hessian(point, tangent)``, ambient tangent vectors in the metric
+        of the manifold that the objective is minimized over, instead of Euclidean derivatives.
     batched : callable, optional
         ``batched(points, which) -> (values, gradients)`` of many problems at once, see :class:`Objective`. Given alone,
         the objective of a single point is that of problem 0.
@@ -156,8 +181,8 @@ def objective(
     Raises
     ------
     TypeError
-        If neither a cost nor a fused function is given; when it is evaluated, if the cost returns no real number or the
-        backend cannot follow it.
+        If neither a cost nor a fused function is given, or Euclidean and Riemannian derivatives together; when it is
+        evaluated, if the cost returns no real number or the backend cannot follow it.
     ValueError
         For an unknown backend, or a device without torch.
     ImportError
@@ -171,6 +196,14 @@ def objective(
     >>> value, gradient.tolist()
     (5.0, [2.0, 4.0])
     """
+    if riemannian_gradient is not None or riemannian_hessian is not None:
+        if riemannian_gradient is None or any(f is not None for f in (gradient, value_and_gradient, hessian_product)):
+            raise TypeError(
+                "ms.objective takes Riemannian derivatives alone: a cost, riemannian_gradient and, where there is one, "
+                "riemannian_hessian"
+            )
+        made = objective(cost, riemannian_gradient, hessian_product=riemannian_hessian, batched=batched)
+        return replace(made, riemannian=True)
     if cost is None and value_and_gradient is None and batched is not None:
         value_and_gradient = partial(_of_problem_0, batched)
     if value_and_gradient is not None:
@@ -181,7 +214,9 @@ def objective(
     if gradient is not None:
         return Objective(partial(_value, cost), partial(_both, cost, gradient), hessian_product, batched=batched)
     made = _from_cost(differentiated(cost, backend, device, dtype))
-    return replace(made, hessian_product=hessian_product or made.hessian_product, batched=batched)
+    if hessian_product is not None:
+        made = replace(made, hessian_product=hessian_product, costly_hessian=False)
+    return replace(made, batched=batched)
 
 
 def finite_sum(
@@ -245,7 +280,12 @@ def _both(cost: Value, gradient: Callable[[Point], Point], x: Point) -> tuple[fl
 
 
 def _from_cost(by: Differentiated, *rest: Any) -> Objective:
-    return Objective(partial(by.value, rest), partial(by.value_and_gradient, rest), partial(by.hessian_product, rest))
+    return Objective(
+        partial(by.value, rest),
+        partial(by.value_and_gradient, rest),
+        partial(by.hessian_product, rest),
+        costly_hessian=True,
+    )
 
 
 def _batch(by: Differentiated, n: int, indices: np.ndarray) -> Objective:
@@ -260,6 +300,8 @@ def _scaled(f: Objective, c: float) -> Objective:
         FiniteTerms(f.terms.n, partial(_scaled_batch, f.terms, c)) if f.terms else None,
         f.updates if c > 0 else (),
         partial(_scaled_pair, f.batched, c) if f.batched else None,
+        f.costly_hessian,
+        f.riemannian,
     )
 
 
@@ -281,6 +323,8 @@ def _scaled_batch(terms: FiniteTerms, c: float, indices: np.ndarray) -> Objectiv
 
 
 def _sum(f: Objective, g: Objective) -> Objective:
+    if f.riemannian != g.riemannian and f.value_and_gradient and g.value_and_gradient:
+        raise ValueError("one objective has Riemannian derivatives, the other Euclidean ones: they have no sum")
     fused, products = (f.value_and_gradient, g.value_and_gradient), (f.hessian_product, g.hessian_product)
     return Objective(
         partial(_sum_value, f, g),
@@ -289,6 +333,8 @@ def _sum(f: Objective, g: Objective) -> Objective:
         _sum_of_terms(f, g),
         (),
         partial(_sum_pair, f.batched, g.batched) if f.batched and g.batched else None,
+        f.costly_hessian or g.costly_hessian,
+        f.riemannian or g.riemannian,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
         return whole
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     terms = FiniteTerms(int(offsets[-1]), partial(_batch, shards, offsets, all(fused), all(products)))
-    return Objective(whole.value, whole.value_and_gradient, whole.hessian_product, terms)
+    return replace(whole, terms=terms)
 
 
 class _Part(NamedTuple):
@@ -87,6 +88,8 @@ def _load(make_objective: Callable[[Any], Objective], recipe: Callable[[], Any])
     made = make_objective(recipe())
     if not isinstance(made, Objective):
         raise TypeError(f"make_objective returned {type(made).__name__}: it must return an Objective, see ms.objective")
+    if made.riemannian:
+        raise ValueError("make_objective returned Riemannian derivatives: sums over shards take Euclidean ones")
     return made
 
 
@@ -100,6 +103,7 @@ def _sum(shards: Shards[Objective], parts: list[_Part], fused: bool, products: b
         partial(_value, shards, parts),
         partial(_pair, shards, parts) if fused else None,
         partial(_product, shards, parts) if products else None,
+        costly_hessian=True,
     )
 
 

@@ -8,6 +8,7 @@ from ..linalg import flatten, tree_map, unflattener
 from ._adam import Adam
 from ._alternating import Alternating
 from ._augmented_lagrangian import AugmentedLagrangian
+from ._auto import choose_solver
 from ._base import Solver
 from ._batches import MiniBatches
 from ._bb import BB
@@ -51,6 +52,7 @@ __all__ = [
     "StochasticPGD",
     "armijo",
     "backtrack",
+    "choose_solver",
     "evaluate",
     "first_step",
     "fixed_steps",

@@ -59,7 +59,7 @@ def test_resume_refuses_another_problem_or_solver(other: dict[str, Any], tmp_pat
 def test_constraints_are_never_ignored() -> None:
     constrained = ms.Problem(Euclidean(2), SQUARE.objective, equalities=(SQUARE.objective,))
     with pytest.raises(ValueError, match="LBFGS takes no constraints"):
-        ms.minimize(constrained)
+        ms.minimize(constrained, solver="lbfgs")
     with pytest.raises(TypeError, match="must be a tuple or list of functions"):
         ms.Problem(Euclidean(2), SQUARE.objective, equalities=[3])  # type: ignore[arg-type]
 

@@ -1,0 +1,47 @@
+"""Which solver `minimize` takes unless told otherwise."""
+
+from __future__ import annotations
+
+from .._problem import Problem
+from ..interop._from_pymanopt import has_hessian
+
+LARGE = 500_000
+"""Dimension from which the twenty vectors of L-BFGS cost more than the evaluations that they save."""
+
+
+def choose_solver(problem: Problem) -> str:
+    """Return the name of the solver that ``solver="auto"`` stands for, the default of :func:`manifoldseq.minimize`.
+
+    In this order:
+
+    * ``"augmented-lagrangian"`` with equalities or inequalities;
+    * ``"alternating"`` where the objective has closed-form updates and no gradient;
+    * ``"tr"`` where Hessian products are given and the manifold has a Hessian; not where they are differentiated
+      automatically, or summed over shards: one costs as much as several gradients there;
+    * ``"bb"`` from 500,000 dimensions on;
+    * ``"lbfgs"``.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> A, M = np.diag([3.0, 1.0, 0.0]), ms.manifolds.Sphere(3)
+    >>> f = ms.objective(lambda x: x @ A @ x, lambda x: 2 * A @ x, hessian_product=lambda x, u: 2 * A @ u)
+    >>> ms.solvers.choose_solver(ms.Problem(M, f)), ms.solvers.choose_solver(ms.Problem(M, lambda x: x @ A @ x))
+    ('tr', 'lbfgs')
+    """
+    f = problem.objective
+    if problem.equalities or problem.inequalities:
+        return "augmented-lagrangian"
+    if f.value_and_gradient is None and f.updates:
+        return "alternating"
+    if f.hessian_product is not None and not f.costly_hessian and has_hessian(problem.manifold):
+        return "tr"
+    return "bb" if problem.manifold.dim >= LARGE else "lbfgs"
