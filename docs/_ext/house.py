@@ -19,6 +19,7 @@ SAYS = {
     "solvers": "how",
     "_start": "from where",
     "_problem": "both",
+    "_riemannian": "derivatives",
     "_observers": "watch",
     "report": "show",
     "estimators": "starts, checks",
