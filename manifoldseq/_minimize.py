@@ -15,7 +15,7 @@ from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
-from ._start import OFF_MANIFOLD, generator, start_points
+from ._start import OFF_MANIFOLD, drawn_from, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
 from .estimators import marked, seed_fingerprint
 from .estimators._starts import best_start
@@ -142,12 +142,12 @@ def minimize(
         raise
     called = name if isinstance(name, str) else type(algorithm).__name__
     drawn = seed_fingerprint(seed)
-    rng = generator(seed)
+    rng = drawn_from(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(asked, reference)
     starts = start_points(problem, x0, int(n_starts), components, rng, project)
     drawing = type(algorithm).seeded is not Solver.seeded
-    solvers = [algorithm.seeded(int(child.integers(2**63))) for child in rng.spawn(len(starts))] if drawing else None
+    solvers = [algorithm.seeded(int(child.integers(2**63))) for child in rng().spawn(len(starts))] if drawing else None
     store = marked(checkpoint, lambda: (_manifold(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,17 +30,26 @@ def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
         raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
 
 
+def drawn_from(seed: int | np.random.Generator | None) -> Callable[[], np.random.Generator]:
+    """Return what gives the generator of a seed; it is made when something is drawn."""
+    if seed is None or (type(seed) is int and seed >= 0):
+        return functools.cache(lambda: generator(seed))
+    rng = generator(seed)
+    return lambda: rng
+
+
 def start_points(
     problem: Problem,
     x0: Point | Result | str | None,
     n_starts: int,
     components: str | None,
-    rng: np.random.Generator,
+    rng: Callable[[], np.random.Generator],
     project: bool,
 ) -> list[tuple[Point, int | None]]:
     manifold = problem.manifold
-    children = rng.spawn(n_starts - 1)
-    points = [start_point(problem, x0, rng, project), *(manifold.random_point(child) for child in children)]
+    children = rng().spawn(n_starts - 1) if n_starts > 1 else []
+    first = start_point(problem, x0, rng() if x0 is None or isinstance(x0, str) else None, project)
+    points = [first, *(manifold.random_point(child) for child in children)]
     dtype = dtype_of(points[0])
     points = [points[0], *(tree_map(lambda leaf: leaf.astype(dtype), point) for point in points[1:])]
     if components is None:
@@ -54,8 +64,9 @@ def start_points(
 
 
 def start_point(
-    problem: Problem, x0: Point | Result | str | None, rng: np.random.Generator, project: bool = False
+    problem: Problem, x0: Point | Result | str | None, rng: np.random.Generator | None, project: bool = False
 ) -> Point:
+    """Return the first point of a run; `rng` is None where a point is given."""
     manifold = problem.manifold
     if isinstance(x0, Result):
         x0 = x0.x
@@ -63,9 +74,9 @@ def start_point(
         if x0 not in problem.initializers:
             known = ", ".join(map(repr, problem.initializers)) or "none"
             raise ValueError(f"unknown initializer {x0!r}: this problem has {known}")
-        x0 = problem.initializers[x0](problem, rng)
+        x0 = problem.initializers[x0](problem, cast("np.random.Generator", rng))
     elif x0 is None:
-        first = next(iter(problem.initializers.values()), None)
+        first, rng = next(iter(problem.initializers.values()), None), cast("np.random.Generator", rng)
         x0 = manifold.random_point(rng) if first is None else first(problem, rng)
     point = as_point(x0)
     compare_shapes(shapes(point), manifold.shape, manifold.names, "x0")

@@ -83,7 +83,10 @@ class Record:
         return rest if colon and family in self.families else self.name
 
     def resolved(self) -> Self:
-        """Return the same record with every target imported."""
+        """Return the same record with every target imported, once."""
+        known = self.__dict__.get("_resolved")
+        if known is not None:
+            return known
         changes: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
@@ -94,6 +97,7 @@ class Record:
         made = copy(self)  # what was validated, and warned of, once
         for name, value in changes.items():
             object.__setattr__(made, name, value)
+        object.__setattr__(self, "_resolved", made)
         return made
 
     def as_dict(self) -> dict[str, Any]:

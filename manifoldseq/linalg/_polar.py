@@ -59,19 +59,22 @@ def polar(M: np.ndarray) -> np.ndarray:
     if far < _FAR:
         return _accumulate(M, _inverse_root(E, far))
     if M.ndim == 2:
-        return _polar_by_svd(M)
+        return _polar_by_svd(M, far < math.inf)
     near = np.abs(E).sum(axis=(-2, -1)) < _FAR
     U = np.empty_like(M)
     U[near] = M[near] + M[near] @ _inverse_root(E[near], _FAR)
-    U[~near] = _polar_by_svd(M[~near])
+    U[~near] = _polar_by_svd(M[~near], far < math.inf)
     return U
 
 
 _eye = lru_cache(maxsize=64)(np.eye)
 
 
-def _polar_by_svd(M: np.ndarray) -> np.ndarray:
+def _polar_by_svd(M: np.ndarray, known_finite: bool) -> np.ndarray:
     """Return ``W Vᵀ`` of ``M = W S Vᵀ``; NaN where M is not finite: NumPy would raise for the whole batch."""
+    if known_finite:
+        W, _, Vt = np.linalg.svd(M, full_matrices=False)
+        return W @ Vt
     finite = np.isfinite(M).all(axis=(-2, -1), keepdims=True)
     W, _, Vt = np.linalg.svd(np.where(finite, M, 0), full_matrices=False)
     return np.where(finite, W @ Vt, np.nan)
@@ -147,4 +150,4 @@ def _cholesky_qr(M: np.ndarray) -> np.ndarray | None:
 def orthonormality(X: np.ndarray) -> np.ndarray:
     """Return ``max |XᵀX − I|`` over the last two axes, computed in float64."""
     X = X.astype(np.float64, copy=False)
-    return np.abs(X.mT @ X - np.eye(X.shape[-1])).max(axis=(-2, -1))
+    return np.abs(X.mT @ X - _eye(X.shape[-1])).max(axis=(-2, -1))

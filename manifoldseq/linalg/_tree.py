@@ -100,6 +100,10 @@ def _size(shape: Any) -> int:
     return sum(map(_size, shape)) if shape and isinstance(shape[0], tuple) else math.prod(shape)
 
 
+EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
+"""The machine epsilon, by dtype."""
+
+
 def freeze(tree: Any) -> Any:
     """Make the leaves C-contiguous and read-only, in place where possible; an unchanged tree keeps its identity."""
     if isinstance(tree, tuple):
@@ -132,7 +136,10 @@ def dot_of(dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], float]:
 
 def dtype_of(tree: Any) -> np.dtype:
     """Return the common dtype of the leaves."""
-    return np.result_type(*(leaf.dtype for leaf in leaves(tree)))
+    if type(tree) is not tuple:
+        return tree.dtype
+    dtypes = {leaf.dtype for leaf in leaves(tree)}
+    return dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
 
 
 def shapes(tree: Any) -> Any:

@@ -24,6 +24,9 @@ def in_range(solver: Solver) -> Solver:
     return _InRange(solver) if solver.scale_free else solver
 
 
+_MOST = {np.dtype(t): float(np.finfo(t).max) ** 0.2 for t in (np.float32, np.float64)}
+
+
 @dataclass(frozen=True)
 class _Around(Solver):
     """A solver inside another, which says the same about itself."""
@@ -77,7 +80,7 @@ class _InRange(_Around):
     def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
         # of numbers between 1 / most and most products of five stay in the range
-        most = float(np.finfo(state["grad"].dtype).max) ** 0.2
+        most = _MOST[state["grad"].dtype]
         if 1 / most <= (measures.grad_norm or 0.0) * state["unit"] <= most or measures.status is not None:
             return state, measures
         largest = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(state["egrad"]))

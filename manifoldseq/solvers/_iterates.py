@@ -156,6 +156,9 @@ def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
     whole = norm(egrad)
     if not 0 < grad_norm <= 1e-4 * whole:
         return whole
+    if type(egrad) is not tuple:
+        moves = grad != 0
+        return whole if moves.all() else norm(flatten(egrad)[moves])
     # the factor in which the Riemannian gradient is largest beside the Euclidean one, of entries that can move
     starts = np.cumsum([0, *[leaf.size for leaf in leaves(egrad)][:-1]])
     left, of = grad.astype(np.float64, copy=False), flatten(egrad).astype(np.float64, copy=False)

@@ -11,7 +11,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Status
 from .._stopping import inside
-from ..linalg._tree import flatten, unflattener
+from ..linalg._tree import EPS, flatten, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 
@@ -30,7 +30,7 @@ def stationary(at: Iterate) -> bool:
     >>> ms.solvers.stationary(ms.solvers.evaluate(problem, (np.array([1.0, 0.0]), np.zeros(1))))
     True
     """
-    return at.grad_norm <= 100 * float(np.finfo(at.grad.dtype).eps) * at.egrad_norm < math.inf
+    return at.grad_norm <= 100 * EPS[at.grad.dtype] * at.egrad_norm < math.inf
 
 
 def leave_saddle(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._tree import dot, flatten, freeze, unflattener_of
+from ..linalg._tree import EPS, dot, flatten, freeze, unflattener_of
 from ._iterates import Iterate, Retraction, inner_product, retracted, try_point
 
 SUFFICIENT = 1e-4
@@ -347,11 +347,8 @@ def sufficient(at: Iterate, fun: float, predicted: float, shortening: float, ref
     return fun < at.fun and fun <= level + SUFFICIENT * predicted
 
 
-_EPS = {np.dtype(t): 50 * float(np.finfo(t).eps) for t in (np.float32, np.float64)}
-
-
 def _rounding(at: Iterate) -> float:
-    return _EPS[at.grad.dtype] * abs(at.fun)
+    return 50 * EPS[at.grad.dtype] * abs(at.fun)
 
 
 def _finite(new: Iterate) -> bool:

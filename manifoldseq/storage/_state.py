@@ -48,16 +48,23 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
             known = set(map(id, before)) if type(before) is tuple else ()
             parts = []
             for place, part in enumerate(state):  # noqa: B007 (the sentence names it)
-                if type(part) in _PLAIN or id(part) in known:
+                one = type(part)
+                if one in _PLAIN or id(part) in known:
                     parts.append(part)
                 else:
-                    parts.append(_array(part, copy) if type(part) is np.ndarray else normalize(part, copy=copy))
+                    parts.append(_array(part, copy) if one is np.ndarray else normalize(part, copy=copy))
             return state if all(map(operator.is_, parts, state)) else tuple(parts)
         if kind is dict:
             old = before if type(before) is dict else {}
             new = {}
             for place, part in state.items():
-                new[place] = part if type(part) in _PLAIN else normalize(part, old.get(place), copy=copy)
+                one = type(part)
+                if one in _PLAIN:
+                    new[place] = part
+                elif one is np.ndarray:
+                    new[place] = _array(part, copy)
+                else:
+                    new[place] = normalize(part, old.get(place), copy=copy)
             return new
     except _Outside as error:
         raise _Outside(error.sentence, f"[{place!r}]{error.place}") from None
@@ -71,14 +78,13 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
 
 def _array(array: np.ndarray, copy: bool) -> np.ndarray:
     flags = array.flags
+    if not flags.writeable and flags.c_contiguous and not array.dtype.hasobject:
+        return array
     if array.dtype.hasobject:
         raise _Outside("is an array of Python objects: a state holds numeric arrays")
-    if flags.c_contiguous:
-        if not flags.writeable:
-            return array
-        if not copy:
-            flags.writeable = False
-            return array
+    if flags.c_contiguous and not copy:
+        flags.writeable = False
+        return array
     array = np.array(array, order="C")
     array.flags.writeable = False
     return array
