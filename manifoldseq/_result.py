@@ -26,8 +26,8 @@ class Status(Enum):
     SMALL_STEP = "The step size fell below the tolerance."
     STALLED = "The objective no longer decreases, but the point is not stationary to the tolerance."
     NO_DECREASE = (
-        "The line search found no decrease: the objective is ill-conditioned here, or its gradient is wrong, which "
-        "manifoldseq.testing.check_gradient tells."
+        "No step found a decrease: the objective is ill-conditioned here, or a derivative is wrong, which "
+        "manifoldseq.testing.check_gradient and check_hessian tell."
     )
     INFEASIBLE = "The constraints could not be met from this start: check that they can be met, or try another start."
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
