@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         testing,
     )
     from ._iterate import iterate
+    from ._mean import frechet_mean
     from ._minimize import minimize
     from ._observers import Event, Progress, Recorder, map_observed
     from ._problem import Problem
@@ -98,6 +99,7 @@ _NAMES = {
     "hookimpl": "hooks",
     "register": "hooks",
     "iterate": "_iterate",
+    "frechet_mean": "_mean",
     "minimize": "_minimize",
     "BatchResult": "_result",
     "minimize_batch": "batch",
@@ -139,6 +141,7 @@ __all__ = [
     "evaluation",
     "execution",
     "finite_sum",
+    "frechet_mean",
     "from_pymanopt",
     "get_estimator",
     "get_kernel",

@@ -14,6 +14,7 @@ SAYS = {
     "catalogue": "the core's records",
     "testing": "conformance checks",
     "batch": "many at once",
+    "_mean": "centre of mass",
     "_minimize": "problem + solver",
     "_iterate": "the one loop",
     "solvers": "how",
