@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from numbers import Integral
@@ -24,8 +25,8 @@ from .hooks import get_solver
 from .hooks import records as hook_records
 from .linalg._tree import dtype_of, freeze, tree_map
 from .manifolds import Manifold
+from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
-from .objectives._objective import number
 from .solvers import Solver, choose_solver
 from .solvers._around import WithCurvature, in_range
 from .solvers._iterates import evaluate
@@ -205,9 +206,25 @@ def _manifold(problem: Problem, solver: Solver) -> Manifold:
 def description(problem: Problem, solver: object, seed: str) -> tuple[Any, ...]:
     """Return what tells this run from others: manifold, solver and seed, and the values at one fixed point."""
     point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
+    _check_constraints(problem, point)
     with np.errstate(all="ignore"):
         values = [number(f.value(point)) for f in (problem.objective, *problem.equalities, *problem.inequalities)]
     return problem.manifold, solver, [f"{value:.6g}" for value in values], len(problem.equalities), seed
+
+
+def _check_constraints(problem: Problem, point: Point) -> None:
+    """Raise TypeError for a constraint that does not return one real number; the sentence says which one."""
+    for kind, constraints in (("equality", problem.equalities), ("inequality", problem.inequalities)):
+        for i, constraint in enumerate(constraints):
+            try:
+                with np.errstate(all="ignore"):
+                    number(constraint.value(point))
+            except NotANumber as error:
+                n = math.prod(error.shape)
+                advice = f": write one for each entry, [lambda x, i=i: h(x)[i] for i in range({n})]" if n > 1 else ""
+                raise TypeError(
+                    f"{kind} {i} of the problem returned {error.got}, but a constraint is one real number{advice}"
+                ) from error
 
 
 def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] | None) -> Solver:
@@ -270,6 +287,7 @@ def _single(
         solver = WithCurvature(solver)
 
     def start() -> tuple[Any, Measures]:
+        _check_constraints(problem, point)
         state, measures = solver.init(counted, point)
         if keep_best:
             state = {**state, "best": None, "seen": _seen(measures)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._result import Point
 from ..linalg._tree import leaves
-from ._cost import Differentiated, like, number
+from ._cost import Differentiated, NotANumber, like, number
 
 
 class ByAutograd(Differentiated):
@@ -44,12 +44,16 @@ class ByAutograd(Differentiated):
         known = import_module("autograd.tracer").getval(value)
         if isinstance(known, float):  # numpy's too: the usual case
             return value
+        if isinstance(known, tuple | list | dict):
+            raise self.returned(f"a {type(known).__name__} of {len(known)}", (len(known),))
         number(known)
         return import_module("autograd.numpy").reshape(value, ())
 
     def _followed(self, function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
+        except NotANumber:
+            raise
         except (TypeError, ValueError, AttributeError) as error:
             text = str(error)
             if "ArrayBox" in text or "SequenceBox" in text or "setting an array element with a sequence" in text:

@@ -54,7 +54,7 @@ class ByJax(Differentiated):
         if jnp.iscomplexobj(array):
             raise self.returned("a complex number")
         if array.size != 1:
-            raise self.returned(f"an array of shape {array.shape}")
+            raise self.returned(f"an array of shape {array.shape}", array.shape)
         return array.reshape(()).astype(jnp.result_type(array, jnp.float32))
 
     def _run(self, function: Any, *args: Any) -> Any:

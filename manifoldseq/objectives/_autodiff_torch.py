@@ -54,7 +54,7 @@ class ByTorch(Differentiated):
         if value.is_complex():
             raise self.returned("a complex number")
         if value.numel() != 1:
-            raise self.returned(f"a tensor of shape {tuple(value.shape)}")
+            raise self.returned(f"a tensor of shape {tuple(value.shape)}", tuple(value.shape))
         if torch.is_grad_enabled() and not value.requires_grad:
             raise self.explained("what it returned does not depend on the point")
         return value.reshape(())

@@ -12,6 +12,17 @@ from .._result import Point
 from ..linalg._tree import tree_map
 
 
+class NotANumber(TypeError):
+    """A function returned something else than one real number: `got`, of a `shape` if it is an array."""
+
+    def __init__(self, who: str, got: str, shape: tuple[int, ...] = ()) -> None:
+        super().__init__(who, got, shape)
+        self.got, self.shape = got, shape
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} returned {self.got}: it must return one real number"
+
+
 def number(value: Any) -> float:
     """Return a value as a Python float, or raise a sentence if it is not one real number."""
     if isinstance(value, float):  # a scalar of numpy's float64 too
@@ -19,8 +30,7 @@ def number(value: Any) -> float:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu" or array.size != 1:
         shape = f" of shape {array.shape}" if array.size != 1 else ""
-        got = f"{type(value).__name__} {value!r}{shape}"
-        raise TypeError(f"the objective returned {got}: it must return one real number")
+        raise NotANumber("the objective", f"{type(value).__name__} {value!r}{shape}", array.shape)
     return float(array.reshape(()))
 
 
@@ -56,10 +66,9 @@ class Differentiated(ABC):
         first = str(cause).strip().split("\n", 1)[0]
         return TypeError(f"the cost {name} could not be differentiated by {self.advice.format(cause=first)}")
 
-    def returned(self, what: str) -> TypeError:
+    def returned(self, what: str, shape: tuple[int, ...] = ()) -> NotANumber:
         """Return the exception for a cost that returns no real number."""
-        name = getattr(self.cost, "__name__", "function")
-        return TypeError(f"the cost {name} returned {what}: it must return one real number")
+        return NotANumber(f"the cost {getattr(self.cost, '__name__', 'function')}", what, shape)
 
 
 def like(gradient: Point, x: Point) -> Point:

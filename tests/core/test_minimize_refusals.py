@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,46 @@ def test_only_problems_are_minimized() -> None:
         ms.Problem("stiefel", ms.objective(lambda x: 0.0))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="initializer 'zero' must be a function"):
         ms.Problem(Euclidean(2), ms.objective(lambda x: 0.0), {"zero": np.zeros(2)})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("backend", ["autograd", "given"])
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda x: -x, r"of shape \(3,\), but a constraint is one real number: write one for each entry, \[lambda x, "),
+        (lambda x: (x[0], x[1]), r"of shape \(2,\), but a constraint is one .* for i in range\(2\)\]"),
+        (lambda x: "wide", "returned str 'wide', but a constraint is one real number$"),
+        (lambda x: None, "returned NoneType None, but a constraint is one real number$"),
+    ],
+)
+def test_the_constraint_that_returns_no_number_is_named(
+    returned: Any, words: str, backend: str, tmp_path: Path
+) -> None:
+    wrong = returned if backend == "autograd" else ms.objective(returned, lambda x: x)
+    right = ms.objective(lambda x: x[0] - 1.0, lambda x: np.eye(3)[0])
+    for kind, options in (
+        ("equality 0", dict(equalities=(wrong,))),
+        ("inequality 1", dict(equalities=(right,), inequalities=[right, wrong])),
+    ):
+        problem = ms.Problem(ms.manifolds.Sphere(3), ms.objective(lambda x: x[2], lambda x: np.eye(3)[2]), **options)
+        for checkpoint in (None, ms.storage.Checkpoint(tmp_path / "run")):
+            with pytest.raises(TypeError, match=f"^{kind} of the problem .*{words}"):
+                ms.minimize(problem, seed=0, solver="augmented-lagrangian", checkpoint=checkpoint)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cost_that_returns_several_numbers_is_named() -> None:
+    def pair(x: Any) -> Any:
+        return x[0], x[1]
+
+    with pytest.raises(TypeError, match=r"^the cost pair returned a tuple of 2: it must return one real number$"):
+        ms.minimize(ms.Problem(Euclidean(2), pair), seed=0)
+
+
+def test_an_error_inside_a_constraint_stays_what_it_is() -> None:
+    def broken(x: Any) -> Any:
+        raise TypeError("mine")
+
+    problem = ms.Problem(Euclidean(2), ms.objective(lambda x: x @ x, lambda x: 2 * x), inequalities=(broken,))
+    with pytest.raises(TypeError, match=r"^mine$"):
+        ms.minimize(problem, seed=0, solver="augmented-lagrangian")
