@@ -15,6 +15,7 @@ import numpy as np
 from .. import execution, hooks
 from .._result import Status
 from ..estimators import fingerprint
+from ..estimators._object_parameters import plain_settings, used_settings
 from ..evaluation import Evaluation, evaluate
 from ..evaluation._tasks import checked_labels, takes_labels
 from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
@@ -504,7 +505,9 @@ def _write(
             run.path, [*draw_plots(fitted), *(() if evaluation is None else draw_evaluation(fitted, evaluation))]
         )
     model = fitted.estimator
-    chosen = {"choice": _choice(model), "chosen": model.choice_.best_params} if hasattr(model, "choice_") else {}
+    chosen: dict[str, Any] = {"used": plain_settings(used_settings(model))}
+    if hasattr(model, "choice_"):
+        chosen |= {"choice": _choice(model), "chosen": model.choice_.best_params}
     page = read_run(run.path)
     page.run.update(state="done", **chosen)
     run.write("report.html", render_html([page]))

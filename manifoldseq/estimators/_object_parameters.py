@@ -8,6 +8,8 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Self, get_args
 
+import numpy as np
+
 from .. import hooks
 from ..hooks._lookup import registered
 
@@ -197,3 +199,27 @@ def _default_of_annotation(owner: Callable[..., Any], name: str) -> Any:
             if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "get_params")):
                 return kind()
     return None
+
+
+def used_settings(model: Any) -> dict[str, Any]:
+    """Return what a fit used of the settings that were left to it, and of those that another one overrides.
+
+    The attribute ``name_`` of a parameter that is ``"auto"`` and, by names with dots, ``used_parameters_``: settings of
+    one last name and one value, such as ``n_states`` and ``identifier.n_states``, are one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldseq_lds import LDSKMeans
+    >>> sequences = [np.random.default_rng(i).standard_normal((20, 2)) for i in range(4)]
+    >>> used_settings(LDSKMeans(n_clusters=2, random_state=0).fit(sequences))["n_states"]
+    2
+    """
+    found: dict[str, Any] = {}
+    for name, value in model.get_params(deep=False).items():
+        used = getattr(model, f"{name}_", None)
+        if isinstance(value, str) and value == "auto" and isinstance(used, str | int | float | np.number):
+            found[name] = used
+    found |= getattr(getattr(model, "choice_", None), "best_params", {})
+    found |= getattr(model, "used_parameters_", {})
+    return {name.replace("__", "."): one.item() if isinstance(one, np.generic) else one for name, one in found.items()}

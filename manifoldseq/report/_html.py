@@ -28,7 +28,19 @@ _RUN = {
 """Further columns of a table of metrics, behind the quality figures."""
 _HISTORY = {**_RUN, "nit": "iteration", "time": "seconds", "nfev": "evaluations so far"}
 _COUNTS = ("nit", "nfev", "njev", "nhev")
-_ELSEWHERE = ("format", "state", "command", "about", "error", "traceback", "fingerprint", "choice", "resumed")
+_ELSEWHERE = (
+    "format",
+    "state",
+    "command",
+    "about",
+    "error",
+    "traceback",
+    "fingerprint",
+    "choice",
+    "chosen",
+    "used",
+    "resumed",
+)
 _POINTS = 1000  # of a line; more cannot be seen
 _ROWS = 12  # of a history that is shown as a table
 _CELLS = 24  # a table of more clusters or labels is drawn instead
@@ -142,11 +154,23 @@ def _details(run: RunFiles) -> dict[str, Any]:
     shown = {*_RUN, *MEASURES, *(run.evaluation.rows[0] if run.evaluation else ())}
     return {
         "Run": {name: own[name] for name in own if name not in _ELSEWHERE and isinstance(own[name], str | int | float)},
-        "Parameters": _mapping(own.get("parameters")),
-        "Chosen": _mapping(own.get("chosen")),
+        "Parameters": _parameters(run, " (auto)"),
         "Further metrics": {name: number(value) for name, value in run.metrics.items() if name not in shown},
         "Versions": _mapping(own.get("versions")),
     }
+
+
+def _parameters(run: RunFiles, auto: str = "") -> dict[str, Any]:
+    """Return the settings of a run as they were used, those that are the same once; `auto` follows those left open."""
+    given, used = _mapping(run.run.get("parameters")), _mapping(run.run.get("used") or run.run.get("chosen"))
+    shown: dict[str, Any] = {}
+    for name, value in {**given, **{one: used[one] for one in used if "." not in one}}.items():
+        _, dot, last = name.rpartition(".")
+        if dot and name in used and used.get(last) == used[name]:
+            continue  # the same as the parameter beside the object
+        now = used.get(name, value)
+        shown[name] = f"{now}{auto}" if auto and given.get(name) == "auto" != now else now
+    return shown
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -215,8 +239,7 @@ def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
 def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
     """Return what several runs have in one place: metrics, overlaid curves, differing parameters."""
     settings = [
-        {"data": run.run.get("data"), "estimator": run.run.get("estimator"), **_mapping(run.run.get("parameters"))}
-        for run in runs
+        {"data": run.run.get("data"), "estimator": run.run.get("estimator"), **_parameters(run)} for run in runs
     ]
     names = dict.fromkeys(name for given in settings for name in given)
     differ = {name: [str(given.get(name, "–")) for given in settings] for name in names}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._result import Result, Run
+from ..estimators._object_parameters import used_settings
 from ..storage import read_bytes
 from ..storage._files import write_durably
 from ._clusters import clustering_measures
@@ -144,6 +145,7 @@ def _of_fitted(fitted: Fitted, name: str) -> RunFiles:
         if labels is not None:
             metrics = clustering_measures(labels, clusters)
     about = {"state": "done", "estimator": type(estimator).__name__, "parameters": estimator.get_params(deep=False)}
+    about["used"] = used_settings(estimator)
     if data := getattr(fitted.data, "name", ""):
         about["data"] = data
     history = {column: np.asarray(values, dtype=float).tolist() for column, values in fitted.history.items()}

@@ -133,7 +133,7 @@ def test_the_shell_says_the_cost_before_and_the_table_after(tmp_path: Path, caps
     assert (first / "model.npz").read_bytes() == (second / "model.npz").read_bytes()
     assert json.loads((first / "run.json").read_text())["chosen"]["n_clusters"] == 2
     page = (first / "report.html").read_text()
-    assert "How the settings were chosen" in page and "<h4>Chosen</h4>" in page
+    assert "How the settings were chosen" in page and "<dd>2 (auto)</dd>" in page
     status = main([*command, "--set=n_clusters=auto", "-o", str(first), "--resume"])
     assert status == 0 and "nothing to resume" in capsys.readouterr().out
 

@@ -17,7 +17,8 @@ import pytest
 from report.samples import oscillations
 
 import manifoldseq as ms
-from manifoldseq.report import render_html
+from manifoldseq.evaluation import Evaluation
+from manifoldseq.report import RunFiles, render_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -56,6 +57,16 @@ frame.onload = () => {
     });
   }
   document.body.append(Object.assign(document.createElement("pre"), {id: "seen", textContent: JSON.stringify(seen)}));
+};
+frame.srcdoc = SOURCE;
+</script>"""
+
+EDGE = """<!doctype html><body style="margin: 0"><iframe style="border: 0; width: WIDTHpx; height: 2000px"></iframe>
+<script>
+const frame = document.querySelector("iframe");
+frame.onload = () => {
+  const edge = frame.contentDocument.querySelector(".wide").getBoundingClientRect();
+  document.title = [edge.right, edge.bottom];
 };
 frame.srcdoc = SOURCE;
 </script>"""
@@ -113,6 +124,27 @@ def test_console_is_silent_and_something_is_painted(folder: Path, tmp_path: Path
     )
     assert "CONSOLE" not in done.stderr
     assert picture.stat().st_size > 10_000
+
+
+def test_a_table_that_scrolls_has_a_shade_at_its_edge(tmp_path: Path) -> None:
+    """Pixels along the right edge of the table, on a narrow screen, where more lies beyond, and on a wide one."""
+    from PIL import Image
+
+    names = ("purity", "nmi", "ari", "agreement_of_seeds", "silhouette", "seconds")
+    rows = [{"name": name, **dict.fromkeys(names, 0.5)} for name in ("mixture-of-something", "statistics-kmeans")]
+    run = RunFiles("run", {"state": "done"}, evaluation=Evaluation("clusters", "ari", rows, "so"))
+    page, found = json.dumps(render_html([run])).replace("</", "<\\/"), {}
+    for width in (420, 1280):
+        html, picture = tmp_path / f"{width}.html", tmp_path / f"{width}.png"
+        html.write_text(EDGE.replace("WIDTH", str(width)).replace("SOURCE", page), encoding="utf-8")
+        done = chromium(html, 1400, tmp_path / "profile", "--dump-dom")
+        title = re.search(r"<title>(.*?),(.*?)</title>", done.stdout)
+        assert title is not None, done.stderr
+        right, bottom = (round(float(one)) for one in title.groups())
+        chromium(html, 1400, tmp_path / "profile", f"--screenshot={picture}")
+        pixels = np.asarray(Image.open(picture).convert("L")).astype(int)[bottom - 8]
+        found[width] = pixels[right - 60] - pixels[right - 2]
+    assert found[420] > 40 and abs(found[1280]) <= 2, found
 
 
 def test_console_would_be_heard(tmp_path: Path) -> None:

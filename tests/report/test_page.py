@@ -7,6 +7,7 @@ import re
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,6 +26,7 @@ from manifoldseq.report import (
     render_html,
     save_drawings,
 )
+from manifoldseq_lds import LDSIdentifier, LDSKMeans
 
 
 def flat(page: str) -> str:
@@ -92,6 +94,33 @@ def test_metrics_and_confusion_of_a_clustering(one: str) -> None:
     assert '<th scope="row">LDSKMeans</th><td>1.000</td><td>1.000</td><td>1.000</td>' in page
     assert page.count('style="--share:0.50">8</td>') == 3
     assert page.count('<td class="size">8</td>') == 3
+
+
+def test_a_setting_is_shown_once_as_it_was_used() -> None:
+    """``identifier.n_states`` is what ``n_states`` says, and "auto" is what it became."""
+    given = {"n_states": 3, "identifier.n_states": "auto", "identifier.delay": "auto", "solver": "auto", "size": "auto"}
+    used = {"n_states": 3, "identifier.n_states": 3, "identifier.delay": 2, "size": 7}
+    page = flat(render_html([RunFiles("run", {"state": "done", "parameters": given, "used": used})]))
+    for shown in (
+        "<dt>n_states</dt><dd>3</dd>",
+        "<dt>identifier.delay</dt><dd>2 (auto)</dd>",
+        "<dt>solver</dt><dd>auto</dd>",
+        "<dt>size</dt><dd>7 (auto)</dd>",
+    ):
+        assert shown in page
+    assert "identifier.n_states" not in page
+
+
+def test_settings_that_were_left_open_are_shown_and_compared_as_used() -> None:
+    sequences = [np.random.default_rng(i).standard_normal((20, 2)) for i in range(6)]
+    settings: list[dict[str, Any]] = [{}, {"n_states": 2}, {"identifier": LDSIdentifier(2)}, {"n_states": 1}]
+    fits = [
+        Fitted(LDSKMeans(2, n_init=1, max_iter=2, random_state=0, **one).fit(sequences), sequences) for one in settings
+    ]
+    found = [re.findall("<dt>n_states</dt><dd>(.*?)</dd>", flat(render_html([one]))) for one in fits]
+    assert found == [["2 (auto)"], ["2"], ["2 (auto)"], ["1"]]
+    assert "n_states</th>" not in render_html({"a": fits[0], "b": fits[1]})
+    assert '<th scope="row">n_states</th><td>2</td><td>1</td>' in flat(render_html({"a": fits[0], "b": fits[3]}))
 
 
 def test_unlabelled_clusters_have_sizes_only() -> None:

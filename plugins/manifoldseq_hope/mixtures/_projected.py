@@ -71,6 +71,12 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def _normalize_z(self) -> bool:
         return True
 
+    @property
+    def used_parameters_(self) -> dict[str, int]:
+        """The number of dimensions that ``n_latent="auto"`` was."""
+        auto = hasattr(self, "components_") and getattr(self, "n_latent", None) is not None
+        return {"n_latent": len(self.components_)} if auto else {}
+
     @one_blas_thread()
     def fit(
         self,

@@ -45,6 +45,16 @@ class SequenceEstimator(ObjectParameters, BaseEstimator):
                 params[path] = value
         return super().set_params(**params)
 
+    @property
+    def used_parameters_(self) -> dict[str, Any]:
+        """The number of states and the delay that were used, as a report shows them: once."""
+        systems, n_outputs = getattr(self, "systems_", None), getattr(self, "n_features_in_", 0)
+        if isinstance(systems, Systems) and n_outputs and hasattr(self, "scale_"):  # not fitted on systems
+            found = {"n_states": systems.n_states, "identifier.delay": systems.n_outputs // n_outputs}
+        else:
+            found = {"n_states": identifier_of(self).n_states}
+        return {**found, "identifier.n_states": found["n_states"]}
+
 
 def identifier_of(estimator: SequenceEstimator) -> LDSIdentifier:
     """Return an unfitted identifier with the settings of an estimator."""
