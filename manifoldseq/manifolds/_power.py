@@ -129,7 +129,7 @@ class Power(Manifold):
     @property
     def typical_distance(self) -> float | None:  # type: ignore[override]
         each = self.manifold.typical_distance
-        return None if each is None else math.sqrt(self.n) * each
+        return None if each is None else math.sqrt(self.n * each**2)
 
     @property
     def exp(self) -> Callable[..., Any] | None:  # type: ignore[override]
