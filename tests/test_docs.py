@@ -104,6 +104,33 @@ def test_commands_of_page_run(page: Path, tmp_path: Path) -> None:
             run(["-W", "error", "-m", "manifoldseq.cli", *arguments], tmp_path)
 
 
+MARKDOWN = [
+    *(path for path in ROOT.glob("*.md")),
+    *(
+        path
+        for room in ("docs", "plugins", "benchmarks")
+        for path in (ROOT / room).rglob("*.md")
+        if "_build" not in path.parts
+    ),
+]
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_page_lead_to_files_and_headings(page: Path) -> None:
+    """Also for one who reads the repository: pages that only the documentation's build makes are no targets."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"(?<!`)\]\(([^)\s]+)\)", text):
+        target, _, heading = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists() and not re.search(r"docs/(reference|gallery|_build)/", file.as_posix()), link
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+            assert heading in anchors, (link, anchors)
+
+
 def test_plugin_of_fifteen_lines_has_no_more() -> None:
     model = blocks(DOCS / "develop" / "plugin.md", "python")[0]
     assert len([line for line in model.splitlines() if line.strip() and "import" not in line]) <= 15

@@ -1,6 +1,7 @@
 """``manifoldseq new-plugin``: its tests pass as generated, and so does ``manifoldseq check``."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -63,6 +64,26 @@ def test_installed_it_is_found_checked_and_used(run: Run, tmp_path: Path) -> Non
         assert done.returncode == 0, done.stderr
     done = command(None, "apply", "fit", "x.csv", "-o", "again.csv", cwd=tmp_path)
     assert done.returncode == 2 and "of plugin 'my-model' (my-model 1.2), which is not here" in done.stderr
+
+
+def test_what_the_page_deletes_for_a_kernel_leaves_a_plugin(run: Run, tmp_path: Path) -> None:
+    """The kernel and the hook of docs/develop/plugin.md, in place of model and estimator."""
+    page = (ROOT / "docs" / "develop" / "plugin.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (kernel,) = (block.partition("record = ")[0] for block in blocks if "@ms.kernel(" in block)
+    (hook,) = (block for block in blocks if "my_model.kernel:make" in block)
+    assert run("new-plugin", "my-model", "-o", tmp_path / "new")[0] == 0
+    modules = {path.name: path.read_text() for path in (tmp_path / "new" / "my_model").iterdir()}
+    del modules["model.py"], modules["estimator.py"]
+    imports = "import autograd.numpy as np\nimport manifoldseq as ms\n"
+    modules |= {
+        "__init__.py": "",
+        "_plugin.py": hook,
+        "kernel.py": f"{imports}{kernel}\ndef make(): return two_steps\n",
+    }
+    write(tmp_path / "site", "my-model", "my_model", modules)
+    done = command(tmp_path / "site", "check", "my_model")
+    assert done.returncode == 0 and "1 record checked: 1 exercised and passed." in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(
