@@ -17,6 +17,7 @@ from manifoldseq.manifolds import (
     Oblique,
     Orthogonal,
     Power,
+    Simplex,
     SpecialOrthogonal,
     Sphere,
     Stiefel,
@@ -69,6 +70,8 @@ def gradient_norm(manifold: Manifold, x: Point, egrad: Point) -> float:
                 R = L.swapaxes(-1, -2) @ ((G + G.swapaxes(-1, -2)) / 2) @ L
             case Oblique() | Sphere():
                 R = G - X * (X * G).sum(axis=0)
+            case Simplex():  # in its own metric
+                R = np.sqrt(X) * (G - (X * G).sum())
             case Euclidean():
                 R = G
             case _:

@@ -1,4 +1,4 @@
-"""Problems on manifolds that the race does not visit: rotations, positive definite matrices, unit columns."""
+"""Problems on manifolds that the race does not visit: rotations, covariances, unit columns, probabilities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.manifolds import Euclidean, Oblique, Product, SpecialOrthogonal, Sphere, SymmetricPositiveDefinite
+from manifoldseq.manifolds import (
+    Euclidean,
+    Oblique,
+    Orthogonal,
+    Product,
+    Simplex,
+    SpecialOrthogonal,
+    Sphere,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
 
 from ._problems import Case
 
@@ -149,11 +159,131 @@ def rayleigh(n: int = 1_000_000, seed: int = 0) -> Case:
     )
 
 
-def more_cases(quick: bool = False) -> list[Case]:
+def mixture_weights(K: int = 8, n: int = 5000, seed: int = 0) -> Case:
+    """The weights of K known Gaussians, most likely for n numbers: −mean log(P w) on the simplex."""
+    rng = np.random.default_rng(seed)
+    centres, weights = 1.5 * np.arange(K), rng.dirichlet(np.full(K, 3.0))
+    z = centres[rng.choice(K, n, p=weights)] + rng.standard_normal(n)
+    P = np.exp(-0.5 * (z[:, None] - centres) ** 2) / np.sqrt(2 * np.pi)
+
+    def fused(w: Array) -> tuple[float, Array]:
+        mixed = P @ w
+        return -float(np.log(mixed).mean()), -(1 / mixed) @ P / n
+
+    return Case(
+        f"mixture weights simplex({K})",
+        Simplex(K),
+        np.full(K, 1 / K),
+        fused,
+        lambda w: -float(np.log(P @ w).mean()),
+        lambda w: fused(w)[1],
+        lambda w, u: ((P @ u) / (P @ w) ** 2) @ P / n,
+    )
+
+
+def sphere_quadratic(n: int = 200, seed: int = 0) -> Case:
+    """A quadratic function on the sphere, as in a trust region: ½ xᵀAx − bᵀx."""
+    rng = np.random.default_rng(seed)
+    B, b = rng.standard_normal((n, n)), rng.standard_normal(n) / np.sqrt(n)
+    A = (B + B.T) / np.sqrt(8 * n)
+
+    def fused(x: Array) -> tuple[float, Array]:
+        Ax = A @ x
+        return float(np.dot(x, 0.5 * Ax - b)), Ax - b
+
+    manifold = Sphere(n)
+    return Case(
+        f"quadratic S^{n - 1}",
+        manifold,
+        manifold.random_point(rng),
+        fused,
+        lambda x: float(np.dot(x, 0.5 * (A @ x) - b)),
+        lambda x: A @ x - b,
+        lambda x, u: A @ u,
+    )
+
+
+def sphere_quartic(n: int = 50, m: int = 300, seed: int = 0) -> Case:
+    """A quartic form on the sphere: ¼ Σ (aᵢᵀx)⁴."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, n)) / np.sqrt(n)
+
+    def fused(x: Array) -> tuple[float, Array]:
+        y = A @ x
+        cubes = y**3
+        return 0.25 * float(np.dot(cubes, y)), cubes @ A
+
+    manifold = Sphere(n)
+    return Case(
+        f"quartic S^{n - 1}",
+        manifold,
+        manifold.random_point(rng),
+        fused,
+        lambda x: 0.25 * float(((A @ x) ** 4).sum()),
+        lambda x: (A @ x) ** 3 @ A,
+        lambda x, u: (3 * (A @ x) ** 2 * (A @ u)) @ A,
+    )
+
+
+def weighted_pca(n: int = 200, p: int = 6, seed: int = 0) -> Case:
+    """The p leading eigenvectors of a covariance in their order, with gaps between all: −½ tr(XᵀAX N) on Stiefel."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    A, N = (Q * 0.7 ** np.arange(n)) @ Q.T, np.arange(p, 0.0, -1.0) / p
+    manifold = Stiefel(n, p)
+
+    def fused(X: Array) -> tuple[float, Array]:
+        G = -(A @ X) * N
+        return 0.5 * float(np.vdot(X, G)), G
+
+    return Case(
+        f"weighted PCA St({n},{p})",
+        manifold,
+        manifold.random_point(rng),
+        fused,
+        lambda X: -0.5 * float(np.vdot(X, (A @ X) * N)),
+        lambda X: -(A @ X) * N,
+        lambda X, U: -(A @ U) * N,
+    )
+
+
+def independent_components(d: int = 10, n: int = 5000, seed: int = 0) -> Case:
+    """Independent components of white data with heavy tails: Σ mean log cosh(wᵢᵀz) over orthogonal W."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((d, d)) @ rng.laplace(size=(d, n))
+    w, V = np.linalg.eigh(np.cov(X))
+    Z = ((V / np.sqrt(w)) @ V.T @ (X - X.mean(axis=1, keepdims=True))).T.copy()
+    manifold = Orthogonal(d)
+
+    def fused(W: Array) -> tuple[float, Array]:
+        Y = Z @ W
+        return float((np.logaddexp(Y, -Y) - np.log(2)).sum()) / n, Z.T @ np.tanh(Y) / n
+
+    def hessian(W: Array, U: Array) -> Array:
+        return Z.T @ ((1 - np.tanh(Z @ W) ** 2) * (Z @ U)) / n
+
+    return Case(
+        f"ICA O({d})",
+        manifold,
+        manifold.random_point(rng),
+        fused,
+        lambda W: float((np.logaddexp(Z @ W, -(Z @ W)) - np.log(2)).sum()) / n,
+        lambda W: Z.T @ np.tanh(Z @ W) / n,
+        hessian,
+    )
+
+
+def more_cases(quick: bool = False, seed: int = 0) -> list[Case]:
     """Return the problems, small ones for a smoke run."""
     if quick:
-        return [synchronization(10), gaussian_mixture(2, 2, 60), karcher(3, 4), max_cut(20, 3), rayleigh(50)]
+        return [
+            *(synchronization(10, seed=seed), gaussian_mixture(2, 2, 60, seed), karcher(3, 4, seed)),
+            *(max_cut(20, 3, seed), rayleigh(50, seed), mixture_weights(3, 100, seed), sphere_quadratic(6, seed)),
+            *(sphere_quartic(5, 20, seed), weighted_pca(8, 2, seed), independent_components(3, 200, seed)),
+        ]
     return [
-        *(synchronization(), synchronization(2000), gaussian_mixture(), gaussian_mixture(2, 3), karcher()),
-        *(karcher(5, 20), max_cut(), rayleigh()),
+        *(synchronization(seed=seed), synchronization(2000, seed=seed), gaussian_mixture(seed=seed)),
+        *(gaussian_mixture(2, 3, seed=seed), karcher(seed=seed), karcher(5, 20, seed), max_cut(seed=seed)),
+        *(rayleigh(seed=seed), mixture_weights(seed=seed), sphere_quadratic(seed=seed), sphere_quartic(seed=seed)),
+        *(weighted_pca(seed=seed), independent_components(seed=seed)),
     ]

@@ -1,4 +1,4 @@
-"""scipy's L-BFGS-B in the race: orthonormal columns are the Q factor of free matrices, bounds are its own."""
+"""scipy's L-BFGS-B in the race, over free parameters of the manifold; bounds are its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
-from manifoldseq.manifolds import BoundedDiagonal
+from manifoldseq.manifolds import (
+    BoundedDiagonal,
+    Euclidean,
+    Manifold,
+    Oblique,
+    Power,
+    Simplex,
+    Sphere,
+    SymmetricPositiveDefinite,
+)
 
 from ._measure import Ended, Oracle, Outcome, factors, like, parts
 from ._problems import Case
@@ -44,6 +53,65 @@ def lbfgsb(case: Case, limit: float) -> Outcome:
             jac=True,
             method="L-BFGS-B",
             bounds=limits if any(bounded) else None,
+            options={"maxiter": 10**6, "maxfun": 10**7, "ftol": 0, "gtol": 0, "maxcor": 10},
+        )
+    return oracle.outcome()
+
+
+Chart = tuple[Any, Any, Any]
+"""Parameters of a point, the point of parameters, and the gradient by the parameters from that by the point."""
+
+
+def chart(manifold: Manifold) -> Chart | None:
+    """Return free parameters as one writes them by hand: division by norms, softmax, triangular factors."""
+    match manifold:
+        case Sphere() | Oblique():
+
+            def length(z: Array) -> Array:
+                return np.sqrt((z * z).sum(axis=0))
+
+            def turned(z: Array, x: Array, g: Array) -> Array:
+                return (g - x * (x * g).sum(axis=0)) / length(z)
+
+            return lambda x: x, lambda z: z / length(z), turned
+        case Simplex():
+
+            def softmax(z: Array) -> Array:
+                e = np.exp(z - z.max())
+                return e / e.sum()
+
+            return np.log, softmax, lambda z, x, g: x * (g - np.dot(x, g))
+        case SymmetricPositiveDefinite() | Power(manifold=SymmetricPositiveDefinite()):
+
+            def through_factor(L: Array, X: Array, G: Array) -> Array:
+                return np.tril((G + G.swapaxes(-1, -2)) @ np.tril(L))
+
+            return np.linalg.cholesky, lambda L: np.tril(L) @ np.tril(L).swapaxes(-1, -2), through_factor
+        case Euclidean():
+            return lambda x: x, lambda z: z, lambda z, x, g: g
+    return None
+
+
+def free(case: Case, limit: float) -> Outcome:
+    """Minimize over the free parameters of :func:`chart`."""
+    oracle = Oracle(case, limit)
+    charts = [each for factor in factors(case.manifold) if (each := chart(factor)) is not None]
+    start = [out(part) for (out, _, _), part in zip(charts, parts(case.start), strict=True)]
+    ends = np.cumsum([part.size for part in start])[:-1]
+
+    def both(flat: Array) -> tuple[float, Array]:
+        z = [part.reshape(one.shape) for part, one in zip(np.split(flat, ends), start, strict=True)]
+        x = [back(part) for (_, back, _), part in zip(charts, z, strict=True)]
+        value, egrad = oracle.fused(like(case.start, x))
+        pulled = [pull(*each) for (_, _, pull), *each in zip(charts, z, x, parts(egrad), strict=True)]
+        return value, np.concatenate([g.ravel() for g in pulled])
+
+    with suppress(Ended), np.errstate(all="ignore"):
+        scipy.optimize.minimize(
+            both,
+            np.concatenate([part.ravel() for part in start]),
+            jac=True,
+            method="L-BFGS-B",
             options={"maxiter": 10**6, "maxfun": 10**7, "ftol": 0, "gtol": 0, "maxcor": 10},
         )
     return oracle.outcome()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
@@ -318,9 +319,10 @@ def _filled(x: Point, shape: Any, value: float) -> Any:
 def logarithmic_longest(manifold: Manifold, x: Point, u: Point) -> Any:
     """Return the largest multiple of `u` whose length is at most √dim, where lengths are logarithms."""
     with np.errstate(all="ignore"):
-        square = np.asarray(manifold.inner(x, u, u))
-        multiple = np.where(square > 0, np.sqrt(manifold.dim / square), np.inf)
-    return float(multiple) if multiple.ndim == 0 else multiple
+        square = manifold.inner(x, u, u)
+        if isinstance(square, float):
+            return math.sqrt(manifold.dim / square) if square > 0 else np.inf
+        return np.where(square > 0, np.sqrt(manifold.dim / square), np.inf)
 
 
 def base_of(manifold: Manifold, x: Point, k: int) -> Point:

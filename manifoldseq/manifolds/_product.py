@@ -205,7 +205,8 @@ class _Factored(Manifold):
 
     @_in_groups
     def longest(self, x: Point, u: Point) -> Any:
-        return functools.reduce(np.minimum, [f.longest(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
+        parts = [f.longest(a, b) for f, a, b in zip(self.factors, x, u, strict=True)]
+        return min(parts) if isinstance(parts[0], float) else functools.reduce(np.minimum, parts)
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         return tuple([f.random_point(rng, dtype) for f in self.factors])

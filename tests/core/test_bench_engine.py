@@ -31,7 +31,7 @@ def module(bench: ModuleType, name: str) -> ModuleType:
     return importlib.import_module(f"{bench.__name__}.{name}")
 
 
-@pytest.mark.parametrize("number", range(13))
+@pytest.mark.parametrize("number", range(18))
 def test_problem_gives_everybody_the_same_function(bench: ModuleType, number: int) -> None:
     cases = [*module(bench, "_problems").cases(quick=True), *module(bench, "_more_problems").more_cases(quick=True)]
     case = cases[number]
@@ -57,6 +57,17 @@ def test_measures_are_those_of_the_manifolds(bench: ModuleType) -> None:
     assert measure.feasibility(M, x) < 1e-15
     assert measure.feasibility(M, (x[0] * 1.001, *x[1:])) == pytest.approx(0.002001 / 2, rel=1e-6)
     assert measure.feasibility(M, (*x[:3], x[3] + 0.25)) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_everybody_finds_the_same_value_on_the_other_manifolds(bench: ModuleType, number: int) -> None:
+    case = module(bench, "_more_problems").more_cases(quick=True)[number]
+    contestants = module(bench, "_manifolds").contestants(case)
+    ends = {name: run(60.0) for name, run in contestants.items()}
+    assert len(ends) >= 5 and max(outcome.feasibility for outcome in ends.values()) < 1e-10
+    solved = [outcome.fun for outcome in ends.values() if outcome.solved]
+    assert len(solved) >= len(ends) - 1  # conjugate gradients stop short of one mixture
+    assert solved == pytest.approx([min(solved)] * len(solved), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(
