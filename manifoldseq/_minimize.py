@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._iterate import confirmed, is_small
 from ._observers import Observer
@@ -38,8 +39,8 @@ CLEAN, CLEAN_SINGLE = 1e-14, 1e-6
 
 
 def minimize(
-    problem: Problem,
-    x0: Point | Result | str | None = None,
+    problem: Problem[Point],
+    x0: ArrayLike | tuple[Any, ...] | Result[Any] | None = None,
     *,
     solver: str | Solver = "auto",
     options: Mapping[str, Any] | None = None,
@@ -55,7 +56,7 @@ def minimize(
     seed: int | np.random.Generator | None = None,
     raise_on_failure: bool = False,
     project: bool = False,
-) -> Result:
+) -> Result[Point]:
     """Minimize an objective over a manifold.
 
     Parameters
@@ -264,7 +265,7 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
 
 
 def _single(
-    problem: Problem,
+    problem: Problem[Point],
     point: Point,
     solver: Solver,
     stop: _Referred,
@@ -272,7 +273,7 @@ def _single(
     checkpoint: Checkpoint | None,
     resume: bool,
     component: int | None,
-) -> Result:
+) -> Result[Point]:
     counter, aside = Counter(), Counter()
     counted = dataclasses.replace(
         problem,
@@ -398,7 +399,7 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
     )
 
 
-def _cleaned(manifold: Manifold, x: Point) -> tuple[Point, float]:
+def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:
     """Return a point and its violation, both after a last projection where that helps a point that has drifted."""
     off = float(np.max(manifold.feasibility(x)))
     if off <= (CLEAN if dtype_of(x) == np.float64 else CLEAN_SINGLE):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ._result import Measures, Point, Status
+from ._result import Measures, Status
 from .execution import map_ordered
 from .storage._state import normalize
 
@@ -40,7 +40,7 @@ class Event:
     time: float
     measures: Measures
     state: Any
-    x: Point | None
+    x: Any
     status: Status | None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -48,7 +48,7 @@ class Event:
         return _event, (self.nit, self.time, self.measures, state, self.x, self.status)
 
 
-def _event(nit: int, time: float, measures: Measures, state: Any, x: Point | None, status: Status | None) -> Event:
+def _event(nit: int, time: float, measures: Measures, state: Any, x: Any, status: Status | None) -> Event:
     """Return the event that another process sent, read-only as all are."""
     state, x = normalize((state, x))
     return Event(nit, time, measures, MappingProxyType(state) if isinstance(state, dict) else state, x, status)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from .manifolds import Frozen, Manifold, Product
 from .manifolds._product import _Factored as Factored
 from .objectives import Objective, objective
 
-Initializer = Callable[["Problem", np.random.Generator], Point]
+Initializer = Callable[["Problem[Any]", np.random.Generator], Any]
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Generic[Point]):
     """Minimize an objective over a manifold.
 
     Parameters
@@ -64,27 +64,27 @@ class Problem:
     -3.0
     """
 
-    manifold: Manifold
+    manifold: Manifold[Point]
     objective: Objective
     initializers: Mapping[str, Initializer] = field(default_factory=dict)
     equalities: tuple[Objective, ...] = ()
     inequalities: tuple[Objective, ...] = ()
-    gradient: InitVar[Callable[[Point], Point] | None] = field(default=None, kw_only=True)
+    gradient: InitVar[Callable[[Any], Any] | None] = field(default=None, kw_only=True)
 
     if TYPE_CHECKING:
 
         def __init__(
             self,
-            manifold: Manifold,
-            objective: Objective | Callable[[Any], Any],
+            manifold: Manifold[Point],
+            objective: Objective | Callable[[Point], Any],
             initializers: Mapping[str, Initializer] = ...,
-            equalities: tuple[Objective | Callable[[Any], Any], ...] = ...,
-            inequalities: tuple[Objective | Callable[[Any], Any], ...] = ...,
+            equalities: Sequence[Objective | Callable[[Point], Any]] = ...,
+            inequalities: Sequence[Objective | Callable[[Point], Any]] = ...,
             *,
-            gradient: Callable[[Any], Any] | None = ...,
+            gradient: Callable[[Point], Any] | None = ...,
         ) -> None: ...
 
-    def __post_init__(self, gradient: Callable[[Point], Point] | None) -> None:
+    def __post_init__(self, gradient: Callable[[Any], Any] | None) -> None:
         if not isinstance(self.manifold, Manifold):
             raise TypeError(
                 f"Problem(manifold=…) must be a manifold such as ms.manifolds.Stiefel(5, 2), got {self.manifold!r}"
@@ -119,7 +119,7 @@ class Problem:
         return f"Problem({'; '.join([repr(self.manifold), repr(self.objective), *counts, *starts])})"
 
     @classmethod
-    def from_pymanopt(cls, problem: Any) -> Problem:
+    def from_pymanopt(cls, problem: Any) -> Problem[Any]:
         """Return the problem that a ``pymanopt.Problem`` states.
 
         Parameters
@@ -194,7 +194,7 @@ class Problem:
             euclidean_hessian=wrap(lambda *parts: asked.hessian_product(parts)) if f.hessian_product else None,
         )
 
-    def freeze(self, *names: str) -> Problem:
+    def freeze(self, *names: str) -> Problem[Any]:
         """Return the problem over the other factors only: these keep the arrays that they have in the start.
 
         Parameters
@@ -241,6 +241,6 @@ class Problem:
         )
 
 
-def _started(original: Problem, initializer: Initializer, problem: Problem, rng: np.random.Generator) -> Point:
+def _started(original: Problem, initializer: Initializer, problem: Problem, rng: np.random.Generator) -> Any:
     """Return the start that an initializer gives for the problem that it was written for."""
     return initializer(original, rng)

@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 import numpy as np
 
-Point = Any
-"""A point or tangent vector: an array, or a (nested) tuple of arrays in the factor order of the manifold."""
+Tree: TypeAlias = np.ndarray | tuple[Any, ...]
+"""A point or tangent vector of any manifold: an array, or a (nested) tuple of arrays in the order of the factors."""
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Point = TypeVar("Point", bound=Tree, default=Any)
+else:
+    from typing import TypeVar
+
+    # the type of the points of one manifold: `Manifold[np.ndarray]`, or `Manifold` where any will do
+    Point = TypeVar("Point", bound=Tree)
 
 
 class Status(Enum):
@@ -174,7 +184,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Generic[Point]):
     """The outcome of :func:`manifoldseq.minimize`.
 
     Attributes
@@ -247,7 +257,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class BatchResult:
+class BatchResult(Generic[Point]):
     """The outcome of :func:`manifoldseq.minimize_batch`; ``result[i]`` is the :class:`Result` of problem `i`.
 
     Attributes
@@ -296,7 +306,7 @@ class BatchResult:
     def __len__(self) -> int:
         return len(self.status)
 
-    def __getitem__(self, i: int) -> Result:
+    def __getitem__(self, i: int) -> Result[Point]:
         i = range(len(self))[i]
         n = int(self.nfev[i])
         return Result(
@@ -321,7 +331,7 @@ class BatchResult:
         )
 
 
-def _row(point: Point, i: int) -> Point:
+def _row(point: Any, i: int) -> Any:
     return tuple(_row(part, i) for part in point) if isinstance(point, tuple) else np.array(point[i])
 
 

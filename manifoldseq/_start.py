@@ -39,8 +39,8 @@ def drawn_from(seed: int | np.random.Generator | None) -> Callable[[], np.random
 
 
 def start_points(
-    problem: Problem,
-    x0: Point | Result | str | None,
+    problem: Problem[Point],
+    x0: Any,
     n_starts: int,
     components: str | None,
     rng: Callable[[], np.random.Generator],
@@ -63,9 +63,7 @@ def start_points(
     return [(manifold.to_component(point, i), i) for point in points for i in range(manifold.components)]
 
 
-def start_point(
-    problem: Problem, x0: Point | Result | str | None, rng: np.random.Generator | None, project: bool = False
-) -> Point:
+def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, project: bool = False) -> Point:
     """Return the first point of a run; `rng` is None where a point is given."""
     manifold = problem.manifold
     if isinstance(x0, Result):
@@ -83,7 +81,7 @@ def start_point(
     return on_manifold(manifold, point, project)
 
 
-def on_manifold(manifold: Manifold, point: Point, project: bool) -> Point:
+def on_manifold(manifold: Manifold[Point], point: Point, project: bool) -> Point:
     """Return a start, or a batch of them, on the manifold; or raise a sentence that says how far off it is."""
     for leaf in leaves(point):
         if not np.all(np.isfinite(leaf)):
@@ -98,7 +96,7 @@ def on_manifold(manifold: Manifold, point: Point, project: bool) -> Point:
     return manifold.nearest(point) if worst > 1e-14 else point
 
 
-def as_point(x0: Any) -> Point:
+def as_point(x0: Any) -> Any:
     if isinstance(x0, tuple | list) and (
         isinstance(x0, tuple) or (any(np.ndim(part) > 0 for part in x0) and not _is_numeric(x0))
     ):

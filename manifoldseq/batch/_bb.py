@@ -17,7 +17,7 @@ from ..solvers._base import whole_numbers
 from ..solvers._search import SUFFICIENT
 
 Rows = dict[str, Any]
-Oracle = Callable[[Point, np.ndarray], tuple[np.ndarray, Point]]
+Oracle = Callable[[Any, np.ndarray], tuple[np.ndarray, Any]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class BatchBB:
         if isinstance(self.averaging, bool) or not isinstance(self.averaging, Real) or not 0 <= self.averaging < 1:
             raise ValueError(f"BatchBB(averaging={self.averaging!r}): averaging must be a number from 0 to below 1")
 
-    def init(self, manifold: Manifold, oracle: Oracle, points: Point) -> Rows:
+    def init(self, manifold: Manifold[Point], oracle: Oracle, points: Point) -> Rows:
         """Return the rows: arrays with one entry per problem, and the number of steps taken."""
         which = np.arange(leaves(points)[0].shape[0])
         at = _evaluate(manifold, oracle, points, which)
@@ -124,7 +124,7 @@ CURVATURE, AHEAD = MEASURED.index("curvature"), MEASURED.index("curvature_ahead"
 _AT = ("x", "fun", "egrad", "grad", "grad_norm")
 
 
-def _evaluate(manifold: Manifold, oracle: Oracle, points: Point, which: np.ndarray) -> Rows:
+def _evaluate(manifold: Manifold[Point], oracle: Oracle, points: Point, which: np.ndarray) -> Rows:
     fun, egrad = oracle(points, which)
     with np.errstate(all="ignore"):
         grad = manifold.gradient(points, egrad)
@@ -184,7 +184,7 @@ def _first_steps(manifold: Manifold, oracle: Oracle, rows: Rows) -> np.ndarray:
     return np.ldexp(np.round(64 * mantissa) / 64, exponent)
 
 
-def _product(manifold: Manifold, oracle: Oracle, rows: Rows) -> Callable[[Point], Point]:
+def _product(manifold: Manifold[Point], oracle: Oracle, rows: Rows) -> Callable[[Point], Point]:
     """Return the product of every row with its Hessian, by a difference of gradients."""
     x, g, which = rows["x"], rows["grad"], rows["which"]
     eps = float(np.finfo(dtype_of(x)).eps)
@@ -202,7 +202,7 @@ def _product(manifold: Manifold, oracle: Oracle, rows: Rows) -> Callable[[Point]
     return product
 
 
-def curvatures_ahead(manifold: Manifold, oracle: Oracle, rows: Rows, start: Point) -> np.ndarray:
+def curvatures_ahead(manifold: Manifold[Point], oracle: Oracle, rows: Rows, start: Point) -> np.ndarray:
     """Return for every row what :func:`manifoldseq.solvers._saddle.confirm` measures, for two evaluations each.
 
     `start` spans the Krylov spaces: the gradients, or any other tangent vectors.
@@ -234,7 +234,7 @@ def curvatures_ahead(manifold: Manifold, oracle: Oracle, rows: Rows, start: Poin
         return np.nan_to_num(np.where(w[:, 0] < -10 * noise, w[:, 0], ahead))
 
 
-def _dots(manifold: Manifold, x: Point, u: Point, v: Point) -> np.ndarray:
+def _dots(manifold: Manifold[Point], x: Point, u: Point, v: Point) -> np.ndarray:
     return flat_dots(u, v) if manifold.metric == "embedded" else np.asarray(manifold.inner(x, u, v))
 
 

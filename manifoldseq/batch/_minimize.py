@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._iterate import iterate
 from .._minimize import chosen_rule, description, with_callback
@@ -28,8 +29,8 @@ from ._rows import Clock, RowRun
 
 
 def minimize_batch(
-    problem: Problem | Sequence[Problem],
-    x0: Point | BatchResult | str | None = None,
+    problem: Problem[Point] | Sequence[Problem[Point]],
+    x0: ArrayLike | tuple[Any, ...] | BatchResult[Any] | None = None,
     *,
     n_problems: int | None = None,
     options: Mapping[str, Any] | None = None,
@@ -43,7 +44,7 @@ def minimize_batch(
     resume: bool = False,
     seed: int | np.random.Generator | None = None,
     raise_on_failure: bool = False,
-) -> BatchResult:
+) -> BatchResult[Point]:
     """Minimize many independent objectives over one manifold together.
 
     Every problem has its own step sizes and stops by itself; those that are solved leave the computation. It pays where
@@ -150,7 +151,7 @@ def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
 
 def _starts(
     problems: tuple[Problem, ...], x0: Any, n_problems: int | None, project: bool, rng: np.random.Generator
-) -> Point:
+) -> Any:
     manifold = problems[0].manifold
     known = len(problems) if len(problems) > 1 else n_problems
     if n_problems is not None and (isinstance(n_problems, bool) or not isinstance(n_problems, Integral)):
@@ -188,8 +189,8 @@ def _oracle(problems: tuple[Problem, ...], n: int) -> Oracle:
     if len(objectives) == 1:
         objectives *= n
 
-    def one_by_one(points: Point, which: np.ndarray) -> tuple[np.ndarray, Point]:
-        def single(k: int) -> tuple[float, Point]:
+    def one_by_one(points: Any, which: np.ndarray) -> tuple[np.ndarray, Any]:
+        def single(k: int) -> tuple[float, Any]:
             fused = objectives[which[k]].value_and_gradient
             assert fused is not None
             return fused(tree_map(lambda leaf: leaf[k], points))

@@ -11,8 +11,6 @@ from warnings import warn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._result import Point
-
 
 class PackedItems(Protocol):
     """Items as a kernel prepares them once: N of them, indexed by rows (slice, integer array, mask) like an array."""
@@ -135,7 +133,7 @@ class _Completed:
     diag: Callable[..., Any] = field(repr=False)
     weighted: Callable[..., Any] = field(repr=False)
     manifold: Callable[..., Any] = field(repr=False)
-    self_term: Callable[[Point], tuple[float, Point]] | None = field(repr=False)
+    self_term: Callable[[Any], tuple[float, Any]] | None = field(repr=False)
 
 
 _ATTRIBUTES = tuple(one.name for one in fields(_Completed) if one.name != "kernel")

@@ -148,7 +148,7 @@ def _skeleton(shape: Any) -> Any:
     return tuple(_skeleton(part) for part in shape) if shape and isinstance(shape[0], tuple) else None
 
 
-def _to_first_order(manifold: Manifold, x: Point, y: Point) -> Point:
+def _to_first_order(manifold: Manifold, x: Any, y: Any) -> Any:
     """Return ``y − x`` as a tangent vector at `x`; of a product, the logarithms of the factors that have one."""
     if manifold.log is not None:
         return manifold.log(x, y)
@@ -157,7 +157,7 @@ def _to_first_order(manifold: Manifold, x: Point, y: Point) -> Point:
     return manifold.project(x, tree_map(np.subtract, y, x))
 
 
-def _distance(manifold: Manifold, x: Point, y: Point) -> float:
+def _distance(manifold: Manifold, x: Any, y: Any) -> float:
     """Return the distance, where it is unknown the Euclidean one, whose half square has the gradient −log."""
     if manifold.dist is not None:
         return float(manifold.dist(x, y))

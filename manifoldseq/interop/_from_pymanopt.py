@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
+from .._result import Point, Tree
 from ..linalg._eigen import eigh
 from ..linalg._polar import polar, symmetric
 from ..linalg._tree import dtype_of, leaves, norm, shapes, tree_map
@@ -278,7 +278,7 @@ class EmbeddedVectors:
         return self.theirs.projection(x, x) if self.linear else self.theirs.retraction(x, self.theirs.zero_vector(x))
 
 
-def _tuple(point: Any) -> Point:
+def _tuple(point: Any) -> Tree:
     return tuple(map(_tuple, point)) if isinstance(point, list | tuple) else np.asarray(point)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._result import Point
+from .._result import Tree
 from ..linalg._tree import leaves, tree_map
 from ..objectives._cost import number
 from ..objectives._objective import Objective
@@ -22,10 +22,10 @@ class Positional:
     product with the Hessian.
     """
 
-    def __init__(self, objective: Objective, tree: Callable[[Parts], Point]) -> None:
+    def __init__(self, objective: Objective, tree: Callable[[Parts], Tree]) -> None:
         self.objective, self.tree = objective, tree
         self.valued: tuple[Parts, float] | None = None
-        self.differentiated: tuple[Parts, Point, Any] | None = None
+        self.differentiated: tuple[Parts, Tree, Any] | None = None
 
     def cost(self, parts: Parts) -> float:
         """Return the value."""
@@ -55,12 +55,12 @@ def _same(a: Parts, b: Parts) -> bool:
     return len(a) == len(b) and all(p is q for p, q in zip(a, b, strict=True))
 
 
-def _listed(tree: Point) -> Any:
+def _listed(tree: Tree) -> Any:
     parts = list(leaves(tree))
     return parts if len(parts) > 1 else parts[0]
 
 
-def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Point, Point], Any], flat: bool) -> Objective:
+def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Any, Any], Any], flat: bool) -> Objective:
     """Return the objective of a ``pymanopt.Problem``.
 
     Parameters
@@ -74,11 +74,11 @@ def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Point, Poin
         Whether its points are lists of all arrays, though ours are nested.
     """
 
-    def point(x: Point) -> Any:
+    def point(x: Tree) -> Any:
         copies = tree_map(np.array, x)  # torch warns of arrays that are read-only
         return list(leaves(copies)) if flat else copies
 
-    def value(x: Point) -> float:
+    def value(x: Tree) -> float:
         return number(theirs.cost(point(x)))
 
     gradient = _supported(theirs, "euclidean_gradient")
@@ -88,7 +88,7 @@ def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Point, Poin
     if gradient is None:
         return Objective(value)
 
-    def value_and_gradient(x: Point) -> tuple[float, Point]:
+    def value_and_gradient(x: Tree) -> tuple[float, Tree]:
         at = point(x)
         return number(theirs.cost(at)), _grouped(gradient(at), x)
 
@@ -98,7 +98,7 @@ def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Point, Poin
     if product is None:
         return Objective(value, value_and_gradient)
 
-    def hessian_product(x: Point, u: Point) -> Point:
+    def hessian_product(x: Tree, u: Tree) -> Tree:
         return _grouped(product(point(x), direction(x, point(u))), x)
 
     return Objective(value, value_and_gradient, hessian_product, costly_hessian=theirs._euclidean_hessian is None)
@@ -112,7 +112,7 @@ def _supported(theirs: Any, operator: str) -> Any:
         return None
 
 
-def _grouped(gradient: Any, x: Point) -> Point:
+def _grouped(gradient: Any, x: Tree) -> Tree:
     rest = _arrays(gradient)
     return tree_map(lambda leaf: np.asarray(next(rest), leaf.dtype), x)
 

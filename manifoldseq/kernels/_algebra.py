@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._result import Point
+from .._result import Tree
 from ..hooks import get_domain, get_kernel
 from ..hooks._kernels import Kernel, completed
 from ..linalg._tree import tree_map
@@ -151,13 +151,13 @@ class SumKernel(_Several):
         """Return k(P_i, P_i), (len(P),)."""
         return sum(w * k.diag(p) for w, k, p in zip(self.weights or (), self.kernels, P.parts, strict=True))  # type: ignore[return-value]
 
-    def weighted(self, point: Point, P: PackedParts, beta: ArrayLike) -> tuple[float, Point]:
+    def weighted(self, point: Tree, P: PackedParts, beta: ArrayLike) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
         b = np.asarray(beta, dtype=float)
         triples = zip(self.weights or (), self.kernels, P.parts, strict=True)
         return _added([k.weighted(point, p, w * b) for w, k, p in triples])
 
-    def self_term(self, point: Point) -> tuple[float, Point]:
+    def self_term(self, point: Tree) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of k(S, S)."""
         return _added([_times(w, _own(k, point)) for w, k in zip(self.weights or (), self.kernels, strict=True)])
 
@@ -194,7 +194,7 @@ class ProductKernel(_Several):
         """Return k(P_i, P_i), (len(P),)."""
         return reduce(mul, (k.diag(p) for k, p in zip(self.kernels, P.parts, strict=True)))
 
-    def weighted(self, point: Point, P: PackedParts, beta: ArrayLike) -> tuple[float, Point]:
+    def weighted(self, point: Tree, P: PackedParts, beta: ArrayLike) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
         b = np.asarray(beta, dtype=float)
         rows = [_row(k, point, p) for k, p in zip(self.kernels, P.parts, strict=True)]
@@ -204,7 +204,7 @@ class ProductKernel(_Several):
         triples = zip(self.kernels, P.parts, others, strict=True)
         return value, _added([k.weighted(point, p, other) for k, p, other in triples])[1]
 
-    def self_term(self, point: Point) -> tuple[float, Point]:
+    def self_term(self, point: Tree) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of k(S, S)."""
         own = [_own(k, point) for k in self.kernels]
         values = [value for value, _ in own]
@@ -239,7 +239,7 @@ class NormalizedKernel(_Unit):
         """Return the kernel matrix, (len(P), len(Q))."""
         return self.kernel.cross(P, Q) / np.sqrt(np.multiply.outer(self._norms(P), self._norms(Q)))
 
-    def weighted(self, point: Point, P: Any, beta: ArrayLike) -> tuple[float, Point]:
+    def weighted(self, point: Tree, P: Any, beta: ArrayLike) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
         value, gradient = self.kernel.weighted(point, P, np.asarray(beta, dtype=float) / np.sqrt(self._norms(P)))
         if self.kernel.constant_diagonal:
@@ -292,7 +292,7 @@ class RBFKernel(_Unit):
         squared = np.add.outer(self.kernel.diag(P), self.kernel.diag(Q)) - 2 * self.kernel.cross(P, Q)
         return np.exp(-squared / self.scale)
 
-    def weighted(self, point: Point, P: Any, beta: ArrayLike) -> tuple[float, Point]:
+    def weighted(self, point: Tree, P: Any, beta: ArrayLike) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
         own, slope = _own(self.kernel, point)
         # |φ(S) − φ(Pᵢ)|² = k(S, S) + k(Pᵢ, Pᵢ) − 2 k(S, Pᵢ); each term of the sum has the slope
@@ -352,27 +352,27 @@ def _crosses(kernels: Sequence[Any], P: PackedParts, Q: PackedParts) -> list[Arr
     return [k.cross(p, q) for k, p, q in zip(kernels, P.parts, Q.parts, strict=True)]
 
 
-def _item(kernel: Any, point: Point) -> Any:
+def _item(kernel: Any, point: Tree) -> Any:
     return kernel.pack([get_domain(kernel.domain).to_item(point)])
 
 
-def _row(kernel: Any, point: Point, P: Any) -> Array:
+def _row(kernel: Any, point: Tree, P: Any) -> Array:
     """Return k(S(point), P_i), (len(P),)."""
     return kernel.cross(_item(kernel, point), P)[0]
 
 
-def _own(kernel: Any, point: Point) -> tuple[float, Point]:
+def _own(kernel: Any, point: Tree) -> tuple[float, Tree]:
     """Return k(S, S) and its gradient, zero where it is constant."""
     if not kernel.constant_diagonal:
         return kernel.self_term(point)
     return float(kernel.diag(_item(kernel, point))[0]), tree_map(np.zeros_like, point)
 
 
-def _times(factor: float, one: tuple[float, Point]) -> tuple[float, Point]:
+def _times(factor: float, one: tuple[float, Tree]) -> tuple[float, Tree]:
     return factor * one[0], tree_map(lambda g: g * g.dtype.type(factor), one[1])
 
 
-def _added(parts: list[tuple[float, Point]]) -> tuple[float, Point]:
+def _added(parts: list[tuple[float, Tree]]) -> tuple[float, Tree]:
     value, gradient = parts[0]
     for more, other in parts[1:]:
         value, gradient = value + more, tree_map(np.add, gradient, other)

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._result import Point
+from .._result import Tree
 from ..execution import map_ordered
 from ..hooks import get_domain
 from ..objectives._autodiff import value_and_gradient
@@ -66,23 +66,23 @@ class PairKernel:
         """Return the vector k(P_i, P_i)."""
         return np.array([float(self._value(item, item)) for item in P.items])
 
-    def weighted(self, point: Point, P: PackedPairs, beta: ArrayLike) -> tuple[float, Point]:
+    def weighted(self, point: Tree, P: PackedPairs, beta: ArrayLike) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``."""
         weights, to_item = np.asarray(beta), get_domain(self.domain).to_item
         if weights.dtype.kind not in "biuf" or weights.shape != (len(P),):
             raise ValueError(f"beta is of dtype {weights.dtype} and shape {weights.shape}: pass {len(P)} real numbers")
 
-        def cost(x: Point) -> Any:
+        def cost(x: Tree) -> Any:
             item = to_item(x)
             return sum(b * self._value(item, other) for b, other in zip(weights, P.items, strict=True))
 
         return value_and_gradient(cost)(point)
 
-    def self_term(self, point: Point) -> tuple[float, Point]:
+    def self_term(self, point: Tree) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient of ``k(S(point), S(point))``."""
         to_item = get_domain(self.domain).to_item
 
-        def cost(x: Point) -> Any:
+        def cost(x: Tree) -> Any:
             item = to_item(x)
             return self._value(item, item)
 

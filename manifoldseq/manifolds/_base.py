@@ -7,15 +7,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
-from .._result import Point
+from .._result import Point, Tree
 from ..linalg._tree import leaves, norm, tree_map
 
 
-class Manifold(ABC):
+class Manifold(ABC, Generic[Point]):
     """A set of points with tangent spaces, an inner product and retractions.
 
     Points are arrays, or tuples of arrays in factor order; tangent vectors have the same structure, in ambient
@@ -107,7 +107,7 @@ class Manifold(ABC):
         return self.metric != "embedded"
 
     @property
-    def frame(self) -> Manifold | None:
+    def frame(self) -> Manifold[Point] | None:
         """The same points with tangent vectors in coordinates whose dot product is the inner product, None without.
 
         Solvers run in these coordinates and transport nothing but by their projection; users see ambient vectors.
@@ -240,7 +240,7 @@ class Manifold(ABC):
 
     if TYPE_CHECKING:  # defined in `_power`, which is built on this file
 
-        def __pow__(self, n: int) -> Manifold: ...
+        def __pow__(self, n: int) -> Manifold[Point]: ...
 
     def _kind(self, kind: str | None) -> str | None:
         """Return the retraction to use: `kind`, or the default."""
@@ -251,7 +251,7 @@ class Manifold(ABC):
         return kind
 
 
-class InFrame(Manifold):
+class InFrame(Manifold[Point]):
     """What a manifold with its tangent vectors in an orthonormal frame has in common: inherit it first.
 
     A subclass of this and the manifold takes ambient vectors to coordinates by `to_frame` and back by `from_frame`, and
@@ -265,7 +265,7 @@ class InFrame(Manifold):
         return True
 
     @property
-    def frame(self) -> Manifold | None:
+    def frame(self) -> Manifold[Point] | None:
         return None
 
     def inner(self, x: Point, u: Point, v: Point) -> Any:
@@ -309,14 +309,14 @@ def _root(square: Any) -> Any:
     return float(length) if np.ndim(length) == 0 else length
 
 
-def _filled(x: Point, shape: Any, value: float) -> Any:
+def _filled(x: Tree, shape: Any, value: float) -> Any:
     """Return a number: a float, or an array over the leading axes of `x`."""
     leaf, single = leaves(x)[0], _leaf_shapes(shape)[0]
     axes = leaf.shape[: leaf.ndim - len(single)]
     return np.full(axes, value) if axes else value
 
 
-def logarithmic_longest(manifold: Manifold, x: Point, u: Point) -> Any:
+def logarithmic_longest(manifold: Manifold[Point], x: Point, u: Point) -> Any:
     """Return the largest multiple of `u` whose length is at most √dim, where lengths are logarithms."""
     with np.errstate(all="ignore"):
         square = manifold.inner(x, u, u)

@@ -10,13 +10,12 @@ from warnings import warn
 
 import numpy as np
 
-from .._result import Point
 from ._base import Manifold, bound_of, size
 from ._positive import OpenBox
 
 
 @dataclass(frozen=True)
-class BoundedDiagonal(Manifold):
+class BoundedDiagonal(Manifold[np.ndarray]):
     """Diagonals whose entries lie in [−bound, bound]; a point is the vector of length n.
 
     Parameters
@@ -69,16 +68,16 @@ class BoundedDiagonal(Manifold):
     def dim(self) -> int:
         return self.n
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u
 
-    def gradient(self, x: Point, egrad: Point) -> Point:
+    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return egrad * self.free(x, egrad)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         return ehess * self.free(x, egrad)
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         self._kind(kind)
         return self.nearest(x + u)
 
@@ -88,31 +87,31 @@ class BoundedDiagonal(Manifold):
     def typical_distance(self) -> float:  # type: ignore[override]
         return self.bound * math.sqrt(self.n)
 
-    def exp(self, x: Point, u: Point) -> Point:
+    def exp(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return self.nearest(x + u)
 
-    def log(self, x: Point, y: Point) -> Point:
+    def log(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return y - x
 
     inverse_retraction = log
 
-    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+    def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: np.ndarray) -> np.ndarray:
         bound = x.dtype.type(self.bound)
         return np.minimum(np.maximum(x, -bound), bound)
 
-    def feasibility(self, x: Point) -> Any:
+    def feasibility(self, x: np.ndarray) -> Any:
         violation = np.maximum(np.abs(x).max(axis=-1) - x.dtype.type(self.bound), 0)
         return float(violation) if violation.ndim == 0 else violation
 
-    def free(self, x: Point, egrad: Point) -> Any:
+    def free(self, x: np.ndarray, egrad: np.ndarray) -> Any:
         # held: on a bound, and the negative gradient points outward (x and −g have one sign)
         return (np.abs(x) < x.dtype.type(self.bound)) | (x * egrad >= 0)
 
-    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         return rng.uniform(-self.bound, self.bound, self.n).astype(dtype)
 
-    def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
+    def descent_curve(self, x: np.ndarray, egrad: np.ndarray) -> Callable[[Any], np.ndarray]:
         return lambda step: self.nearest(x - x.dtype.type(step) * egrad)

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
 from ._base import Manifold, size
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Euclidean(Manifold):
+class Euclidean(Manifold[np.ndarray]):
     """Arrays of a given shape without constraints.
 
     Parameters
@@ -50,13 +49,13 @@ class Euclidean(Manifold):
     def dim(self) -> int:
         return math.prod(self.shape)
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         return ehess
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         self._kind(kind)
         return x + u
 
@@ -64,18 +63,18 @@ class Euclidean(Manifold):
     def typical_distance(self) -> float:  # type: ignore[override]
         return math.sqrt(self.dim)
 
-    def log(self, x: Point, y: Point) -> Point:
+    def log(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return y - x
 
-    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+    def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: np.ndarray) -> np.ndarray:
         return x
 
-    def feasibility(self, x: Point) -> Any:
+    def feasibility(self, x: np.ndarray) -> Any:
         batch = x.shape[: x.ndim - len(self.shape)]
         return np.zeros(batch) if batch else 0.0
 
-    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         return rng.standard_normal(self.shape).astype(dtype)

@@ -16,7 +16,7 @@ ON = 1e-6
 
 
 @dataclass(frozen=True)
-class Frozen(Manifold):
+class Frozen(Manifold[Point]):
     """The points of a manifold, each by itself: the tangent spaces are {0}, so that every solver stays at its start.
 
     As a factor of a product it keeps that factor's array bit by bit; :meth:`manifoldseq.Problem.freeze` makes it one.
@@ -36,7 +36,7 @@ class Frozen(Manifold):
     (0, True)
     """
 
-    manifold: Manifold
+    manifold: Manifold[Point]
     retractions: ClassVar[tuple[str, ...]] = ("stay",)
     second_order: ClassVar[tuple[str, ...]] = ("stay",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]

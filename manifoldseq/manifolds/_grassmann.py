@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
 from ._base import _root, size
 from ._geodesics import aligned, grassmann_geodesic, grassmann_logarithm, grassmann_transport
 from ._stiefel import _OrthonormalColumns
@@ -66,32 +65,32 @@ class Grassmann(_OrthonormalColumns):
     def dim(self) -> int:
         return self.p * (self.n - self.p)
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         # the horizontal part (I − XXᵀ)U, without an n×n matrix
         return u - x @ (x.swapaxes(-1, -2) @ u)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         # (I − XXᵀ)(D²f[U] − U XᵀG): the second term is the curvature of the manifold
         return self.project(x, ehess - u @ (x.swapaxes(-1, -2) @ egrad))
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return grassmann_geodesic(x, u) if kind == "exp" else super().retract(x, u, kind)
 
     @property
     def typical_distance(self) -> float:  # type: ignore[override]
         return math.sqrt(self.p)
 
-    def log(self, x: Point, y: Point) -> Point:  # type: ignore[override]
+    def log(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:  # type: ignore[override]
         return grassmann_logarithm(x, y).astype(x.dtype, copy=False)
 
-    def dist(self, x: Point, y: Point) -> Any:  # type: ignore[override]
+    def dist(self, x: np.ndarray, y: np.ndarray) -> Any:  # type: ignore[override]
         angle = aligned(x, y).angle
         return _root(np.sum(angle**2, axis=-1))
 
-    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:  # type: ignore[override]
+    def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:  # type: ignore[override]
         return grassmann_transport(x, y, u).astype(u.dtype, copy=False)
 
-    def inverse_retraction(self, x: Point, y: Point) -> Point:
+    def inverse_retraction(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         # X + U = Y (XᵀY)⁻¹ spans span Y; computed from Y − X, so that nothing cancels
         base, chord = x.astype(np.float64, copy=False), (y - x).astype(np.float64, copy=False)
         C = base.mT @ chord + np.eye(self.p)

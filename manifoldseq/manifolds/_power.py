@@ -15,7 +15,7 @@ from ._base import Manifold, _leaf_shapes, known_component, size
 
 
 @dataclass(frozen=True)
-class Power(Manifold):
+class Power(Manifold[Point]):
     """n points of one manifold, along a leading axis of its arrays; ``M ** n`` is ``Power(M, n)``.
 
     The same set as the product of n equal factors, in arrays instead of tuples, without a loop over the factors.
@@ -39,7 +39,7 @@ class Power(Manifold):
     (Power(SpecialOrthogonal(n=3), 150), (150, 3, 3), 450)
     """
 
-    manifold: Manifold
+    manifold: Manifold[Point]
     n: int
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Power(Manifold):
         return self.manifold.one_base
 
     @property
-    def frame(self) -> Manifold | None:
+    def frame(self) -> Manifold[Point] | None:
         frame = self.manifold.frame
         return None if frame is None else Power(frame, self.n)
 

@@ -7,11 +7,11 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from .._result import Point
+from .._result import Point, Tree
 from ..execution import cached_property
 from ..linalg._tree import freeze, tree_map
 from ._base import Manifold, _leaf_shapes, bound_of, known_component, size
@@ -22,8 +22,16 @@ from ._power import Power, number
 from ._special_orthogonal import SpecialOrthogonal
 from ._stiefel import Orthogonal, Stiefel
 
+A = TypeVar("A", bound=Tree)
+B = TypeVar("B", bound=Tree)
+C = TypeVar("C", bound=Tree)
+F = TypeVar("F", bound=Callable[..., Any])
 
-def _in_groups(operation: Callable[..., Any]) -> Callable[..., Any]:
+# a point of a product from those of its factors: Python's types cannot say which tuple a list becomes
+joined: Callable[[list[Any]], Any] = tuple
+
+
+def _in_groups(operation: F) -> F:
     """Run an operation on a product whose equal factors are powers, where the product has such groups."""
 
     @functools.wraps(operation)
@@ -35,10 +43,11 @@ def _in_groups(operation: Callable[..., Any]) -> Callable[..., Any]:
         answer = operation(groups.product, *stacked)
         return groups.apart(answer) if isinstance(answer, tuple) else answer
 
-    return run
+    same: Any = run  # of the type of the operation
+    return same
 
 
-class _Factored(Manifold):
+class _Factored(Manifold[Point]):
     """A product: every operation maps over the factors. Subclasses set ``factors`` and ``names``.
 
     Four or more equal factors of at most 1000 entries each are computed with as one power, which needs no loop over
@@ -76,7 +85,7 @@ class _Factored(Manifold):
         return all(factor.one_base for factor in self.factors)
 
     @cached_property
-    def frame(self) -> Manifold | None:  # type: ignore[override]
+    def frame(self) -> Manifold[Any] | None:  # type: ignore[override]
         """The product of the frames of the factors, and of those factors that have none."""
         frames = [factor.frame for factor in self.factors]
         if not any(frame is not None for frame in frames):
@@ -85,19 +94,19 @@ class _Factored(Manifold):
 
     @_in_groups
     def to_frame(self, x: Point, u: Point) -> Point:
-        return tuple([f.to_frame(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
+        return joined([f.to_frame(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
 
     @_in_groups
     def from_frame(self, x: Point, c: Point) -> Point:
-        return tuple([f.from_frame(a, b) for f, a, b in zip(self.factors, x, c, strict=True)])
+        return joined([f.from_frame(a, b) for f, a, b in zip(self.factors, x, c, strict=True)])
 
     @_in_groups
     def displacement(self, x: Point, y: Point) -> Point:
-        return tuple([f.displacement(a, b) for f, a, b in zip(self.factors, x, y, strict=True)])
+        return joined([f.displacement(a, b) for f, a, b in zip(self.factors, x, y, strict=True)])
 
     @_in_groups
     def project(self, x: Point, u: Point) -> Point:
-        return tuple([f.project(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
+        return joined([f.project(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
 
     @_in_groups
     def inner(self, x: Point, u: Point, v: Point) -> Any:
@@ -105,11 +114,11 @@ class _Factored(Manifold):
 
     @_in_groups
     def gradient(self, x: Point, egrad: Point) -> Point:
-        return tuple([f.gradient(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)])
+        return joined([f.gradient(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)])
 
     @_in_groups
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
-        return tuple([f.hessian(*args) for f, *args in zip(self.factors, x, egrad, ehess, u, strict=True)])
+        return joined([f.hessian(*args) for f, *args in zip(self.factors, x, egrad, ehess, u, strict=True)])
 
     @cached_property
     def retractions(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -128,12 +137,12 @@ class _Factored(Manifold):
     def _retract(self, x: Point, u: Point, kind: str | None) -> Point:
         steps = zip(self.factors, x, u, strict=True)
         if kind is None:
-            return tuple([f.retract(a, b) for f, a, b in steps])
-        return tuple([f.retract(a, b, kind if kind in f.retractions else None) for f, a, b in steps])
+            return joined([f.retract(a, b) for f, a, b in steps])
+        return joined([f.retract(a, b, kind if kind in f.retractions else None) for f, a, b in steps])
 
     @_in_groups
     def transport(self, x: Point, y: Point, u: Point) -> Point:
-        return tuple([f.transport(a, b, c) for f, a, b, c in zip(self.factors, x, y, u, strict=True)])
+        return joined([f.transport(a, b, c) for f, a, b, c in zip(self.factors, x, y, u, strict=True)])
 
     # the geometry, None if one factor does not know its own
 
@@ -165,7 +174,7 @@ class _Factored(Manifold):
 
     @_in_groups
     def nearest(self, x: Point) -> Point:
-        return tuple([f.nearest(a) for f, a in zip(self.factors, x, strict=True)])
+        return joined([f.nearest(a) for f, a in zip(self.factors, x, strict=True)])
 
     @_in_groups
     def feasibility(self, x: Point) -> Any:
@@ -209,10 +218,10 @@ class _Factored(Manifold):
         return min(parts) if isinstance(parts[0], float) else functools.reduce(np.minimum, parts)
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
-        return tuple([f.random_point(rng, dtype) for f in self.factors])
+        return joined([f.random_point(rng, dtype) for f in self.factors])
 
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
-        return tuple([f.random_tangent(a, rng) for f, a in zip(self.factors, x, strict=True)])
+        return joined([f.random_tangent(a, rng) for f, a in zip(self.factors, x, strict=True)])
 
     def to_component(self, x: Point, i: int) -> Point:
         known_component(self, i)
@@ -222,7 +231,7 @@ class _Factored(Manifold):
         for factor, part in zip(self.factors, x, strict=True):
             i, k = divmod(i, factor.components)
             parts.append(factor.to_component(part, k))
-        return tuple(parts)
+        return joined(parts)
 
     def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
         # curve by curve, since every factor may go a step of its own
@@ -230,7 +239,7 @@ class _Factored(Manifold):
 
         def point(step: Any) -> Point:
             steps = step if isinstance(step, Sequence | np.ndarray) else (step,) * len(curves)
-            return tuple([curve(s) for curve, s in zip(curves, steps, strict=True)])
+            return joined([curve(s) for curve, s in zip(curves, steps, strict=True)])
 
         return point
 
@@ -288,7 +297,7 @@ class _Groups:
                 parts[k] = row
         return tuple(parts)
 
-    def scales(self, x: tuple[Any, ...]) -> list[Any]:
+    def scales(self, x: Any) -> list[Any]:
         """Return the smallest scale of each group that can move."""
         return [
             factor.scale(part) if len(where) == 1 else number(np.min(factor.scale(part), axis=-1))
@@ -332,7 +341,7 @@ def _apart(stack: Any, shape: Any) -> tuple[Any, ...]:
     return parts
 
 
-def _of_factors(parts: Sequence[Callable[..., Any] | None]) -> Callable[..., Point] | None:
+def _of_factors(parts: Sequence[Callable[..., Any] | None]) -> Callable[..., Any] | None:
     """Return an operation of a product from those of its factors, None without one of them."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
@@ -355,7 +364,7 @@ def _all_free(shape: tuple[int, ...]) -> np.ndarray:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Product(_Factored):
+class Product(_Factored[Point]):
     """Tuples of points of several manifolds.
 
     Parameters
@@ -388,6 +397,25 @@ class Product(_Factored):
     factors: tuple[Manifold, ...]
     names: tuple[str, ...] | None
 
+    if TYPE_CHECKING:  # the points of up to three factors are known one by one
+
+        @overload
+        def __init__(
+            self: Product[tuple[A, B]], a: Manifold[A], b: Manifold[B], /, *, names: Sequence[str] | None = ...
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: Product[tuple[A, B, C]],
+            a: Manifold[A],
+            b: Manifold[B],
+            c: Manifold[C],
+            /,
+            *,
+            names: Sequence[str] | None = ...,
+        ) -> None: ...
+        @overload
+        def __init__(self: Product[tuple[Any, ...]], *factors: Manifold, names: Sequence[str] | None = ...) -> None: ...
+
     def __init__(self, *factors: Manifold, names: Sequence[str] | None = None) -> None:
         if not factors:
             raise ValueError("Product() needs at least one manifold")
@@ -411,7 +439,7 @@ class Product(_Factored):
 
 
 @dataclass(frozen=True)
-class CanonicalLDS(_Factored):
+class CanonicalLDS(_Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
     """Canonical tuples (λ, V, U) of linear dynamical systems: A = diag(λ) V, C = U.
 
     The product BoundedDiagonal(n) × Orthogonal(n) × Stiefel(m, n): Theorem 1 and Remark 3 of "Efficient Optimization
@@ -456,7 +484,7 @@ class CanonicalLDS(_Factored):
 
 
 @dataclass(frozen=True)
-class SpecialEuclidean(_Factored):
+class SpecialEuclidean(_Factored[tuple[np.ndarray, np.ndarray]]):
     """Rigid motions ``y = R z + t`` of R^n: poses of cameras and robots.
 
     The product SpecialOrthogonal(n) × Euclidean(n) with its metric; points are tuples (R, t). ``SpecialEuclidean(3) **

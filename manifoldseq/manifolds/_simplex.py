@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
 from ._base import InFrame, Manifold, _root, logarithmic_longest, size
 from ._geodesics import Arc, carried_along, great_circle
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Simplex(Manifold):
+class Simplex(Manifold[np.ndarray]):
     """Positive arrays that sum to one along the last axis: mixture weights, responsibilities.
 
     For optima inside the simplex. Where an entry of the optimum is zero the iterates approach it and the gradient norm
@@ -67,29 +66,29 @@ class Simplex(Manifold):
         return math.prod(self.shape) - math.prod(self.shape[:-1])
 
     @property
-    def frame(self) -> Manifold | None:
+    def frame(self) -> Manifold[np.ndarray] | None:
         """Coordinates ``u / √x``: tangent vectors, by half, of the sphere of √x."""
         return _InFrame(*self.sizes)
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         # Σ u = 0 for tangent vectors; in the Fisher metric Σ u v / x the line of x is normal to them
         return u - x * _sum(u).astype(u.dtype)
 
-    def inner(self, x: Point, u: Point, v: Point) -> Any:
+    def inner(self, x: np.ndarray, u: np.ndarray, v: np.ndarray) -> Any:
         root = np.sqrt(x)
         return super().inner(x, u / root, v / root)
 
-    def gradient(self, x: Point, egrad: Point) -> Point:
+    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return x * self._centred(x, egrad)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         # x·D²f[u] and the derivative of the metric 1/x along u, half of which the connection takes off
         return self.project(x, x * ehess + x.dtype.type(0.5) * u * self._centred(x, egrad))
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return _moved(x, u / np.sqrt(x), self._kind(kind))
 
-    def transport(self, x: Point, y: Point, u: Point) -> Point:
+    def transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Return the projection of `u` at `y` on the sphere of √x."""
         return self.project(y, u * np.sqrt(y / x))
 
@@ -97,22 +96,22 @@ class Simplex(Manifold):
     def typical_distance(self) -> float:  # type: ignore[override]
         return math.pi * math.sqrt(math.prod(self.shape[:-1]))
 
-    def exp(self, x: Point, u: Point) -> Point:
+    def exp(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return _moved(x, u / np.sqrt(x), "exp")
 
-    def log(self, x: Point, y: Point) -> Point:
+    def log(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         arc = _circle(x, y)
         return (2 * np.sqrt(x) * arc.angle * arc.direction).astype(x.dtype, copy=False)
 
-    def dist(self, x: Point, y: Point) -> Any:
+    def dist(self, x: np.ndarray, y: np.ndarray) -> Any:
         angle = _circle(x, y).angle
         return _root(4 * np.sum(angle**2, axis=tuple(range(-len(self.shape), 0))))
 
-    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+    def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         root = np.sqrt(x)
         return (np.sqrt(y) * carried_along(_circle(x, y), root, u / root, (-1,))).astype(u.dtype, copy=False)
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: np.ndarray) -> np.ndarray:
         if not np.any(self.feasibility(x)):
             return x
         # max(x − t, 0) with the t that makes the sum one: of the sums of the k largest entries less one, over k, the
@@ -122,51 +121,51 @@ class Simplex(Manifold):
         last = np.sum(ordered > thresholds, axis=-1, keepdims=True) - 1
         return _normalized(np.maximum(x - np.take_along_axis(thresholds, last, axis=-1), 0)).astype(x.dtype, copy=False)
 
-    def feasibility(self, x: Point) -> Any:
+    def feasibility(self, x: np.ndarray) -> Any:
         axes = tuple(range(-len(self.shape), 0))
         low = x.min(axis=axes)
         violation = np.maximum(np.abs(_sum(x) - 1).max(axis=axes), np.where(low > 0, 0, 1 - low))
         return float(violation) if violation.ndim == 0 else violation
 
-    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+    def pushed_inward(self, x: np.ndarray, egrad: np.ndarray) -> Any:
         gain = -self._centred(x, egrad).min(axis=tuple(range(-len(self.shape), 0)))
         gain = np.maximum(gain, 0)
         return float(gain) if gain.ndim == 0 else gain
 
-    def longest(self, x: Point, u: Point) -> Any:
+    def longest(self, x: np.ndarray, u: np.ndarray) -> Any:
         return logarithmic_longest(self, x, u)
 
-    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         return _normalized(rng.exponential(size=self.shape)).astype(dtype)
 
-    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.project(x, np.sqrt(x) * rng.standard_normal(x.shape).astype(x.dtype))
 
-    def _centred(self, x: Point, egrad: Point) -> Point:
+    def _centred(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return egrad - _sum(x * egrad).astype(egrad.dtype)
 
 
-class _InFrame(InFrame, Simplex):
-    def to_frame(self, x: Point, u: Point) -> Point:
+class _InFrame(InFrame[np.ndarray], Simplex):
+    def to_frame(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u / np.sqrt(x)
 
-    def from_frame(self, x: Point, c: Point) -> Point:
+    def from_frame(self, x: np.ndarray, c: np.ndarray) -> np.ndarray:
         return c * np.sqrt(x)
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         root = np.sqrt(x)
         return u - root * _sum(root * u).astype(u.dtype)
 
-    def gradient(self, x: Point, egrad: Point) -> Point:
+    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return np.sqrt(x) * self._centred(x, egrad)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         return self.project(x, np.sqrt(x) * ehess + x.dtype.type(0.5) * u * self._centred(x, egrad))
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return _moved(x, u, self._kind(kind))
 
-    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.project(x, rng.standard_normal(x.shape).astype(x.dtype))
 
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._result import Point
 from ..linalg._eigen import eigh, smallest_eigenvalue
 from ..linalg._polar import symmetric
 from ._base import InFrame, Manifold, _root, logarithmic_longest, size
@@ -17,7 +16,7 @@ from ._memory import remembered
 
 
 @dataclass(frozen=True)
-class SymmetricPositiveDefinite(Manifold):
+class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     """Symmetric positive definite n×n matrices: covariances, kernels, metrics.
 
     Parameters
@@ -59,32 +58,32 @@ class SymmetricPositiveDefinite(Manifold):
         return self.n * (self.n + 1) // 2
 
     @property
-    def frame(self) -> Manifold | None:
+    def frame(self) -> Manifold[np.ndarray] | None:
         """Symmetric C for U = X^½ C X^½."""
         return _InFrame(self.n)
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return symmetric(u)
 
-    def inner(self, x: Point, u: Point, v: Point) -> Any:
+    def inner(self, x: np.ndarray, u: np.ndarray, v: np.ndarray) -> Any:
         # tr(X⁻¹UX⁻¹V) is the dot product of X^-½ U X^-½ and X^-½ V X^-½
         inverse = _spectral(x).inverse_root
         left = _congruent(inverse, u)
         return super().inner(x, left, left if v is u else _congruent(inverse, v))
 
-    def gradient(self, x: Point, egrad: Point) -> Point:
+    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return _congruent(_double(x), egrad).astype(x.dtype, copy=False)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         # X sym(D²f[U]) X + sym(U sym(G) X), the second term from the connection of the metric
         base, slope = _double(x), symmetric(_double(egrad))
         curved = base @ symmetric(_double(ehess)) @ base
         return symmetric(curved + _double(u) @ slope @ base).astype(x.dtype, copy=False)
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return _moved(x, _congruent(_spectral(x).inverse_root, u), self._kind(kind))
 
-    def transport(self, x: Point, y: Point, u: Point) -> Point:
+    def transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         map_ = _spectral(y).root @ _spectral(x).inverse_root
         return symmetric(map_ @ _double(u) @ map_.swapaxes(-1, -2)).astype(x.dtype, copy=False)
 
@@ -92,27 +91,27 @@ class SymmetricPositiveDefinite(Manifold):
     def typical_distance(self) -> float:  # type: ignore[override]
         return math.sqrt(self.dim)
 
-    def exp(self, x: Point, u: Point) -> Point:
+    def exp(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         # as far as numbers reach, unlike the retraction
         w, V = eigh(_congruent(_spectral(x).inverse_root, u))
         return _square(_spectral(x).root @ (V * np.exp(0.5 * w)[..., None, :])).astype(x.dtype, copy=False)
 
-    def log(self, x: Point, y: Point) -> Point:
+    def log(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         w, V = _logarithms(x, y)
         half = _spectral(x).root @ V
         return symmetric((half * w[..., None, :]) @ half.mT).astype(x.dtype, copy=False)
 
-    def dist(self, x: Point, y: Point) -> Any:
+    def dist(self, x: np.ndarray, y: np.ndarray) -> Any:
         w, _ = _logarithms(x, y)
         return _root(np.sum(w * w, axis=-1))
 
-    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+    def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         # E U Eᵀ with E = (Y X⁻¹)^½ = X^½ (X^-½ Y X^-½)^½ X^-½
         w, V = _logarithms(x, y)
         along = (_spectral(x).root @ (V * np.exp(0.5 * w)[..., None, :])) @ (V.mT @ _spectral(x).inverse_root)
         return symmetric(along @ symmetric(_double(u)) @ along.mT).astype(u.dtype, copy=False)
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: np.ndarray) -> np.ndarray:
         base = symmetric(_double(x))
         w, V = eigh(base)
         # eigenvalues below the rounding of the largest are raised to it, if one is not positive
@@ -120,49 +119,49 @@ class SymmetricPositiveDefinite(Manifold):
         raised = (V * np.maximum(w, np.maximum(floor, np.finfo(x.dtype).tiny))[..., None, :]) @ V.swapaxes(-1, -2)
         return np.where(w[..., :1, None] > 0, base, symmetric(raised)).astype(x.dtype, copy=False)
 
-    def feasibility(self, x: Point) -> Any:
+    def feasibility(self, x: np.ndarray) -> Any:
         base = _double(x)
         low = smallest_eigenvalue(symmetric(base))
         violation = np.maximum(np.abs(base - base.swapaxes(-1, -2)).max(axis=(-2, -1)), np.where(low > 0, 0, 1 - low))
         return float(violation) if violation.ndim == 0 else violation
 
-    def pushed_inward(self, x: Point, egrad: Point) -> Any:
+    def pushed_inward(self, x: np.ndarray, egrad: np.ndarray) -> Any:
         # moving along v v' of the least eigenvalue of the gradient by the largest one of X changes f by their product
         low = smallest_eigenvalue(symmetric(_double(egrad)))
         gain = np.maximum(-low, 0) * _spectral(x).largest
         return float(gain) if gain.ndim == 0 else gain
 
-    def longest(self, x: Point, u: Point) -> Any:
+    def longest(self, x: np.ndarray, u: np.ndarray) -> Any:
         return logarithmic_longest(self, x, u)
 
-    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         Q = np.linalg.qr(rng.standard_normal(self.shape))[0]
         return symmetric((Q * np.exp(0.5 * rng.standard_normal(self.n))) @ Q.T).astype(dtype)
 
-    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return _congruent(_spectral(x).root, rng.standard_normal(x.shape)).astype(x.dtype)
 
 
-class _InFrame(InFrame, SymmetricPositiveDefinite):
+class _InFrame(InFrame[np.ndarray], SymmetricPositiveDefinite):
     """The coordinates are C = X^-½ U X^-½."""
 
-    def to_frame(self, x: Point, u: Point) -> Point:
+    def to_frame(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return _congruent(_spectral(x).inverse_root, u).astype(x.dtype, copy=False)
 
-    def from_frame(self, x: Point, c: Point) -> Point:
+    def from_frame(self, x: np.ndarray, c: np.ndarray) -> np.ndarray:
         return _congruent(_spectral(x).root, c).astype(x.dtype, copy=False)
 
-    def gradient(self, x: Point, egrad: Point) -> Point:
+    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return self.from_frame(x, egrad)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         root = _spectral(x).root
         return symmetric(_congruent(root, ehess) + _double(u) @ _congruent(root, egrad)).astype(x.dtype, copy=False)
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return _moved(x, _double(u), self._kind(kind))
 
-    def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
+    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return symmetric(rng.standard_normal(x.shape)).astype(x.dtype)
 
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
 from ..linalg._polar import orthonormality, qr_retraction
 from ._base import size
 from ._stiefel import Orthogonal, _OrthonormalColumns
@@ -46,18 +45,18 @@ class SpecialOrthogonal(_OrthonormalColumns):
     def shape(self) -> tuple[int, int]:
         return self.n, self.n
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: np.ndarray) -> np.ndarray:
         # W diag(1, …, 1, det(W Vᵀ)) Vᵀ: of all rotations the nearest, at the cost of the least singular value (Kabsch)
         left, _, right = np.linalg.svd(x.astype(np.float64, copy=False))
         left[..., -1] *= np.sign(np.linalg.det(left @ right))[..., None]
         return (left @ right).astype(x.dtype, copy=False)
 
-    def feasibility(self, x: Point) -> Any:
+    def feasibility(self, x: np.ndarray) -> Any:
         det = np.linalg.det(x.astype(np.float64, copy=False))
         violation = np.maximum(orthonormality(x), np.where(det < 0, 1 - det, 0))
         return float(violation) if violation.ndim == 0 else violation
 
-    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         # Q of a normal matrix is uniform over all orthogonal matrices if R has a positive diagonal
         x = qr_retraction(rng.standard_normal(self.shape))
         x[:, -1] *= np.sign(np.linalg.det(x))

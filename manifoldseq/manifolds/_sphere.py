@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
 from ._base import Manifold, _root, known_component, size
 from ._geodesics import carried_along, great_circle
 
 
-class _UnitNorm(Manifold):
+class _UnitNorm(Manifold[np.ndarray]):
     """Arrays whose entries have norm one over some of the last axes, with the embedded metric."""
 
     retractions: ClassVar[tuple[str, ...]] = ("polar", "exp")
@@ -26,18 +25,18 @@ class _UnitNorm(Manifold):
     def _axes(self) -> tuple[int, ...]:
         """The axes, counted from the end, that one norm runs over."""
 
-    def _dot(self, u: Point, v: Point) -> Any:
+    def _dot(self, u: np.ndarray, v: np.ndarray) -> Any:
         return np.sum(np.multiply(u, v, dtype=np.float64), axis=self._axes, keepdims=True)
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         # U − X⟨X, U⟩: the normal space at X is the line of X
         return u - x * self._dot(x, u).astype(u.dtype)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         # P(D²f[U]) − ⟨X, G⟩U, the curvature of the sphere being one in every direction
         return self.project(x, ehess) - u * self._dot(x, egrad).astype(u.dtype)
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         if self._kind(kind) == "polar":
             return self.nearest(x + u)
         # the great circle cos(θ)X + sin(θ)/θ U with θ = ‖U‖; sinc is smooth at θ = 0
@@ -53,30 +52,30 @@ class _UnitNorm(Manifold):
     def typical_distance(self) -> float:  # type: ignore[override]
         return math.pi * math.sqrt(self._circles)
 
-    def log(self, x: Point, y: Point) -> Point:
+    def log(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         arc = great_circle(x, y, self._axes)
         u = arc.angle * arc.direction
         if not self.dim:  # no way leads from 1 to −1
             u = np.where(arc.angle > 1, np.nan, u)
         return u.astype(x.dtype, copy=False)
 
-    def dist(self, x: Point, y: Point) -> Any:
+    def dist(self, x: np.ndarray, y: np.ndarray) -> Any:
         angle = great_circle(x, y, self._axes).angle
         if not self.dim:
             angle = np.where(angle > 1, np.inf, angle)
         return _root(np.sum(angle**2, axis=tuple(range(-len(self.shape), 0))))
 
-    def parallel_transport(self, x: Point, y: Point, u: Point) -> Point:
+    def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         return carried_along(great_circle(x, y, self._axes), x, u, self._axes).astype(u.dtype, copy=False)
 
-    def inverse_retraction(self, x: Point, y: Point) -> Point:
+    def inverse_retraction(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         # x + u is the multiple of y in the plane that touches the sphere at x, if y lies on this side
         height = self._dot(x, y)
         height = np.where(height > 0, height, np.nan)
         chord = y - x
         return ((chord - x * self._dot(x, chord)) / height).astype(x.dtype, copy=False)
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             square = self._dot(x, x)
         if not np.all(np.isfinite(square) & (square > 1e-250)):  # zero, or squares that leave the range
@@ -86,11 +85,11 @@ class _UnitNorm(Manifold):
             square = self._dot(x, x)
         return (x / np.sqrt(square)).astype(x.dtype, copy=False)
 
-    def feasibility(self, x: Point) -> Any:
+    def feasibility(self, x: np.ndarray) -> Any:
         violation = np.abs(self._dot(x, x) - 1).max(axis=tuple(range(-len(self.shape), 0)))
         return float(violation) if violation.ndim == 0 else violation
 
-    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         return self.nearest(rng.standard_normal(self.shape)).astype(dtype)
 
 
@@ -147,7 +146,7 @@ class Sphere(_UnitNorm):
     def _circles(self) -> int:
         return 1
 
-    def to_component(self, x: Point, i: int) -> Point:
+    def to_component(self, x: np.ndarray, i: int) -> np.ndarray:
         known_component(self, i)
         return x if self.dim else np.full_like(x, 1 - 2 * i)
 
@@ -198,7 +197,7 @@ class Oblique(_UnitNorm):
     def _circles(self) -> int:
         return self.m
 
-    def to_component(self, x: Point, i: int) -> Point:
+    def to_component(self, x: np.ndarray, i: int) -> np.ndarray:
         known_component(self, i)
         if self.n > 1:
             return x

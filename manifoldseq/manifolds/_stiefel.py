@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
 from ..linalg._cayley import cayley_curve, cayley_retraction
 from ..linalg._polar import orthonormality, polar, qr_retraction, symmetric
 from ._base import Manifold, known_component, size
@@ -31,26 +30,26 @@ _RETRACTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-def _logarithm(x: Point, y: Point) -> Point:
+def _logarithm(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (x @ rotation_logarithm(x, y)).astype(x.dtype, copy=False)
 
 
-def _carried(x: Point, y: Point, u: Point) -> Point:
+def _carried(x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
     # X Γ goes to Y exp(−Ω/2) Γ exp(Ω/2) with Y = X exp(Ω): the metric is the same from the left and from the right
     half = skew_exponential(0.5 * rotation_logarithm(x, y))
     return (y @ half.mT @ x.mT @ u @ half).astype(u.dtype, copy=False)
 
 
-def _circle(x: Point, y: Point) -> Point:
+def _circle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     arc = great_circle(x, y, (-2,))
     return (arc.angle * arc.direction).astype(x.dtype, copy=False)
 
 
-def _carried_along_circle(x: Point, y: Point, u: Point) -> Point:
+def _carried_along_circle(x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
     return carried_along(great_circle(x, y, (-2,)), x, u, (-2,)).astype(u.dtype, copy=False)
 
 
-class _OrthonormalColumns(Manifold):
+class _OrthonormalColumns(Manifold[np.ndarray]):
     """n×p matrices with ``XᵀX = I``, with the embedded metric."""
 
     retractions: ClassVar[tuple[str, ...]] = tuple(_RETRACTIONS)
@@ -66,16 +65,16 @@ class _OrthonormalColumns(Manifold):
         n, p = self.shape
         return n * p - p * (p + 1) // 2
 
-    def project(self, x: Point, u: Point) -> Point:
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         # U − X sym(XᵀU): what is normal to the manifold at X is X times a symmetric p×p matrix
         return u - x @ symmetric(x.mT @ u)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+    def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         # the projection of D²f[U] − U sym(XᵀG); the second term is the curvature of the manifold (Absil, Mahony and
         # Trumpf 2013)
         return self.project(x, ehess - u @ symmetric(x.mT @ egrad))
 
-    def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
+    def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return _RETRACTIONS[self._kind(kind) or "polar"](x, u)
 
     @property
@@ -93,7 +92,7 @@ class _OrthonormalColumns(Manifold):
     def dist(self) -> Callable[..., Any] | None:  # type: ignore[override]
         return None if self.log is None else self._distance
 
-    def _distance(self, x: Point, y: Point) -> Any:
+    def _distance(self, x: np.ndarray, y: np.ndarray) -> Any:
         length = self._length_of_log(x, y)
         if self.components == 1:
             return length
@@ -107,20 +106,20 @@ class _OrthonormalColumns(Manifold):
         n, p = self.shape
         return _carried if n == p else _carried_along_circle if p == 1 else None
 
-    def inverse_retraction(self, x: Point, y: Point) -> Point:
+    def inverse_retraction(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return inverse_polar(x, y)
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: np.ndarray) -> np.ndarray:
         return polar(x)
 
-    def feasibility(self, x: Point) -> Any:
+    def feasibility(self, x: np.ndarray) -> Any:
         violation = orthonormality(x)
         return float(violation) if violation.ndim == 0 else violation
 
-    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         return qr_retraction(rng.standard_normal(self.shape)).astype(dtype)
 
-    def to_component(self, x: Point, i: int) -> Point:
+    def to_component(self, x: np.ndarray, i: int) -> np.ndarray:
         known_component(self, i)
         if self.components == 1:
             return x
@@ -130,7 +129,7 @@ class _OrthonormalColumns(Manifold):
         y[..., -1] *= np.where(wrong, -1, 1).astype(x.dtype)[..., None]
         return y
 
-    def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
+    def descent_curve(self, x: np.ndarray, egrad: np.ndarray) -> Callable[[Any], np.ndarray]:
         return cayley_curve(x, egrad)
 
 

@@ -7,7 +7,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from .._result import Point
 from ._autodiff_autograd import ByAutograd
 from ._cost import Differentiated
 
@@ -42,6 +41,6 @@ def differentiated(
     return ByTorch(cost, device, dtype)
 
 
-def value_and_gradient(cost: Callable[[Point], Any]) -> Callable[[Point], tuple[float, Point]]:
+def value_and_gradient(cost: Callable[[Any], Any]) -> Callable[[Any], tuple[float, Any]]:
     """Return ``point -> (value, Euclidean gradient)`` for a cost written with ``autograd.numpy``."""
     return partial(ByAutograd(cost).value_and_gradient, ())

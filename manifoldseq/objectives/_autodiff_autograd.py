@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from .._result import Point
+from .._result import Tree
 from ..linalg._tree import leaves
 from ._cost import Differentiated, NotANumber, like, number
 
@@ -19,27 +19,27 @@ class ByAutograd(Differentiated):
         "its gradient"
     )
 
-    def value(self, rest: tuple[Any, ...], x: Point) -> float:
+    def value(self, rest: tuple[Any, ...], x: Tree) -> float:
         return number(self.cost(x, *rest))
 
-    def value_and_gradient(self, rest: tuple[Any, ...], x: Point) -> tuple[float, Point]:
+    def value_and_gradient(self, rest: tuple[Any, ...], x: Tree) -> tuple[float, Tree]:
         autograd: Any = import_module("autograd")
         value, gradient = self._followed(autograd.value_and_grad(self._scalar), x, *rest)
         return float(value), like(gradient, x)
 
-    def hessian_product(self, rest: tuple[Any, ...], x: Point, u: Point) -> Point:
+    def hessian_product(self, rest: tuple[Any, ...], x: Tree, u: Tree) -> Tree:
         autograd: Any = import_module("autograd")
         anp: Any = import_module("autograd.numpy")
         gradient = autograd.grad(self._scalar)
 
-        def slope(y: Point) -> Any:
+        def slope(y: Tree) -> Any:
             constant = 0.0 * anp.sum(_boxed_leaves(y)[0])  # autograd warns where the gradient does not depend on y
             pairs = zip(_boxed_leaves(gradient(y, *rest)), leaves(u), strict=True)
             return constant + sum(anp.sum(a * b) for a, b in pairs)
 
         return like(self._followed(autograd.grad(slope), x), x)
 
-    def _scalar(self, x: Point, *rest: Any) -> Any:
+    def _scalar(self, x: Tree, *rest: Any) -> Any:
         value = self.cost(x, *rest)
         known = import_module("autograd.tracer").getval(value)
         if isinstance(known, float):  # numpy's too: the usual case

@@ -6,7 +6,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from .._result import Point
+from .._result import Tree
 from ._cost import Differentiated, like
 
 
@@ -18,14 +18,14 @@ class ByJax(Differentiated):
         "give its gradient"
     )
 
-    def value(self, rest: tuple[Any, ...], x: Point) -> float:
+    def value(self, rest: tuple[Any, ...], x: Tree) -> float:
         return float(self._run(self._value, x, *rest))
 
-    def value_and_gradient(self, rest: tuple[Any, ...], x: Point) -> tuple[float, Point]:
+    def value_and_gradient(self, rest: tuple[Any, ...], x: Tree) -> tuple[float, Tree]:
         value, gradient = self._run(self._pair, x, *rest)
         return float(value), like(gradient, x)
 
-    def hessian_product(self, rest: tuple[Any, ...], x: Point, u: Point) -> Point:
+    def hessian_product(self, rest: tuple[Any, ...], x: Tree, u: Tree) -> Tree:
         return like(self._run(self._product, like(u, x), x, *rest), x)
 
     @cached_property
@@ -40,12 +40,12 @@ class ByJax(Differentiated):
     def _product(self) -> Any:
         jax = _jax()
 
-        def product(u: Point, x: Point, *rest: Any) -> Point:
+        def product(u: Tree, x: Tree, *rest: Any) -> Tree:
             return jax.jvp(jax.grad(lambda y: self._scalar(y, *rest)), (x,), (u,))[1]
 
         return jax.jit(product)
 
-    def _scalar(self, x: Point, *rest: Any) -> Any:
+    def _scalar(self, x: Tree, *rest: Any) -> Any:
         """Return the cost, or raise a sentence; runs only while jax traces it."""
         value, jnp = self.cost(x, *rest), _jax().numpy
         if value is None or isinstance(value, tuple | list | dict | str):

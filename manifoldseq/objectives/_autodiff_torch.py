@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from .._result import Point
+from .._result import Tree
 from ..linalg._tree import leaves, tree_map
 from ._cost import Differentiated, like
 
@@ -18,23 +18,23 @@ class ByTorch(Differentiated):
         "assignment into the point, or give its gradient"
     )
 
-    def value(self, rest: tuple[Any, ...], x: Point) -> float:
+    def value(self, rest: tuple[Any, ...], x: Tree) -> float:
         with _torch().no_grad():
             return float(self._scalar(self._tensors(x), rest))
 
-    def value_and_gradient(self, rest: tuple[Any, ...], x: Point) -> tuple[float, Point]:
+    def value_and_gradient(self, rest: tuple[Any, ...], x: Tree) -> tuple[float, Tree]:
         at = self._tensors(x, requires_grad=True)
         value = self._scalar(at, rest)
         return float(value.detach()), _arrays(self._gradients(value, at), x)
 
-    def hessian_product(self, rest: tuple[Any, ...], x: Point, u: Point) -> Point:
+    def hessian_product(self, rest: tuple[Any, ...], x: Tree, u: Tree) -> Tree:
         at = self._tensors(x, requires_grad=True)
         gradients = self._gradients(self._scalar(at, rest), at, create_graph=True)
         along = zip(gradients, leaves(self._tensors(like(u, x))), strict=True)
         slopes = [(g * v).sum() for g, v in along if g is not None and g.requires_grad]
         return _arrays(self._gradients(sum(slopes), at) if slopes else [None] * len(gradients), x)
 
-    def _tensors(self, x: Point, requires_grad: bool = False) -> Any:
+    def _tensors(self, x: Tree, requires_grad: bool = False) -> Any:
         torch = _torch()
         own = {"device": self.device, "dtype": self.dtype and getattr(torch, self.dtype)}
         return tree_map(lambda leaf: torch.tensor(leaf, requires_grad=requires_grad, **own), x)
@@ -63,7 +63,7 @@ class ByTorch(Differentiated):
         return _torch().autograd.grad(value, list(leaves(at)), create_graph=create_graph, allow_unused=True)
 
 
-def _arrays(gradients: Any, x: Point) -> Point:
+def _arrays(gradients: Any, x: Tree) -> Tree:
     """Return tensors as arrays in the structure and dtype of the point; None, of a leaf that is not used, is zero."""
     rest = iter(gradients)
 

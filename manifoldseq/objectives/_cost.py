@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._result import Point
+from .._result import Tree
 from ..linalg._tree import tree_map
 
 
@@ -49,15 +49,15 @@ class Differentiated(ABC):
         return type(self), (self.cost, self.device, self.dtype)
 
     @abstractmethod
-    def value(self, rest: tuple[Any, ...], x: Point) -> float:
+    def value(self, rest: tuple[Any, ...], x: Tree) -> float:
         """Return the value."""
 
     @abstractmethod
-    def value_and_gradient(self, rest: tuple[Any, ...], x: Point) -> tuple[float, Point]:
+    def value_and_gradient(self, rest: tuple[Any, ...], x: Tree) -> tuple[float, Tree]:
         """Return the value and the Euclidean gradient, in the dtype of the point."""
 
     @abstractmethod
-    def hessian_product(self, rest: tuple[Any, ...], x: Point, u: Point) -> Point:
+    def hessian_product(self, rest: tuple[Any, ...], x: Tree, u: Tree) -> Tree:
         """Return the Euclidean Hessian times a direction, in the dtype of the point."""
 
     def explained(self, cause: object) -> TypeError:
@@ -71,6 +71,6 @@ class Differentiated(ABC):
         return NotANumber(f"the cost {getattr(self.cost, '__name__', 'function')}", what, shape)
 
 
-def like(gradient: Point, x: Point) -> Point:
+def like(gradient: Tree, x: Tree) -> Tree:
     """Return the gradient in the structure and dtype of the point."""
     return tree_map(lambda leaf, g: np.asarray(g, dtype=leaf.dtype).reshape(leaf.shape), x, gradient)

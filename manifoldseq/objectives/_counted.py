@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._result import Evaluations, Point
+from .._result import Evaluations, Tree
 from ..linalg._tree import freeze
 from ._objective import FiniteTerms, Objective, number
 
@@ -49,11 +49,11 @@ class Counter:
         """
         fused = objective.value_and_gradient
 
-        def value(x: Point) -> float:
+        def value(x: Tree) -> float:
             self.nfev += share
             return number(objective.value(freeze(x)))
 
-        def value_and_gradient(x: Point) -> tuple[float, Point]:
+        def value_and_gradient(x: Tree) -> tuple[float, Tree]:
             self.nfev += share
             self.njev += share
             pair = fused(freeze(x))  # type: ignore[misc]
@@ -61,7 +61,7 @@ class Counter:
                 raise TypeError(f"value_and_gradient returned {type(pair).__name__}: it must return (value, gradient)")
             return number(pair[0]), _like(pair[1], x, "gradient")
 
-        def hessian_product(x: Point, u: Point) -> Point:
+        def hessian_product(x: Tree, u: Tree) -> Tree:
             self.nhev += share
             return _like(objective.hessian_product(freeze(x), u), x, "Hessian product")  # type: ignore[misc]
 
@@ -77,7 +77,7 @@ class Counter:
         )
 
 
-def batched_pair(batched: Any, points: Point, which: np.ndarray) -> tuple[np.ndarray, Point]:
+def batched_pair(batched: Any, points: Tree, which: np.ndarray) -> tuple[np.ndarray, Tree]:
     """Return the values (float64) and gradients of some rows, or raise a sentence that says what is wrong with them."""
     pair = batched(points, which)
     if not isinstance(pair, _SEVERAL) or len(pair) != 2:
@@ -91,7 +91,7 @@ def batched_pair(batched: Any, points: Point, which: np.ndarray) -> tuple[np.nda
     return np.array(values, dtype=float), _like(pair[1], points, "gradient of batched")
 
 
-def _like(gradient: Point, x: Point, what: str, where: str = "") -> Point:
+def _like(gradient: Any, x: Tree, what: str, where: str = "") -> Tree:
     """Return the gradient in the structure and dtype of the point, or raise a sentence that says where it differs."""
     if isinstance(x, tuple):
         if not isinstance(gradient, _SEVERAL) or len(gradient) != len(x):

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar
 
-from .._result import Point
+from .._result import Tree
 
 R = TypeVar("R")
 
 
-def last_point(function: Callable[[Point], R]) -> Callable[[Point], R]:
+def last_point(function: Callable[[Any], R]) -> Callable[[Any], R]:
     """Remember the result of `function` at the last point, by identity.
 
     Value, gradient, Hessian products and block updates of one objective can share a forward pass this way. Identity is
@@ -31,12 +31,12 @@ def last_point(function: Callable[[Point], R]) -> Callable[[Point], R]:
 
 
 class _LastPoint(Generic[R]):
-    def __init__(self, function: Callable[[Point], R]) -> None:
+    def __init__(self, function: Callable[[Any], R]) -> None:
         update_wrapper(self, function)
         self.function = function
-        self.slot: tuple[Point, R] | None = None
+        self.slot: tuple[Tree, R] | None = None
 
-    def __call__(self, x: Point) -> R:
+    def __call__(self, x: Tree) -> R:
         kept = self.slot
         if kept is not None and kept[0] is x:
             return kept[1]

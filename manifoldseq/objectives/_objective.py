@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .._result import Point
+from .._result import Tree
 from ..linalg._tree import tree_map
 from ._autodiff import differentiated
 from ._cost import Differentiated, number
 
-Value = Callable[[Point], float]
-ValueAndGradient = Callable[[Point], tuple[float, Point]]
-Batched = Callable[[Point, np.ndarray], tuple[np.ndarray, Point]]
+Value = Callable[[Any], float]
+ValueAndGradient = Callable[[Any], tuple[float, Any]]
+Batched = Callable[[Any, np.ndarray], tuple[np.ndarray, Any]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class BlockUpdate:
 
     name: str
     factors: tuple[str, ...]
-    apply: Callable[[Point], Point]
+    apply: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Objective:
 
     value: Value
     value_and_gradient: ValueAndGradient | None = None
-    hessian_product: Callable[[Point, Point], Point] | None = None
+    hessian_product: Callable[[Any, Any], Any] | None = None
     terms: FiniteTerms | None = None
     updates: tuple[BlockUpdate, ...] = ()
     batched: Batched | None = None
@@ -137,12 +137,12 @@ class Objective:
 
 def objective(
     cost: Value | None = None,
-    gradient: Callable[[Point], Point] | None = None,
+    gradient: Callable[[Any], Any] | None = None,
     *,
     value_and_gradient: ValueAndGradient | None = None,
-    hessian_product: Callable[[Point, Point], Point] | None = None,
-    riemannian_gradient: Callable[[Point], Point] | None = None,
-    riemannian_hessian: Callable[[Point, Point], Point] | None = None,
+    hessian_product: Callable[[Any, Any], Any] | None = None,
+    riemannian_gradient: Callable[[Any], Any] | None = None,
+    riemannian_hessian: Callable[[Any, Any], Any] | None = None,
     batched: Batched | None = None,
     backend: str = "autograd",
     device: str | None = None,
@@ -220,7 +220,7 @@ def objective(
 
 
 def finite_sum(
-    cost: Callable[[Point, np.ndarray], float],
+    cost: Callable[[Any, np.ndarray], float],
     n: int,
     *,
     backend: str = "autograd",
@@ -262,20 +262,20 @@ def finite_sum(
 # Module-level functions under partial, so that an objective can be pickled when the functions that it is made of can.
 
 
-def _value(cost: Value, x: Point) -> float:
+def _value(cost: Value, x: Tree) -> float:
     return number(cost(x))
 
 
-def _first(fused: ValueAndGradient, x: Point) -> float:
+def _first(fused: ValueAndGradient, x: Tree) -> float:
     return number(fused(x)[0])
 
 
-def _of_problem_0(batched: Batched, x: Point) -> tuple[float, Point]:
+def _of_problem_0(batched: Batched, x: Tree) -> tuple[float, Tree]:
     values, gradients = batched(tree_map(lambda leaf: leaf[None], x), np.zeros(1, int))
     return number(values), tree_map(lambda leaf: leaf[0], gradients)
 
 
-def _both(cost: Value, gradient: Callable[[Point], Point], x: Point) -> tuple[float, Point]:
+def _both(cost: Value, gradient: Callable[[Any], Any], x: Any) -> tuple[float, Any]:
     return number(cost(x)), gradient(x)
 
 
@@ -305,16 +305,16 @@ def _scaled(f: Objective, c: float) -> Objective:
     )
 
 
-def _scaled_value(f: Objective, c: float, x: Point) -> float:
+def _scaled_value(f: Objective, c: float, x: Tree) -> float:
     return c * f.value(x)
 
 
-def _scaled_pair(function: Callable[..., tuple[Any, Point]], c: float, *args: Any) -> tuple[Any, Point]:
+def _scaled_pair(function: Callable[..., tuple[Any, Tree]], c: float, *args: Any) -> tuple[Any, Tree]:
     value, gradient = function(*args)
     return c * value, tree_map(lambda leaf: c * leaf, gradient)
 
 
-def _scaled_product(product: Callable[[Point, Point], Point], c: float, x: Point, u: Point) -> Point:
+def _scaled_product(product: Callable[[Any, Any], Any], c: float, x: Any, u: Any) -> Any:
     return tree_map(lambda leaf: c * leaf, product(x, u))
 
 
@@ -338,16 +338,16 @@ def _sum(f: Objective, g: Objective) -> Objective:
     )
 
 
-def _sum_value(f: Objective, g: Objective, x: Point) -> float:
+def _sum_value(f: Objective, g: Objective, x: Tree) -> float:
     return f.value(x) + g.value(x)
 
 
-def _sum_pair(f: Any, g: Any, *args: Any) -> tuple[Any, Point]:
+def _sum_pair(f: Any, g: Any, *args: Any) -> tuple[Any, Tree]:
     (a, slope_a), (b, slope_b) = f(*args), g(*args)
     return a + b, tree_map(np.add, slope_a, slope_b)
 
 
-def _sum_product(f: Any, g: Any, x: Point, u: Point) -> Point:
+def _sum_product(f: Any, g: Any, x: Tree, u: Tree) -> Tree:
     return tree_map(np.add, f(x, u), g(x, u))
 
 

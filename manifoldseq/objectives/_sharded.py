@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._result import Point
+from .._result import Tree
 from ..execution import Shards
 from ..execution._executors import added
 from ..linalg._tree import tree_map
@@ -107,16 +107,16 @@ def _sum(shards: Shards[Objective], parts: list[_Part], fused: bool, products: b
     )
 
 
-def _value(shards: Shards[Objective], parts: list[_Part], x: Point) -> float:
+def _value(shards: Shards[Objective], parts: list[_Part], x: Tree) -> float:
     return added([number(value) for value in _asked(shards, parts, "value", x)])
 
 
-def _pair(shards: Shards[Objective], parts: list[_Part], x: Point) -> tuple[float, Point]:
+def _pair(shards: Shards[Objective], parts: list[_Part], x: Tree) -> tuple[float, Tree]:
     values, gradients = zip(*_asked(shards, parts, "value_and_gradient", x), strict=True)
     return added([number(value) for value in values]), _added_like(x, gradients)
 
 
-def _product(shards: Shards[Objective], parts: list[_Part], x: Point, u: Point) -> Point:
+def _product(shards: Shards[Objective], parts: list[_Part], x: Tree, u: Tree) -> Tree:
     return _added_like(x, _asked(shards, parts, "hessian_product", x, u))
 
 
@@ -137,11 +137,11 @@ def _batch(
     return _sum(shards, parts, fused, products)
 
 
-def _asked(shards: Shards[Objective], parts: list[_Part], name: str, *points: Point) -> list[Any]:
+def _asked(shards: Shards[Objective], parts: list[_Part], name: str, *points: Tree) -> list[Any]:
     return shards.map(_answer, [(part.shard, (part, name, points)) for part in parts])
 
 
-def _answer(objective: Objective, question: tuple[_Part, str, tuple[Point, ...]]) -> Any:
+def _answer(objective: Objective, question: tuple[_Part, str, tuple[Tree, ...]]) -> Any:
     part, name, points = question
     if part.indices is not None:
         assert objective.terms is not None
@@ -149,7 +149,7 @@ def _answer(objective: Objective, question: tuple[_Part, str, tuple[Point, ...]]
     return getattr(objective, name)(*points)
 
 
-def _added_like(x: Point, trees: Sequence[Point]) -> Point:
+def _added_like(x: Tree, trees: Sequence[Tree]) -> Tree:
     """Return the sum of gradients in float64, in the structure and dtype of the point."""
     wide = [tree_map(lambda _, leaf: np.asarray(leaf, np.float64), x, tree) for tree in trees]
     return tree_map(lambda leaf, total: total.astype(leaf.dtype), x, added(wide))

@@ -72,12 +72,12 @@ class Adam(Stochastic):
             if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta < 1:
                 raise ValueError(f"Adam({name}={beta!r}): {name} must lie in [0, 1)")
 
-    def begin(self, problem: Problem, x: Point) -> State:
+    def begin(self, problem: Problem[Point], x: Point) -> State:
         """Return both means, zero."""
         zero = np.zeros_like(flatten(x))
         return {"first": zero, "second": zero, "largest": zero}
 
-    def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
+    def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
         """Update both means and follow the first, scaled by the second."""
         manifold, tree = problem.manifold, unflattener(at.x)
         squares = flatten(_squares(manifold, at.x, tree(at.grad)))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._problem import Problem
-from .._result import Evaluations, Measures, Point, Status
+from .._result import Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, freeze, tree_map
@@ -91,7 +91,7 @@ class Alternating(Solver):
         if not isinstance(self.inner_stop, StoppingRule):
             raise ValueError(f"Alternating(inner_stop={self.inner_stop!r}): use a rule such as ms.MaxIterations(10)")
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state before the first block."""
         stages = self._stages(problem)
         if problem.objective.value_and_gradient is None and any(isinstance(stage, int) for stage in stages):
@@ -183,14 +183,14 @@ class Alternating(Solver):
         return measures.status is not None or self.inner_stop.check(so_far) is not None
 
 
-def _on_factor(problem: Problem, x: Any, k: int, seen: list[tuple[Point, float, Point]]) -> Problem:
+def _on_factor(problem: Problem, x: Any, k: int, seen: list[tuple[Tree, float, Any]]) -> Problem:
     """Return the problem of factor `k` with the others fixed; what it evaluates is noted in `seen`, and looked up."""
     f = problem.objective
 
-    def whole(xk: Point) -> Point:
+    def whole(xk: Tree) -> tuple[Any, ...]:
         return (*x[:k], xk, *x[k + 1 :])
 
-    def value_and_gradient(xk: Point) -> tuple[float, Point]:
+    def value_and_gradient(xk: Tree) -> tuple[float, Any]:
         for y, fun, egrad in seen:
             if y is xk:
                 return fun, egrad[k]
@@ -198,7 +198,7 @@ def _on_factor(problem: Problem, x: Any, k: int, seen: list[tuple[Point, float, 
         seen.append((xk, fun, egrad))
         return fun, egrad[k]
 
-    def hessian_product(xk: Point, u: Point) -> Point:
+    def hessian_product(xk: Tree, u: Tree) -> Tree:
         zero = tree_map(np.zeros_like, x)
         return f.hessian_product(whole(xk), (*zero[:k], u, *zero[k + 1 :]))[k]  # type: ignore[misc]
 
@@ -240,7 +240,7 @@ def _factor_names(problem: Problem) -> tuple[str, ...]:
     return problem.manifold.names or () if isinstance(problem.manifold, Factored) else ()
 
 
-def _look(problem: Problem, x: Point) -> Iterate:
+def _look(problem: Problem[Point], x: Point) -> Iterate:
     """Return the evaluation at `x`, without a gradient where the objective has none."""
     if problem.objective.value_and_gradient is None:
         return Iterate(x, problem.objective.value(x), None, None, None, None)  # type: ignore[arg-type]

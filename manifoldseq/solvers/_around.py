@@ -44,7 +44,7 @@ class _Around(Solver):
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
         return self.solver.confirm(problem, state, recent)
 
-    def answer(self, problem: Problem, state: State) -> Point:
+    def answer(self, problem: Problem[Point], state: State) -> Point:
         return self.solver.answer(problem, state)
 
 
@@ -56,7 +56,7 @@ class _InRange(_Around):
     or shrunk by as much again.
     """
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         with np.errstate(over="ignore", under="ignore"):
             state, measures = self.solver.init(problem, point)
         return self._in_unit(problem, {**state, "unit": 1.0}, measures)
@@ -108,7 +108,7 @@ class _InUnit(_Around):
     Penalties and tolerances of constraints refer to the objective; multipliers are given back in its own unit.
     """
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         f = problem.objective
         fun, egrad = f.value_and_gradient(point)  # type: ignore[misc]
         size = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(egrad)) or abs(fun)
@@ -169,7 +169,7 @@ class WithCurvature(_Around):
     They come from the gradients that the solver asked for at the points of its states.
     """
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         asked = _Asked(problem)
         state, measures = self.solver.init(asked.problem, point)
         return self._measured(problem, asked, {}, state, measures)
@@ -203,7 +203,7 @@ class WithCurvature(_Around):
         return new, measures
 
 
-def _known(problem: Problem, fun: float, egrad: Point) -> Problem:
+def _known(problem: Problem[Point], fun: float, egrad: Point) -> Problem:
     return replace(problem, objective=Objective(lambda x: fun, lambda x: (fun, egrad)))
 
 

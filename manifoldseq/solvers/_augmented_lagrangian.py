@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from .._problem import Problem
-from .._result import Evaluations, Measures, Point, Status
+from .._result import Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
@@ -113,7 +113,7 @@ class AugmentedLagrangian(Solver):
     def frames(self) -> bool:  # type: ignore[override]
         return self._inner.frames
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state of the inner solver, on the first augmented Lagrangian."""
         penalized = _Penalized(problem, np.zeros(len(problem.equalities) + len(problem.inequalities)), 1.0)
         for need in self._inner.needs:
@@ -211,11 +211,11 @@ class AugmentedLagrangian(Solver):
 class _Parts:
     """The objective and the constraints at one point; of the gradients, the Euclidean ones."""
 
-    x: Point
+    x: Tree
     fun: float
     c: np.ndarray
-    egrad: Point
-    slopes: tuple[Point, ...]
+    egrad: Tree
+    slopes: tuple[Tree, ...]
 
 
 class _Penalized:
@@ -275,14 +275,14 @@ class _Penalized:
         size, slope = float(np.linalg.norm(violated)), float(np.linalg.norm(total))
         return slope <= STATIONARY * size * steepest or slope * float(manifold.scale(x)) <= STATIONARY * size * size
 
-    def value_and_gradient(self, x: Point) -> tuple[float, Point]:
+    def value_and_gradient(self, x: Tree) -> tuple[float, Tree]:
         at = self.parts(x)
         weights = self.weights(at.c)
         # (|λ + ρc|² − |λ|²)/2ρ, of inequalities with max(0, ·); its gradient is Σ weightₖ grad cₖ
         added = (float(weights @ weights) - float(self.multipliers @ self.multipliers)) / (2 * self.penalty)
         return at.fun + added, _combined(at.egrad, weights, at.slopes)
 
-    def hessian_product(self, x: Point, u: Point) -> Point:
+    def hessian_product(self, x: Tree, u: Tree) -> Tree:
         at = self.parts(x)
         weights = self.weights(at.c)
         n = len(self.original.equalities)
@@ -305,7 +305,7 @@ def _dot(u: Point, v: Point) -> float:
     return sum(float(np.sum(np.multiply(a, b, dtype=float))) for a, b in zip(leaves(u), leaves(v), strict=True))
 
 
-def _least_squares(problem: Problem, x: Point, at: _Parts) -> np.ndarray:
+def _least_squares(problem: Problem, x: Any, at: _Parts) -> np.ndarray:
     """Return the multipliers that make the gradient of the Lagrangian smallest; zero for inactive inequalities."""
     n = len(problem.equalities)
     # min over λ, μ ≥ 0 of ‖grad f + Σ λₖ grad cₖ‖: bounded least squares with one column per active constraint

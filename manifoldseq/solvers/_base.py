@@ -61,7 +61,7 @@ class Solver(ABC):
         """Return the solver that asks `stop` inside its step; one whose steps are short leaves that to the loop."""
         return self
 
-    def answer(self, problem: Problem, state: State) -> Point:
+    def answer(self, problem: Problem[Point], state: State) -> Point:
         """Return the point that a run which ended in `state` found."""
         return state["x"]
 
@@ -75,7 +75,7 @@ class Solver(ABC):
         return confirm(problem, Iterate.of(state), recent) if measured else recent[-1]
 
     @abstractmethod
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state, with the point at ``state["x"]``, and its measures."""
 
     @abstractmethod

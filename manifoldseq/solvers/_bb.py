@@ -75,7 +75,7 @@ class BB(Solver):
     def scale_free(self) -> bool:
         return True
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state."""
         at = evaluate(problem, point)
         return self._initial_state(at), at.measures(problem.manifold)

@@ -126,7 +126,7 @@ class CG(Solver):
     def scale_free(self) -> bool:
         return True
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state whose direction is the negative gradient, preconditioned if asked for."""
         at = evaluate(problem, point)
         return self._initial_state(problem, at), at.measures(problem.manifold)

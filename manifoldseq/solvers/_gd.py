@@ -74,7 +74,7 @@ class GD(Solver):
     def scale_free(self) -> bool:
         return self.step_size is None
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state."""
         at = evaluate(problem, point)
         return at.state(step=None, count=0), at.measures(problem.manifold)

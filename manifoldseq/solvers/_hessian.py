@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from .._problem import Problem
-from .._result import Point
 from ..interop._from_pymanopt import has_hessian
 from ..linalg._tree import flatten, norm, unflattener
 from ..manifolds import Manifold
@@ -82,7 +82,7 @@ def hessian_product(
     return difference, eps**0.5
 
 
-def _across(manifold: Manifold, x: Point, egrad: Point) -> Point:
+def _across(manifold: Manifold, x: Any, egrad: Any) -> Any:
     """Return the gradient with the components that it drops at bounds: a difference needs them at both points."""
     if not manifold.bounded:
         return manifold.gradient(x, egrad)

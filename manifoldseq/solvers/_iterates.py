@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from ..manifolds._product import _Factored as Factored
 
 State = dict[str, Any]
 Dot = Callable[[np.ndarray, np.ndarray], float]
-Retraction = str | Callable[[Point, Point], Point] | None
+Retraction = str | Callable[[Any, Any], Any] | None
 _NONE = Evaluations()
 _NO_COLUMNS: dict[str, float] = {}
 
 
-class Iterate(NamedTuple):
+class Iterate(NamedTuple, Generic[Point]):
     """A point with what one evaluation of the objective says about it; :func:`evaluate` makes it.
 
     Attributes
@@ -56,7 +56,7 @@ class Iterate(NamedTuple):
     egrad_norm: float
 
     @classmethod
-    def of(cls, state: State) -> Iterate:
+    def of(cls, state: State) -> Iterate[Any]:
         """Return the iterate that :meth:`state` put into a state."""
         return cls(*[state[name] for name in cls._fields])
 
@@ -98,7 +98,7 @@ class Iterate(NamedTuple):
         )
 
 
-def evaluate(problem: Problem, x: Point) -> Iterate:
+def evaluate(problem: Problem[Point], x: Point) -> Iterate[Point]:
     """Evaluate the objective and its gradients at a point.
 
     Parameters
@@ -140,7 +140,7 @@ def evaluate(problem: Problem, x: Point) -> Iterate:
     return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(flat, length, egrad))
 
 
-def _in_units(manifold: Manifold, x: Point, egrad: Point) -> float:
+def _in_units(manifold: Manifold[Point], x: Point, egrad: Point) -> float:
     """Return the norm of the Euclidean gradient, of open factors in units of the metric where those are small."""
     if isinstance(manifold, Factored):
         return math.hypot(*[_in_units(f, a, g) for f, a, g in zip(manifold.factors, x, egrad, strict=True)])
@@ -169,7 +169,7 @@ def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
     return grad_norm / share if share > 0 else whole
 
 
-def try_point(problem: Problem, at: Iterate, x: Point) -> Iterate:
+def try_point(problem: Problem[Point], at: Iterate, x: Point) -> Iterate:
     """Return the evaluation at a trial point; one where linear algebra fails has the value infinity."""
     try:
         return evaluate(problem, x)
@@ -182,7 +182,7 @@ def secant(product: float, square: float) -> float | None:
     return product / square if square > 0 else None
 
 
-def step_curvature(problem: Problem, x: Point, grad: np.ndarray, new: Iterate) -> float | None:
+def step_curvature(problem: Problem[Point], x: Point, grad: np.ndarray, new: Iterate) -> float | None:
     """Return the curvature along a step from `x`, where the Riemannian gradient was `grad` (flat), by any way."""
     manifold = problem.manifold
     tree = unflattener_of(manifold.shape)
@@ -194,7 +194,7 @@ def step_curvature(problem: Problem, x: Point, grad: np.ndarray, new: Iterate) -
         return secant(dot(s, y), dot(s, s))
 
 
-def inner_product(problem: Problem, x: Point) -> Dot:
+def inner_product(problem: Problem[Point], x: Point) -> Dot:
     """Return the inner product at `x`, a function of two flat tangent vectors.
 
     Equivalent to `numpy.dot` where the metric is embedded; elsewhere ``manifold.inner``, without warnings where numbers
@@ -221,7 +221,7 @@ def inner_product(problem: Problem, x: Point) -> Dot:
     return product
 
 
-def retracted(problem: Problem, x: Point, u: Point, kind: Retraction) -> Point:
+def retracted(problem: Problem[Point], x: Point, u: Point, kind: Retraction) -> Point:
     """Return the point reached from `x` along `u`: without a warning one that is not finite where `u` leads too far."""
     manifold = problem.manifold
     if not manifold.open and not callable(kind):

@@ -83,7 +83,7 @@ class LBFGS(Solver):
     def scale_free(self) -> bool:
         return True
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state without pairs."""
         at = evaluate(problem, point)
         return at.state(pairs=(), held=()), at.measures(problem.manifold)
@@ -157,7 +157,7 @@ def _transported(
     return tuple((s, y, a, a / b) for s, y, a, b, keep in rows if keep), secant(float(sy[-1]), float(ss[-1]))
 
 
-def _carried(manifold: Manifold, x: Point, y: Point, vectors: Point) -> Point:
+def _carried(manifold: Manifold, x: Any, y: Any, vectors: Any) -> Any:
     """Transport vectors over a leading axis from x to y; where the metric is embedded they stay as they are."""
     if isinstance(manifold, Factored):
         return tuple(map(_carried, manifold.factors, x, y, vectors))

@@ -71,7 +71,7 @@ class PGD(Solver):
     def monotone(self) -> bool:
         return self.backtracking
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state."""
         rates = np.atleast_1d(self.step_size)
         factors = len(point) if isinstance(point, tuple) else 1

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from .._problem import Problem
-from .._result import Point
 from ..linalg._tree import flatten, shapes, tree_map, unflattener
 from ._iterates import Iterate, inner_product
 
-Precondition = Callable[[Problem, Point, Point], Point]
+Precondition = Callable[[Problem[Any], Any, Any], Any]
 
 
 def check_precondition(solver: str, precondition: Precondition | None) -> None:

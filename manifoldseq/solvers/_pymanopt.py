@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._problem import Problem
-from .._result import Evaluations, Measures, Point, Status
+from .._result import Evaluations, Measures, Point, Status, Tree
 from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
 from ..interop._pymanopt import numpy_random, pymanopt
 from ..linalg._tree import dtype_of, tree_map
@@ -135,7 +135,7 @@ class Pymanopt(Solver):
         """Return the solver that ends by `stop`."""
         return replace(self, stop=stop, reference=reference)
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the start."""
         return {"x": point}, _measured(problem, point)
 
@@ -196,7 +196,7 @@ class _Watch:
         self.solver, self.problem = solver, problem
         self.began = time.perf_counter()
         self.nfev = self.njev = self.nit = 0
-        self.x: Point | None = None
+        self.x: Any = None
         self.fun = math.inf
         self.at: Iterate | None = None
         self.measures: Measures | None = None
@@ -215,7 +215,7 @@ class _Watch:
             self._ask(self.measures)
         return fun
 
-    def value_and_gradient(self, x: Point) -> tuple[float, Point]:
+    def value_and_gradient(self, x: Tree) -> tuple[float, Tree]:
         self.nfev += 1
         self.njev += 1
         at = evaluate(self.problem, x)
@@ -247,7 +247,7 @@ class _Watch:
             raise _Finished(status)
 
 
-def _measured(problem: Problem, x: Point) -> Measures:
+def _measured(problem: Problem[Point], x: Point) -> Measures:
     f = problem.objective
     return Measures(f.value(x)) if f.value_and_gradient is None else evaluate(problem, x).measures(problem.manifold)
 

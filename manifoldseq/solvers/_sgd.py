@@ -70,11 +70,11 @@ class SGD(Stochastic):
         if isinstance(self.momentum, bool) or not isinstance(self.momentum, int | float) or not 0 <= self.momentum < 1:
             raise ValueError(f"SGD(momentum={self.momentum!r}): momentum must lie in [0, 1)")
 
-    def begin(self, problem: Problem, x: Point) -> State:
+    def begin(self, problem: Problem[Point], x: Point) -> State:
         """Return the momentum, zero."""
         return {"momentum": np.zeros_like(flatten(x))}
 
-    def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
+    def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
         """Add the gradient to the momentum and follow it."""
         manifold, tree = problem.manifold, unflattener(at.x)
         momentum = memory["momentum"] * self.momentum + at.grad

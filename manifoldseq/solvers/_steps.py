@@ -72,7 +72,7 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
     return state, measures
 
 
-def fixed_steps(problem: Problem, x: Point, rates: float | Sequence[float], n_steps: int) -> Iterator[Point]:
+def fixed_steps(problem: Problem[Point], x: Point, rates: float | Sequence[float], n_steps: int) -> Iterator[Point]:
     """Yield a point and those that follow by steps of fixed size along the ``descent_curve`` of the manifold.
 
     Nothing is compared, so that the objective may rise. For stopping rules, backtracking and a history there is the

@@ -80,11 +80,11 @@ class Stochastic(Solver):
         return False
 
     @abstractmethod
-    def begin(self, problem: Problem, x: Point) -> State:
+    def begin(self, problem: Problem[Point], x: Point) -> State:
         """Return the memory of :meth:`move` at the start."""
 
     @abstractmethod
-    def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
+    def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
         """Return the next point and memory.
 
         Parameters
@@ -109,7 +109,7 @@ class Stochastic(Solver):
         """Return the solver with this seed, unless it has one."""
         return self if self.seed is not None else replace(self, seed=seed)
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state before the first epoch, with one evaluation on all data."""
         terms = problem.objective.terms
         assert terms is not None  # one of the needs
@@ -135,7 +135,7 @@ class Stochastic(Solver):
         more = {"x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k)}
         return {**state, **drawn, **more}, measures
 
-    def answer(self, problem: Problem, state: State) -> Point:
+    def answer(self, problem: Problem[Point], state: State) -> Point:
         """Return the last point, or the point nearest to the mean of the points from ``average_from`` on."""
         return state["x"] if state["mean"] is None else problem.manifold.nearest(state["mean"])
 

@@ -53,14 +53,14 @@ class StochasticPGD(Stochastic):
         if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
             raise ValueError(f"StochasticPGD(rates={self.rates!r}): give a positive number, or one per factor")
 
-    def begin(self, problem: Problem, x: Point) -> State:
+    def begin(self, problem: Problem[Point], x: Point) -> State:
         """Return no memory, after a look at the number of rates."""
         size, factors = np.size(self.rates), len(x) if isinstance(x, tuple) else 1
         if size not in (1, factors):
             raise ValueError(f"StochasticPGD(rates={self.rates!r}) has {size} rates, the point has {factors} factor(s)")
         return {}
 
-    def move(self, problem: Problem, at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
+    def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
         """Move every factor along its descent curve."""
         steps = rate * np.atleast_1d(self.rates)
         curve = problem.manifold.descent_curve(at.x, at.egrad)

@@ -98,7 +98,7 @@ class TR(Solver):
     def scale_free(self) -> bool:
         return True
 
-    def init(self, problem: Problem, point: Point) -> tuple[State, Measures]:
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state with the first radius."""
         if self.hessian == "exact" and problem.objective.hessian_product is None:
             raise ValueError(
@@ -202,7 +202,7 @@ class _Path:
 
 
 def _as_moved(
-    problem: Problem, at: Iterate, x: Point, s: np.ndarray, curved: np.ndarray, product: Product
+    problem: Problem[Point], at: Iterate, x: Point, s: np.ndarray, curved: np.ndarray, product: Product
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the tangent step that the retraction with its bounds really took, and the Hessian times it."""
     moved = -flatten(problem.manifold.displacement(x, at.x))

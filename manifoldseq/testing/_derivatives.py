@@ -109,7 +109,7 @@ def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, 
     return exam.report()
 
 
-def gradient_laws(exam: Examination, problem: Problem, x: Point, rng: np.random.Generator) -> None:
+def gradient_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.random.Generator) -> None:
     """Judge value and gradient at `x`."""
     manifold, f = problem.manifold, at_boundary(problem.objective)
 
@@ -139,7 +139,7 @@ def gradient_laws(exam: Examination, problem: Problem, x: Point, rng: np.random.
     _along_curves(exam, "gradient", manifold, x, rng, first_order)
 
 
-def _same_at_equivalent(manifold: Manifold, f: Objective, x: Point, limit: float) -> Verdict:
+def _same_at_equivalent(manifold: Manifold[Point], f: Objective, x: Point, limit: float) -> Verdict:
     off = abs(f.value(freeze(turned(manifold, x))) - f.value(x))
     if off <= max(limit, 1e-300):
         return True, f"{off:.1e}"
@@ -149,7 +149,7 @@ def _same_at_equivalent(manifold: Manifold, f: Objective, x: Point, limit: float
     )
 
 
-def hessian_laws(exam: Examination, problem: Problem, x: Point, rng: np.random.Generator) -> None:
+def hessian_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.random.Generator) -> None:
     """Judge the Hessian product at `x`."""
     manifold, f = problem.manifold, at_boundary(problem.objective)
 
@@ -216,7 +216,7 @@ def _along_curves(
 
 
 def _taylor_law(
-    manifold: Manifold, f: Objective, x: Point, u: Point, slope: float, curvature: float | None, scale: float
+    manifold: Manifold[Point], f: Objective, x: Point, u: Point, slope: float, curvature: float | None, scale: float
 ) -> Measured:
     eps = float(np.finfo(dtype_of(x)).eps)
     fun = f.value(x)

@@ -130,7 +130,7 @@ def _inner(case: Case) -> Verdict:
     return within(abs(forth - back), TOLERANCE)
 
 
-def _rank(manifold: Manifold, x: Point) -> Verdict:
+def _rank(manifold: Manifold[Point], x: Point) -> Verdict:
     size, tree = flatten(x).size, unflattener(x)
     projector = np.array([flatten(manifold.project(x, tree(row))) for row in np.eye(size)])
     rank = int(np.linalg.matrix_rank(projector, tol=1e-8))
@@ -375,7 +375,7 @@ def _carried(case: Case, log: Callable[..., Point], y: Point) -> Verdict:
     return within(max(off, abs(M.inner(y, a, b) - M.inner(x, u, v))), 1e-8)
 
 
-def _components(manifold: Manifold, x: Point) -> Verdict:
+def _components(manifold: Manifold[Point], x: Point) -> Verdict:
     if manifold.components > MANY:
         return True, f"{manifold.components} components are too many to check"
     points = [manifold.to_component(x, i) for i in range(manifold.components)]

@@ -27,13 +27,13 @@ class Case:
     """A point, ambient vectors a, b, tangent vectors u, v, and a test function ½<x, q*x> + <p, x>; all read-only."""
 
     manifold: Manifold
-    x: Point
-    a: Point
-    b: Point
-    u: Point
-    v: Point
-    p: Point
-    q: Point
+    x: Any
+    a: Any
+    b: Any
+    u: Any
+    v: Any
+    p: Any
+    q: Any
 
     @classmethod
     def random(cls, manifold: Manifold, rng: np.random.Generator, dtype: Any = np.float64) -> Case:
@@ -110,7 +110,7 @@ def _stacked(trees: list[Any], axes: tuple[int, ...]) -> Any:
     return tree_map(lambda *parts: np.stack(parts).reshape(*axes, *np.shape(parts[0])), *trees)
 
 
-def on_quotients(manifold: Manifold, function: Callable[[np.ndarray], np.ndarray], tree: Point) -> Point:
+def on_quotients(manifold: Manifold, function: Callable[[np.ndarray], np.ndarray], tree: Any) -> Any:
     """Apply a function to the leaves where X and X Q are one point."""
     if isinstance(manifold, _Factored):
         return tuple(on_quotients(f, function, part) for f, part in zip(manifold.factors, tree, strict=True))
@@ -124,7 +124,7 @@ def has_quotient(manifold: Manifold) -> bool:
     return manifold.quotient
 
 
-def turned(manifold: Manifold, tree: Point) -> Point:
+def turned(manifold: Manifold[Point], tree: Point) -> Point:
     """Return X Q with a fixed orthogonal Q, −1 of size one, where X and X Q are one point."""
 
     def turn(leaf: np.ndarray) -> np.ndarray:

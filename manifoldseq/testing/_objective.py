@@ -69,7 +69,7 @@ def check_objective(problem: Problem | tuple[Manifold, Objective], x: Any = None
     return exam.report()
 
 
-def objective_laws(exam: Examination, problem: Problem, x: Point, rng: np.random.Generator) -> None:
+def objective_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.random.Generator) -> None:
     """Judge the objective of a problem at `x`."""
     raw, f = problem.objective, at_boundary(problem.objective)
     if not exam.law("value is a finite number", lambda: _finite_value(f, x)):
@@ -120,7 +120,7 @@ def _writes_nothing(f: Objective, x: Point) -> Verdict:
     return unless(None if same(copied(x), before) else "the point was changed")
 
 
-def _pure(problem: Problem, f: Objective, x: Point, other: Point) -> Verdict:
+def _pure(problem: Problem[Point], f: Objective, x: Point, other: Point) -> Verdict:
     u = direction(problem.manifold, x, np.random.default_rng(0))
     first = _answers(f, x, u)
     if not same(first, _answers(f, x, u)):
@@ -156,7 +156,7 @@ def _batches(f: Objective, x: Point, rng: np.random.Generator) -> Verdict:
     return within(distance(mean, whole) / max(*map(magnitude, shares), magnitude(whole), 1e-300), _CLOSE)
 
 
-def _batched(problem: Problem, x: Point, other: Point) -> Verdict:
+def _batched(problem: Problem[Point], x: Point, other: Point) -> Verdict:
     f = problem.objective
     points = freeze(tree_map(lambda *leaves: np.stack(leaves), x, other))
     values, gradients = f.batched(points, np.arange(2))  # type: ignore[misc]
@@ -167,7 +167,7 @@ def _batched(problem: Problem, x: Point, other: Point) -> Verdict:
     return within(off / scale, _CLOSE)
 
 
-def _update(problem: Problem, update: BlockUpdate, x: Point) -> Verdict:
+def _update(problem: Problem[Point], update: BlockUpdate, x: Point) -> Verdict:
     manifold, f = problem.manifold, at_boundary(problem.objective)
     names = list(leaf_names(manifold, x)) if isinstance(x, tuple) else None
     top = list(manifold.names or ()) if names else []

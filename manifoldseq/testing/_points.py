@@ -35,12 +35,12 @@ def at_boundary(objective: Objective) -> Objective:
     return Counter().wrap(objective)
 
 
-def start(problem: Problem, x: Any, rng: np.random.Generator) -> Point:
+def start(problem: Problem[Point], x: Any, rng: np.random.Generator) -> Point:
     """Return the read-only point that a user gave, or a random one away from active bounds."""
     return freeze(interior_point(problem.manifold, rng) if x is None else start_point(problem, x, rng))
 
 
-def interior_point(manifold: Manifold, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
+def interior_point(manifold: Manifold, rng: np.random.Generator, dtype: Any = np.float64) -> Any:
     """Return a random point; on bounded factors the mean of several, which keeps away from the bounds."""
     if isinstance(manifold, _Factored):
         return tuple(interior_point(factor, rng, dtype) for factor in manifold.factors)
@@ -51,7 +51,7 @@ def interior_point(manifold: Manifold, rng: np.random.Generator, dtype: Any = np
     return manifold.nearest(mean)
 
 
-def direction(manifold: Manifold, x: Point, rng: np.random.Generator, only: int | None = None) -> Point | None:
+def direction(manifold: Manifold[Point], x: Point, rng: np.random.Generator, only: int | None = None) -> Point | None:
     """Return a random unit tangent vector, zero where a bound is active and in all leaves but number `only`.
 
     None if there is no such vector, as on a factor of dimension zero.
@@ -64,7 +64,7 @@ def direction(manifold: Manifold, x: Point, rng: np.random.Generator, only: int 
     return tree_map(lambda leaf: leaf / leaf.dtype.type(length), u) if length > 1e-12 else None
 
 
-def _within_bounds(manifold: Manifold, x: Point, u: Point) -> Point:
+def _within_bounds(manifold: Manifold, x: Any, u: Any) -> Any:
     if isinstance(manifold, _Factored):
         return tuple(_within_bounds(f, a, b) for f, a, b in zip(manifold.factors, x, u, strict=True))
     if not manifold.bounded:
@@ -73,7 +73,7 @@ def _within_bounds(manifold: Manifold, x: Point, u: Point) -> Point:
     return tree_map(lambda v, a, b: np.where(a & b, v, v.dtype.type(0)), u, forth, back)
 
 
-def reaches(manifold: Manifold, x: Point, u: Point, t: float) -> bool:
+def reaches(manifold: Manifold[Point], x: Point, u: Point, t: float) -> bool:
     """Return whether the retraction along t·u is not yet held up by a bound."""
     if isinstance(manifold, _Factored):
         return all(reaches(f, a, b, t) for f, a, b in zip(manifold.factors, x, u, strict=True))
@@ -82,7 +82,7 @@ def reaches(manifold: Manifold, x: Point, u: Point, t: float) -> bool:
     return all(np.all(kept) for kept in leaves(_kept(manifold, x, u, t)))
 
 
-def stays_inside(manifold: Manifold, x: Point, u: Point, t: float) -> bool:
+def stays_inside(manifold: Manifold, x: Any, u: Any, t: float) -> bool:
     """Return whether x + t·u has not left an open set, beyond whose boundary a geodesic may be reflected."""
     if isinstance(manifold, Power):
         return stays_inside(manifold.manifold, x, u, t)
@@ -93,7 +93,7 @@ def stays_inside(manifold: Manifold, x: Point, u: Point, t: float) -> bool:
     return bool(np.all(np.asarray(manifold.feasibility(tree_map(np.add, x, scaled(t, u)))) < _NEAR))
 
 
-def _kept(manifold: Manifold, x: Point, u: Point, t: float) -> Point:
+def _kept(manifold: Manifold[Point], x: Point, u: Point, t: float) -> Point:
     """Return which coordinates the retraction moves at the velocity u."""
 
     def kept(a: np.ndarray, b: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ def scaled(t: float, u: Point) -> Point:
     return tree_map(lambda leaf: leaf.dtype.type(t) * leaf, u)
 
 
-def leaf_names(manifold: Manifold, x: Point, prefix: str = "") -> Iterator[str]:
+def leaf_names(manifold: Manifold[Point], x: Point, prefix: str = "") -> Iterator[str]:
     """Yield the names of the leaves of a point, those of nested products joined by dots."""
     if not isinstance(x, tuple):
         yield prefix

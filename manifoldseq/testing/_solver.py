@@ -95,7 +95,7 @@ def lacking(solver: Solver) -> list[str]:
 class _Case:
     solver: Solver
     problem: Problem
-    x: Point
+    x: Any
 
     def start(self, problem: Problem | None = None) -> tuple[Any, Measures]:
         counted = self._counted(problem)
@@ -237,7 +237,7 @@ def _plain(measures: Measures) -> Any:
     return {f.name: getattr(measures, f.name) for f in dataclasses.fields(measures)} | {"extra": dict(measures.extra)}
 
 
-def _solves(solver: Solver, problem: Problem, x: Point, minimum: float, iterations: int) -> Verdict:
+def _solves(solver: Solver, problem: Problem[Point], x: Point, minimum: float, iterations: int) -> Verdict:
     stop = GradientNorm(1e-6, relative=True) | MaxIterations(iterations)
     result = minimize(problem, copied(x), solver=solver, stop=stop, seed=0)
     first = float(result.history["fun"][0])
@@ -249,11 +249,11 @@ def _solves(solver: Solver, problem: Problem, x: Point, minimum: float, iteratio
     return ok, f"{text} after {result.nit} iterations"
 
 
-def _examples(rng: np.random.Generator) -> list[tuple[Problem, Point, float]]:
+def _examples(rng: np.random.Generator) -> list[tuple[Problem, Any, float]]:
     """Return small problems with a start and the minimum that is in reach of it."""
     S = np.diag(np.linspace(1.0, 2.5, 6))
     subspace = Stiefel(6, 2)
-    found: list[tuple[Problem, Point, float]] = [
+    found: list[tuple[Problem, Any, float]] = [
         (
             Problem(
                 subspace,
@@ -274,7 +274,7 @@ def _examples(rng: np.random.Generator) -> list[tuple[Problem, Point, float]]:
     return found
 
 
-def _nearest_point(manifold: Manifold, target: Point, rng: np.random.Generator) -> tuple[Problem, Point, float]:
+def _nearest_point(manifold: Manifold, target: Any, rng: np.random.Generator) -> tuple[Problem, Any, float]:
     """Return the problem of the point nearest to `target`, started not far from it."""
 
     def value(x: Point) -> float:
