@@ -244,12 +244,13 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _header(source: str, options: Mapping[str, Any]) -> list[str]:
-    """Return the names of the channels that a table may have, of a folder or another file none."""
-    suffix = Path(source).suffix.lower()
-    if not Path(source).is_file() or suffix not in (".csv", ".parquet") or "channels" in options:
+    """Return the names of the channels that a table may have, or the first one in a folder; of another file none."""
+    file = sequence_files(source)[0][0][0] if Path(source).is_dir() else Path(source)
+    suffix = file.suffix.lower()
+    if not file.is_file() or suffix not in (".csv", ".parquet") or "channels" in options:
         return []
     text = {option: options[option] for option in ("delimiter", "decimal") if option in options}
-    header = parquet_header(source) if suffix == ".parquet" else csv_header(source, **text)
+    header = parquet_header(file) if suffix == ".parquet" else csv_header(file, **text)
     taken = {"id", "label"} | {options.get(option) for option in ("id", "label", "time")}
     return [name for name in header if name not in taken]
 

@@ -249,3 +249,20 @@ def test_classifier_learns_from_named_labels(run: Run, folder: Path) -> None:
     data = ms.storage.read(folder)
     expected = StatisticsClassifier().fit(data.sequences, ["low", "high"] * 3)
     np.testing.assert_allclose(ms.load(out).coef_, expected.coef_)
+
+
+def test_text_beside_the_columns_of_a_fit_is_left_alone(run: Run, folder: Path) -> None:
+    """In a folder as in one table: only what was fitted on is looked for in what it is applied to."""
+    out = folder.parent / "run"
+    status, _, err = run("fit", "statistics-kmeans", folder, "--set", "n_clusters=2", "--no-quality", "-o", out)
+    assert status == 0, err
+    assert run("apply", out, folder, "-o", folder.parent / "before.csv")[0] == 0
+    for file in folder.iterdir():
+        header, *rows = file.read_text().splitlines()
+        lines = [line.split() for line in (header.replace(",", " "), *(row.replace(",", " ") for row in rows))]
+        file.write_text("".join(f"{'note' if i == 0 else 'good'},{y},{x}\n" for i, (x, y) in enumerate(lines)))
+    status, _, err = run("apply", out, folder, "-o", folder.parent / "after.csv")
+    assert status == 0, err
+    assert (folder.parent / "after.csv").read_text() == (folder.parent / "before.csv").read_text()
+    status, _, err = run("fit", "statistics-kmeans", folder, "--set", "n_clusters=2", "-o", folder.parent / "other")
+    assert status == 2 and "column 'note' is 'good', no number" in err and "leave the column out with channels=" in err

@@ -221,6 +221,9 @@ def test_rows_say_where_they_were(tmp_path):
     np.testing.assert_array_equal(np.concatenate(data.sequences), rows[:, 1:])
     assert (np.diff(rows[:9, 0]) > 0).all() and (np.diff(rows[10:, 0]) > 0).all()
     assert read(tmp_path, time=None).order is None
+    scaled = ms.storage.scale(data)
+    assert scaled.order is not None and scaled.order.tolist() == data.order.tolist()
+    assert ms.storage.windows(read(tmp_path / "2.csv", id=None, time="t"), 12).order is None
 
 
 class TestDates:
@@ -394,6 +397,15 @@ class TestParquet:
             assert data.ids == ("0.parquet", "1.parquet", "2.parquet")
             first = data.sequences[0].ravel().tolist()
             assert first == sorted(first, reverse=isinstance(index(0)[0], np.datetime64))
+
+    def test_an_index_of_dates_comes_before_other_dates(self, tmp_path):
+        pd = pytest.importorskip("pandas")
+        when = pd.date_range("2024-05-01", periods=5, freq="20ms")[::-1]
+        pd.DataFrame({"x": np.arange(5.0), "born": when}, index=when).to_parquet(tmp_path / "0.parquet")
+        with pytest.raises(ReadError, match=r"column 'born' holds timestamp.*choose others with channels=…"):
+            read(tmp_path)
+        for data in (read(tmp_path, channels="x"), read(tmp_path / "0.parquet", id=None, channels="x")):
+            assert data.clocks == ("time",) and data.sequences[0].ravel().tolist() == [4, 3, 2, 1, 0]
 
     def test_other_columns(self, tmp_path):
         folder = self.fill(tmp_path / "p", x=lambda i: [1.0])

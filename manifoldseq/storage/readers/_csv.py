@@ -349,7 +349,8 @@ class _Table:
         try:
             return self.text.number(cell)
         except ValueError:
-            what = "write a number" if name == self.time else "write a number, or nothing where it is missing"
+            missing = "write a number, or nothing where it is missing, or leave the column out with channels=…"
+            what = "write a number" if name == self.time else missing
             if is_date(cell):
                 what = f"pass time={name} (--read time={name}) if it is the time, or choose others with channels=…"
             where = f"{self.place(self.count + i)}, column {name!r}"

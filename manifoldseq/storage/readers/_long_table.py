@@ -105,9 +105,12 @@ def choose_columns(
     channels = asked.channels
     certain, clocks = time != AUTO, time == AUTO and channels is None
     if time == AUTO:
-        free = [name for name in stamps if name not in (id, label, *(channels or ()))]
+        free = [name for name in stamps if name not in (id, label, index, *(channels or ()))]
         there = "time" if "time" in header and not (asked.each and (channels is None or "time" in channels)) else None
-        time = free[0] if len(free) == 1 and (asked.each or there is None) else there
+        if index in stamps and there is None:
+            time = index
+        else:
+            time = free[0] if len(free) == 1 and (asked.each or there is None) else there
         if time is None and len(free) > 1 and channels is None:
             found = " and ".join(map(repr, free))[:200]
             raise ReadError(f"{path} has time stamps in {found}: name the time with time=…, and the channels")
