@@ -12,7 +12,7 @@ import numpy as np
 from ._result import Point
 from ._riemannian import euclidean
 from .interop import from_pymanopt, to_pymanopt
-from .interop._from_pymanopt import has_hessian, hessian_direction
+from .interop._from_pymanopt import hessian_direction
 from .interop._objective import Positional, of_pymanopt
 from .interop._pymanopt import pymanopt
 from .manifolds import Frozen, Manifold, Product
@@ -157,7 +157,7 @@ class Problem(Generic[Point]):
         x = manifold.random_point(np.random.default_rng(0))
         flat = isinstance(theirs.point_layout, int) and isinstance(x, tuple)
         direction = partial(hessian_direction, theirs)
-        return cls(manifold, of_pymanopt(problem, has_hessian(manifold), direction, flat))
+        return cls(manifold, of_pymanopt(problem, manifold.hessian is not None, direction, flat))
 
     def to_pymanopt(self) -> Any:
         """Return the ``pymanopt.Problem`` for an optimizer of pymanopt.

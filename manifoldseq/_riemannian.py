@@ -31,7 +31,7 @@ def euclidean(manifold: Manifold, f: Objective) -> Objective:
             f"{manifold!r} does not say which Euclidean gradient a Riemannian one stands for: give the Euclidean one"
         )
     pair = partial(_pair, manifold, f)
-    product = partial(_product, manifold, f, last_point(pair)) if f.hessian_product else None
+    product = partial(_product, manifold, f, last_point(pair)) if f.hessian_product and manifold.hessian else None
     return replace(f, value_and_gradient=pair, hessian_product=product, riemannian=False)
 
 
@@ -48,7 +48,8 @@ def _pair(manifold: Manifold, f: Objective, x: Point) -> tuple[float, Point]:
 def _product(manifold: Manifold, f: Objective, pair: ValueAndGradient, x: Point, u: Point) -> Point:
     # manifold.hessian is gradient(x, H u) and a term of the Euclidean gradient, which H has to make up for
     bent = f.hessian_product(x, u)  # type: ignore[misc]
-    if manifold.frame is None:
+    curved = manifold.hessian
+    if manifold.frame is None or curved is None:
         return bent
     nothing = tree_map(np.zeros_like, u)
-    return _lowered(manifold, x, tree_map(np.subtract, bent, manifold.hessian(x, pair(x)[1], nothing, u)))
+    return _lowered(manifold, x, tree_map(np.subtract, bent, curved(x, pair(x)[1], nothing, u)))

@@ -107,6 +107,8 @@ class OurManifold(TheirManifold):
     def euclidean_to_riemannian_hessian(
         self, point: Any, euclidean_gradient: Any, euclidean_hessian: Any, tangent_vector: Any
     ) -> Any:
+        if self.manifold.hessian is None:
+            raise NotImplementedError(f"{self.manifold!r} has no Hessian: use an optimizer without one")
         trees = self._ours(point, euclidean_gradient, euclidean_hessian, tangent_vector)
         return self._vector(self.manifold.hessian(*trees))
 

@@ -138,13 +138,11 @@ class TheirManifold(Manifold):
 
         return self._each(gradient, x, egrad)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
-        if not self.has_hessian:
-            raise NotImplementedError(
-                f"{self.theirs} of pymanopt has no Hessian: use a solver without one, or tr with "
-                'hessian="finite-difference"'
-            )
+    @property
+    def hessian(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self._hessian if self.has_hessian else None
 
+    def _hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
         def hessian(x: Point, g: Point, h: Point, u: Point) -> Point:
             x, u = self._theirs(x, u)
             return self.vectors.to_ours(x, self.theirs.euclidean_to_riemannian_hessian(x, g, h, u))
@@ -234,13 +232,6 @@ _OPEN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     ),
 }
 """The open sets among pymanopt's manifolds, with the decrease that a step inward promises."""
-
-
-def has_hessian(manifold: Manifold) -> bool:
-    """Return whether Euclidean Hessian products become Riemannian ones, in every factor."""
-    if isinstance(manifold, Product):
-        return all(map(has_hessian, manifold.factors))
-    return not isinstance(manifold, TheirManifold) or manifold.has_hessian
 
 
 def hessian_direction(theirs: Any, x: Point, u: Any) -> Any:

@@ -45,6 +45,9 @@ class Manifold(ABC, Generic[Point]):
     one_base : bool
         Whether ``inner``, ``project`` and ``transport`` take one point and many vectors too: the leading axes of points
         broadcast with those of vectors, as in numpy. Where not, callers repeat the point.
+    hessian : callable or None
+        ``(x, egrad, ehess, u) -> vector``, the Riemannian Hessian along `u` from the Euclidean gradient and Hessian
+        product. Without it solvers take differences of gradients.
     log : callable or None
         ``(x, y) -> u``, the tangent vector at `x` of the shortest geodesic to `y`, ``exp(x, u) = y``. Of several, one;
         NaN where there is none, as to another component, or none was found.
@@ -62,6 +65,7 @@ class Manifold(ABC, Generic[Point]):
     second_order: ClassVar[tuple[str, ...]] = ()
     quotient: ClassVar[bool] = False
     one_base: bool = False
+    hessian: Callable[..., Any] | None = None
     log: Callable[..., Any] | None = None
     parallel_transport: Callable[..., Any] | None = None
     typical_distance: float | None = None
@@ -127,10 +131,6 @@ class Manifold(ABC, Generic[Point]):
     @abstractmethod
     def project(self, x: Point, u: Point) -> Point:
         """Return the tangent vector at `x` nearest to the ambient vector `u`."""
-
-    @abstractmethod
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
-        """Return the Riemannian Hessian along `u` from the Euclidean gradient and Hessian product."""
 
     @abstractmethod
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:

@@ -117,8 +117,9 @@ class Power(Manifold[Point]):
     def gradient(self, x: Point, egrad: Point) -> Point:
         return self.manifold.gradient(x, egrad)
 
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
-        return self.manifold.hessian(x, egrad, ehess, u)
+    @property
+    def hessian(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self.manifold.hessian
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         return self.manifold.retract(x, u, kind)

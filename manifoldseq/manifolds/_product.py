@@ -116,9 +116,22 @@ class _Factored(Manifold[Point]):
     def gradient(self, x: Point, egrad: Point) -> Point:
         return joined([f.gradient(a, b) for f, a, b in zip(self.factors, x, egrad, strict=True)])
 
+    @cached_property
+    def _has_hessian(self) -> bool:
+        return all(factor.hessian is not None for factor in self.factors)
+
+    @property
+    def hessian(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self._hessian if self._has_hessian else None
+
     @_in_groups
-    def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
-        return joined([f.hessian(*args) for f, *args in zip(self.factors, x, egrad, ehess, u, strict=True)])
+    def _hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
+        return joined(
+            [
+                f.hessian(*args)  # type: ignore[misc]
+                for f, *args in zip(self.factors, x, egrad, ehess, u, strict=True)
+            ]
+        )
 
     @cached_property
     def retractions(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .._problem import Problem
-from ..interop._from_pymanopt import has_hessian
 
 LARGE = 500_000
 """Dimension from which the twenty vectors of L-BFGS cost more than the evaluations that they save."""
@@ -42,6 +41,6 @@ def choose_solver(problem: Problem) -> str:
         return "augmented-lagrangian"
     if f.value_and_gradient is None and f.updates:
         return "alternating"
-    if f.hessian_product is not None and not f.costly_hessian and has_hessian(problem.manifold):
+    if f.hessian_product is not None and not f.costly_hessian and problem.manifold.hessian is not None:
         return "tr"
     return "bb" if problem.manifold.dim >= LARGE else "lbfgs"

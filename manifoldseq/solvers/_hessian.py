@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from .._problem import Problem
-from ..interop._from_pymanopt import has_hessian
 from ..linalg._tree import flatten, norm, unflattener
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
@@ -29,7 +28,8 @@ def hessian_product(
     at : Iterate
     kind : {"auto", "exact", "finite-difference"}
         From the objective's ``hessian_product``, or from the difference of two Riemannian gradients, the second
-        transported back (one evaluation per product); "auto" takes the first where the objective has it.
+        transported back (one evaluation per product); "auto" takes the first where the objective has it
+        and the manifold has a ``hessian``.
     retraction : str or callable, optional
         As in :class:`Line`.
 
@@ -52,13 +52,13 @@ def hessian_product(
     """
     manifold, tree = problem.manifold, unflattener(at.x)
     eps = float(np.finfo(at.grad.dtype).eps)
-    exact = problem.objective.hessian_product
-    if exact is not None and (kind == "exact" or (kind == "auto" and has_hessian(manifold))):
+    exact, riemannian = problem.objective.hessian_product, manifold.hessian
+    if exact is not None and riemannian is not None and kind != "finite-difference":
 
         def product(u: np.ndarray) -> np.ndarray:
             vector = tree(u)
             bent = exact(at.x, manifold.from_frame(at.x, vector))
-            return flatten(manifold.hessian(at.x, at.egrad, bent, vector))
+            return flatten(riemannian(at.x, at.egrad, bent, vector))
 
         return product, eps
     mask = manifold.free(at.x, at.egrad) if manifold.bounded else None

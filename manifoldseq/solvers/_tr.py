@@ -43,7 +43,8 @@ class TR(Solver):
     ----------
     hessian : {"auto", "exact", "finite-difference"}
         Products from the objective's ``hessian_product``, or from differences of two Riemannian gradients, the second
-        transported back (each is one evaluation); "auto" takes the first where the objective has it.
+        transported back (each is one evaluation); "auto" takes the first where the objective has it
+        and the manifold has a ``hessian``.
     radius : float, optional
         First radius; √dim / 8 by default.
     max_radius : float
@@ -104,6 +105,11 @@ class TR(Solver):
             raise ValueError(
                 "TR(hessian='exact') needs hessian_product, which the objective lacks: give it with ms.objective(…), "
                 "or use hessian='finite-difference'"
+            )
+        if self.hessian == "exact" and problem.manifold.hessian is None:
+            raise ValueError(
+                f"TR(hessian='exact') needs hessian, which {problem.manifold!r} lacks: use hessian='auto', which takes "
+                "differences of gradients there"
             )
         at = evaluate(problem, point)
         radius = problem.manifold.dim**0.5 / 8 if self.radius is None else self.radius

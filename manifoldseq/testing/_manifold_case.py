@@ -65,8 +65,9 @@ class Case:
         """Return its Euclidean gradient at y."""
         return tree_map(lambda p, q, leaf: p + q * leaf, self.p, self.q, y)
 
-    def hessian(self, u: Point) -> Point:
-        """Return its Riemannian Hessian at x along u."""
+    def hessian(self, u: Any) -> Any:
+        """Return its Riemannian Hessian at x along u, of a manifold that has one."""
+        assert self.manifold.hessian is not None
         return self.manifold.hessian(self.x, self.egrad(self.x), tree_map(np.multiply, self.q, u), u)
 
     def operations(self) -> dict[str, Callable[[], Any]]:
@@ -81,7 +82,7 @@ class Case:
             "inner": lambda: M.inner(x, u, v),
             "project": lambda: M.project(x, a),
             "gradient": lambda: M.gradient(x, a),
-            "hessian": lambda: M.hessian(x, a, b, u),
+            **({} if (curved := M.hessian) is None else {"hessian": lambda: curved(x, a, b, u)}),
             **{f"retract {kind or ''}".strip(): lambda kind=kind: M.retract(x, small, kind) for kind in kinds},
             "transport": lambda: M.transport(x, near, u),
             **_geometry(M, x, near, u, small),

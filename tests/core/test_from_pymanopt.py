@@ -79,7 +79,7 @@ def test_fixed_rank_matrices_reach_the_best_approximation() -> None:
     ms.testing.check_gradient((M, f)).raise_for_failure()
     result = ms.minimize(ms.Problem(M, f), seed=0)
     assert result.fun == pytest.approx(float(np.sum(np.linalg.svd(A)[1][2:] ** 2)))
-    with pytest.raises(NotImplementedError, match=r'has no Hessian: use .* hessian="finite-difference"'):
+    with pytest.raises(ValueError, match=r"needs hessian, which .* lacks: use hessian='auto'"):
         ms.minimize(ms.Problem(M, f), seed=0, solver="tr", options={"hessian": "exact"})
     assert ms.minimize(ms.Problem(M, f), seed=0, solver="tr").fun == pytest.approx(result.fun)
 
