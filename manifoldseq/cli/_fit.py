@@ -173,7 +173,8 @@ def fit(
         given.loaded.release()
         with interruptible():
             ids = member_ids(given.loaded)
-            evaluation = _evaluated(asked, record, model, X, y, given.loaded, run.kept_metrics()) if quality else None
+            named = {"groups": ids, "columns": given.loaded.data.channel_names}
+            evaluation = _evaluated(asked, record, model, X, y, named, run.kept_metrics()) if quality else None
             given.loaded.release()
             fitted = Fitted(model, given.loaded.data if record.input == "sequences" else X, y, directory.name)
             metrics, warned = _write(run, fitted, ids, evaluation)
@@ -466,11 +467,16 @@ def _fit_options(
 
 
 def _evaluated(
-    asked: _Asked, record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, loaded: Loaded, metrics: Mapping[str, float]
+    asked: _Asked,
+    record: hooks.EstimatorSpec,
+    model: Any,
+    X: Any,
+    y: Any,
+    named: dict[str, Any],
+    metrics: Mapping[str, float],
 ) -> Evaluation | None:
     """Judge a fit; a failure says why and costs nothing but the figure."""
     took = metrics.get("seconds", metrics.get("seconds_since_resume", 0.0))
-    named: dict[str, Any] = {"groups": member_ids(loaded), "columns": loaded.data.channel_names}
     try:
         return evaluate(model, X, y, record=record, name=asked.estimator, random_state=asked.seed, took=took, **named)
     except Exception as error:
