@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import hooks
 from ..estimators import check_sequences
+from ..evaluation._tasks import counted
 from ..storage import ReadError, SequenceData, load_array, read, read_bytes, require_memory
 from ..storage._convert import options_of, reader_of
 from ..storage._numpy_files import in_one, release
@@ -491,12 +492,14 @@ def _remarks(source: str, data: SequenceData) -> list[str]:
 def describe(loaded: Loaded, labels: np.ndarray | None) -> str:
     """Return one line about the data, as an estimator of this kind sees it."""
     lengths = [len(sequence) for sequence in loaded.data.sequences]
-    classes = "" if labels is None else f", {len(np.unique(labels))} classes"
-    widths = " and ".join(f"{part.sequences[0].shape[1]}" for part in loaded.parts)
+    classes = "" if labels is None else f", {counted(len(np.unique(labels)), 'class')}"
+    *others, last = (part.sequences[0].shape[1] for part in loaded.parts)
+    what = "column" if loaded.kind in _BY_ROW else "channel"
+    widths = "".join(f"{width} and " for width in others) + counted(last, what)
     if loaded.kind in _BY_ROW:
-        return f"{sum(lengths)} rows of {widths} columns{classes}"
-    spread = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
-    return f"{len(lengths)} sequences of {spread} steps, {widths} channels{classes}"
+        return f"{counted(sum(lengths), 'row')} of {widths}{classes}"
+    spread = "" if min(lengths) == max(lengths) else f"{min(lengths)} to "
+    return f"{counted(len(lengths), 'sequence')} of {spread}{counted(max(lengths), 'step')}, {widths}{classes}"
 
 
 def named_views(loaded: Loaded) -> str:

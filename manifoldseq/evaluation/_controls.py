@@ -121,7 +121,8 @@ class PrincipalComponents(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit rows of numbers, (N, d)."""
-        found = PCA(self.n_components).fit(_Rows().fit_transform(X))
+        with np.errstate(invalid="ignore"):  # the shares of a variance of zero
+            found = PCA(self.n_components).fit(_Rows().fit_transform(X))
         self.mean_, self.components_ = cast(Array, found.mean_), cast(Array, found.components_)
         return self
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
@@ -62,6 +63,8 @@ _SHUFFLES = 20
 """Random assignments that chance is the mean of."""
 _LEAST = 4
 """Members, below which nothing is measured."""
+_COPIES = 0.1
+"""Share of members that are copies of others from which these are spoken of, and kept in one part."""
 _ALONE = 0.95
 """Share of the variance of all columns from which a single one is spoken of."""
 
@@ -184,11 +187,15 @@ def evaluate(
         said = f"; all figures are of fits to {_ROWS} of {n} rows"
     said += _dominated(model, X, input, columns)
     together = None if together is None else np.array(together.tolist())
+    if together is None or len(np.unique(together)) in (1, len(together)):
+        together = _copies(X, input)
+        more = 0 if together is None else len(together) - len(np.unique(together))
+        said += f"; {more} of {len(together)} members are copies of others" if together is not None else ""
     if record is not None and controls is None and record.controls:
         controls = record.controls
     judge = _Judge(
         labels=None if labels is None or len(np.unique(labels)) < 2 else labels,  # one class says no more than none
-        groups=None if together is None or len(np.unique(together)) in (1, len(together)) else together,
+        groups=None if together is None or len(np.unique(together)) == 1 else together,
         seed=random_state,
         took=took - getattr(getattr(model, "choice_", None), "time", 0.0),
         seconds=seconds,
@@ -206,6 +213,23 @@ def evaluate(
 
 def _nothing(name: str, why: str, task: str = "none", measure: str = "none") -> Evaluation:
     return Evaluation(task, measure, ({"name": name, "why": why},), f"no quality figure: {why}")
+
+
+def _copies(X: Any, input: str) -> NDArray[np.intp] | None:
+    """Return a number for each member, copies of one another having the same; None if there are few copies."""
+    if input == "bags":
+        return None
+    parts = X if input == "views" else [X]
+    numbers: dict[bytes, int] = {}
+    members = zip(*parts, strict=True) if not any(hasattr(part, "iloc") for part in parts) else ()
+    found = np.array(
+        [
+            numbers.setdefault(blake2b(b"".join(np.asarray(x).tobytes() for x in member)).digest(), len(numbers))
+            for member in members
+        ],
+        dtype=np.intp,
+    )
+    return found if len(found) - len(numbers) >= max(1, _COPIES * len(found)) else None
 
 
 def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> str:
@@ -286,7 +310,7 @@ class _Judge:
         rows = self.rows(self.cluster_figures)
         own = rows[0]
         if "why" not in own and len(np.unique(assigned(self.own.model, self.own.X))) == 1:
-            return Evaluation("clusters", "clusters", [{**own, "clusters": 1}], "all members are in one cluster")
+            return self.one_cluster(rows, agreement)
         if self.labels is not None:
             rows.append(_row(CHANCE, [self.shuffled]))
             verdict = f"agreement with the labels {own['ari']:.2f} (adjusted Rand index)" if "ari" in own else ""
@@ -306,6 +330,22 @@ class _Judge:
         rows.append({"name": CHANCE, agreement: 0.0})
         return self.evaluation("clusters", agreement, rows, f"{verdict}; {width}" if width else verdict)
 
+    def one_cluster(self, rows: list[dict[str, Any]], agreement: str) -> Evaluation:
+        """Judge a clustering that put all members together; beside controls with as many clusters as were asked for."""
+        verdict = "all members are in one cluster"
+        if (asked := self.asked()) < 2:
+            return Evaluation("clusters", "clusters", [{**rows[0], "clusters": 1}], verdict)
+        verdict += f" of {asked}"
+        rows[0] |= {"clusters": 1, "why": "one cluster agrees with itself"} if self.labels is None else {"clusters": 1}
+        chance = _row(CHANCE, [self.shuffled]) if self.labels is not None else {"name": CHANCE, agreement: 0.0}
+        return self.evaluation("clusters", agreement if self.labels is None else "ari", [*rows, chance], verdict)
+
+    def asked(self) -> int:
+        """Return the number of clusters that the estimator's parameters ask for, 1 if they name none."""
+        known = parameters_of(self.own.model)
+        numbers = [known.get(name) for name in ("n_clusters", "n_components")]
+        return next((int(n) for n in numbers if isinstance(n, int | np.integer) and not isinstance(n, bool)), 1)
+
     def features(self) -> Evaluation:
         """What a linear classifier makes of them; without labels what they tell of a member that was not fitted."""
         said = "of members that were left out are named by a linear classifier on the features"
@@ -319,7 +359,9 @@ class _Judge:
         rows = [*self.rows(lambda one: [lambda: {"r2": self.told(one)}]), {"name": CHANCE, "r2": 0.0}]
         told = rows[0].get("r2")
         verdict = (
-            "" if told is None else f"a linear map of the features tells {told:.0%} of the variance of held-out rows"
+            ""
+            if told is None
+            else f"a linear map of the features tells {_share(told)} of the variance of held-out rows"
         )
         return self.evaluation("features", "r2", rows, verdict)
 
@@ -331,9 +373,10 @@ class _Judge:
         judge = replace(self, own=own, controls=tuple(dict.fromkeys((*self.controls, "nearest-rows"))))
         Z = np.asarray(flat(own.X, own.input), dtype=np.float64)
         rows = judge.rows(lambda one: [lambda: {"r2": told_by_neighbours(Z, nearest_others(one.estimator(), one.X))}])
-        verdict = f"{counted(width, 'feature')} of {counted(columns, 'column')} compress nothing"
+        verb = "compresses" if width == 1 else "compress"
+        verdict = f"{counted(width, 'feature')} of {counted(columns, 'column')} {verb} nothing"
         if (told := rows[0].get("r2")) is not None:
-            verdict += f"; the nearest other by them tells {told:.0%} of the variance of a row"
+            verdict += f"; the nearest other by them tells {_share(told)} of the variance of a row"
         return self.evaluation("features", "r2", [*rows, {"name": CHANCE, "r2": 0.0}], verdict)
 
     def neighbours(self) -> Evaluation:
@@ -357,7 +400,7 @@ class _Judge:
         if own is None:
             return self.evaluation("neighbours", measure, rows, "")
         if y is None:
-            verdict = f"its nearest other tells {own:.0%} of the variance of a row"
+            verdict = f"its nearest other tells {_share(own)} of the variance of a row"
         else:
             verdict = f"the nearest other member has the same label in {own:.0%}"
         return self.evaluation("neighbours", measure, rows, verdict)
@@ -386,7 +429,8 @@ class _Judge:
         known = parameters_of(control)
         same: dict[str, Any] = {"random_state": self.seed} if "random_state" in known else {}
         if "n_clusters" in known:
-            same["n_clusters"] = len(np.unique(assigned(own, X)))
+            found = len(np.unique(assigned(own, X)))
+            same["n_clusters"] = self.asked() if found == 1 else found
         data = _filled(X, input) if record.input == input else flat(X, input)
         if "n_components" in known and isinstance(data, np.ndarray):
             width = _width(own, X, input)
@@ -543,6 +587,11 @@ def _width(model: Any, X: Any, input: str) -> int:
 
 def _by_chance(y: NDArray[Any]) -> float:
     return float(np.unique(y, return_counts=True)[1].max() / len(y))
+
+
+def _share(value: float) -> str:
+    """Return a share of variance as text; one below zero is an error larger than that of the mean."""
+    return f"{value:.0%}" if value > -0.005 else "less than nothing"
 
 
 def _steadiness(row: Mapping[str, Any], measure: str) -> str:

@@ -139,7 +139,7 @@ def test_file_goes_through_the_reader_of_its_pattern(run: Run, tmp_path: Path) -
     ms.register(ms.hooks.ReaderSpec("levels", ("*.levels",), read))
     (tmp_path / "my.levels").write_text("-1\n2\n3\n")
     status, out, err = run("fit", "sign", tmp_path / "my.levels", "--set", "random_state=5", "-o", tmp_path / "run")
-    assert (status, err) == (0, "") and "3 sequences of 3 steps, 1 channels" in out
+    assert (status, err) == (0, "") and "3 sequences of 3 steps, 1 channel" in out
     assert (tmp_path / "run" / "assignments.csv").read_text().split() == ["id,cluster", "0,0", "1,1", "2,1"]
     assert set(json.loads((tmp_path / "run" / "metrics.json").read_text())) == {"seconds"}
     assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["random_state"] == 5
@@ -274,7 +274,7 @@ def test_files_are_named_and_their_clock_is_no_channel(run: Run, tmp_path: Path)
         rows = [f"{0.1 * t:.1f},{level + 0.1 * (t % 3)}" for t in range(6)]
         (tmp_path / "walks" / f"{name}.csv").write_text("\n".join(["time,value", *rows]) + "\n")
     status, out, err = run("fit", "sign", tmp_path / "walks", "-o", tmp_path / "run")
-    assert (status, err) == (0, "") and "3 sequences of 6 steps, 1 channels" in out
+    assert (status, err) == (0, "") and "3 sequences of 6 steps, 1 channel" in out
     assert out.splitlines()[1] == "column 'time': taken as the clock, no channel (else: --read time=none)"
     assignments = (tmp_path / "run" / "assignments.csv").read_text().split()
     assert assignments == ["id,cluster", "a.csv,1", "b9.csv,1", "b10.csv,0"]

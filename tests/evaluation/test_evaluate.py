@@ -20,7 +20,7 @@ import manifoldseq as ms
 from manifoldseq import hooks
 from manifoldseq.evaluation import Evaluation, StatisticsKMeans, default_controls, evaluate
 from manifoldseq_hope import SphericalKMeans
-from manifoldseq_lds import LDSKMeans
+from manifoldseq_lds import LDSIdentifier, LDSKMeans
 
 
 def rows(n: int = 90, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -220,6 +220,46 @@ def test_one_cluster_is_called_one_cluster() -> None:
         assert (
             evaluate(StatisticsKMeans(1, random_state=0).fit(X), X, labels).verdict == "all members are in one cluster"
         )
+
+
+def test_one_cluster_of_several_stands_beside_controls_with_as_many() -> None:
+    """Directions of positive numbers are all the same: the model says nothing, a control may."""
+    X = np.repeat([1.0, 5.0, 9.0], 20)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((60, 1))
+    y = np.repeat(["a", "b", "c"], 20)
+    model = SphericalKMeans(3, random_state=0).fit(X)
+    for labels, measure in ((None, "agreement_of_seeds"), (y, "ari")):
+        found = evaluate(model, X, labels)
+        assert found.verdict.startswith("all members are in one cluster of 3; the control kmeans ")
+        assert found.measure == measure and found.winner == "kmeans" and found.rows[0]["clusters"] == 1
+        assert found.rows[1][measure] == pytest.approx(1.0)
+
+
+def test_copies_are_kept_in_one_part_and_said() -> None:
+    """Labels drawn at random: a nearest neighbour knows them of the copies, and of nothing else."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((30, 4)), 5, axis=0)[rng.permutation(150)]
+    y = np.array([int(1e6 * abs(row[0])) % 2 for row in X])
+    model = KNeighborsClassifier(1).fit(X, y)
+    found = evaluate(model, X, y, input="samples", controls=())
+    assert found.rows[0]["accuracy"] < 0.75 and "; 120 of 150 members are copies of others" in found.verdict
+    waves = [wave for wave in sequences(8)[0] for _ in range(3)]
+    record = hooks.get_record(hooks.EstimatorSpec, "statistics").factory()  # type: ignore[operator]
+    assert "; 16 of 24 members are copies of others" in evaluate(record.fit(waves), waves).verdict
+    X[:, 0] += np.arange(150)
+    assert "copies" not in evaluate(model.fit(X, y), X, y, input="samples", controls=()).verdict
+
+
+def test_less_than_the_mean_tells_nothing() -> None:
+    X = np.random.default_rng(0).standard_normal((60, 5))
+    found = evaluate(FunctionTransformer(lambda Z: np.sin(1e6 * Z)).fit(X), X, input="samples", controls=())
+    assert found.rows[0]["r2"] < 0 and "tells less than nothing of the variance of a row" in found.verdict
+
+
+@pytest.mark.filterwarnings("error")
+def test_columns_that_do_not_vary_are_no_warning() -> None:
+    X = np.ones((20, 3))
+    control = hooks.get_record(hooks.EstimatorSpec, "pca").factory()  # type: ignore[operator]
+    assert evaluate(control.fit(X), X, input="samples").rows[0]["why"] == "the rows that were left out do not vary"
 
 
 def test_halves_far_from_zero_are_found_as_well() -> None:
@@ -497,3 +537,14 @@ def test_controls_get_straight_lines_over_missing_values() -> None:
     expected = evaluate(model.fit(filled), filled, np.arange(12) % 2)
     assert len(found.rows) == 4 and found.rows[0]["ari"] == 1 and not [row for row in found.rows if "why" in row]
     assert found.rows[1:] == expected.rows[1:] and all(np.isnan(x[7]).all() for x in X)
+
+
+def test_forecasts_that_are_worse_than_the_mean_do_not_win() -> None:
+    """Waves that turn over where the forecast begins: neither what comes before nor its last value helps."""
+    t, turned = np.arange(50.0), np.where(np.arange(50) < 40, 1.0, -1.0)[:, None]
+    flips = [turned * np.column_stack([np.sin(0.2 * t + k), np.cos(0.2 * t + k)]) for k in range(6)]
+    found = evaluate(LDSIdentifier(2).fit(flips), flips)
+    assert [row["name"] for row in found.rows] == ["lds-identifier", "last value", "mean"]
+    assert found.rows[0]["r2"] < 0 and found.winner == "mean" and "the mean is better than both" in found.verdict
+    waves = [turned * flip for flip in flips]
+    assert evaluate(LDSIdentifier(2).fit(waves), waves).winner == "lds-identifier"

@@ -31,7 +31,7 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     Returns
     -------
     Evaluation
-        Beside it the last value.
+        Beside it the last value, and the mean of what comes before, whose share is zero.
 
     Raises
     ------
@@ -58,8 +58,12 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
         for name, guess in (("lds-identifier", said), ("last value", last))
     ]
     own, other = rows[0]["r2"], rows[1]["r2"]
+    rows.append({"name": "mean", "r2": 0.0})
+    shares = [f"{share:.0%}" if share > -0.005 else "less than nothing" for share in (own, other)]
     verdict = (
-        f"forecasts of the last {n_steps} steps tell {own:.0%} of their variance about the mean of what comes before, "
-        f"the last value {other:.0%}"
+        f"forecasts of the last {n_steps} steps tell {shares[0]} of their variance about the mean of what comes before,"
+        f" the last value {shares[1]}"
     )
+    if max(own, other) < 0:
+        verdict += "; the mean is better than both"
     return ms.evaluation.Evaluation("forecasts", "r2", tuple(rows), verdict)
