@@ -63,7 +63,7 @@ Chart = tuple[Any, Any, Any]
 
 
 def chart(manifold: Manifold) -> Chart | None:
-    """Return free parameters as one writes them by hand: division by norms, softmax, triangular factors."""
+    """Return free parameters as one writes them by hand: division by norms, softmax, log-Cholesky factors."""
     match manifold:
         case Sphere() | Oblique():
 
@@ -82,11 +82,21 @@ def chart(manifold: Manifold) -> Chart | None:
 
             return np.log, softmax, lambda z, x, g: x * (g - np.dot(x, g))
         case SymmetricPositiveDefinite() | Power(manifold=SymmetricPositiveDefinite()):
+            diagonal = np.eye(manifold.shape[-1], dtype=bool)
 
-            def through_factor(L: Array, X: Array, G: Array) -> Array:
-                return np.tril((G + G.swapaxes(-1, -2)) @ np.tril(L))
+            def factor(z: Array) -> Array:
+                return np.where(diagonal, np.exp(np.where(diagonal, z, 0.0)), np.tril(z))
 
-            return np.linalg.cholesky, lambda L: np.tril(L) @ np.tril(L).swapaxes(-1, -2), through_factor
+            def parameters(X: Array) -> Array:
+                L = np.linalg.cholesky(X)
+                return np.where(diagonal, np.log(np.where(diagonal, L, 1.0)), L)
+
+            def through_factor(z: Array, X: Array, G: Array) -> Array:
+                L = factor(z)
+                slope = np.tril((G + G.swapaxes(-1, -2)) @ L)
+                return np.where(diagonal, slope * L, slope)
+
+            return parameters, lambda z: factor(z) @ factor(z).swapaxes(-1, -2), through_factor
         case Euclidean():
             return lambda x: x, lambda z: z, lambda z, x, g: g
     return None
@@ -102,7 +112,10 @@ def free(case: Case, limit: float) -> Outcome:
     def both(flat: Array) -> tuple[float, Array]:
         z = [part.reshape(one.shape) for part, one in zip(np.split(flat, ends), start, strict=True)]
         x = [back(part) for (_, back, _), part in zip(charts, z, strict=True)]
-        value, egrad = oracle.fused(like(case.start, x))
+        try:
+            value, egrad = oracle.fused(like(case.start, x))
+        except np.linalg.LinAlgError:  # a trial step that leaves the range of numbers
+            return np.inf, np.zeros_like(flat)
         pulled = [pull(*each) for (_, _, pull), *each in zip(charts, z, x, parts(egrad), strict=True)]
         return value, np.concatenate([g.ravel() for g in pulled])
 
