@@ -253,6 +253,10 @@ class TestDates:
             read(fill(tmp_path / "a", {"a.csv": one, "b.csv": "when,x\n5,1\n6,2\n"}))
         with pytest.raises(ReadError, match=r"a\.csv has time stamps in 'when' and 'end': name the time with time=…"):
             read(fill(tmp_path / "b", {"a.csv": "when,end,x\n2024-05-01,2024-05-02,1\n"}))
+        days = fill(tmp_path / "c", {"a.csv": "day,t,x\n" + "".join(f"2024-05-01,{t},1\n" for t in range(5))})
+        with pytest.raises(ReadError, match=r"two with the same: correct or remove them, or name another time and the"):
+            read(days)
+        assert read(days, time="t", channels="x").clocks == ("t",)
         data = read(tmp_path / "b", time="end", channels=["x"])
         assert data.clocks == ("end",)
         with pytest.raises(ReadError, match=r"column 'when' is '2024-05-01', no number .* pass time=when"):

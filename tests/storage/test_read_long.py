@@ -465,6 +465,14 @@ class TestDates:
             ),
             (["2/29/2024 10:00", "1"], "a date? Write it as 2024-05-01: write a number"),
             (["2024-02-29", "2024-02-29"], "line 2 and line 3: both have the same time of id 'a': remove"),
+            (
+                ["2024-02-29", "2024-02-29"],
+                "correct one, or name another time and the channels (time=…",
+            ),
+            (
+                [1, "2024-02-29"],
+                "'2024-02-29', no number in decimal digits: it has numbers, or nothing",
+            ),
         ],
     )
     def test_defects_get_one_sentence(self, write, cells, sentence):

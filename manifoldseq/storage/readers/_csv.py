@@ -351,7 +351,9 @@ class _Table:
         except ValueError:
             missing = "write a number, or nothing where it is missing, or leave the column out with channels=…"
             what = "write a number" if name == self.time else missing
-            if is_date(cell):
+            if is_date(cell) and name == self.time:
+                what = f"it has numbers, or nothing, in its first {_FEW} rows: write dates there too"
+            elif is_date(cell):
                 what = f"pass time={name} (--read time={name}) if it is the time, or choose others with channels=…"
             where = f"{self.place(self.count + i)}, column {name!r}"
             found = f"{cell[:40]!r}, no number in decimal digits{otherwise(cell, self.text)}"

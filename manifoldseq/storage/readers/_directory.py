@@ -264,7 +264,10 @@ def _sorted(path: FilePath, data: SequenceData, columns: Columns, times: list[ND
     for name, t, order in zip(data.ids, times, orders, strict=True):
         if not (np.isfinite(t).all() and (np.diff(t[order]) > 0).all()):
             what = f"{columns.time}" if columns.named else f"column {columns.time}"
-            raise ReadError(f"{path}, {name} has rows without {what}, or two with the same: correct or remove them")
+            raise ReadError(
+                f"{path}, {name} has rows without {what}, or two with the same: correct or remove them"
+                f"{columns.otherwise}"
+            )
     lengths = list(map(len, times))
     moved = [not (np.diff(order) == 1).all() for order in orders]
     require_memory(path, sum(x.nbytes for x, one in zip(data.sequences, moved, strict=True) if one))

@@ -74,6 +74,11 @@ class Columns:
         """The columns of id and label, each once."""
         return list(dict.fromkeys(name for name in (self.id, self.label) if name is not None))
 
+    @property
+    def otherwise(self) -> str:
+        """What to do where dates are no clock, such as the day of a recording."""
+        return ", or name another time and the channels (time=…, channels=…)" if self.seconds else ""
+
     def rate(self, times: NDArray[np.float64], lengths: Sequence[int]) -> float | None:
         """Return the sampling rate that the time shows, if it does not count rows."""
         name = str(self.time)
@@ -185,7 +190,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
             of = "" if rows.ids is None else f" of {columns.id} {str(rows.id_names[int(ids[i])])[:40]!r}"
             where = f"{path}, {place(int(order[i]))} and {place(int(order[i + 1]))}"
             same = f"the same {columns.time}" if columns.seconds else f"{columns.time} {times[i]:g}"
-            raise ReadError(f"{where}: both have {same}{of}: remove or correct one")
+            raise ReadError(f"{where}: both have {same}{of}: remove or correct one{columns.otherwise}")
     labels = None
     if codes is not None:
         firsts = codes[starts]
