@@ -69,6 +69,7 @@ def fitted(source: Path, run: Path) -> tuple[ms.storage.SequenceData, int]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_fit_takes_little_beside_the_file(tmp_path: Path, rows: np.ndarray) -> None:
     (tmp_path / "parts").mkdir()
     np.save(tmp_path / "all.npy", rows)

@@ -46,6 +46,7 @@ def test_generated_tests_pass(run: Run, tmp_path: Path) -> None:
     assert "4 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_installed_it_is_found_checked_and_used(run: Run, tmp_path: Path) -> None:
     assert run("new-plugin", "my-model", "-o", tmp_path / "new")[0] == 0
     modules = {path.name: path.read_text() for path in (tmp_path / "new" / "my_model").iterdir()}

@@ -75,6 +75,7 @@ def test_help_documents_exit_status_and_completion(run: Run) -> None:
     assert "_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq" in out and "NO_COLOR" in out
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     fit = ("fit", "lds-kmeans", "x.npy", "--set", "n_clusters=2", "--set", "n_states=2", "--set", "n_init=1")
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((12, 30, 3)).cumsum(axis=1))
@@ -84,6 +85,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "") and "\r" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "offered"),
     [("manifoldseq fit lds-km", "plain,lds-kmeans"), ("manifoldseq sol", "plain,solve"),

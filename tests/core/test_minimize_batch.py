@@ -272,7 +272,7 @@ def test_a_bad_problem_harms_no_other() -> None:
     assert (lost, stuck) == (Status.NON_FINITE, Status.NO_DECREASE)
     np.testing.assert_allclose(result.x[[0, 3, 4]], 1.0, atol=1e-5)
     assert result.nit[1] == result.nit[2] == 0 and result.x[1:3].tolist() == [[0, 0], [0, 0]]
-    assert np.isfinite(result.history["fun"]).all() and "1 of 5: The line search" in result.message
+    assert np.isfinite(result.history["fun"]).all() and "1 of 5: No step found a decrease" in result.message
 
 
 def test_the_best_point_so_far_is_returned() -> None:

@@ -93,6 +93,7 @@ def test_a_fit_may_be_resumed_with_another_stopping_rule_and_other_threads() -> 
         assert fingerprint(LDSKMeans(3, **{"random_state": 0, name: value})) != one
 
 
+@pytest.mark.slow
 def test_fingerprints_are_the_same_in_another_process() -> None:
     script = """
 import numpy as np, manifoldseq as ms

@@ -69,6 +69,7 @@ def test_the_choice_is_kept_in_the_file_of_the_model(fitted: LDSKMeans, tmp_path
     np.testing.assert_array_equal(loaded.predict(oscillations()), fitted.labels_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, "generator"])
 def test_an_interrupted_choice_goes_on(tmp_path: Path, seed: Any) -> None:
     def model() -> LDSKMeans:
@@ -119,6 +120,7 @@ def test_batches_follow_a_chosen_fit(fitted: LDSKMeans) -> None:
     assert len(model.partial_fit(oscillations(8)).counts_) == model.n_clusters_ == 2
 
 
+@pytest.mark.slow
 def test_the_shell_says_the_cost_before_and_the_table_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.stack(oscillations()))
     small = [f"--set={name}={value}" for name, value in SMALL.items() if name != "random_state"]

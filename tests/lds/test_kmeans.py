@@ -355,6 +355,7 @@ def purities(dataset, K, params, seeds):
     return purity, objective
 
 
+@pytest.mark.slow
 @needs_aeon
 @pytest.mark.parametrize(("dataset", "K", "params"), RECORDED)
 def test_recorded_sequences(dataset, K, params):

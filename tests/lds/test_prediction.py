@@ -297,6 +297,7 @@ def test_small_sequences_on_disk_are_identified_as_in_memory(tmp_path):
     np.testing.assert_array_equal(disk.fit_transform(np.load(tmp_path / "all.npy", mmap_mode="r")).A, found.A)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"center": False}, {"delay": 3}, {"scale": False, "delay": 2}])
 def test_large_sequences_on_disk_are_identified_in_blocks(tmp_path, settings):
     """The Gram route against the singular value decomposition in memory; float32 files of more than 2**22 numbers."""

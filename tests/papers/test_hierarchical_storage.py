@@ -75,6 +75,7 @@ def test_every_byte_of_the_encoder_is_counted(monkeypatch):
     assert values["recall@1"] > 0.9
 
 
+@pytest.mark.slow
 def test_peers_find_what_they_keep():
     pytest.importorskip("faiss", reason=FAISS)
     from manifoldseq_papers.hierarchical import _peers

@@ -177,6 +177,7 @@ def test_bad_folders_are_refused_in_one_sentence(corpus: Path) -> None:
         read_timit(corpus)
 
 
+@pytest.mark.slow
 def test_a_generated_corpus_is_the_same_for_the_same_seed(corpus: Path, tmp_path: Path) -> None:
     for seed in (4, 5):
         generate_phone_corpus(tmp_path / f"{seed}", train_speakers=3, sentences=2, test_sentences=1, seed=seed)

@@ -260,6 +260,7 @@ def test_unfinished_run_says_so() -> None:
     Outline(page)
 
 
+@pytest.mark.slow
 def test_large_runs_stay_small() -> None:
     rng = np.random.default_rng(0)
     history = {"fun": rng.standard_normal(100_000).tolist(), "time": np.arange(100_000.0).tolist()}

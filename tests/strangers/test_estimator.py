@@ -94,6 +94,7 @@ def test_is_listed_and_passes_the_conformance_checks(site: Path) -> None:
     assert done.returncode == 0 and "1 exercised and passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_fits_from_the_shell(site: Path) -> None:
     rng = np.random.default_rng(0)
     np.save(site / "rows.npy", rng.standard_normal((80, 1)) * [1, 2, 3] + 0.1 * rng.standard_normal((80, 3)))
