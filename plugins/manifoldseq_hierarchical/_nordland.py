@@ -70,7 +70,13 @@ def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
         ) from error
     folder = Path(cache or pooch.os_cache("manifoldseq"))
     for name, digest in _FILES.items():
-        pooch.retrieve(source + name, known_hash=f"sha256:{digest}", fname=name, path=folder / "nordland")
+        try:
+            pooch.retrieve(source + name, known_hash=f"sha256:{digest}", fname=name, path=folder / "nordland")
+        except OSError as error:
+            raise OSError(
+                f"{name} could not be fetched from {source}: connect to the network, or let MANIFOLDSEQ_DATA name a "
+                "folder with places/nordland"
+            ) from error
     return folder
 
 
