@@ -96,6 +96,19 @@ def _special_euclidean(rng: Any) -> Any:
     return SpecialEuclidean(3)
 
 
+def _hyperbolic(rng: Any) -> Any:
+    from .manifolds import Hyperbolic
+
+    return Hyperbolic(3)
+
+
+def _generalized_stiefel(rng: Any) -> Any:
+    from .manifolds import GeneralizedStiefel
+
+    A = rng.standard_normal((6, 9))
+    return GeneralizedStiefel(A @ A.T, 2)
+
+
 def _frozen(rng: Any) -> Any:
     from .manifolds import Euclidean, Frozen, Product, Stiefel
 
@@ -144,6 +157,15 @@ RECORDS = (
         "manifoldseq.manifolds:SymmetricPositiveDefinite",
         _positive_definite,
         summary="Covariance matrices, affine-invariant metric",
+    ),
+    hooks.ManifoldSpec(
+        "hyperbolic", "manifoldseq.manifolds:Hyperbolic", _hyperbolic, summary="Hyperbolic space on the hyperboloid"
+    ),
+    hooks.ManifoldSpec(
+        "generalized-stiefel",
+        "manifoldseq.manifolds:GeneralizedStiefel",
+        _generalized_stiefel,
+        summary="n × p matrices X with X' B X = I",
     ),
     hooks.ManifoldSpec(
         "bounded-diagonal",

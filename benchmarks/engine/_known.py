@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import sqrtm
+from scipy.linalg import eigh, sqrtm
 from scipy.special import logsumexp
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
     BoundedDiagonal,
     Euclidean,
+    GeneralizedStiefel,
+    Hyperbolic,
     Positive,
     Product,
     Simplex,
@@ -387,6 +389,45 @@ def _compact() -> Iterator[Known]:
     )
 
 
+def _newer() -> Iterator[Known]:
+    rng = np.random.default_rng(11)
+    H = Hyperbolic(4)
+    points = np.stack([H.random_point(rng) for _ in range(20)])
+    mirrored = points * np.array([1.0, -1, -1, -1, -1])
+    total = points.sum(axis=0)
+
+    def products(x: Array) -> tuple[float, Array]:
+        return float(np.sum(mirrored @ x)), mirrored.sum(axis=0)
+
+    yield _of(
+        "centre by Lorentz products, hyperbolic space",
+        H,
+        products,
+        total / np.sqrt(total[0] ** 2 - total[1:] @ total[1:]),
+        hessian=lambda x, u: np.zeros_like(u),
+        start=lambda scale, rng: H.nearest(scale * rng.standard_normal(5)),
+    )
+
+    n, p = 10, 3
+    factor = rng.standard_normal((n, 2 * n))
+    A, B = np.diag(np.arange(1.0, n + 1)), factor @ factor.T / n
+    G = GeneralizedStiefel(B, p)
+    vectors = eigh(A, B)[1][:, :p]
+
+    def trace(X: Array) -> tuple[float, Array]:
+        return 0.5 * float(np.vdot(X, A @ X)), A @ X
+
+    yield _of(
+        "generalized eigenvectors",
+        G,
+        trace,
+        vectors,
+        hessian=lambda X, U: A @ U,
+        start=lambda scale, rng: G.nearest(eigh(A, B)[1][:, -p:] + scale * rng.standard_normal((n, p))),
+        distance=lambda X: float(np.linalg.norm(X @ X.T - vectors @ vectors.T)),
+    )
+
+
 def _normalized(x: Array) -> Array:
     return x / np.linalg.norm(x)
 
@@ -453,4 +494,4 @@ def _adapted() -> Iterator[Known]:
 
 def known() -> list[Known]:
     """Return all of them."""
-    return [*_euclidean(), *_open(), *_compact(), *_convex(), *_adapted()]
+    return [*_euclidean(), *_open(), *_compact(), *_convex(), *_adapted(), *_newer()]

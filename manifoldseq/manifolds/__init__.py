@@ -8,7 +8,9 @@ from ._base import InFrame, Manifold
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean
 from ._frozen import Frozen
+from ._generalized_stiefel import GeneralizedStiefel
 from ._grassmann import Grassmann
+from ._hyperbolic import Hyperbolic
 from ._positive import OpenBox, Positive
 from ._power import Power
 from ._product import CanonicalLDS, Product, SpecialEuclidean
@@ -23,7 +25,9 @@ __all__ = [
     "CanonicalLDS",
     "Euclidean",
     "Frozen",
+    "GeneralizedStiefel",
     "Grassmann",
+    "Hyperbolic",
     "InFrame",
     "Manifold",
     "Oblique",

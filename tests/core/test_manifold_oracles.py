@@ -14,7 +14,9 @@ from scipy.spatial.transform import Rotation
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
+    GeneralizedStiefel,
     Grassmann,
+    Hyperbolic,
     Manifold,
     Oblique,
     OpenBox,
@@ -250,3 +252,60 @@ def test_order_of_a_product_is_that_of_its_factors() -> None:
     assert M.retractions == ("polar", "qr", "cayley", "exp") and M.second_order == ("polar", "exp")
     assert Product(SpecialOrthogonal(3), Positive(2)).second_order == ("polar", "cayley", "exp")
     assert Product(Stiefel(4, 2), Simplex(3)).second_order == ("polar", "exp")
+
+
+def ball(x: np.ndarray) -> np.ndarray:
+    """Return the point of the Poincaré ball."""
+    return x[1:] / (1 + x[0])
+
+
+def test_hyperbolic_space_is_the_poincare_ball_of_pymanopt() -> None:
+    theirs = pytest.importorskip("pymanopt.manifolds").PoincareBall(3)
+    M = Hyperbolic(3)
+    x, u, v, rng = drawn(M)
+    y = M.random_point(rng)
+    differential = np.array(autograd.jacobian(lambda x: x[1:] / (1 + x[0]))(x))
+    a, b, du, dv = ball(x), ball(y), differential @ u, differential @ v
+    assert M.dist(x, y) == pytest.approx(theirs.dist(a, b))
+    assert M.inner(x, u, v) == pytest.approx(theirs.inner_product(a, du, dv))
+    close(ball(M.retract(x, u)), theirs.exp(a, du), atol=1e-12)
+    close(differential @ M.log(x, y), theirs.log(a, b), atol=1e-12)
+
+
+@pytest.mark.parametrize("gap", [1e-12, 1e-8, 1.0, 10.0])
+def test_hyperbolic_distances(gap: float) -> None:
+    M = Hyperbolic(2)
+    for t in (0.0, 1.0, 3.0):
+        x, y = (np.array([np.cosh(s), np.sinh(s), 0.0]) for s in (t, t + gap))
+        # the coordinates are known to an ulp
+        assert M.dist(x, y) == pytest.approx(gap, rel=1e-9, abs=1e-15 * np.cosh(t) ** 2)
+        close(M.exp(x, M.log(x, y)), y, rtol=1e-9)
+
+
+def test_generalized_stiefel_is_stiefel_in_other_coordinates() -> None:
+    B = np.diag([1.0, 2.0, 4.0, 8.0]) + 0.5
+    M, flat = GeneralizedStiefel(B, 2), Stiefel(4, 2)
+    x, u, v, _ = drawn(M)
+    root = scipy.linalg.sqrtm(B)  # another root than the Cholesky factor: the geometry is the same
+    close(x.T @ B @ x, np.eye(2))
+    close(M.inner(x, u, v), np.trace(u.T @ B @ v))
+    for kind in ("polar", "cayley", "exp"):
+        close(root @ M.retract(x, u, kind), flat.retract(root @ x, root @ u, kind), atol=1e-12)
+    assert M == GeneralizedStiefel(B.copy(), 2) != GeneralizedStiefel(B + np.eye(4), 2)
+    assert hash(M) == hash(GeneralizedStiefel(B.copy(), 2))
+
+
+@pytest.mark.parametrize(
+    ("B", "p", "words"),
+    [
+        (np.ones((2, 3)), 1, "square matrix"),
+        ([[1.0, np.nan], [np.nan, 1.0]], 1, "finite"),
+        ([[1.0, 0.5], [0.4, 1.0]], 1, "not symmetric"),
+        (np.diag([1.0, -1.0]), 1, "not positive definite, its least eigenvalue is -1"),
+        (np.eye(2), 3, "3 columns need at least 3 rows"),
+        (np.eye(2), 0, "p must be an integer"),
+    ],
+)
+def test_generalized_stiefel_names_what_is_wrong_with_its_matrix(B: Any, p: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        GeneralizedStiefel(B, p)

@@ -15,7 +15,9 @@ from scipy.spatial.transform import Rotation
 import manifoldseq as ms
 from manifoldseq.manifolds import (
     BoundedDiagonal,
+    GeneralizedStiefel,
     Grassmann,
+    Hyperbolic,
     Oblique,
     OpenBox,
     Positive,
@@ -135,7 +137,37 @@ def covariance_and_mean() -> Solved:
     return ms.Problem(manifold, f), (np.eye(2), np.zeros(2)), lambda x: close(x, best, atol=1e-6)
 
 
+def generalized_eigenvalues() -> Solved:
+    """The least generalized eigenvalues of (A, B) and their eigenspace."""
+    generator = rng()
+    factor = generator.standard_normal((7, 10))
+    A, B = spread(7), np.eye(7) + factor @ factor.T / 20
+    f = ms.objective(lambda X: float(np.sum(X * (A @ X))), lambda X: 2 * A @ X)
+    values, vectors = scipy.linalg.eigh(A, B)
+    best = vectors[:, :2] @ vectors[:, :2].T
+
+    def judge(X: np.ndarray) -> None:
+        close(np.sum(X * (A @ X)), values[:2].sum(), atol=1e-10)
+        close(X @ X.T, best, atol=1e-6)
+
+    return ms.Problem(GeneralizedStiefel(B, 2), f), GeneralizedStiefel(B, 2).random_point(generator), judge
+
+
+def lorentz_centre() -> Solved:
+    """The point with the least sum of −<x, y_i> is the sum of the y_i, brought to the hyperboloid."""
+    M = Hyperbolic(3)
+    generator = rng()
+    points = np.stack([M.random_point(generator) for _ in range(20)])
+    mirrored = points * [1, -1, -1, -1]
+    f = ms.objective(lambda x: float(np.sum(mirrored @ x)), lambda x: mirrored.sum(axis=0))
+    total = points.sum(axis=0)
+    best = total / np.sqrt(total[0] ** 2 - total[1:] @ total[1:])
+    return ms.Problem(M, f), M.random_point(generator), lambda x: close(x, best, atol=1e-6)
+
+
 SOLVED = [
+    generalized_eigenvalues,
+    lorentz_centre,
     leading_eigenvector,
     eigenvectors_in_columns,
     leading_subspace,
@@ -228,6 +260,11 @@ def of_entries(x: Any) -> Any:
     return anp.sum(anp.sin(3 * x)) + anp.sum(x) ** 3
 
 
+def of_first_distance(x: Any) -> Any:
+    """Grows in every direction of the hyperboloid."""
+    return anp.sum(anp.cosh(x[1:] - 0.5)) + x[0] * anp.sin(x[1]) ** 2
+
+
 def of_factors(point: Any) -> Any:
     """Couples the factors, so that the Hessian has blocks off the diagonal."""
     R, X, w = point
@@ -243,6 +280,8 @@ def of_factors(point: Any) -> Any:
         (Oblique(3, 2), of_entries),
         (Simplex(2, 3), of_entries),
         (Positive(3), of_entries),
+        (Hyperbolic(3), of_first_distance),
+        (GeneralizedStiefel(np.diag([1.0, 2.0, 4.0]) + 0.5, 2), of_entries),
         (SymmetricPositiveDefinite(3), of_entries),
         (OpenBox(3), of_entries),
         (Product(SpecialOrthogonal(3), Grassmann(3, 2), Simplex(3)), of_factors),
