@@ -110,6 +110,11 @@ def run(session: Session) -> None:
         each = {name: value for name in names if (value := median(name, peer, ours)) is not None}
         if peer == CG:  # the better of its retractions
             each = {n: min(v, w) if (w := median(n, CG_POLAR, ours)) is not None else v for n, v in each.items()}
+        # the time of a peer that gave up says how long it was given: such problems are named, and left out of the mean
+        given_up = [n for n in each if sum(results[peer][-1].solved for results in table[n]) <= len(table[n]) // 2]
+        for name in given_up:
+            report.note(f"{name:<34}{what} gave up")
+            del each[name]
         for name, value in each.items():
             report.note(f"{name:<34}{what} / {ours:<12}{value:>9.2f}")
         report.row(
