@@ -189,8 +189,11 @@ def evaluate(
     together = None if together is None else np.array(together.tolist())
     if together is None or len(np.unique(together)) in (1, len(together)):
         together = _copies(X, input)
-        more = 0 if together is None else len(together) - len(np.unique(together))
-        said += f"; {more} of {len(together)} members are copies of others" if together is not None else ""
+        if together is not None:
+            more = len(together) - len(np.unique(together))
+            if more == len(together) - 1:
+                return _nothing(name, f"all {len(together)} members are equal, so that there is nothing to tell apart")
+            said += f"; {more} of {len(together)} members are copies of others"
     if record is not None and controls is None and record.controls:
         controls = record.controls
     judge = _Judge(
@@ -499,7 +502,9 @@ class _Judge:
 
         def agreement() -> Measured:
             if len(np.unique(found())) < 2:  # one cluster agrees with itself
-                return {}
+                if one is self.own:
+                    return {}
+                raise Unmeasured("all members are in one cluster")
             more = SEEDS - 1 if self.is_seeded() else SEEDS
             if one is self.own and not self.enough(more):
                 raise Unmeasured(f"{more} more fits would take longer than {self.seconds:.0f} s")

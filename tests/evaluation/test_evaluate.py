@@ -259,7 +259,16 @@ def test_less_than_the_mean_tells_nothing() -> None:
 def test_columns_that_do_not_vary_are_no_warning() -> None:
     X = np.ones((20, 3))
     control = hooks.get_record(hooks.EstimatorSpec, "pca").factory()  # type: ignore[operator]
-    assert evaluate(control.fit(X), X, input="samples").rows[0]["why"] == "the rows that were left out do not vary"
+    assert evaluate(control.fit(X), X, input="samples").winner is None
+
+
+def test_equal_members_are_not_called_stable_clusters() -> None:
+    """Every seed gives the same two clusters of six copies of one sequence."""
+    X = [np.ones((30, 2))] * 6
+    for model in (LDSKMeans(2, random_state=0).fit(X), StatisticsKMeans(1, random_state=0).fit(X)):
+        found = evaluate(model, X)
+        said = "all 6 members are equal, so that there is nothing to tell apart"
+        assert found.verdict == f"no quality figure: {said}" and found.winner is None
 
 
 def test_halves_far_from_zero_are_found_as_well() -> None:
@@ -288,7 +297,7 @@ def test_noise_has_no_silhouette_and_what_does_not_vary_no_share() -> None:
     model.labels_ = np.where(np.arange(40) == 7, -1, model.labels_)
     assert "silhouette" not in evaluate(model, X, input="samples", controls=()).rows[0]
     found = evaluate(PCA(1).fit(np.eye(20, 3)), np.ones((20, 3)), input="samples", controls=())
-    assert found.rows[0]["why"] == "the rows that were left out do not vary" and "r2" not in found.rows[0]
+    assert found.rows[0]["why"].startswith("all 20 members are equal") and "r2" not in found.rows[0]
 
 
 SMALL: dict[str, dict[str, Any]] = {
