@@ -219,7 +219,10 @@ def _nothing(name: str, why: str, task: str = "none", measure: str = "none") -> 
 
 
 def _copies(X: Any, input: str) -> NDArray[np.intp] | None:
-    """Return a number for each member, copies of one another having the same; None if there are few copies."""
+    """Return a number for each member, copies of one another having the same; None if there are few copies.
+
+    Rows of one or two columns are equal by chance, and no copies unless all of them are.
+    """
     if input == "bags":
         return None
     parts = X if input == "views" else [X]
@@ -232,7 +235,9 @@ def _copies(X: Any, input: str) -> NDArray[np.intp] | None:
         ],
         dtype=np.intp,
     )
-    return found if len(found) - len(numbers) >= max(1, _COPIES * len(found)) else None
+    narrow = input != "sequences" and sum(np.shape(part)[1] for part in parts if np.ndim(part) == 2) < 3
+    least = len(found) - 1 if narrow else max(1, _COPIES * len(found))
+    return found if len(found) - len(numbers) >= least else None
 
 
 def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> str:

@@ -59,7 +59,7 @@ def plot_controls(
     figures = [row[measure] for row in rows if measure in row]
     low, high = min(0.0, *figures), max(0.0, *figures)
     room = 0.2 * (high - low or 1.0)
-    low = low - room if low < -0.1 * room else 0.0  # a little below zero is zero
+    low = low - 1.5 * room if low < -0.1 * room else 0.0  # a little below zero is zero
     for place, row in enumerate(rows):
         if measure not in row:
             ax.text(0, place, " no figure", va="center", style="italic")

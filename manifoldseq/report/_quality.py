@@ -167,10 +167,10 @@ def cell(row: Mapping[str, Any], figure: str) -> str:
 
 
 def shown(value: Any, figure: str) -> str:
-    """Return a figure as text, the known ones with three decimals."""
+    """Return a figure as text, the known ones with three decimals, numbers of clusters with none."""
     if figure in MEASURES and value is not None:
         value = round(value, 3) + 0.0  # no -0.000
-    return number(value)
+    return number(int(value) if figure == "clusters" and value is not None else value)
 
 
 def number(value: Any) -> str:

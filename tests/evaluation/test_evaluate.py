@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 import manifoldseq as ms
 from manifoldseq import hooks
 from manifoldseq.evaluation import Evaluation, StatisticsKMeans, default_controls, evaluate
+from manifoldseq.report._quality import cell
 from manifoldseq_hope import SphericalKMeans
 from manifoldseq_lds import LDSIdentifier, LDSKMeans
 
@@ -231,7 +232,7 @@ def test_one_cluster_of_several_stands_beside_controls_with_as_many() -> None:
         found = evaluate(model, X, labels)
         assert found.verdict.startswith("all members are in one cluster of 3; the control kmeans ")
         assert found.measure == measure and found.winner == "kmeans" and found.rows[0]["clusters"] == 1
-        assert found.rows[1][measure] == pytest.approx(1.0)
+        assert found.rows[1][measure] == pytest.approx(1.0) and cell(found.rows[0], "clusters") == "1"
 
 
 def test_copies_are_kept_in_one_part_and_said() -> None:
@@ -245,6 +246,8 @@ def test_copies_are_kept_in_one_part_and_said() -> None:
     waves = [wave for wave in sequences(8)[0] for _ in range(3)]
     record = hooks.get_record(hooks.EstimatorSpec, "statistics").factory()  # type: ignore[operator]
     assert "; 16 of 24 members are copies of others" in evaluate(record.fit(waves), waves).verdict
+    narrow = KNeighborsClassifier(1).fit(X[:, :2], y)
+    assert "copies" not in evaluate(narrow, X[:, :2], y, input="samples", controls=()).verdict  # equal by chance
     X[:, 0] += np.arange(150)
     assert "copies" not in evaluate(model.fit(X, y), X, y, input="samples", controls=()).verdict
 
