@@ -140,6 +140,17 @@ def test_the_shell_says_the_cost_before_and_the_table_after(tmp_path: Path, caps
     assert status == 0 and "nothing to resume" in capsys.readouterr().out
 
 
+def test_one_candidate_is_no_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.stack(oscillations())[:8])
+    small = [
+        f"--set={name}={value}" for name, value in {**SMALL, "n_clusters": "auto"}.items() if name != "random_state"
+    ]
+    assert (
+        main(["fit", "lds-kmeans", str(tmp_path / "x.npy"), "--no-quality", *small, "-o", str(tmp_path / "run")]) == 0
+    )
+    assert "n_clusters 2 alone, as 8 sequences are too few for a choice: give n_clusters" in capsys.readouterr().err
+
+
 def test_agreement_of_seeds_does_not_choose_again(fitted: LDSKMeans, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manifoldseq_lds.clustering._kmeans.chosen_by_default", None)
     found = ms.evaluation.evaluate(fitted, oscillations())

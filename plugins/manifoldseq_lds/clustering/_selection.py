@@ -313,6 +313,11 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     grid = default_grid(estimator, X)
     clusters, states = grid["n_clusters"], grid.get("n_states", [])
     first = f"forecasts for n_states {', '.join(map(str, states))}, then " if states else ""
+    if len(clusters) == 1:
+        return (
+            f"n_clusters='auto': {first}n_clusters {clusters[0]} alone, as {len(X)} sequences are too few for a choice: "
+            "give n_clusters if you know it"
+        )
     return (
         f"n_clusters='auto': {first}{len(clusters)} settings (n_clusters {clusters[0]} to {clusters[-1]}) on {_SPLITS} "
         f"pairs of halves, {2 * _SPLITS * len(clusters)} fits of {len(X) // 2} sequences"
