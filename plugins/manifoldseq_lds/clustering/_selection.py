@@ -315,8 +315,8 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     first = f"forecasts for n_states {', '.join(map(str, states))}, then " if states else ""
     if len(clusters) == 1:
         return (
-            f"n_clusters='auto': {first}n_clusters {clusters[0]} alone, as {len(X)} sequences are too few for a choice: "
-            "give n_clusters if you know it"
+            f"n_clusters='auto': {first}n_clusters {clusters[0]} alone, as {len(X)} sequences are too few for a "
+            "choice: give n_clusters if you know it"
         )
     return (
         f"n_clusters='auto': {first}{len(clusters)} settings (n_clusters {clusters[0]} to {clusters[-1]}) on {_SPLITS} "
