@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
-from scipy.linalg.lapack import dormqr
+from scipy.linalg.lapack import get_lapack_funcs
 
 from ._moments import Array, centred, frame_blocks, not_finite
 
@@ -27,7 +27,7 @@ def check_components(n_components: Any, d: int) -> int | None:
     """Return a number of directions from 1 to d, or None for the optimal one."""
     if n_components is None:
         return None
-    if not isinstance(n_components, Integral) or isinstance(n_components, bool) or not 1 <= n_components <= d:
+    if not isinstance(n_components, Integral) or isinstance(n_components, bool) or not 1 <= int(n_components) <= d:
         raise ValueError(
             f"n_components={n_components!r} is not valid: pass a whole number from 1 to the {d} features, or None"
         )
@@ -128,10 +128,12 @@ def completed(V: Array, n: int) -> Array:
     if m == 0:
         return np.eye(d, n)
     # V = Q [R; 0] by m reflections: columns m … n - 1 of Q are orthonormal to it, made without the d×d matrix Q
-    (reflectors, tau), _ = qr(V, mode="raw")
+    raw: Any = qr(V, mode="raw")
+    reflectors, tau = raw[0]
+    (ormqr,) = get_lapack_funcs(("ormqr",), dtype=np.float64)
     extra = np.zeros((d, n - m), order="F")
     extra[np.arange(m, n), np.arange(n - m)] = 1.0
-    extra, _, _ = dormqr("L", "N", reflectors, tau, extra, lwork=64 * (n - m))
+    extra, _, _ = ormqr("L", "N", reflectors, tau, extra, lwork=64 * (n - m))
     return np.concatenate([V, extra], axis=1)
 
 

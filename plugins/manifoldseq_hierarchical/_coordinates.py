@@ -22,6 +22,10 @@ def _from_version_1(parameters: dict[str, Any], attributes: dict[str, Any]) -> t
     return ms.storage.renamed(centroids_="cluster_centers_")(parameters, attributes)
 
 
+_FLOATS: Any = [np.float64, np.float32]
+"""What `check_array` keeps; as `dtype` it takes lists, though by its own signature only names."""
+
+
 class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What fitted estimators with ``components_``, ``center_`` and ``cluster_centers_`` do; not for use by itself."""
 
@@ -66,7 +70,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             If the codes are not finite, or have another number of coordinates.
         """
         check_is_fitted(self, "components_")
-        Z = check_array(check_real(X), dtype=[np.float64, np.float32])
+        Z = check_array(check_real(X), dtype=_FLOATS)
         if Z.shape[1] != len(self.components_):
             raise ValueError(
                 f"the codes have shape {Z.shape}: pass (N, {len(self.components_)}), as transform gives them"

@@ -87,8 +87,9 @@ class Digits:
             lowest = numbers * base**place
             squared = np.where(lowest < self.n, squared, np.inf)
             kept = least(squared, max(beam, n_best))
-            numbers, squared = (np.take_along_axis(values, kept, axis=1) for values in (numbers, squared))
+            numbers = np.take_along_axis(numbers, kept, axis=1)
+            squared = np.take_along_axis(squared, kept, axis=1)
         order = np.argsort(squared, axis=1, kind="stable")[:, :n_best]
         order = np.pad(order, ((0, 0), (0, n_best - order.shape[1])), mode="edge")
-        numbers, squared = (np.take_along_axis(values, order, axis=1) for values in (numbers, squared))
-        return self.places[0] + self.places[1] * numbers, squared
+        numbers = np.take_along_axis(numbers, order, axis=1)
+        return self.places[0] + self.places[1] * numbers, np.take_along_axis(squared, order, axis=1)

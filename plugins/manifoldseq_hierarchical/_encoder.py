@@ -176,6 +176,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     segment_length_: int
     tail_: Array
 
+    n_features_in_: int
+
     def __init__(
         self,
         segment_length: int = 40,

@@ -11,7 +11,7 @@ import manifoldseq as ms
 
 from ._classes import Members, frames_and_members, member_rows
 from ._closed_form import check_components, completed, leading_directions, resolved_origin, weighted_centroids
-from ._moments import Array, Moments
+from ._moments import Array, Codes, Moments
 from ._sigma import lowest_directions, printed_sigma
 
 Point = tuple[Array, Array]
@@ -141,7 +141,10 @@ class _Energy:
         )
 
     def sigma_times(self, V: Array) -> Array:
-        return self.sigma @ V if self.factor is None else -(self.factor.T @ (self.factor @ V))
+        if self.factor is not None:
+            return -(self.factor.T @ (self.factor @ V))
+        assert self.sigma is not None
+        return self.sigma @ V
 
     def deviations(self, mu: Array) -> Array:
         return self.roots[:, None] * (mu - self.centroids)
@@ -192,7 +195,7 @@ def _lowest_of_difference(D: Array, B: Array, m: int) -> Array:
     return np.concatenate([Q @ W[:, inside], outside], axis=1)
 
 
-def _partitioned(X: Array, codes: Array, center: Any) -> _Energy:
+def _partitioned(X: Array, codes: Codes, center: Any) -> _Energy:
     moments = Moments.of(X, codes)
     return _of_moments(moments, resolved_origin(center, moments.mean))
 
@@ -231,11 +234,12 @@ def _directions(energy: _Energy, X: Array, members: Members, n_components: int |
     if method != "closed-form":
         raise ValueError(f"method={method!r} is not known: choose 'closed-form' or 'eigh'")
     if energy.factor is None:
+        assert energy.sigma is not None
         return lowest_directions(energy.sigma, n_components, energy.tolerance)[0]
     return leading_directions(energy.factor, energy.tolerance, n_components)[0]
 
 
-def _batch(whole: _Energy, X: Array, codes: Array, rows: NDArray[np.int64]) -> ms.Objective:
+def _batch(whole: _Energy, X: Array, codes: Codes, rows: NDArray[np.int64]) -> ms.Objective:
     """Return F of some frames, scaled to the whole."""
     moments = Moments.of(X[rows], codes[rows], len(whole.centroids))
     return (len(X) / len(rows)) * replace(_of_moments(moments, whole.origin), m=whole.m).objective(None)

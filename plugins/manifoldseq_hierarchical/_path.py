@@ -53,7 +53,7 @@ class NodeSubspaces:
     def encode(self, points: NDArray) -> Coordinates:
         """Return the coordinates of points in the subspaces of their groups, shape (n, m)."""
         # a batch of products, one per group: (k, width, d) (k, d, m)
-        away = self._grouped(points) - self.origins[:, None]
+        away: NDArray[np.float32] = self._grouped(points) - self.origins[:, None]
         return (away @ self.components.transpose(0, 2, 1)).reshape(-1, self.components.shape[1])[: len(points)]
 
     def decode(self, Z: Coordinates) -> Coordinates:
@@ -114,7 +114,8 @@ class Path:
                 break  # further levels would repeat this node
             starts = np.arange(0, len(below), self.branching)
             sizes = np.diff(np.append(starts, len(below)))
-            tree.append(np.add.reduceat(below, starts, axis=0) / sizes[:, None].astype(np.float32))
+            sums: Coordinates = np.add.reduceat(below, starts, axis=0)
+            tree.append(sums / sizes[:, None].astype(np.float32))
         return tree[::-1]
 
     @property
@@ -215,8 +216,9 @@ class Path:
         squared = np.maximum(squared.reshape(len(Z), -1) + energy, 0)
         best = _first_least(squared, lines, 1e-6 * (energy + norms[lines].max(axis=1, keepdims=True)), n_best)
         best = np.pad(best, ((0, 0), (0, n_best - best.shape[1])), mode="edge")
-        line, share, squared = (np.take_along_axis(values, best, axis=1) for values in (lines, share, squared))
-        return self._at[line] + share * gaps[np.minimum(line, len(gaps) - 1)], squared
+        line, share = np.take_along_axis(lines, best, axis=1), np.take_along_axis(share, best, axis=1)
+        found = self._at[line] + share * gaps[np.minimum(line, len(gaps) - 1)]
+        return found, np.take_along_axis(squared, best, axis=1)
 
     def distances(self, Z: Coordinates) -> NDArray[np.float32]:
         """Return the squared distances of queries to all points, shape (Q, n)."""

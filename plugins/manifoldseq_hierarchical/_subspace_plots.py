@@ -51,7 +51,8 @@ def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
     share, m = model.gain_curve() / model.scatter_, len(model.components_)
     ax = prepared_axes(ax)
     ax.plot(np.arange(len(share)), share, label="best m coordinates", **line_style(0, len(share)))
-    ax.plot([m], share[m : m + 1], label=f"used: m = {m}", **marker_style(1) | {"markersize": 9})
+    used: dict[str, Any] = {"label": f"used: m = {m}", "markersize": 9}
+    ax.plot([m], share[m : m + 1], **marker_style(1) | used)
     ax.set(xlabel="coordinates m", ylabel="energy left, share of tr S₀", ylim=(0, 1.02))
     ax.set_title("Energy left by the best coordinates")
     ax.legend(frameon=False)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .means._common_problem import solve_common_problem
     from .means._span_compression import SpanCompression
     from .systems._modes import Modes, modes
-    from .systems._record import Systems
+    from .systems._record import System, Systems
     from .videos._blocks import Blocks, VideoBlocks
     from .videos._generated_textures import dynamic_textures
     from .videos._lbp import LBPTOP

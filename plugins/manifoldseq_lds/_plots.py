@@ -20,13 +20,17 @@ from .systems._record import Systems
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _MEMBERS = 240
 """A figure is made from at most this many members, evenly spaced."""
 _TIGHT: dict[str, Any] = {"handlelength": 1.6, "handletextpad": 0.4, "columnspacing": 1.2}
 _WHOLE = 1.3
 """Spectra wider than this are shown on the whole upper half of the disc."""
+_WIDE: dict[str, Any] = {"linewidth": 4, "alpha": 0.35}
+_NARROW: dict[str, Any] = {"linewidth": 1.4}
+_PLAIN: dict[str, Any] = {"linestyle": "-", "marker": ""}
+
 _NAMED = 12
 """More groups than this are not told apart by colour and marker."""
 
@@ -100,7 +104,7 @@ def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
         systems = _systems(result, _evenly(len(result.X), _MEMBERS))
     if systems is None and centres is None:
         raise ValueError(f"{type(result).__name__} has no systems: pass Fitted(estimator, data), LDSKMeans or Systems")
-    groups: list[tuple[str, Array, dict[str, Any]]] = []
+    groups: list[tuple[str, NDArray[np.complex128], dict[str, Any]]] = []
     if centres is not None and len(centres) <= _NAMED:
         groups += [(f"cluster {k}", _upper(A), marker_style(k)) for k, A in enumerate(centres.A)]
     elif centres is not None:
@@ -172,14 +176,15 @@ def plot_reconstruction(
     height = 1 / len(chosen)
     for place, c in enumerate(chosen):
         panel = prepared_axes(ax.inset_axes((0, 1 - (place + 0.86) * height, 1, 0.8 * height)))
-        panel.plot(time, made.recorded[:, c], label="recorded", **line_style(None) | {"linewidth": 4, "alpha": 0.35})
-        panel.plot(time, made.from_states[:, c], label="from its states", **line_style(0) | {"linewidth": 1.4})
-        panel.plot(time[1:], made.forecast[:, c], label="one step ahead", **line_style(1) | {"linewidth": 1.4})
+        panel.plot(time, made.recorded[:, c], label="recorded", **line_style(None) | _WIDE)
+        panel.plot(time, made.from_states[:, c], label="from its states", **line_style(0) | _NARROW)
+        panel.plot(time[1:], made.forecast[:, c], label="one step ahead", **line_style(1) | _NARROW)
         panel.set_ylabel(str(names[c]).replace("$", r"\$"))
         panel.tick_params(labelbottom=place == len(chosen) - 1)
         if place == 0:
             panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, **_TIGHT)
-    panel.set_xlabel("time (s)" if rate else "time step")
+        if place == len(chosen) - 1:
+            panel.set_xlabel("time (s)" if rate else "time step")
     name = data.ids[member] if isinstance(data, ms.storage.SequenceData) else member
     ax.set_title(f"Reconstruction of sequence {name}, error {made.error:.2f}".replace("$", r"\$"))
     return ax
@@ -262,13 +267,13 @@ def _systems(fitted: Fitted, rows: NDArray[Any]) -> Systems:
     return new_systems(model, members) if isinstance(model, LDSKMeans) else model.transform(members)
 
 
-def _upper(A: Array) -> Array:
+def _upper(A: Array) -> NDArray[np.complex128]:
     """Return the eigenvalues in the upper half plane; the others are their conjugates."""
-    values = np.linalg.eigvals(A).ravel()
+    values = np.linalg.eigvals(A).ravel().astype(np.complex128)
     return values[values.imag >= 0]
 
 
-def _core(values: Array) -> Array:
+def _core(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
     """Return many values without the few that are far from the others."""
     if len(values) < 100:
         return values
@@ -279,12 +284,12 @@ def _disc(ax: "Axes") -> None:
     """Draw the unit circle, and faint ones inside."""
     angle = np.linspace(0, 2 * np.pi, 361)
     for radius in (0.2, 0.4, 0.6, 0.8, 1.0):
-        faint = {} if radius == 1 else {"alpha": 0.2, "linewidth": 0.8}
+        faint: dict[str, Any] = {} if radius == 1 else {"alpha": 0.2, "linewidth": 0.8}
         ax.plot(radius * np.cos(angle), radius * np.sin(angle), **line_style(None) | faint)
     ax.axhline(0, **line_style(None) | {"linewidth": 0.8, "alpha": 0.2})
 
 
-def _zoom(ax: "Axes", values: Array) -> None:
+def _zoom(ax: "Axes", values: NDArray[np.complex128]) -> None:
     """Show the upper half of the disc; if all values lie in a small part of it, that part, and where it is."""
     low, high = float(values.real.min()) - 0.05, max(float(values.real.max()), 0.95) + 0.05
     size = max(high - low, float(values.imag.max()) + 0.1)
@@ -297,7 +302,7 @@ def _zoom(ax: "Axes", values: Array) -> None:
     angle = np.linspace(0, 2 * np.pi, 181)
     overview.plot(np.cos(angle), np.sin(angle), **line_style(None))
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]) * size + (high - size, -0.05)
-    overview.plot(*corners.T, **line_style(1) | {"linestyle": "-", "marker": ""})
+    overview.plot(*corners.T, **line_style(1) | _PLAIN)
     overview.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
 
 

@@ -25,6 +25,7 @@ What is where, from the top down; rooms import from their own row and from those
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -59,7 +60,7 @@ def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
 @ms.hookimpl
 def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
     """The kernels on linear dynamical systems and on histograms."""
-    for name, target, more, summary in (
+    kernels: tuple[tuple[str, str, dict[str, Any], str], ...] = (
         (
             "projection",
             "kernels._projection:ProjectionKernel",
@@ -86,7 +87,8 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             {"example": "manifoldseq_lds.kernels._symmetric:bounded_example"},
             "Projection kernel of the symmetric or skew part of the transitions, in closed form",
         ),
-    ):
+    )
+    for name, target, more, summary in kernels:
         yield hooks.KernelSpec(
             name,
             factory=f"manifoldseq_lds.{target}",

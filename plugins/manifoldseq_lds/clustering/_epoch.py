@@ -17,7 +17,7 @@ from ..means._mean import medoid_row
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, to_item
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
 Point = tuple[Array, ...]
 State = dict[str, Any]
@@ -100,7 +100,8 @@ class Clustering:
 
         updated = map_ordered(update, range(self.n_clusters))
         centres, path = (
-            tuple(np.stack([points[which][i] for points in updated]) for i in range(len(old))) for which in (0, 1)
+            tuple(np.stack([part[i] for part in parts]) for i in range(len(old)))
+            for parts in ([new for new, _, _ in updated], [start for _, start, _ in updated])
         )
         spent = sum(calls * len(rows) for (*_, calls), rows in zip(updated, members, strict=True)) / len(self.systems)
         new, measures = self._assigned(centres, state, spent)

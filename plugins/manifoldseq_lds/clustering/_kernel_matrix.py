@@ -19,7 +19,7 @@ from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, 
 from ..kernels._resolved import resolved_kernel
 from ..means._common_problem import items_of
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _NEGATIVE = 1e-8
 

@@ -33,7 +33,7 @@ from ..systems._record import Systems
 from ._epoch import Clustering, absorbed, as_systems, distances
 from ._selection import ClusteringChoice, chosen_by_default
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 AUTO = "auto"
 INITS = ("k-means++", "medoid")
@@ -295,9 +295,10 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def _fit_quietly(self, X: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
         """Fit, and return the clustering problem with the best state."""
         systems, identifier = learned_systems(self, X)
-        init = checked_init(self.init, systems, self.n_clusters)
+        n_clusters = int(self.n_clusters)
+        init = checked_init(self.init, systems, n_clusters)
         with one_blas_thread():
-            clustering = self._clustering(systems, self.n_clusters)
+            clustering = self._clustering(systems, n_clusters)
             if isinstance(init, Systems):
                 init = items_on(clustering.manifold, init)
             # kernels without a repr of their own are told apart by some of their values

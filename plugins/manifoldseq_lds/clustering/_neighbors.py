@@ -17,7 +17,7 @@ from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 class LDSNeighbors(SequenceEstimator):

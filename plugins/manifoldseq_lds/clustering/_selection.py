@@ -26,7 +26,7 @@ from ..systems._record import Systems
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 # How well the systems of sequences predict what they have not seen: one step ahead, on the last third.
 

@@ -18,7 +18,7 @@ from ..means._common_problem import beyond, items_on
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Leaves = tuple[Array, ...]
 
 _EQUAL = 1e-12

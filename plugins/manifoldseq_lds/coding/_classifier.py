@@ -20,7 +20,7 @@ from ..systems._record import Systems
 from ._atom_families import SystemAtoms
 from ._lasso import positive_semidefinite, sparse_codes, zero_codes
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 METHODS = ("svm", "nearest", "residual", "ridge")
 _RIDGE = 0.1
@@ -129,18 +129,19 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         with one_blas_thread():
             family = self._family(systems)
             packed = family.pack(systems)
+            learned = None
             if self.method != "nearest":
                 gram = positive_semidefinite(_symmetric(family.cross(packed, packed)))
                 if not gram.any() or (self.method != "svm" and self.alpha >= 2 * np.abs(gram).max()):
                     raise zero_codes(self.alpha, gram)
-            if self.method in ("svm", "ridge"):
-                learn = self._support_vectors if self.method == "svm" else self._ridge
-                dual, intercept = learn(gram, codes, len(classes))
+                if self.method in ("svm", "ridge"):
+                    learn = self._support_vectors if self.method == "svm" else self._ridge
+                    learned = learn(gram, codes, len(classes))
         self.classes_, self.systems_ = classes, systems
         self.targets_ = codes
         self.__dict__.pop("dual_coef_", None)
-        if self.method in ("svm", "ridge"):
-            self.dual_coef_, self.intercept_ = dual, intercept
+        if learned is not None:
+            self.dual_coef_, self.intercept_ = learned
         remember(self, systems, identifier)
         return self
 

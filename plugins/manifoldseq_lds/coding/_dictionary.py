@@ -35,14 +35,14 @@ from ._atom_families import AtomFamily, GrassmannAtoms, Leaves, SymmetricAtoms, 
 from ._initial_atoms import INITS, starting_systems
 from ._learning import Batches, Coding, Learning, coding
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 METHODS = ("lbfgs", "pgd", "grassmann", "symmetric")
 
 
 def _check_rates(name: str, value: Any) -> None:
     rates = np.atleast_1d(np.asarray(value, dtype=object))
-    if rates.shape not in ((3,), (4,)) or not all(isinstance(rate, Real) and rate > 0 for rate in rates):
+    if rates.shape not in ((3,), (4,)) or not all(isinstance(rate, Real) and float(rate) > 0 for rate in rates):
         raise ValueError(f"{name}={value!r} is not valid: pass three rates, of Lambda, V and U")
 
 
@@ -413,7 +413,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
 
 def _batch_size(size: Any) -> int | tuple[int, int]:
     parts = tuple(size) if isinstance(size, tuple | list) else (size,)
-    good = all(isinstance(part, Integral) and not isinstance(part, bool) and part >= 1 for part in parts)
+    good = all(isinstance(part, Integral) and not isinstance(part, bool) and int(part) >= 1 for part in parts)
     if not good or len(parts) not in (1, 2):
         raise ValueError(f"batch_size={size!r} is not valid: pass None, a whole number, or a pair such as (20, 4)")
     return int(parts[0]) if len(parts) == 1 else (int(parts[0]), int(parts[1]))

@@ -1,11 +1,12 @@
 """Sparse codes of many data over one dictionary: the kernel Lasso of (9), by batched cyclic coordinate descent."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _POLISH_EVERY = 2
 """Sweeps between two moves towards the codes that are optimal for the signs reached."""
@@ -174,5 +175,5 @@ def _towards_support_optimum(gram: Array, cross: Array, alpha: float, Z: Array) 
     share = np.divide(Z, Z - solved, out=np.ones_like(Z), where=crossing)
     first = share.min(axis=0)
     moved = np.where(crossing & (share <= first), 0.0, Z + first * (solved - Z))
-    crossed = crossing.any(axis=0)
+    crossed: NDArray[np.bool_] = np.any(crossing, axis=0)
     return np.where(crossed, moved, solved), crossed

@@ -15,7 +15,7 @@ from ..systems._record import Systems
 from ._atom_families import AtomFamily, AtomProblem, Leaves
 from ._lasso import objective, positive_semidefinite, sparse_codes, zero_codes
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
 State = dict[str, Any]
 

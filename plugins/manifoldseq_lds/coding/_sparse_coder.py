@@ -20,7 +20,7 @@ from ._atom_families import SystemAtoms
 from ._initial_atoms import INITS, starting_systems
 from ._learning import Coding, coding
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 def _check_dictionary(name: str, value: Any) -> None:
@@ -122,10 +122,10 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         """
         check_parameters(self, _RULES)
         kernel = resolved_kernel(self.kernel)
-        given = isinstance(self.dictionary, Systems)
+        given = self.dictionary if isinstance(self.dictionary, Systems) else None
         systems, identifier = learned_systems(self, X)
-        if given or self.dictionary == "all":
-            atoms = self.dictionary if given else systems
+        if given is not None or self.dictionary == "all":
+            atoms = systems if given is None else given
             if (atoms.n_outputs, atoms.n_states) != (systems.n_outputs, systems.n_states):
                 raise ValueError(
                     f"the dictionary has {atoms.n_outputs} outputs and {atoms.n_states} states, the data "
@@ -141,7 +141,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
                 rng = random_generator(self.random_state)
                 settings = {"kernel": self.kernel, "bound": self.bound, "rng": rng}
                 packed = family.pack(systems)
-                atoms = starting_systems(self.dictionary, self.n_atoms, systems, family, packed, **settings)
+                atoms = starting_systems(str(self.dictionary), self.n_atoms, systems, family, packed, **settings)
         self.systems_ = atoms
         remember(self, systems, identifier)
         return self

@@ -15,7 +15,7 @@ from ._stabilizers import stabilize
 from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
 from ._subspace_method import Subspace, least_squares, noise_factor, subspace
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _BATCH = 2**22
 """Numbers of the sequences that are identified together: 32 MiB."""

@@ -21,7 +21,7 @@ from ._order import check_delay, check_order, choose_order, default_sizes
 from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel
 from ._stored_sequences import channel_scale, is_large
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 def check_bound(name: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from manifoldseq.estimators import check_sequences, warn_of_order
 from ..systems._kalman import Filtered, compress, kalman_filter, outputs_of, smooth
 from ..systems._record import Systems
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 # Expectation maximization of model (1), for sequences of one length with missing values (Shumway and Stoffer 1982).
 
@@ -165,7 +165,7 @@ def interpolated(Y: Array) -> Array:
     return made
 
 
-def check_holed(X: Any, min_length: int, needed_by: str) -> list[Array]:
+def check_holed(X: Any, min_length: int, needed_by: str) -> list[NDArray[np.float64]]:
     """Check sequences in which NaN is allowed, as `check_sequences` does, and that each channel has a value in each."""
     if isinstance(X, np.ndarray) and X.ndim == 3:
         warn_of_order(X.shape, "X", "pass X.transpose(0, 2, 1), else list(X)", stacklevel=4)

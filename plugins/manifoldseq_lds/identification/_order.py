@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ._subspace_method import least_squares, subspace
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _HELD_OUT = 0.2
 _MOST = 50
@@ -35,14 +35,14 @@ def check_order(n_states: Any) -> int | float | str | None:
             value = 0.0
         if kind == "energy" and 0 < value < 1:
             return value
-    elif isinstance(n_states, Integral) and not isinstance(n_states, bool) and n_states >= 1:
+    elif isinstance(n_states, Integral) and not isinstance(n_states, bool) and int(n_states) >= 1:
         return int(n_states)
     raise ValueError(f"n_states={n_states!r} is not valid: {ask}")
 
 
 def check_delay(name: str, delay: Any) -> None:
     """Raise unless a delay is a whole number of at least 1, or "auto"."""
-    whole = isinstance(delay, Integral) and not isinstance(delay, bool) and delay >= 1
+    whole = isinstance(delay, Integral) and not isinstance(delay, bool) and int(delay) >= 1
     if not whole and not (isinstance(delay, str) and delay == "auto"):
         raise ValueError(f"{name}={delay!r} is not valid: pass a whole number of at least 1, or 'auto'")
 

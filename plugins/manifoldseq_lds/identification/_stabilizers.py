@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.sparse import csc_matrix
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 SEMIDEFINITE = ("LB1", "LB2")
 """Stabilizers that need the extra [sdp]."""

@@ -12,7 +12,7 @@ from manifoldseq.estimators import check_sequences, warn_of_order
 
 from ._subspace_method import Subspace, without_noise
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _NUMBERS = 2**22
 """Numbers of a block: 32 MiB."""

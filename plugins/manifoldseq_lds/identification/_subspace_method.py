@@ -1,11 +1,12 @@
 """From outputs to states: singular value decomposition and least squares (Doretto et al. 2003), in batches."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _LEAST_NOISE = 1e-10
 """The least variance of the output noise, in units of the mean variance of the outputs."""

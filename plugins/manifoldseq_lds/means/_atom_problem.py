@@ -17,7 +17,7 @@ from ..systems._record import Systems, real_array
 from ._common_problem import checked_weights, common_problem, items_on, own_weight, start_of
 from ._mean import identified
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
 

@@ -14,7 +14,7 @@ from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 from ._common_problem import common_objective, own_weight
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 Rows = NDArray[np.int64]
 
@@ -94,7 +94,7 @@ def aligning_rotations(
     transposed = A.swapaxes(1, 2)
 
     @ms.objectives.last_point
-    def both(Q: Array) -> tuple[Array, Array]:
+    def both(Q: Array) -> tuple[Any, Array]:
         """Half the cost but for a constant, (starts, N), and half its gradient, but for terms that Cayley cancels."""
         forth, back = A @ Q @ A0.T, transposed @ Q @ A0
         return -np.einsum("snij,snij->sn", Q, forth + P), -(forth + back + P)
@@ -132,11 +132,16 @@ def _starts(P: Array, start: str) -> Array:
 class Task(Protocol):
     """What a rule sees of a clustering: its systems, under its kernel, and the solver for the exact mean."""
 
-    kernel: Any
-    manifold: Any
-    systems: Systems
-    solver: Any
-    packed: Any
+    @property
+    def kernel(self) -> Any: ...
+    @property
+    def manifold(self) -> Any: ...
+    @property
+    def systems(self) -> Systems: ...
+    @property
+    def solver(self) -> Any: ...
+    @property
+    def packed(self) -> Any: ...
 
     @property
     def martin(self) -> Any:
@@ -148,9 +153,11 @@ class Task(Protocol):
 
     def point(self, row: int) -> Point:
         """Return one system as a point."""
+        ...
 
     def medoid(self, rows: Rows) -> int:
         """Return the row of the member with the least sum of squared distances to the members."""
+        ...
 
 
 _FIRST_RATE = 0.1
@@ -206,7 +213,7 @@ def _polar_steps(kernel: Any, centre: Point, packed: Any, beta: Array, inner: in
 class _Rescaled(ms.manifolds.BoundedDiagonal):
     """Bounded diagonals that come back from outside by a common factor."""
 
-    def nearest(self, x: Point) -> Point:
+    def nearest(self, x: Array) -> Array:
         return x * (self.bound / max(self.bound, np.abs(x).max()))
 
 

@@ -21,7 +21,7 @@ from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, real_array
 from ._span_compression import SpanCompression
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
 _ROWS = 256

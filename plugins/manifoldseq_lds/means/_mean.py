@@ -19,7 +19,7 @@ from ._common_problem import common_objective, common_problem, items_on, own_wei
 
 __all__ = ["build", "canonical_form", "identified", "items_on", "mean_objective", "medoid_row"]
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
 _MEDOID_ROWS = 256

@@ -17,7 +17,7 @@ from ..kernels._resolved import resolved_kernel
 from ._common_problem import BestDatum, common_problem, items_on, own_weight, whole_point
 from ._mean import identified
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ import manifoldseq as ms
 
 from ..systems._record import Systems
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _NULL = 1e-13  # eigenvalues of the Gram matrix below this are rounding, relative to the largest
 _CLEAR = 1e-6  # eigenvalues above this give a basis that is orthonormal to ten digits

@@ -6,13 +6,14 @@ does not depend on the states. So the recursions cost the same for any number of
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._record import Systems
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _CHUNK = 2**22
 """Numbers of a block of ``Omega^-1/2 C`` that is decomposed at once."""

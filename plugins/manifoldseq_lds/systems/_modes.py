@@ -1,13 +1,14 @@
 """The modes of systems: frequency, damping and shape of each eigenvalue of the transition matrix."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._record import Systems
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Complex = NDArray[np.complex128]
 
 
@@ -67,10 +68,11 @@ def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
     if not 0 < rate < np.inf:
         raise ValueError(f"sampling_rate={sampling_rate!r} is not valid: pass a positive number of steps per second")
     values, vectors = np.linalg.eig(systems.A)
+    values = values.astype(np.complex128)  # numpy gives real ones if they all are
     angle = np.abs(np.angle(values))
     # by frequency, then by modulus; of a conjugate pair the one with positive imaginary part first
     order = np.lexsort((-values.imag, -np.abs(values), -angle))
-    values, angle = np.take_along_axis(values, order, 1).astype(complex), np.take_along_axis(angle, order, 1)
+    values, angle = np.take_along_axis(values, order, 1), np.take_along_axis(angle, order, 1)
     shapes = np.take_along_axis(systems.C @ vectors, order[:, None], 2)
     with np.errstate(divide="ignore"):
         decay = -np.log(np.abs(values))  # per step; infinite where a mode is gone after one

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ._kalman import outputs_of
 from ._record import Systems
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 def check_steps(n_steps: Any) -> None:

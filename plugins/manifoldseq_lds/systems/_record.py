@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.estimators import check_real
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Item = tuple[Any, ...]
 
 _ORTHONORMALITY = 1e-6

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from manifoldseq.estimators import check_real
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ def triple(name: str, value: Any) -> tuple[int, int, int]:
     """Return three whole numbers of at least 1, from one or three."""
     parts = tuple(np.ravel(np.asarray(value, dtype=object)))
     parts = parts * 3 if len(parts) == 1 else parts
-    if len(parts) != 3 or not all(isinstance(p, Integral) and not isinstance(p, bool) and p >= 1 for p in parts):
+    if len(parts) != 3 or not all(isinstance(p, Integral) and not isinstance(p, bool) and int(p) >= 1 for p in parts):
         raise ValueError(f"{name}={value!r} is not valid: pass three whole numbers, of frames, rows and columns")
     return int(parts[0]), int(parts[1]), int(parts[2])
 

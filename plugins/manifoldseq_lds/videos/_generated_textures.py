@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from manifoldseq.storage import SequenceData
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 CLASSES = (
     "slow waves",
@@ -96,12 +96,16 @@ def _rotation(x: Array, y: Array, turns: Array, phase: float) -> Array:
     return np.sin(3 * (np.arctan2(y, x) - 2 * np.pi * turns) + phase) * np.exp(-4 * np.hypot(x, y))
 
 
+def _smoothed(row: Array, kernel: Array) -> Array:
+    return np.convolve(row, kernel, "same")
+
+
 def _rising_noise(size: int, frames: int, speed: float, rng: np.random.Generator) -> Array:
     """Return a window that moves over smoothed noise by 2 speed rows per frame."""
     noise = rng.standard_normal((size + 3 * frames, size))
     kernel = np.exp(-(np.linspace(-2, 2, 9) ** 2))
     for axis in (0, 1):
-        noise = np.apply_along_axis(np.convolve, axis, noise, kernel / kernel.sum(), "same")
+        noise = np.apply_along_axis(_smoothed, axis, noise, kernel / kernel.sum())
         if noise.shape[axis] > (size, size + 3 * frames)[axis == 0]:  # shorter than the kernel
             noise = noise[(slice(None),) * axis + (slice(size),)]
     return 3 * np.stack([noise[row : row + size] for row in (2 * speed * np.arange(frames)).astype(int)])

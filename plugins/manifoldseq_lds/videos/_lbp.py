@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from ._blocks import check_videos
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _PLANES = ((1, 2), (0, 2), (0, 1))
 """Axes of the planes XY, XT and YT of a video (T, Y, X)."""

@@ -19,11 +19,11 @@ from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import SequenceEstimator
 from ._blocks import Blocks, cut_sequence
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 _LEAST_WINDOW = 2
 """Time steps from which a system can be identified."""
-_RULES = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
+_RULES: dict[str, Any] = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
 
 
 class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
@@ -358,7 +358,7 @@ def _given(X: Any) -> list[Blocks] | None:
     return list(X)
 
 
-def _cut_all(sequences: list[Array], window: int, stride: int) -> list[Blocks]:
+def _cut_all(sequences: Sequence[Array], window: int, stride: int) -> list[Blocks]:
     for i, sequence in enumerate(sequences):
         if len(sequence) < window:
             raise ValueError(f"sequence {i} has {len(sequence)} time steps but a block has window={window}: lower it")
@@ -387,6 +387,6 @@ def _sample(estimator: Any, groups: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def _levels(levels: Any) -> tuple[int, ...]:
     parts = tuple(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else ()
-    if not parts or not all(isinstance(n, Integral) and not isinstance(n, bool) and n >= 1 for n in parts):
+    if not parts or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in parts):
         raise ValueError(f"levels={levels!r} is not valid: pass whole numbers of divisions, such as (1, 2)")
     return tuple(int(n) for n in parts)
