@@ -71,8 +71,10 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
 def accepts_filters(result: Any) -> bool:
     """Say whether the result is of a model of square images."""
     model = result.estimator
-    known = isinstance(model, (ProjectedMixture, SphericalKMeans, HOPEStack, HOPENetworkClassifier))
-    return known and isqrt(model.n_features_in_) ** 2 == model.n_features_in_ > 1
+    if not isinstance(model, (ProjectedMixture, SphericalKMeans, HOPEStack, HOPENetworkClassifier)):
+        return False
+    n_features: int = vars(model)["n_features_in_"]
+    return isqrt(n_features) ** 2 == n_features > 1
 
 
 def draw_filters(ax: Any, result: Any) -> None:
@@ -94,7 +96,7 @@ def draw_concentrations(ax: Any, result: Any) -> None:
     else:  # equal up to rounding
         middle = float(kappas.mean()) if len(kappas) else 1.0
         bins = middle * 2.0 ** np.array([-1.5, -0.5, 0.5, 1.5])
-    prepared_axes(ax).hist(kappas, bins=bins, color=line_style(0)["color"])
+    prepared_axes(ax).hist(kappas, bins=bins.tolist(), color=line_style(0)["color"])
     ax.set(xscale="log", xlabel="concentration", ylabel="components", title="Concentrations")
     largest = getattr(result.estimator, "largest_kappa", np.inf)
     if held := int(np.count_nonzero(kappas >= 0.999 * largest)):

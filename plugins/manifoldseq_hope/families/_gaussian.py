@@ -154,7 +154,7 @@ def _diagonal_sample(parameters: Parameters, labels: NDArray[np.intp], M: int, r
 
 
 def _diagonal_capped(floor: float, parameters: Parameters) -> NDArray[np.bool_]:
-    return (_both(parameters)[1] <= floor * (1 + 1e-12)).any(axis=1)
+    return np.any(_both(parameters)[1] <= floor * (1 + 1e-12), axis=1)
 
 
 # Full covariances: t(z) = [z z', z].

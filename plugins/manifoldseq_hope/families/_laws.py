@@ -91,7 +91,7 @@ def _gradient(family: Family, Z: Array, gamma: Array, counts: Array, rng: np.ran
         up, down = ((*at[:i], part + sign * move, *at[i + 1 :]) for sign in (1, -1))
         expected = (_sum(family, up, S, counts, M) - _sum(family, down, S, counts, M)) / 2
         scale = np.linalg.norm(np.asarray(slope)) * np.linalg.norm(move) + 1e-12
-        worst = max(worst, abs(float(np.sum(np.asarray(slope) * move)) - expected) / scale)
+        worst = max(worst, float(abs(np.sum(np.asarray(slope) * move) - expected) / scale))
     return worst
 
 

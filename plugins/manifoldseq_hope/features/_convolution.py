@@ -340,7 +340,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                     f"{rows.shape[1]} pixels: pass another patch_size"
                 )
             return self.model
-        model = self.model
+        model: Any = self.model  # an estimator with `fit` and `random_state`
         model = HOPE(min(400, -(-len(rows) // 10)), n_latent="auto", kappa=40.0) if model is None else clone(model)
         if model.random_state is None:
             model.set_params(random_state=int(rng.integers(2**31)))
@@ -389,7 +389,7 @@ def _pair(name: str, value: Any) -> tuple[int, int]:
     if (
         not isinstance(pair, Sequence)
         or len(pair) != 2
-        or not all(isinstance(n, Integral) and not isinstance(n, bool) and n > 0 for n in pair)
+        or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in pair)
     ):
         raise ValueError(f"{name}={value!r} is not valid: pass a whole number above zero, or two")
     return int(pair[0]), int(pair[1])

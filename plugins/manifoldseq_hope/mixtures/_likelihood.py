@@ -189,7 +189,7 @@ def _build(
     check_number("beta", beta)
     X = check_rows(data)
     K, M = sizes[0], latent_dimension(sizes[1], X.shape[1])
-    check_sizes(*X.shape, M, K)
+    check_sizes(len(X), X.shape[1], M, K)
     if family.directional and normalize_z:
         check_directions(X)
     noise = Noise(noise_variance, noise_floor * mean_square(X), noise_gradient)

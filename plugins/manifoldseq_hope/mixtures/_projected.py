@@ -47,6 +47,9 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     """A mixture (7) of the projections of rows; subclasses are the estimators."""
 
     n_components: int
+    kappa: Any
+    noise_variance: Any
+    n_features_in_: int
     threshold: float | None
     quantile: float
     random_state: Any
@@ -184,7 +187,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             found -= 0.5 * self.residual_energy(X) / self.noise_variance_
         return found
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]  # the mixin's returns nothing
         """Return the mean of ln p(x) over the rows."""
         return float(self.score_samples(X).mean())
 
@@ -352,7 +355,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if energy == 0:
             raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
         scale = max(_mean_square(data), np.finfo(float).tiny)
-        return data, self._learner(*rows.shape, scale, self._family(scale))
+        return data, self._learner(len(rows), rows.shape[1], scale, self._family(scale))
 
     def _scaled(self, rows: Array) -> Array:
         if self.mean_ is not None:

@@ -24,22 +24,25 @@ def checked_sizes(layers: Any, n_features: int) -> Sizes:
         raise ValueError(f"layers={layers!r} is not valid: pass a list of K or (M, K), such as [(100, 1000)]")
     found: list[tuple[int | None, int]] = []
     D = n_features
+    M: Any
+    K: Any
     for place, layer in enumerate(layers):
         pair = isinstance(layer, Sequence) and not isinstance(layer, str)
         M, K = layer if pair and len(layer) == 2 else (0, layer)
         if not _whole(K) or not (M is None or _whole(M) or not pair):
             raise ValueError(f"layers[{place}]={layer!r} is not valid: pass K, or (M, K) for M projections and K units")
+        n_latent = None
         if pair:
-            M = min(D, K) if M is None else M
-            if M > D:
-                raise ValueError(f"layers[{place}]: M={M} exceeds the {D} inputs of the layer, lower it")
-        found.append((int(M) if pair else None, int(K)))
+            n_latent = min(D, int(K)) if M is None else int(M)
+            if n_latent > D:
+                raise ValueError(f"layers[{place}]: M={n_latent} exceeds the {D} inputs of the layer, lower it")
+        found.append((n_latent, int(K)))
         D = int(K)
     return tuple(found)
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) > 0
 
 
 def begin(

@@ -32,6 +32,7 @@ from ._schedule import Exponential, Ramp, ReduceOnPlateau, Training
 from ._torch import threads
 from ._windows import Windows
 
+_VALIDATED: Callable[..., Any] = validate_data  # whose signature says that y and dtype are strings
 _ROWS = 4096
 _LARGEST = 1e15
 """Sums of squares of larger inputs overflow in float32."""
@@ -335,7 +336,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             self.n_features_in_ = X.shape[1]
             vars(self).pop("feature_names_in_", None)
         else:
-            X, y = validate_data(self, check_real(X), y, dtype=[np.float32, np.float64])
+            X, y = _VALIDATED(self, check_real(X), y, dtype=[np.float32, np.float64])
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -367,7 +368,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def _rows(self, X: Any) -> Array | Windows:
         if not isinstance(X, Windows):
-            return validate_data(self, check_real(X), reset=False, dtype=[np.float32, np.float64])
+            return _VALIDATED(self, check_real(X), reset=False, dtype=[np.float32, np.float64])
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has windows of {X.shape[1]} values, the network {self.n_features_in_} inputs")
         return X
@@ -398,14 +399,7 @@ def settings_of(
         check_positive("learning_rate", rate)
         check_number("decay", network.decay, 0.0, 1.0, open_=True)
         rate = Exponential(float(rate), float(network.decay))
-    first, last = (
-        network.momentum
-        if isinstance(network.momentum, tuple | list) and len(network.momentum) == 2
-        else (
-            network.momentum,
-            network.momentum,
-        )
-    )
+    first, last = _ends(network.momentum)
     for value in (first, last):
         check_number("momentum", value, 0.0, 1.0)
     epochs = network.max_iter if network.momentum_epochs is None else network.momentum_epochs
@@ -442,6 +436,12 @@ def _labels(X: Array | Windows, y: Any) -> Array:
     return y
 
 
+def _ends(momentum: Any) -> tuple[Any, Any]:
+    """Return the first and the last momentum, of a pair or of one number."""
+    several = isinstance(momentum, tuple | list) and len(momentum) == 2
+    return (momentum[0], momentum[1]) if several else (momentum, momentum)
+
+
 def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dense, ...]:
     """Return the layers with the first ones replaced by given ones of the same sizes."""
     for place, new in enumerate(given):
@@ -451,5 +451,9 @@ def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dens
             raise ValueError(
                 f"the given layer {place} has parts of shapes {shapes}: pass layers of the network's sizes"
             )
-    given = tuple(Dense(*(None if a is None else a.astype(np.float32) for a in (d.U, d.weight, d.bias))) for d in given)
+    single = np.float32
+    given = tuple(
+        Dense(None if d.U is None else d.U.astype(single), d.weight.astype(single), d.bias.astype(single))
+        for d in given
+    )
     return (*given, *layers[len(given) :])

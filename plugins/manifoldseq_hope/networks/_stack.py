@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import (
@@ -41,6 +41,14 @@ HEADS = ("softmax", "svm")
 _RULES = {"quantile": (check_number, 0.0, 1.0), "head": (check_choice, HEADS), "C": check_positive}
 _ROWS = 10_000
 """Rows that scales and thresholds are taken over, evenly spaced."""
+
+E = TypeVar("E", bound=BaseEstimator)
+
+
+def _copied(estimator: E) -> E:
+    """Return an unfitted estimator of the same parameters."""
+    copied: Any = clone(estimator)
+    return copied
 
 
 class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -164,7 +172,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         means: list[Array] = []
         rows = X
         for place, (M, K) in enumerate(sizes):
-            model = clone(HOPE(prepare="unit", kappa="shared") if self.mixture is None else self.mixture)
+            model = _copied(HOPE(prepare="unit", kappa="shared") if self.mixture is None else self.mixture)
             model.set_params(n_components=K, n_latent=M, random_state=int(rng.integers(2**31)))
             means.append(rows.mean(axis=0, dtype=np.float64).astype(rows.dtype))
             used = rows - means[-1]
@@ -247,7 +255,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         self.head_ = kind.fit(eta / self.feature_scale_, y)
         if self.network is not None:
             sizes = [(len(layer.weight[0]), len(layer.bias)) for layer in self.layers_]
-            network = clone(self.network).set_params(layers=[*sizes, *self.network.layers], random_state=self._seed)
+            network = _copied(self.network).set_params(layers=[*sizes, *self.network.layers], random_state=self._seed)
             part = store and store.child("network")
             self.network_ = network.fine_tune(
                 X, y, _unit_scale(self.layers_, X), observers=observers, checkpoint=part, resume=resume
@@ -276,7 +284,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         if not isinstance(network.layers, list | tuple):
             raise ValueError(f"network: layers={network.layers!r} is not valid: pass a list, such as [1200]")
         K = sizes[-1][1]
-        above = clone(network).set_params(layers=list(network.layers) or [K])
+        above = _copied(network).set_params(layers=list(network.layers) or [K])
         try:
             settings_of(above, K, n_classes)
         except ValueError as error:
