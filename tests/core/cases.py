@@ -61,6 +61,7 @@ MANIFOLDS: dict[str, Manifold] = {
     "scales": Positive(4),
     "weights": Positive(2, 3),
     "covariance": SymmetricPositiveDefinite(4),
+    "logarithms": SymmetricPositiveDefinite(3, metric="log-euclidean"),
     "variance": SymmetricPositiveDefinite(1),
     "hyperbolic": Hyperbolic(3),
     "hyperbola": Hyperbolic(1),

@@ -309,3 +309,26 @@ def test_generalized_stiefel_is_stiefel_in_other_coordinates() -> None:
 def test_generalized_stiefel_names_what_is_wrong_with_its_matrix(B: Any, p: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         GeneralizedStiefel(B, p)
+
+
+def test_log_euclidean_metric_is_that_of_matrix_logarithms() -> None:
+    M = SymmetricPositiveDefinite(4, metric="log-euclidean")
+    x, u, v, rng = drawn(M)
+    y = M.random_point(rng)
+    L = scipy.linalg.logm(x)
+    assert M.dist(x, y) == pytest.approx(np.linalg.norm(scipy.linalg.logm(y) - L))
+    half = (scipy.linalg.logm(x + 1e-6 * u) - scipy.linalg.logm(x - 1e-6 * u)) / 2e-6
+    other = (scipy.linalg.logm(x + 1e-6 * v) - scipy.linalg.logm(x - 1e-6 * v)) / 2e-6
+    assert M.inner(x, u, v) == pytest.approx(np.sum(half * other), rel=1e-7)
+    close(M.exp(x, u), scipy.linalg.expm(L + half), rtol=1e-7, atol=1e-8)
+    close(M.geodesic(x, y, 0.3), scipy.linalg.expm(0.7 * L + 0.3 * scipy.linalg.logm(y)), atol=1e-11)
+    points = np.stack([M.random_point(rng) for _ in range(5)])
+    mean = scipy.linalg.expm(np.mean([scipy.linalg.logm(p) for p in points], axis=0))
+    close(ms.frechet_mean(M, points), mean, atol=1e-10)
+    # equal and almost equal eigenvalues
+    near = np.diag([1.0, 1.0, 1.0 + 1e-9, 2.0])
+    close(M.exp(near, M.log(near, y)), y, atol=1e-11)
+    assert M != SymmetricPositiveDefinite(4) and M == SymmetricPositiveDefinite(4, "log-euclidean")
+    assert repr(M) == "SymmetricPositiveDefinite(n=4, metric='log-euclidean')"
+    with pytest.raises(ValueError, match="choose 'affine-invariant' or 'log-euclidean'"):
+        SymmetricPositiveDefinite(4, metric="euclidean")

@@ -121,6 +121,19 @@ def mean_of_two_covariances() -> Solved:
     return ms.Problem(M, f), np.eye(4), lambda X: close(X, best, atol=1e-7)
 
 
+def covariance_in_logarithms() -> Solved:
+    """Maximum likelihood of a covariance, whatever the metric, is that of the data."""
+    C = np.cov(rng().standard_normal((50, 3)).T, bias=True)
+
+    def fused(X: np.ndarray) -> tuple[float, np.ndarray]:
+        P = np.linalg.inv(X)
+        return float(np.linalg.slogdet(X)[1] + np.sum(P * C)), P - P @ C @ P
+
+    f = ms.objective(lambda X: fused(X)[0], value_and_gradient=fused)
+    M = SymmetricPositiveDefinite(3, metric="log-euclidean")
+    return ms.Problem(M, f), 3 * np.eye(3), lambda X: close(X, C, atol=1e-6)
+
+
 def covariance_and_mean() -> Solved:
     """Maximum likelihood of a normal distribution, over a product."""
     data = rng().standard_normal((50, 2)) @ np.array([[1.0, 0.3], [0.0, 0.6]]) + 1.0
@@ -168,6 +181,7 @@ def lorentz_centre() -> Solved:
 SOLVED = [
     generalized_eigenvalues,
     lorentz_centre,
+    covariance_in_logarithms,
     leading_eigenvector,
     eigenvectors_in_columns,
     leading_subspace,
@@ -280,6 +294,7 @@ def of_factors(point: Any) -> Any:
         (Oblique(3, 2), of_entries),
         (Simplex(2, 3), of_entries),
         (Positive(3), of_entries),
+        (SymmetricPositiveDefinite(3, metric="log-euclidean"), of_entries),
         (Hyperbolic(3), of_first_distance),
         (GeneralizedStiefel(np.diag([1.0, 2.0, 4.0]) + 0.5, 2), of_entries),
         (SymmetricPositiveDefinite(3), of_entries),
