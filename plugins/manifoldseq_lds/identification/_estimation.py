@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from manifoldseq.estimators import check_sequences
 
 from ..systems._record import Systems, check_stable
-from ._missing import check_holed, embed, fill
+from ._missing import check_holed, embed, fill, finite_systems
+from ._output_noise import block_rows, chosen, maximized, n4sid, smoothed_states
 from ._stabilizers import stabilize
 from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
 from ._subspace_method import Subspace, least_squares, noise_factor, subspace
@@ -47,6 +48,7 @@ class Estimation:
     delay: int
     stabilizer: str
     bound: float
+    method: str = "pca"
 
     def batches(self, sequences: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield rows and their scaled sequences of one length, (rows, T, d)."""
@@ -90,11 +92,44 @@ class Estimation:
 
     def _parts(self, sequences: Sequence[Any]) -> Iterator[tuple[Any, Systems]]:
         for rows, Y in self.batches(sequences):
-            yield rows, self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
+            if self.method == "pca":
+                yield rows, self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
+            else:
+                yield rows, self._under_noise(Y, rows)
         for i, x in enumerate(sequences):
             if is_large(x):
+                if self.method != "pca":
+                    raise ValueError(
+                        f"sequence {i} is read in blocks, which method={self.method!r} cannot do: use method='pca', or "
+                        "fewer channels"
+                    )
                 found = gram_subspace(x, i, self.scale, self.n, self.delay, self.center)
                 yield [i], self._systems(found, self.stabilizer)
+
+    def _under_noise(self, Y: Array, rows: NDArray[np.intp]) -> Systems:
+        """Return systems by N4SID or expectation maximization; by PCA where a sequence spans too little for them."""
+        recorded = embed(Y, self.delay).copy()
+        filled = self.filled(Y, rows)
+        systems = self._unstabilized(filled)
+        outputs = self.stacked(filled)
+        _, m, T = outputs.shape
+        long_enough = block_rows(T, m, self.n, self.delay) is not None
+        if long_enough:
+            better, found = n4sid(outputs, self.n, self.center, self.delay)
+            systems = chosen(found, better, systems)
+        elif self.method == "n4sid":
+            least = next(t for t in range(T, 2**31) if block_rows(t, m, self.n, self.delay))
+            raise ValueError(
+                f"sequence {rows[0]} has {T + self.delay - 1} time steps, and method='n4sid' needs "
+                f"{least + self.delay - 1} for {self.n} states: lower n_states, or use method='em' or 'pca'"
+            )
+        if self.method == "em":
+            better = maximized(systems, recorded)
+            systems = chosen(finite_systems(better), better, systems)
+        X = smoothed_states(systems, recorded)
+        A = stabilize(self.stabilizer, systems.A, X, self.bound)
+        kept = {name: getattr(systems, name) for name in ("C", "x1", "B", "mean", "Omega")}
+        return Systems.trusted({"A": A, **kept})
 
     def _unstabilized(self, Y: Array) -> Systems:
         return self._systems(self._decomposed(Y), "NONE")

@@ -21,20 +21,24 @@ _RIDGE = 1e-8
 """Added to normal equations, in units of their mean diagonal: an output may be seen too seldom for its unknowns."""
 
 
-def sweep(systems: Systems, Y: Array) -> tuple[Systems, Filtered]:
+def sweep(systems: Systems, Y: Array, *, per_output: bool = False, held: bool = False) -> tuple[Systems, Filtered]:
     """Return systems that no sequence finds less likely, and the filter under those given.
 
     Parameters
     ----------
     systems : Systems
-        Any C, with a mean or without; one variance of the output noise per system.
+        Any C, with a mean or without.
     Y : ndarray of shape (N, T, m)
         NaN marks what is missing.
+    per_output : bool
+        Learn a variance of the noise for each output, instead of one per system.
+    held : bool
+        Keep A, C and the mean, and learn the noises and the first states.
 
     Returns
     -------
     systems : Systems
-        All of A, B, C, x1, mean and Omega updated; C need not be orthonormal.
+        All of A, B, C, x1, mean and Omega updated, unless held; C need not be orthonormal.
     filtered : Filtered
         Its log-likelihood is that of the systems given.
     """
@@ -44,18 +48,20 @@ def sweep(systems: Systems, Y: Array) -> tuple[Systems, Filtered]:
     across = (lagged + x[:, 1:, :, None] * x[:, :-1, None]).sum(axis=1)
     before, after = second[:, :-1].sum(axis=1), second[:, 1:].sum(axis=1)
     # A = (sum E[x(t+1) x(t)']) (sum E[x(t) x(t)'])^-1, (N, n, n); BB' is what it leaves, and the uncertain first state
-    A = _solved(before, across.swapaxes(1, 2)).swapaxes(1, 2)
+    A = systems.A if held else _solved(before, across.swapaxes(1, 2)).swapaxes(1, 2)
     noise = P[:, 0] + after - A @ across.swapaxes(1, 2) - across @ A.swapaxes(1, 2) + A @ before @ A.swapaxes(1, 2)
     w, W = np.linalg.eigh(noise / Y.shape[1])
     B = (W * np.sqrt(np.maximum(w, 0))[:, None]) @ W.swapaxes(1, 2)
-    C, mean, variance = _outputs(x, second, Y, systems.mean is not None)
-    Omega = np.repeat(variance[:, None], Y.shape[2], axis=1)
+    C, mean, Omega = _outputs(x, second, Y, systems, per_output, held)
     return Systems.trusted({"A": A, "C": C, "x1": x[:, 0].copy(), "B": B, "mean": mean, "Omega": Omega}), filtered
 
 
-def _outputs(x: Array, second: Array, Y: Array, center: bool) -> tuple[Array, Array | None, Array]:
-    """Regress each output on the states of the steps in which it is seen; return C, the mean and the variance left."""
+def _outputs(
+    x: Array, second: Array, Y: Array, systems: Systems, per_output: bool, held: bool
+) -> tuple[Array, Array | None, Array]:
+    """Regress each output on the states of the steps in which it is seen; return C, the mean and the variances left."""
     N, T, n = x.shape
+    center = systems.mean is not None
     if center:  # the mean is the coefficient of a state that is always one
         grown = np.ones((N, T, n + 1, n + 1))
         grown[:, :, :n, :n], grown[:, :, :n, n], grown[:, :, n, :n] = second, x, x
@@ -66,10 +72,15 @@ def _outputs(x: Array, second: Array, Y: Array, center: bool) -> tuple[Array, Ar
     # of each output its own normal equations, summed over the steps in which it is seen, (N, m, k, k) and (N, m, k)
     gram = (seen.swapaxes(1, 2) @ second.reshape(N, T, k * k)).reshape(N, -1, k, k)
     right = Y.swapaxes(1, 2) @ x
-    C = _solved(gram, right[..., None])[..., 0]
+    if held:
+        C = systems.C if systems.mean is None else np.concatenate([systems.C, systems.mean[:, :, None]], axis=2)
+    else:
+        C = _solved(gram, right[..., None])[..., 0]
     squares = (Y * Y).sum(axis=1) - 2 * (C * right).sum(axis=2) + np.einsum("imk,imkl,iml->im", C, gram, C)
-    variance = squares.sum(axis=1) / seen.sum(axis=(1, 2))
-    variance = np.maximum(variance, 1e-10 * (Y * Y).sum(axis=(1, 2)) / seen.sum(axis=(1, 2)) + 1e-100)
+    count = seen.sum(axis=(1, 2))
+    variance = squares / seen.sum(axis=1) if per_output else (squares.sum(axis=1) / count)[:, None]
+    least = 1e-10 * (Y * Y).sum(axis=(1, 2)) / count + 1e-100
+    variance = np.maximum(variance, least[:, None]) * np.ones((1, Y.shape[2]))
     if not center:
         return C, None, variance
     return np.ascontiguousarray(C[:, :, :n]), np.ascontiguousarray(C[:, :, n]), variance
@@ -126,7 +137,7 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
     active, before, failed = np.arange(len(Y)), systems, np.zeros(len(Y), bool)
     for number in range(_SWEEPS + 1):
         better, filtered = sweep(systems, outputs[active])
-        lost, stuck = ~np.isfinite(filtered.log_likelihood), ~_finite(better)
+        lost, stuck = ~np.isfinite(filtered.log_likelihood), ~finite_systems(better)
         done = (filtered.log_likelihood - last[active] < _GAIN * values[active]) | (number == _SWEEPS)
         failed[active[lost | (stuck & ~done)]] = True
         done = (done | stuck) & ~lost
@@ -148,7 +159,7 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
     return np.where(np.isnan(Y), made, Y)
 
 
-def _finite(systems: Systems) -> NDArray[np.bool_]:
+def finite_systems(systems: Systems) -> NDArray[np.bool_]:
     """Return which systems have finite parameters."""
     parts = [systems.A, systems.B, systems.C, systems.x1, systems.Omega]
     return np.all([np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in parts if part is not None], axis=0)

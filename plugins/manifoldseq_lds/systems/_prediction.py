@@ -46,6 +46,18 @@ def expected(systems: Systems, x: Array, n_steps: int) -> Array:
     return outputs_of(systems, _continued(systems, x, n_steps, None, None))
 
 
+def variances(systems: Systems, P: Array, n_steps: int) -> Array:
+    """Return the variances (N, n_steps, m) of the outputs of the steps after states of covariances P (N, n, n)."""
+    C, A = systems.C, systems.A
+    made = np.empty((len(P), n_steps, C.shape[1]))
+    for t in range(n_steps):
+        P = A @ P @ A.swapaxes(1, 2)
+        if systems.B is not None:
+            P = P + systems.B @ systems.B.swapaxes(1, 2)
+        made[:, t] = ((C @ P) * C).sum(axis=2)  # the diagonal of C P C'
+    return np.maximum(made, 0) + (0 if systems.Omega is None else systems.Omega[:, None])
+
+
 def _continued(systems: Systems, x: Array, n_steps: int, B: Array | None, rng: np.random.Generator | None) -> Array:
     """Return the states (N, n_steps, n) of the steps after x."""
     made = np.empty((len(x), n_steps, x.shape[1]))

@@ -1,0 +1,135 @@
+"""Identification under output noise: N4SID, expectation maximization, standard deviations of forecasts."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import multivariate_normal
+
+from manifoldseq_lds import LDSIdentifier
+
+POLES = [0.95 * np.exp(0.4j), 0.9 * np.exp(1.1j)]
+
+
+def noisy(T, seed, noise=1.0, m=6):
+    rng = np.random.default_rng(seed)
+    A = np.kron(np.diag([1.0, 0.0]), _block(POLES[0])) + np.kron(np.diag([0.0, 1.0]), _block(POLES[1]))
+    C = np.linalg.qr(rng.standard_normal((m, 4)))[0]
+    x, Y = np.zeros(4), []
+    for _ in range(T + 200):
+        x = A @ x + 0.3 * rng.standard_normal(4)
+        Y.append(C @ x + noise * rng.standard_normal(m))
+    return np.array(Y[200:])
+
+
+def _block(pole):
+    return np.array([[pole.real, -pole.imag], [pole.imag, pole.real]])
+
+
+def error(A):
+    distance = np.abs(np.linalg.eigvals(A)[:, None] - np.array([*POLES, *np.conj(POLES)]))
+    return distance[linear_sum_assignment(distance)].mean()
+
+
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+def test_eigenvalues_under_output_noise(method):
+    X = [noisy(400, seed) for seed in range(8)]
+    wrong = {
+        name: np.median([error(A) for A in LDSIdentifier(4, stabilizer="CG", method=name).fit_transform(X).A])
+        for name in ("pca", method)
+    }
+    assert wrong["pca"] > 0.3
+    assert wrong[method] < 0.05
+
+
+def test_covariances_are_those_of_the_noise():
+    systems = LDSIdentifier(4, stabilizer="CG", scale=False, method="em").fit_transform([noisy(3000, 0, noise=0.5)])
+    np.testing.assert_allclose(systems.Omega, 0.25, rtol=0.12)
+    np.testing.assert_allclose(np.linalg.eigvalsh(systems.B[0] @ systems.B[0].T), 0.09, rtol=0.45)
+
+
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+def test_likelihood_is_above_that_of_pca(method):
+    X = [noisy(150, seed) for seed in range(4)]
+    given = {"stabilizer": "CG"}
+    before = LDSIdentifier(4, **given).fit(X).log_likelihood(X)
+    assert (LDSIdentifier(4, method=method, **given).fit(X).log_likelihood(X) > before).all()
+
+
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+@pytest.mark.parametrize("delay", [1, 2])
+def test_noise_free_systems_are_exact(method, delay):
+    t = np.arange(80)[:, None]
+    x = 0.98**t * np.cos(0.5 * t + [0.0, 1.0, 2.0])
+    identifier = LDSIdentifier(2, center=False, stabilizer="CG", method=method, delay=delay)
+    assert np.allclose(np.abs(np.linalg.eigvals(identifier.fit_transform([x]).A)), 0.98, atol=1e-3)
+
+
+def test_batches_equal_single_sequences_and_single_precision():
+    X = [noisy(120, 0), noisy(120, 1), noisy(90, 2)]
+    identifier = LDSIdentifier(4, stabilizer="CG", method="em").fit(X)
+    together = identifier.transform(X)
+    for i, x in enumerate(X):
+        np.testing.assert_allclose(together.A[i], identifier.transform([x]).A[0], atol=1e-7)
+    single = identifier.transform([x.astype(np.float32) for x in X])
+    np.testing.assert_allclose(single.A, together.A, atol=1e-3)
+
+
+def test_expectation_maximization_takes_recorded_values_alone():
+    X = [noisy(400, seed) for seed in range(6)]
+    rng = np.random.default_rng(0)
+    holed = [np.where(rng.random(x.shape) < 0.15, np.nan, x) for x in X]
+    systems = LDSIdentifier(4, stabilizer="CG", method="em", missing="smooth").fit_transform(holed)
+    assert np.median([error(A) for A in systems.A]) < 0.08
+
+
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+@pytest.mark.parametrize("kind", ["constant", "constant channel", "one channel"])
+def test_degenerate_sequences_have_systems(method, kind):
+    x = noisy(60, 0)
+    if kind == "constant":
+        x = np.ones_like(x)
+    elif kind == "constant channel":
+        x[:, 2] = 3.0
+    else:
+        x = x[:, :1]
+    identifier = LDSIdentifier(2, method=method, stabilizer="CG", delay=2 if kind == "one channel" else 1)
+    systems = identifier.fit_transform([x])
+    assert np.isfinite(systems.A).all()
+    np.testing.assert_allclose(systems.C[0].T @ systems.C[0], np.eye(2), atol=1e-8)
+    mean, std = identifier.forecast([x], 3, return_std=True)
+    assert np.isfinite(mean).all() and (std >= 0).all()
+
+
+def test_short_sequences():
+    X = [noisy(8, 0)]
+    with pytest.raises(ValueError, match=r"sequence 0 has 8 time steps, and method='n4sid' needs 1\d for 4 states"):
+        LDSIdentifier(4, method="n4sid").fit_transform(X)
+    assert np.isfinite(LDSIdentifier(4, method="em", stabilizer="CG").fit_transform(X).A).all()
+
+
+def test_unknown_method():
+    with pytest.raises(ValueError, match="method"):
+        LDSIdentifier(2, method="moesp").fit([noisy(50, 0)])
+
+
+def test_standard_deviations_are_those_of_the_joint_normal_distribution():
+    x, ahead = noisy(12, 3), 3
+    identifier = LDSIdentifier(2, stabilizer="CG", scale=False).fit([x])
+    systems = identifier.transform([x])
+    mean, std = identifier.forecast([x], ahead, systems, return_std=True)
+    # the covariance of all outputs, recorded and to come, from the model written out, and its conditional
+    A, C, B = systems.A[0], systems.C[0], systems.B[0]
+    T, m = len(x) + ahead, x.shape[1]
+    G = np.zeros((T * m, T * 2))
+    centre = np.zeros(T * m)
+    for t in range(T):
+        centre[t * m : (t + 1) * m] = systems.mean[0] + C @ np.linalg.matrix_power(A, t) @ systems.x1[0]
+        for s in range(t + 1):
+            G[t * m : (t + 1) * m, 2 * s : 2 * s + 2] = C @ np.linalg.matrix_power(A, t - s) @ B
+    S = G @ G.T + np.diag(np.tile(systems.Omega[0], T))
+    k = x.size
+    gain = np.linalg.solve(S[:k, :k], S[:k, k:]).T
+    np.testing.assert_allclose(mean[0].ravel(), centre[k:] + gain @ (x.ravel() - centre[:k]), atol=1e-8)
+    np.testing.assert_allclose(std[0].ravel() ** 2, np.diag(S[k:, k:] - gain @ S[:k, k:]), rtol=1e-7)
+    expected = multivariate_normal(centre[:k], S[:k, :k]).logpdf(x.ravel())
+    np.testing.assert_allclose(identifier.log_likelihood([x], systems), expected, rtol=1e-8)
