@@ -13,6 +13,7 @@ from manifoldseq.estimators import (
     check_number,
     check_optional,
     check_parameters,
+    check_positive,
     check_whole,
     validate_rows,
 )
@@ -20,7 +21,7 @@ from manifoldseq.estimators import (
 from ._classes import one_per_frame
 from ._closed_form import check_components, leading_directions, weighted_centroids
 from ._digit_classes import Digits
-from ._filtering import along_lines, bayes, contrast
+from ._filtering import Motion, along_lines, contrast, likelihood, marginals, scale_of, windows
 from ._moments import Array, Moments, not_finite
 from ._path import NodeSubspaces, Path
 from ._quantize import BITS, ProductQuantizer, ScalarQuantizer
@@ -368,6 +369,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         speed: tuple[float, float] = (0.5, 2.0),
         window: int = 10,
         smooth: bool = False,
+        tolerance: float = 10,
     ) -> NDArray[np.float64]:
         """Place consecutive frames of another run along the same way together.
 
@@ -376,14 +378,17 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         X : array-like of shape (Q, d)
             In the order in which they were seen.
         method : {"bayes", "lines"}
-            A hidden Markov model of the traveller, or straight lines through the matrix of distances (SeqSLAM,
-            Milford and Wyeth, 2012).
+            A hidden Markov model of the traveller's place and speed (see `match_proba`), or straight lines through the
+            matrix of distances (SeqSLAM, Milford and Wyeth, 2012).
         speed : (float, float)
-            The least and the largest number of frames of the sequence per query; negative backwards.
+            The least and the largest number of frames of the sequence per query; negative backwards. A traveller who
+            may stand still needs 0 in the range, one who may turn round speeds of both signs.
         window : int
             Queries of a line.
         smooth : bool
             With ``"bayes"``: use later queries too.
+        tolerance : float
+            With ``"bayes"``: the error in frames that does not matter.
 
         Returns
         -------
@@ -393,24 +398,88 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For an unknown method, a range of speeds that is none, or an encoder with ``labels="digits"``.
+            For an unknown method, a range of speeds that is none, a tolerance that is not positive, or an encoder with
+            ``labels="digits"``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> way = np.cumsum(rng.standard_normal((2000, 64)), axis=0)
+        >>> encoder = HierarchicalSequenceEncoder(segment_length=20, bits=8).fit(way)
+        >>> frames = np.arange(500, 600, 2)
+        >>> found = encoder.match(way[frames] + 9 * rng.standard_normal((50, 64)), speed=(1, 3), smooth=True)
+        >>> bool((abs(found - frames) <= 10).all())
+        True
         """
         check_choice("method", method, METHODS)
         check_whole("window", window)
-        limits = _numbers(speed)
-        if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] > limits[1]:
-            raise ValueError(f"speed={speed!r} is not valid: pass the least and the largest number of frames per query")
-        X = self._frames(X)
-        if not isinstance(self.index_, Path):
-            raise ValueError("match needs the points of segments: choose labels='segments'")
-        Z = self._coordinates(X)
-        squared = self.index_.distances(Z).astype(np.float64)
-        slow, fast = np.clip(limits, -self.n_frames_, self.n_frames_) / self.segment_length_
-        if method == "lines":
-            at = along_lines(contrast(squared), (slow, fast), int(window))
-        else:
-            at = bayes(squared, (slow, fast), smooth)
-        return np.clip(self.index_.near(Z, at), 0, self.n_frames_ - 1)
+        if method == "bayes":
+            return self.match_proba(X, speed=speed, smooth=smooth, tolerance=tolerance)[0]
+        Z, (slow, fast), index = self._run(X, speed)
+        at = along_lines(contrast(index.distances(Z).astype(np.float64)), (slow, fast), int(window))
+        return np.clip(index.near(Z, at), 0, self.n_frames_ - 1)
+
+    def match_proba(
+        self, X: Any, *, speed: tuple[float, float] = (0.5, 2.0), smooth: bool = False, tolerance: float = 10
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Place consecutive frames along the way, and say how probable the places are.
+
+        A hidden Markov model whose state is a place, in cells of an eighth of a segment (at least a frame), and a speed
+        out of seven to 41 in the range. What a query says of a cell is a normal density of its distance to the path
+        there, of a variance estimated from all queries; a speed shifts the place by whole cells, so that no speed
+        outside the range comes about by rounding. The forward algorithm filters, the forward-backward algorithm smooths
+        (Rabiner, "A tutorial on hidden Markov models", 1989, equations 18-27). Of Q states, 2 √Q are in memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (Q, d)
+            In the order in which they were seen.
+        speed : (float, float)
+            The least and the largest number of frames of the sequence per query; negative backwards.
+        smooth : bool
+            Use later queries too.
+        tolerance : float
+            Frames. Of each query the window of this reach to either side that is most probable is chosen.
+
+        Returns
+        -------
+        places : ndarray of shape (Q,), float64
+            The mean of the place within the window, in frames.
+        probabilities : ndarray of shape (Q,), float64
+            That the window holds the place, if the traveller's speeds are in the range; with a range that is wrong they
+            are too high, and no alarm.
+
+        Raises
+        ------
+        ValueError
+            For a range of speeds that is none, a tolerance that is not positive, or an encoder with
+            ``labels="digits"``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> way = np.cumsum(rng.standard_normal((2000, 64)), axis=0)
+        >>> encoder = HierarchicalSequenceEncoder(segment_length=20, bits=8).fit(way)
+        >>> places, probabilities = encoder.match_proba(way[500:550] + 9 * rng.standard_normal((50, 64)), smooth=True)
+        >>> places.shape, bool(probabilities.min() > 0.9)
+        ((50,), True)
+        """
+        check_positive("tolerance", tolerance)
+        Z, limits, index = self._run(X, speed)
+        cells = index.cells
+        width = cells[1]
+        motion = Motion.between(*(limits * self.segment_length_ / width), len(cells))
+        scale = scale_of(*index.residuals(Z, cells))
+
+        def seen(rows: slice) -> NDArray[np.float32]:
+            return likelihood(index.scores(Z[rows], cells), scale)
+
+        places, shares = np.empty(len(Z)), np.empty(len(Z))
+        for rows, probabilities in marginals(seen, len(Z), motion, smooth):
+            places[rows], shares[rows] = windows(probabilities, tolerance / width)
+        return np.clip(places * width, 0, self.n_frames_ - 1), shares
 
     def decode(self, frames: Any) -> NDArray[np.float32]:
         """Return what is kept of some frames of the sequence.
@@ -456,6 +525,20 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         parts["growth"] = self.tail_.nbytes
         parts["numbers"] = index.places.nbytes + _NUMBERS
         return StorageReport(parts, self.n_frames_, resident)
+
+    def _run(self, X: Any, speed: Any) -> tuple[NDArray[np.float32], NDArray[np.float64], Path]:
+        """Return the coordinates of consecutive queries, the limits of their speed in points, and the points."""
+        limits = _numbers(speed)
+        if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] > limits[1]:
+            raise ValueError(f"speed={speed!r} is not valid: pass the least and the largest number of frames per query")
+        X = self._frames(X)
+        if not isinstance(self.index_, Path):
+            raise ValueError("match needs the points of segments: choose labels='segments'")
+        return (
+            self._coordinates(X),
+            np.clip(limits, -self.n_frames_, self.n_frames_) / self.segment_length_,
+            self.index_,
+        )
 
     def _frames(self, X: Any) -> NDArray:
         check_is_fitted(self, "index_")

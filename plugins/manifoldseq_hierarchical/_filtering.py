@@ -1,15 +1,32 @@
-"""Consecutive queries placed together: along straight lines through distances, or by a Bayes filter over moves."""
+"""Consecutive queries placed together: along straight lines through distances, or by a filter over place and speed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.ndimage import uniform_filter1d
+
+from manifoldseq.execution import cached_property
 
 Distances = NDArray[np.float64]
+States = NDArray[np.float32]
 
-_SPEEDS = 7
-_EVIDENCE = 10.0
-_JUMP = 1e-4
-"""Probability that a traveller is put anywhere else between two queries."""
+_LINE_SPEEDS = 7
+_SPEEDS = 7, 41
+"""Least and largest number of speeds of the filter: more than the least if they would lie far apart."""
+_KEEP = 0.9
+"""Probability that the speed stays from one query to the next; otherwise it becomes a neighbouring one."""
+_SLIP, _SLIP_EVERY = 1e-4, 8
+"""Probability of a cell more, and of one less, than the speed says: a tenth would let every speed through. It comes at
+once for so many queries, which saves an eighth of the time."""
+_JUMP = 1e-12
+"""Probability that a traveller is put anywhere, at any speed, between two queries."""
+_TEMPER = 0.7
+"""Share of a squared distance that counts: its errors at neighbouring places are alike, through the codes."""
+_FLOOR = -40.0
+"""Log-likelihood of a cell, at least, relative to the best one: single precision holds the states; outliers end."""
 
 
 def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> NDArray[np.intp]:
@@ -33,7 +50,7 @@ def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> 
     n_queries, n = squared.shape
     best = np.full(n_queries, np.inf)
     found = np.zeros(n_queries, np.intp)
-    speeds = np.unique(np.linspace(*speed, _SPEEDS))
+    speeds = np.unique(np.linspace(*speed, _LINE_SPEEDS))
     for step in speeds:
         total = squared.copy()
         for back in range(1, window):
@@ -51,37 +68,6 @@ def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> 
     return found
 
 
-def bayes(squared: Distances, speed: tuple[float, float], smooth: bool) -> NDArray[np.intp]:
-    """Return the most probable point of the path at each query, given the queries so far, or all of them.
-
-    A hidden Markov model: between queries a traveller moves by any number of points in the range of `speed`, seldom
-    anywhere else. The noise of coordinates is correlated, so that squared distances overstate what they tell: they are
-    scaled until the nearest point is `_EVIDENCE` nats likelier than the average one.
-
-    Parameters
-    ----------
-    squared : ndarray of shape (Q, n)
-    speed : (float, float)
-        The least and the largest number of points per query.
-    smooth : bool
-        Use later queries too (forward and backward).
-
-    Returns
-    -------
-    ndarray of shape (Q,), int
-    """
-    nearest = squared.min(axis=1, keepdims=True)
-    spread = float(np.median(squared.mean(axis=1, keepdims=True) - nearest))
-    evidence = (nearest - squared) * (_EVIDENCE / max(spread, np.finfo(np.float64).tiny))
-    kernel = _kernel(speed)
-    forward = _filtered(evidence, kernel)
-    if smooth:
-        reverse = {-move: share for move, share in kernel.items()}
-        # both passes count the evidence of the query itself
-        forward = forward + _filtered(evidence[::-1], reverse)[::-1] - evidence
-    return forward.argmax(axis=1)
-
-
 def contrast(squared: Distances) -> Distances:
     """Return each row less its mean, over its deviation: queries that resemble everything count no more than others."""
     centred = squared - squared.mean(axis=1, keepdims=True)
@@ -89,36 +75,238 @@ def contrast(squared: Distances) -> Distances:
     return centred / np.where(deviation > 0, deviation, 1.0)
 
 
-def _kernel(speed: tuple[float, float]) -> dict[int, float]:
-    """Return the probability of each whole number of points between two queries."""
-    low, high = speed
-    moves = np.linspace(low, high, 101)
-    floor = np.floor(moves).astype(int)
-    share = moves - floor
-    kernel: dict[int, float] = {}
-    # moves between whole numbers share their probability among both neighbours
-    for a, w in zip(floor, share, strict=True):
-        kernel[int(a)] = kernel.get(int(a), 0.0) + (1 - w) / len(moves)
-        kernel[int(a) + 1] = kernel.get(int(a) + 1, 0.0) + w / len(moves)
-    return {move: p for move, p in kernel.items() if p > 0}
+@dataclass(frozen=True)
+class Motion:
+    """How a traveller moves from query to query along a way in cells: a Markov chain over (speed, cell).
+
+    The speed stays or becomes a neighbouring one; then it shifts the cell by a whole number of cells, so that no
+    probability leaks from one speed to the others by rounding. Beyond an end of the way the traveller stays at that
+    end. Seldom the cell slips by one, and hardly ever the traveller is put anywhere.
+
+    Parameters
+    ----------
+    speeds : ndarray of shape (S,), float64
+        In cells per query, evenly spaced, ascending.
+    n_cells : int
+    """
+
+    speeds: NDArray[np.float64]
+    n_cells: int
+
+    @classmethod
+    def between(cls, slow: float, fast: float, n_cells: int) -> "Motion":
+        """Return the motion with speeds in a range of cells per query."""
+        # a speed lasts about ten queries, in which half the gap to the next one should not make up half a cell
+        least, most = _SPEEDS
+        number = int(np.clip(np.ceil(10 * (fast - slow)) + 1, least, most)) if fast > slow else 1
+        return cls(np.linspace(slow, fast, number), n_cells)
+
+    def shifts(self, t: int) -> NDArray[np.intp]:
+        """Return the cells from query t - 1 to query t at each speed, shape (S,): t·v in whole cells, less the last."""
+        after, before = np.floor(t * self.speeds + 0.5), np.floor((t - 1) * self.speeds + 0.5)
+        return np.clip(after - before, -self.n_cells, self.n_cells).astype(np.intp)
+
+    @cached_property
+    def switch(self) -> NDArray[np.float32]:
+        """Probabilities of the speeds, given the last one: tridiagonal, symmetric, shape (S, S)."""
+        number = len(self.speeds)
+        steps = np.eye(number, k=1) + np.eye(number, k=-1)
+        steps *= (1 - _KEEP) / 2
+        return (steps + np.diag(1 - steps.sum(axis=1))).astype(np.float32)
+
+    def ahead(self, state: States, t: int) -> States:
+        """Return the prediction for query t from the probabilities at query t - 1, shape (S, cells)."""
+        before = self.switch @ state
+        after = np.empty_like(before)
+        for to, row, shift in zip(after, before, self.shifts(t), strict=True):
+            _shift(to, row, int(shift))
+        return self._leak(after, t)
+
+    def back(self, state: States, t: int) -> States:
+        """Return the transpose of `ahead` times values at query t: what they are worth at query t - 1."""
+        before = self._leak(state, t)
+        after = np.empty_like(before)
+        for to, row, shift in zip(after, before, self.shifts(t), strict=True):
+            _gather(to, row, int(shift))
+        return self.switch @ after
+
+    def _leak(self, state: States, t: int) -> States:
+        """Spread values over cells that no speed reaches, and over all states; in place. Its own transpose."""
+        gap = float(self.speeds[1] - self.speeds[0]) if len(self.speeds) > 1 else 0.0
+        if gap > 1:  # speeds further apart than a cell: all the cells between them
+            width = min(2 * int(np.ceil(gap / 2)) + 1, 2 * self.n_cells - 1)
+            state = np.maximum(uniform_filter1d(state, width, axis=1, mode="constant"), 0)
+        elif t % _SLIP_EVERY == 0:
+            flow = np.float32(_SLIP * _SLIP_EVERY) * (state[:, 1:] - state[:, :-1])
+            state[:, :-1] += flow
+            state[:, 1:] -= flow
+        state += np.float32(_JUMP) * state.mean()
+        return state
 
 
-def _filtered(evidence: Distances, kernel: dict[int, float]) -> Distances:
-    """Return the logarithm of the filtered probabilities of each point, shape (Q, n)."""
-    n = evidence.shape[1]
-    made = np.empty_like(evidence)
-    made[0] = evidence[0] - logsumexp(evidence[0])
-    for t in range(1, len(evidence)):
-        before = np.exp(made[t - 1])
-        moved = np.zeros(n)
-        for move, p in kernel.items():
-            if move >= n or move <= -n:
-                continue
-            if move >= 0:
-                moved[move:] += p * before[: n - move]
-            else:
-                moved[:move] += p * before[-move:]
-        # prediction (a convolution with the moves, and jumps anywhere), then the likelihood of query t
-        log = np.log((1 - _JUMP) * moved + _JUMP / n) + evidence[t]
-        made[t] = log - logsumexp(log)
-    return made
+def _shift(to: NDArray, row: NDArray, by: int) -> None:
+    """Move probabilities by so many cells; what would pass an end gathers there."""
+    n = len(row)
+    if by == 0:
+        to[:] = row
+    elif by > 0:
+        to[:by], to[by:] = 0, row[: n - by]
+        to[-1] += row[n - by :].sum()
+    else:
+        to[by:], to[:by] = 0, row[-by:]
+        to[0] += row[:-by].sum()
+
+
+def _gather(to: NDArray, row: NDArray, by: int) -> None:
+    """Read values so many cells further on, at most at the end: the transpose of `_shift`."""
+    n = len(row)
+    if by == 0:
+        to[:] = row
+    elif by > 0:
+        to[: n - by], to[n - by :] = row[by:], row[-1]
+    else:
+        to[-by:], to[:-by] = row[:by], row[0]
+
+
+Likelihoods = Callable[[slice], NDArray[np.float32]]
+
+
+def marginals(
+    likelihoods: Likelihoods, n_queries: int, motion: Motion, smooth: bool
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Yield the probabilities of the cells at each query, given the queries so far, or all of them, block by block.
+
+    The forward algorithm, and with `smooth` the forward-backward algorithm of hidden Markov models (Rabiner, 1989,
+    equations 18-27). Smoothing keeps every √Q-th forward state and computes those between again on the way back
+    (checkpoints): 2 √Q states of single precision are in memory, instead of Q.
+
+    Parameters
+    ----------
+    likelihoods : function of a slice of queries
+        Returns what the queries say, up to a factor for each, shape (rows, cells), float32.
+    n_queries : int
+    motion : Motion
+    smooth : bool
+
+    Yields
+    ------
+    rows : slice
+        The queries of the block; with `smooth` the last block comes first.
+    probabilities : ndarray of shape (rows, cells), float64
+        They sum to 1.
+    """
+    step = isqrt(n_queries - 1) + 1
+    blocks = [slice(start, min(start + step, n_queries)) for start in range(0, n_queries, step)]
+    state = np.ones((len(motion.speeds), motion.n_cells), np.float32)
+    starts = []
+    for rows in blocks:
+        if smooth:
+            starts.append(state)
+            if rows is blocks[-1]:
+                break  # computed on the way back
+        summed = np.empty((rows.stop - rows.start, motion.n_cells), np.float32)
+        for t, likelihood in enumerate(likelihoods(rows), rows.start):
+            state = _seen(motion, state, t, likelihood)
+            if not smooth:
+                state.sum(axis=0, out=summed[t - rows.start])
+        if not smooth:
+            yield rows, _normalized(summed)
+    if not smooth:
+        return
+    worth = np.ones_like(state)  # of each state at a query, by the queries after it
+    for rows in reversed(blocks):
+        seen, state, states = likelihoods(rows), starts.pop(), []
+        for t, likelihood in enumerate(seen, rows.start):
+            state = _seen(motion, state, t, likelihood)
+            states.append(state)
+        summed = np.empty((len(states), motion.n_cells), np.float32)
+        for t in reversed(range(rows.start, rows.stop)):
+            np.einsum("sp,sp->p", states.pop(), worth, out=summed[t - rows.start])
+            worth = _scaled(motion.back(worth * seen[t - rows.start], t))
+        yield rows, _normalized(summed)
+
+
+def _seen(motion: Motion, state: States, t: int, likelihood: NDArray[np.float32]) -> States:
+    """Return the state at query t, up to a factor, from that at query t - 1."""
+    state = motion.ahead(state, t) if t else state.copy()
+    state *= likelihood
+    return _scaled(state)
+
+
+def _scaled(state: States) -> States:
+    """Scale values to a mean of 1, in place: their products stay within the range of single precision."""
+    state *= 1 / state.mean()
+    return state
+
+
+def _normalized(summed: NDArray[np.float32]) -> NDArray[np.float64]:
+    values = summed.astype(np.float64)
+    return values / values.sum(axis=1, keepdims=True)
+
+
+def likelihood(scores: NDArray[np.float32], scale: float) -> NDArray[np.float32]:
+    """Return exp(-D / scale) over its largest value in each row, floored; D up to a number for each row."""
+    log = (scores.min(axis=1, keepdims=True) - scores) / np.float32(scale)
+    return np.exp(np.maximum(log, np.float32(_FLOOR)))
+
+
+def scale_of(residuals: NDArray[np.float32], least: float) -> float:
+    """Return the difference of squared distances that counts as one nat.
+
+    With independent normal errors of variance s² in m coordinates that is 2 s². Errors of real frames are not
+    independent: m becomes their participation ratio (tr C)² / tr C², C their second moments, estimated without bias
+    from products of different residuals; s² is the median squared residual over m.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (k, m)
+        Queries less the nearest places of the way.
+    least : float
+        Of the median squared residual.
+    """
+    k, m = residuals.shape
+    gram = (residuals @ residuals.T).astype(np.float64)
+    energy = np.diagonal(gram)
+    middle = max(float(np.median(energy)), least)
+    mean = max(float(energy.mean()), least)
+    gram /= mean
+    pairs = float(np.square(gram).sum() - np.square(np.diagonal(gram)).sum())
+    # one more pair says that all coordinates are alike: few residuals tell nothing else
+    ratio = (k * (k - 1) + 1) / (pairs + 1 / m)
+    return 2 * middle / (_TEMPER * min(max(ratio, 1.0), m))
+
+
+def windows(probabilities: NDArray[np.float64], reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean place within the window of most probability, and the probability of that window.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (Q, cells)
+    reach : float
+        Cells from the middle of a window to its ends; cells at the ends count in part.
+
+    Returns
+    -------
+    places, shares : ndarrays of shape (Q,)
+        Places in cells.
+    """
+    n = probabilities.shape[1]
+    whole = min(int(np.ceil(reach)), n)
+    padded = np.pad(probabilities, ((0, 0), (whole + 1, whole + 2)))
+    total = np.pad(np.cumsum(padded, axis=1), ((0, 0), (1, 0)))
+
+    def up_to(edge: float) -> NDArray[np.float64]:
+        """Return the probability below the edge this far from the middle of each cell, linear within a cell."""
+        first = edge + whole + 1.5
+        cell = min(max(int(first), 0), padded.shape[1] - n)
+        return total[:, cell : cell + n] + min(first - cell, 1.0) * padded[:, cell : cell + n]
+
+    inside = up_to(reach) - up_to(-reach) if reach < n else np.ones_like(probabilities)
+    best = inside.argmax(axis=1)[:, None]
+    # the mean inside: cells by the part of them that the window holds
+    offsets = np.arange(-whole, whole + 1)
+    weights = np.clip(reach + 0.5 - np.abs(offsets), 0, 1)
+    weights[whole] = 1 if reach >= 0.5 else weights[whole]
+    held = np.take_along_axis(padded, best + whole + 1 + offsets, axis=1) * weights
+    places = best[:, 0] + held @ offsets / held.sum(axis=1)
+    return places, np.clip(np.take_along_axis(inside, best, axis=1)[:, 0], 0, 1)

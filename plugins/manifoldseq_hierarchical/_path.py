@@ -71,6 +71,10 @@ Found = tuple[NDArray[np.float64], NDArray[np.float32]]
 
 _BLOCK = 1 << 22
 """Numbers in a block of scores or coordinates: 16 MiB in float32."""
+_CELLS = 8
+"""Cells of a filter from point to point, at most: as many as make them a frame wide."""
+_SAMPLED = 512
+"""Queries from which the size of errors is estimated, at most."""
 
 
 @dataclass
@@ -233,9 +237,41 @@ class Path:
 
     def decode(self, frames: NDArray[np.float64]) -> Coordinates:
         """Return the points of the path at some frames, shape (Q, m)."""
-        line = np.clip(np.searchsorted(self._at, frames, side="right") - 1, 0, len(self._at) - 2)
-        share = np.clip((frames - self._at[line]) / (self._at[line + 1] - self._at[line]), 0, 1)[:, None]
+        line, share = self._between(frames)
+        share = np.clip(share, 0, 1)[:, None]
         return ((1 - share) * self.points[line] + share * self.points[line + 1]).astype(np.float32)
+
+    def scores(self, Z: Coordinates, frames: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return the squared distances of queries to the path at some frames, less those to the origin, (Q, frames)."""
+        line, share = self._between(frames)
+        a, b = (1 - share).astype(np.float32), share.astype(np.float32)
+        # |a p + b r|² - 2 z'(a p + b r), with p and r the ends of the line, from inner products
+        norms = self._norms[-1]
+        squares = a * a * norms[line] + b * b * norms[line + 1] + 2 * a * b * self._products[line]
+        products = Z @ self.points.T
+        return squares - 2 * (a * products[:, line] + b * products[:, line + 1])
+
+    @cached_property
+    def cells(self) -> NDArray[np.float64]:
+        """Frames at equal distances along the way, a few from point to point, shape (cells,)."""
+        width = self.places[1] / min(_CELLS, int(self.places[1]))
+        return np.arange(int(self.places[3] / width) + 1) * width
+
+    def residuals(self, Z: Coordinates, frames: NDArray[np.float64]) -> tuple[Coordinates, float]:
+        """Return queries less the nearest of some frames of the path, and what is nothing beside their distances.
+
+        Of many queries, at most `_SAMPLED` that are evenly spaced.
+        """
+        Z = Z[:: -(-len(Z) // _SAMPLED)]
+        parts = [self.scores(Z[start : start + 32], frames) for start in range(0, len(Z), 32)]
+        nearest = np.concatenate([part.argmin(axis=1) for part in parts])
+        away = np.concatenate([part.mean(axis=1) - part.min(axis=1) for part in parts])
+        return Z - self.decode(frames[nearest]), float(np.median(away)) * 1e-5
+
+    def _between(self, frames: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the lines that frames are on, by their first points, and where on them; at the ends beyond 0 or 1."""
+        line = np.clip(np.searchsorted(self._at, frames, side="right") - 1, 0, len(self._at) - 2)
+        return line, (frames - self._at[line]) / (self._at[line + 1] - self._at[line])
 
 
 def _first_least(scores: NDArray, lines: NDArray[np.intp], rounding: NDArray, k: int) -> NDArray[np.intp]:

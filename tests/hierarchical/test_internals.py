@@ -10,7 +10,16 @@ import pytest
 from hierarchical.problems import frames, means
 
 from manifoldseq_hierarchical._closed_form import completed, leading_directions, nearest
-from manifoldseq_hierarchical._filtering import _EVIDENCE, _JUMP, along_lines, bayes
+from manifoldseq_hierarchical._filtering import (
+    _JUMP,
+    _KEEP,
+    _SLIP,
+    _SLIP_EVERY,
+    Motion,
+    along_lines,
+    marginals,
+    windows,
+)
 from manifoldseq_hierarchical._moments import Moments, frame_blocks
 from manifoldseq_hierarchical._quantize import BITS, ProductQuantizer, ScalarQuantizer
 
@@ -194,25 +203,96 @@ def test_lines_against_a_loop(squared):
         assert best[found[t]] == pytest.approx(min(best.values()))
 
 
+def chain(speeds, n, t):
+    """Return the probabilities from one state to another between queries t - 1 and t, by loops over the definition."""
+    states = [(s, p) for s in range(len(speeds)) for p in range(n)]
+    made = np.zeros((len(states), len(states)))
+    for i, (s, p) in enumerate(states):
+        for change in (-1, 0, 1):
+            share = _KEEP if change == 0 else (1 - _KEEP) / 2
+            to = s + change
+            if not 0 <= to < len(speeds):
+                to = s  # at the slowest and the fastest the speed stays
+            moved = p + int(np.floor(t * speeds[to] + 0.5)) - int(np.floor((t - 1) * speeds[to] + 0.5))
+            moved = min(max(moved, 0), n - 1)
+            slip = _SLIP * _SLIP_EVERY if t % _SLIP_EVERY == 0 else 0.0
+            for off, part in ((-1, slip), (0, 1 - 2 * slip), (1, slip)):
+                cell = min(max(moved + off, 0), n - 1)
+                made[i, states.index((to, cell))] += share * part
+    return made + _JUMP / len(states)
+
+
+def posterior_by_loops(seen, speeds, smooth):
+    """Return the forward-backward algorithm in logarithms, state by state."""
+    n, size = seen.shape[1], len(speeds) * seen.shape[1]
+    log = np.log(np.tile(seen, (1, len(speeds))))
+    moves = [np.log(chain(speeds, n, t)) for t in range(len(seen))]
+    ahead = [log[0]]
+    for t in range(1, len(seen)):
+        ahead.append(np.array([np.logaddexp.reduce(ahead[-1] + moves[t][:, j]) + log[t, j] for j in range(size)]))
+    back = [np.zeros(size)]
+    for t in range(len(seen) - 1, 0, -1):
+        back.append(np.array([np.logaddexp.reduce(moves[t][i] + log[t] + back[-1]) for i in range(size)]))
+    total = np.array(ahead) + (np.array(back[::-1]) if smooth else 0)
+    total -= np.logaddexp.reduce(total, axis=1, keepdims=True)
+    return np.exp(total).reshape(len(seen), len(speeds), n).sum(axis=1)
+
+
+def posterior(seen, speeds, smooth):
+    made = np.full(seen.shape, np.nan)
+    parts = marginals(lambda rows: seen[rows].astype(np.float32), len(seen), Motion(speeds, seen.shape[1]), smooth)
+    for rows, probabilities in parts:
+        made[rows] = probabilities
+    return made
+
+
 @pytest.mark.parametrize("smooth", [False, True])
-def test_bayes_against_the_sum_over_all_ways(smooth):
-    squared = np.random.default_rng(1).random((4, 5)) * 3
-    n = squared.shape[1]
-    # speed exactly 1: each query moves by one point, or anywhere at all
-    move = (1 - _JUMP) * np.eye(n, k=1) + _JUMP / n
-    nearest = squared.min(axis=1, keepdims=True)
-    likelihood = np.exp((nearest - squared) * _EVIDENCE / np.median(squared.mean(axis=1, keepdims=True) - nearest))
-    ways = np.zeros((4, n))
-    for way in np.ndindex(*[n] * 4):
-        weights = [likelihood[t, way[t]] * (move[way[t - 1], way[t]] if t else 1.0) for t in range(4)]
+@pytest.mark.parametrize("speeds", [[1.0], [-1.1, -0.2], [-0.5, 0.0, 0.5], [0.4, 0.9, 1.4]])
+@pytest.mark.parametrize("n_queries", [1, 2, 19])
+def test_the_filter_against_loops_in_logarithms(smooth, speeds, n_queries):
+    seen = np.exp(-4 * np.random.default_rng(1).random((n_queries, 7)))
+    speeds = np.array(speeds)
+    np.testing.assert_allclose(
+        posterior(seen, speeds, smooth), posterior_by_loops(seen, speeds, smooth), rtol=1e-4, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_the_filter_against_the_sum_over_all_ways(smooth):
+    seen, speeds = np.exp(-3 * np.random.default_rng(2).random((4, 3))), np.array([0.3, 1.0])
+    moves = [chain(speeds, 3, t) for t in range(4)]
+    sums = np.zeros((4, 3))
+    for way in np.ndindex(*[6] * 4):
+        weights = [seen[t, way[t] % 3] * (moves[t][way[t - 1], way[t]] if t else 1.0) for t in range(4)]
         for t in range(4):
-            ways[t, way[t]] += np.prod(weights if smooth else weights[: t + 1])
-    np.testing.assert_array_equal(bayes(squared, (1.0, 1.0), smooth), ways.argmax(axis=1))
+            sums[t, way[t] % 3] += np.prod(weights if smooth else weights[: t + 1])
+    # a way that is cut counts once for each of its 6 ** (3 - t) ends, the same at all cells
+    np.testing.assert_allclose(posterior(seen, speeds, smooth), sums / sums.sum(axis=1, keepdims=True), rtol=1e-4)
 
 
-def test_moving_backwards():
+@pytest.mark.parametrize("speeds", [[-3.0, 2.0], [0.4, 0.9]])
+def test_moves_back_are_the_transpose_of_moves_ahead(speeds):
+    """The first range leaves cells between its speeds, over which it spreads."""
+    rng, motion = np.random.default_rng(0), Motion(np.array(speeds), 30)
+    a, b = rng.random((2, 2, 30), dtype=np.float32)
+    for t in (1, 8):
+        assert float(np.vdot(motion.ahead(a, t), b)) == pytest.approx(float(np.vdot(a, motion.back(b.copy(), t))))
+
+
+@pytest.mark.parametrize("reach", [0.2, 0.5, 1.0, 1.7, 2.5, 6.1, 40.0])
+def test_windows_against_a_loop(reach):
+    P = np.random.default_rng(0).dirichlet(np.full(9, 0.3), 20)
+    places, shares = windows(P, reach)
+    part = [[max(0.0, min(j + 0.5, c + reach) - max(j - 0.5, c - reach)) for j in range(9)] for c in range(9)]
+    inside = P @ np.array(part).T
+    np.testing.assert_allclose(shares, inside.max(axis=1), rtol=1e-12)
+    for row, place, share in zip(P, places, shares, strict=True):
+        means = [row * w @ np.arange(9) / (row @ w) for w in np.array(part) if row @ w > share * (1 - 1e-12)]
+        assert min(abs(place - mean) for mean in means) < 1e-9
+
+
+def test_lines_backwards():
     squared = np.full((6, 9), 5.0)
     squared[np.arange(6), 7 - np.arange(6)] = 1.0
     squared[3] = 5.0  # nothing seen
-    np.testing.assert_array_equal(bayes(squared, (-1.0, -1.0), False), 7 - np.arange(6))
     np.testing.assert_array_equal(along_lines(squared, (-1.0, -1.0), 4)[3:], (7 - np.arange(6))[3:])
