@@ -470,7 +470,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Z, limits, index = self._run(X, speed)
         cells = index.cells
         width = cells[1]
-        motion = Motion.between(*(limits * self.segment_length_ / width), len(cells))
+        slow, fast = limits * self.segment_length_ / width
+        motion = Motion.between(float(slow), float(fast), len(cells))
         scale = scale_of(*index.residuals(Z, cells))
 
         def seen(rows: slice) -> NDArray[np.float32]:

@@ -249,7 +249,8 @@ class Path:
         norms = self._norms[-1]
         squares = a * a * norms[line] + b * b * norms[line + 1] + 2 * a * b * self._products[line]
         products = Z @ self.points.T
-        return squares - 2 * (a * products[:, line] + b * products[:, line + 1])
+        scores = squares - 2 * (a * products[:, line] + b * products[:, line + 1])
+        return scores.astype(np.float32, copy=False)
 
     @cached_property
     def cells(self) -> NDArray[np.float64]:
