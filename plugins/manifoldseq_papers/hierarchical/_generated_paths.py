@@ -19,7 +19,7 @@ def long_path(n_frames: int, dim: int = 128, correlation: int = 100, seed: int =
     decay = np.exp(-1 / correlation)
     steps = rng.standard_normal((n_frames, dim), dtype=np.float32)
     steps[1:] *= np.float32(np.sqrt(1 - decay * decay))
-    return lfilter([1.0], [1.0, -decay], steps, axis=0).astype(np.float32)
+    return np.asarray(lfilter([1.0], [1.0, -decay], steps, axis=0), np.float32)
 
 
 def dense_path(n_frames: int, dim: int = 128, length: int = 10_000, correlation: int = 100, seed: int = 0) -> Frames:
@@ -28,7 +28,7 @@ def dense_path(n_frames: int, dim: int = 128, length: int = 10_000, correlation:
     t = np.linspace(0, length - 1, n_frames)
     i = np.minimum(t.astype(int), length - 2)
     w = (t - i).astype(np.float32)[:, None]
-    return (1 - w) * coarse[i] + w * coarse[i + 1]
+    return np.asarray((1 - w) * coarse[i] + w * coarse[i + 1], np.float32)
 
 
 PATHS: dict[str, Callable[..., Frames]] = {"long_path": long_path, "dense_path": dense_path}
@@ -38,4 +38,6 @@ def queries(frames: Frames, n: int = 1000, noise: float = 0.5, seed: int = 0) ->
     """Return numbers of frames, shape (n,), and those frames with noise, shape (n, dim)."""
     rng = np.random.default_rng(seed + 1)
     t = rng.integers(0, len(frames), n)
-    return t, frames[t] + np.float32(noise) * rng.standard_normal((n, frames.shape[1]), dtype=np.float32)
+    off = rng.standard_normal((n, frames.shape[1]), dtype=np.float32)
+    off *= np.float32(noise)
+    return t, frames[t] + off

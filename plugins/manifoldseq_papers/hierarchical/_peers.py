@@ -98,7 +98,7 @@ def principal(X: Frames, seed: int = 0, *, n_components: int = 16) -> Peer:
     index = faiss.IndexFlatL2(Z.shape[1])
     index.add(np.ascontiguousarray(codes * scale, np.float32))
     find = _first(index)
-    size = codes.nbytes + 4 * (pca.components_.size + X.shape[1] + len(scale))
+    size = codes.nbytes + 4 * (len(scale) * X.shape[1] + X.shape[1] + len(scale))
     return Peer(size, lambda Q: find(np.ascontiguousarray(pca.transform(Q), np.float32)))
 
 

@@ -31,7 +31,7 @@ def draw_correlations(curves: Mapping[str, Array], images: Mapping[str, Array], 
     ax.set(xlabel="epoch", ylabel="sum of correlations", title="Rows of U")
     ax.legend()
     for ax, (model, image) in zip(axes[1:], images.items(), strict=True):
-        drawn = ax.imshow(image, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        ax.imshow(image, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
         ax.set(title=model, xlabel="row", ylabel="row")
-    figure.colorbar(drawn, ax=axes[1:], label="|cos|")
+    figure.colorbar(axes[-1].images[0], ax=axes[1:], label="|cos|")
     figure.savefig(file, dpi=120)

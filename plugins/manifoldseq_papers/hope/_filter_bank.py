@@ -1,6 +1,7 @@
 """Filter banks of speech: log energies on the mel scale, and how they change."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,8 +75,8 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
         sharp = block.copy()
         sharp[:, 1:] -= _EMPHASIS * block[:, :-1]
         sharp[:, 0] *= 1 - _EMPHASIS
-        spectrum = rfft(sharp * window, 2 * (filters.shape[1] - 1), axis=1)
-        found[rows, :-1] = (spectrum.real**2 + spectrum.imag**2) @ filters.T
+        spectrum: NDArray[Any] = np.asarray(rfft(sharp * window, 2 * (filters.shape[1] - 1), axis=1))
+        found[rows, :-1] = (np.real(spectrum) ** 2 + np.imag(spectrum) ** 2) @ filters.T
     return np.log(np.maximum(found, _FLOOR, out=found), out=found)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg.blas import dsyrk, ssyrk  # pyright: ignore[reportAttributeAccessIssue]
 
 from manifoldseq.execution import one_blas_thread
 

@@ -320,9 +320,9 @@ def _speak(phones: list[str], blocks: list[int], voice: _Voice, rng: np.random.G
     spectra = (loud * _frames(_pulses(total, voice, rng)) + breath * _frames(hiss)) * vowels
     spectra += noise * _frames(rustle) * band * (1 - np.exp(-np.pi * width / RATE))
     out = _overlapped(spectra, total)
-    out = lfilter([1, -voice.tilt], [1], out)
+    out = np.asarray(lfilter([1, -voice.tilt], [1], out))
     out = voice.level * out / np.sqrt(np.mean(out**2))
-    out += voice.background * lfilter([1], [1, -0.7], rng.standard_normal(total))
+    out += voice.background * np.asarray(lfilter([1], [1, -0.7], rng.standard_normal(total)))
     return np.clip(np.round(1200 * out), -32768, 32767).astype(np.int16)
 
 
@@ -332,7 +332,7 @@ def _pulses(total: int, voice: _Voice, rng: np.random.Generator) -> Float:
     pitch = voice.pitch * (1.12 - 0.24 * knots / total) * np.exp(0.05 * rng.standard_normal(len(knots)))
     phase = np.cumsum(np.interp(np.arange(total), knots, pitch)) / RATE
     pulses = np.diff(np.floor(phase), prepend=0.0)
-    return 8 * lfilter([1], [1, -1.86, 0.866], pulses)
+    return 8 * np.asarray(lfilter([1], [1, -1.86, 0.866], pulses))
 
 
 def _smoothed(rows: Float, width: int) -> Float:
@@ -343,21 +343,21 @@ def _smoothed(rows: Float, width: int) -> Float:
 
 def _resonance(peak: Float, width: Float) -> NDArray[np.complex128]:
     """Return the response (n, frequencies) of a pair of poles at a frequency with a width, both (n, 1) in Hz."""
-    pole = np.exp((-np.pi * width + 2j * np.pi * np.minimum(peak, 0.48 * RATE)) / RATE)
+    pole: NDArray[np.complex128] = np.exp((-np.pi * width + 2j * np.pi * np.minimum(peak, 0.48 * RATE)) / RATE)
     back = np.exp(-2j * np.pi * np.arange(_SIZE // 2 + 1) / _SIZE)
-    return 1 / (1 - 2 * pole.real * back + np.abs(pole) ** 2 * back**2)
+    return np.asarray(1 / (1 - 2 * pole.real * back + np.abs(pole) ** 2 * back**2), complex)
 
 
 def _frames(signal: Float) -> NDArray[np.complex128]:
     """Return the spectra of overlapping frames, one per block, whose windows sum to 1."""
     padded = np.pad(signal, (_BLOCK // 2, _BLOCK + _BLOCK // 2))
     frames = np.lib.stride_tricks.sliding_window_view(padded, 2 * _BLOCK)[::_BLOCK][: len(signal) // _BLOCK]
-    return rfft(frames * np.hanning(2 * _BLOCK + 1)[:-1], _SIZE, axis=1)
+    return np.asarray(rfft(frames * np.hanning(2 * _BLOCK + 1)[:-1], _SIZE, axis=1))
 
 
 def _overlapped(spectra: NDArray[np.complex128], total: int) -> Float:
     """Return the sum of the frames of spectra at their places, what rings on after a frame included."""
-    frames = irfft(spectra, _SIZE, axis=1)
+    frames = np.asarray(irfft(spectra, _SIZE, axis=1))
     parts = -(-_SIZE // _BLOCK)
     frames = np.pad(frames, ((0, 0), (0, parts * _BLOCK - _SIZE))).reshape(len(frames), parts, _BLOCK)
     out = np.zeros((len(frames) + parts - 1, _BLOCK))

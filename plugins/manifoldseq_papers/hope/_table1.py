@@ -203,9 +203,9 @@ class _Bench:
 
     def features(self, choice: Choice, seed: int) -> ConvolutionalFeatures:
         """Return the features, not fitted."""
-        online = {"solver": "online-em", "max_iter": PASSES, "tol": 0.0, "kappa": choice.kappa}
+        online: dict[str, Any] = {"solver": "online-em", "max_iter": PASSES, "tol": 0.0, "kappa": choice.kappa}
         if self.model == "kmeans":
-            model: Any = KMeans(self.K, n_init=1, max_iter=50)
+            model: Any = KMeans(self.K, n_init=1, max_iter=50)  # pyright: ignore[reportArgumentType]  read from its default
         elif self.model == "spkmeans":
             model = SphericalKMeans(self.K, max_iter=50)
         elif self.model == "movmf":

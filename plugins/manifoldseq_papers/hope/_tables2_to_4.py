@@ -180,7 +180,9 @@ def figures4_5(
         job = Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
         network, _, _ = _kept(job, job.chosen, digits, seed, place, resume)
         curves[model] = network.history_["correlations_0"]
-        images[model] = correlations(network.layers_[0].U)
+        U = network.layers_[0].U
+        assert U is not None
+        images[model] = correlations(U)
         off = images[model] - np.diag(np.diagonal(images[model]))
         setting = f"M={M}, K={K}"
         for metric, value in (

@@ -20,7 +20,7 @@ from ._data import LAYOUTS, texture_systems
 Row = dict[str, Any]
 Measured = dict[str, list[float]]
 
-SETS = {
+SETS: dict[str, dict[str, Any]] = {
     "japanese-vowels": {"n_states": 3, "center": False},
     "basic-motions": {"n_states": 5, "center": True},
     "dynamic-textures": {"n_states": 10, "center": True},
@@ -134,6 +134,7 @@ def _systems(
     if data is not None and layout != "sequences":
         videos = read_textures(data, layout)
         return texture_systems(videos, n_states), np.unique(videos.labels, return_inverse=True)[1]
+    how: dict[str, Any]
     if data is not None:
         read, how = ms.storage.read_directory(data), {"n_states": n_states}
         if read.labels is None:
@@ -207,8 +208,8 @@ def _claims(grouped: Grouped, names: Sequence[str]) -> Iterator[Row]:
         for method in (PGD, OURS):
             for rival in (MDS, ALIGN):
                 for column, says in ((0, "purer than"), (1, "faster per epoch than")):
-                    means = [[grouped[name, K, m][:, column].mean() for K in counts] for m in (method, rival)]
-                    holds = np.subtract(*means) * (1 if column == 0 else -1) > 0
+                    means = [np.array([grouped[name, K, m][:, column].mean() for K in counts]) for m in (method, rival)]
+                    holds = (means[0] - means[1]) * (1 if column == 0 else -1) > 0
                     row = {"model": f"claim: {method} {says} {rival}", "setting": name, "metric": "numbers of clusters"}
                     yield row | {"unit": f"of {len(counts)}", "ours": int(holds.sum()), "paper": len(counts)}
 

@@ -19,7 +19,7 @@ from manifoldseq_lds import BagOfSystems, Blocks, PyramidPooling, VideoBlocks, d
 
 from ._data import LAYOUTS, recorded
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 DATASETS = ("japanese-vowels", "basic-motions", "dynamic-textures")
 BAGS: dict[str, dict[str, Any]] = {
@@ -174,7 +174,7 @@ def _measure(source: _Items, model: str, n_words: int, settings: dict[str, Any],
     start = time.process_time()
     features = pooling.fit(items if n_train is None else items[:n_train]).transform(items)
     seconds = time.process_time() - start
-    grams = _chi_square_grams(features) if model in BAGS else [features @ features.T]
+    grams: list[Array] = _chi_square_grams(features) if model in BAGS else [features @ features.T]
     if n_train is None:
         splits = _splits(labels, n_folds)
     else:

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from manifoldseq_mpcca import FisherVector, MultiViewSuperVector
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 Kernels = list[Array]
 """One linear kernel per classifier whose scores are averaged."""
