@@ -62,7 +62,7 @@ def nordland_dataset(folder: Path | str | None = None) -> SequenceData:
 def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
     """Return the folder with the files of Nordland, fetched on first use and compared with their SHA-256."""
     try:
-        import pooch
+        import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
             "fetching the Nordland frames needs pooch: pip install 'manifoldseq[datasets]', or let MANIFOLDSEQ_DATA "

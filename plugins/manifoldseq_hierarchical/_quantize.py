@@ -139,7 +139,7 @@ def _table(bits: int) -> Coordinates:
 def load_faiss() -> Any:
     """Return the module faiss, or raise a sentence that says how to install it."""
     try:
-        import faiss
+        import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError("product quantization needs faiss: pip install 'manifoldseq[faiss]'") from error
     return faiss

@@ -109,7 +109,7 @@ def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digi
 def fetched(mirrors: Sequence[str] = MIRRORS, cache: Any = None) -> Path:
     """Return the folder with the four files, fetched on first use and compared with their SHA-256."""
     try:
-        import pooch
+        import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
             "fetching MNIST needs pooch: pip install 'manifoldseq[datasets]', or let MANIFOLDSEQ_MNIST name the folder "

@@ -18,7 +18,7 @@ _TRAINED_ON = 65_536
 def load_faiss() -> Any:
     """Return the module faiss, or raise a sentence that says how to install it."""
     try:
-        import faiss
+        import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError("the peers need faiss: pip install 'manifoldseq[faiss]'") from error
     return faiss
