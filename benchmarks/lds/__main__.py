@@ -17,6 +17,7 @@ SECTIONS = (
     "gradient",
     "purity",
     "identification",
+    "output_noise",
     "choice",
     "svm",
 )
