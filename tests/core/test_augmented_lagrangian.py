@@ -330,8 +330,12 @@ CONSTANT = ms.objective(lambda x: 1.0, lambda x: 0 * x)
     [
         (ms.Objective(lambda x: float(x[0])), ValueError, "inequality 1 has no gradient: give it with ms.objective"),
         (ms.objective(lambda x: float(x[0]), lambda x: np.ones(3)), ValueError, r"the gradient has shape \(3,\)"),
-        (ms.objective(lambda x: x, lambda x: x), TypeError, "must return one real number"),
-        (ms.objective(lambda x: None, lambda x: x), TypeError, "must return one real number"),  # type: ignore[arg-type]
+        (
+            ms.objective(lambda x: x, lambda x: x),
+            TypeError,
+            "inequality 1 of the problem returned ndarray .* but a constraint is one real number",
+        ),
+        (ms.objective(lambda x: None, lambda x: x), TypeError, "inequality 1 of the problem returned NoneType"),  # type: ignore[arg-type]
     ],
 )
 def test_constraints_are_checked_as_objectives_are(constraint: Any, error: Any, sentence: str) -> None:
