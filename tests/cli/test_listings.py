@@ -83,6 +83,7 @@ sys.exit(status or repr(sorted(heavy & set(sys.modules)) + models).replace("[]",
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_command_runs_as_a_process() -> None:
     done = command(None, "--help")
     assert done.returncode == 0 and "Usage: manifoldseq" in done.stdout

@@ -112,6 +112,7 @@ def test_module_is_the_command(module: str) -> None:
     assert done.returncode == 0 and done.stdout.startswith("manifoldseq ")
 
 
+@pytest.mark.slow
 def test_what_a_library_warns_of_is_one_line(tmp_path: Path) -> None:
     np.save(tmp_path / "same.npy", np.ones((12, 2)))  # one distinct row for two clusters
     command = [sys.executable, "-m", "manifoldseq", "fit", "kmeans", "same.npy", "--set", "n_clusters=2", "-o", "run"]

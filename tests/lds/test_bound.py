@@ -90,6 +90,7 @@ def test_every_centre_is_as_good_as_its_medoid_and_no_epoch_rises(seed):
     )
 
 
+@pytest.mark.slow
 def test_a_descent_that_overtakes_the_medoid_is_the_centre():
     """Nothing is lost beside the mean within the bound, which is found from the same start by many iterations."""
     for seed in range(4):

@@ -61,6 +61,7 @@ def test_is_listed_and_passes_the_conformance_checks(site: Path) -> None:
     assert done.returncode == 0 and "1 exercised and passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_solves_from_the_shell(site: Path) -> None:
     arguments = ("--solver", "newton-line", "--set", "n_states=2", "--seed", "0", "-o", str(site / "mean"))
     done = command(site, "solve", "lds.mean", "basic-motions", *arguments)
