@@ -103,6 +103,7 @@ def test_only_what_is_open_is_chosen(run: Run, tmp_path: Path) -> None:
     assert status == 2 and "has no rule by which settings are chosen: --choose goes with lds-kmeans" in err
 
 
+@pytest.mark.slow
 def test_the_sentence_on_a_missing_cell_says_where_it_is_and_what_to_type(run: Run, tmp_path: Path) -> None:
     data = write("one-nan", tmp_path)
     for name, sentence in (
@@ -121,6 +122,7 @@ def test_the_sentence_on_a_missing_cell_says_where_it_is_and_what_to_type(run: R
     assert len((tmp_path / "clusters.csv").read_text().splitlines()) == 37
 
 
+@pytest.mark.slow
 def test_labels_of_a_folder_in_a_table(run: Run, tmp_path: Path) -> None:
     data = write("folder", tmp_path)
     _, cadences, names = trials()

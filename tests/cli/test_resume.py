@@ -114,6 +114,7 @@ def test_two_processes_cannot_write_one_run(run: Run, tmp_path: Path) -> None:
     assert run(*FIT, "--resume", "-o", tmp_path)[0] == 0
 
 
+@pytest.mark.slow
 def test_solve_is_resumed_too(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
         "import numpy as np, manifoldseq as ms\n"
@@ -139,6 +140,7 @@ def test_solve_is_resumed_too(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     assert "finished" in run(*solve, "--resume", "-o", tmp_path / "run")[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_process_leaves_a_run_to_resume(tmp_path: Path, number: signal.Signals) -> None:
     """A start is finished by then, so the estimator itself would end with what it has."""

@@ -214,6 +214,7 @@ def test_a_missing_cell_goes_to_who_takes_it(run: Run, files: Path, numerals: Nu
     assert_same(files / "other", fitted(np.delete(numerals.kar, 2, axis=1), numerals.zer))
 
 
+@pytest.mark.slow
 def test_config_and_a_report_that_failed_have_the_same_views(
     run: Run, files: Path, numerals: Numerals, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ states = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(states)
 def test_states_survive_the_translation(state: Any) -> None:
     state = kept({"state": state})["state"]

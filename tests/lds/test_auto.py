@@ -42,6 +42,7 @@ def test_it_is_the_public_rule_on_the_default_grid(fitted: LDSKMeans) -> None:
     np.testing.assert_array_equal(fitted.predict(X), given.predict(X))
 
 
+@pytest.mark.slow
 def test_what_is_given_is_not_chosen() -> None:
     X = oscillations()
     model = LDSKMeans("auto", n_states=2, **SMALL).fit(X)
@@ -115,6 +116,7 @@ def test_wrong_settings_are_a_sentence() -> None:
         LDSKMeans("auto").fit(X[:3])
 
 
+@pytest.mark.slow
 def test_batches_follow_a_chosen_fit(fitted: LDSKMeans) -> None:
     model = LDSKMeans("auto", **SMALL).fit(oscillations())
     assert len(model.partial_fit(oscillations(8)).counts_) == model.n_clusters_ == 2

@@ -114,6 +114,7 @@ def test_delimiters(tmp_path, monkeypatch, parser, delimiter):
     assert_same(monkeypatch, lambda path: read_csv(path, time=None, delimiter=delimiter), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["1,0", "0,1"])
 def test_cells_are_as_long_as_the_csv_module_takes(tmp_path, monkeypatch, parser, kept):
     for length in (131_072, 131_073):

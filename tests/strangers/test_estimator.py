@@ -82,6 +82,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_clusters_resumes_and_runs_on_threads(site: Path) -> None:
     script = f"import sys; sys.path[:0] = [{str(site)!r}]\n{WORKS}"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], cwd=site, capture_output=True, text=True)
