@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 from warnings import warn
@@ -15,7 +14,7 @@ from ._problem import Problem
 from ._result import Measures, Point, Status
 from ._stopping import GradientNorm, MaxIterations, RunSoFar
 from .linalg._tree import dtype_of, freeze, leaves, tree_map
-from .manifolds._base import Manifold, _filled, _leaf_shapes
+from .manifolds._base import Manifold, _leaf_shapes
 from .objectives._objective import Objective
 
 _TOLERANCE = 1e-11
@@ -134,8 +133,8 @@ class _Mean:
         """Return the point reached, its value, and the norm of the gradient beside the spread."""
         x, fun, grad, contracts = self.flow(start)
         if not contracts:
-            problem = Problem(_with_given_gradient(self.manifold), Objective(lambda x: self.fused(x)[0], self.fused))
-            x = minimize(problem, x, solver="lbfgs", max_iter=500, seed=0).x
+            f = Objective(lambda x: self.fused(x)[0], self.fused, riemannian=True)
+            x = minimize(Problem(self.manifold, f), x, solver="lbfgs", max_iter=500, seed=0).x
             x, fun, grad, contracts = self.flow(x)
         return x, fun, 0.0 if contracts else grad / (np.sqrt(2 * fun) + 1e3 * self.rounding)
 
@@ -239,20 +238,3 @@ def _weights(weights: Any, n: int) -> np.ndarray:
 
 def _row(tree: Point, k: int) -> Point:
     return tree_map(lambda leaf: leaf[k], tree)
-
-
-def _with_given_gradient(manifold: Manifold) -> Manifold:
-    """Return the manifold for objectives that give ambient Riemannian gradients in the place of Euclidean ones."""
-    made, kind = copy.copy(manifold), type(manifold)
-
-    def frame(self: Manifold) -> Manifold | None:
-        return None if manifold.frame is None else _with_given_gradient(manifold.frame)
-
-    operations = {
-        "gradient": lambda self, x, egrad: self.to_frame(x, egrad),
-        "pushed_inward": lambda self, x, egrad: _filled(x, self.shape, 0.0),  # the mean is inside
-        "descent_curve": Manifold.descent_curve,
-        "frame": property(frame),
-    }
-    object.__setattr__(made, "__class__", type(kind.__name__, (kind,), operations))
-    return made

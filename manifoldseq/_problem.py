@@ -51,7 +51,7 @@ class Problem(Generic[Point]):
     TypeError
         If a part is of another kind, or a gradient is given with an Objective.
     ValueError
-        If derivatives are Riemannian, and the metric of the manifold is neither embedded nor known in a frame.
+        If derivatives are Riemannian, and the manifold does not know the Euclidean ones (``euclidean_gradient``).
 
     Examples
     --------

@@ -173,6 +173,15 @@ class Manifold(ABC, Generic[Point]):
         """Return the ambient vector of a tangent vector, which is itself but on the ``frame`` of a manifold."""
         return c
 
+    def euclidean_gradient(self, x: Point, u: Point) -> Point:
+        """Return a Euclidean gradient whose Riemannian gradient is the tangent vector `u`: here for symmetric frames.
+
+        Where the metric is embedded that is `u` itself; where tangent vectors have coordinates in a symmetric frame,
+        ``u = F c``, it is ``F⁻¹ F⁻¹ u``.
+        """
+        frame = self.frame
+        return u if frame is None else frame.to_frame(x, frame.to_frame(x, u))
+
     def displacement(self, x: Point, y: Point) -> Point:
         """Return the difference ``y − x`` of points as a tangent vector at `y`."""
         return self.project(y, tree_map(np.subtract, y, x))

@@ -131,6 +131,9 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
     def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return self._from(self._flat.gradient(self._to(x), self._differential(egrad)))
 
+    def euclidean_gradient(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return (self.B @ u).astype(u.dtype, copy=False)
+
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         slope, curved = self._differential(egrad), self._differential(ehess)
         return self._from(self._flat.hessian(self._to(x), slope, curved, self._to(u)))

@@ -70,6 +70,9 @@ class Hyperbolic(Manifold[np.ndarray]):
     def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return self.project(x, _raised(egrad))
 
+    def euclidean_gradient(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return _raised(u)  # which is its own inverse
+
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         return self.project(x, _raised(ehess)) + (_lorentz(x, _raised(egrad)) * u).astype(u.dtype)
 

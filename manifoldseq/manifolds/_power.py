@@ -105,6 +105,9 @@ class Power(Manifold[Point]):
     def from_frame(self, x: Point, c: Point) -> Point:
         return self.manifold.from_frame(x, c)
 
+    def euclidean_gradient(self, x: Point, u: Point) -> Point:
+        return self.manifold.euclidean_gradient(x, u)
+
     def displacement(self, x: Point, y: Point) -> Point:
         return self.manifold.displacement(x, y)
 

@@ -101,6 +101,10 @@ class _Factored(Manifold[Point]):
         return joined([f.from_frame(a, b) for f, a, b in zip(self.factors, x, c, strict=True)])
 
     @_in_groups
+    def euclidean_gradient(self, x: Point, u: Point) -> Point:
+        return joined([f.euclidean_gradient(a, b) for f, a, b in zip(self.factors, x, u, strict=True)])
+
+    @_in_groups
     def displacement(self, x: Point, y: Point) -> Point:
         return joined([f.displacement(a, b) for f, a, b in zip(self.factors, x, y, strict=True)])
 

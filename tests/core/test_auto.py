@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from core.cases import MANIFOLDS, close, leaves
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
@@ -80,7 +81,7 @@ def test_repr_of_a_problem_says_what_it_has() -> None:
 
 
 def cubic(x: ms.Point) -> float:
-    return sum(float(((a - 0.3) ** 2).sum() + 0.2 * (a**3).sum()) for a in (x if isinstance(x, tuple) else (x,)))
+    return sum(float(((a - 0.3) ** 2).sum() + 0.2 * (a**3).sum()) for a in leaves(x))
 
 
 CUBIC = ms.objective(
@@ -113,6 +114,20 @@ def test_riemannian_derivatives_stand_for_euclidean_ones(manifold: ms.manifolds.
     for solver in ("lbfgs", "tr"):
         ours, theirs = (ms.minimize(p, x, solver=solver) for p in (problem, ms.Problem(M, CUBIC)))
         assert ours.fun == pytest.approx(theirs.fun, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", MANIFOLDS)
+def test_every_manifold_takes_riemannian_derivatives(name: str) -> None:
+    M, fused = MANIFOLDS[name], CUBIC.value_and_gradient
+    rng = np.random.default_rng(3)
+    x = M.random_point(rng)
+    u, egrad = M.random_tangent(x, rng), fused(x)[1]
+    gradient, curved = M.gradient(x, egrad), M.hessian(x, egrad, CUBIC.hessian_product(x, u), u)
+    f = ms.objective(cubic, riemannian_gradient=lambda x: gradient, riemannian_hessian=lambda x, u: curved)
+    made = ms.Problem(M, f).objective
+    slope = made.value_and_gradient(x)[1]
+    close(M.gradient(x, slope), gradient, rtol=1e-9, atol=1e-9)
+    close(M.hessian(x, slope, made.hessian_product(x, u), u), curved, rtol=1e-9, atol=1e-9)
 
 
 def test_a_textbook_gradient_on_positive_definite_matrices() -> None:
