@@ -30,7 +30,7 @@ def _bessel(report: Report) -> None:
                 worst["ln I"] = max(worst["ln I"], error)
                 worst["A"] = max(worst["A"], abs(float(bessel_ratio(M, kappa) / (above / below) - 1)))
     for name, error in worst.items():
-        report.row(f"{name}: largest error, relative (ln I below 1: absolute)", error, ".1e", most=1e-11)
+        report.row(f"{name}: largest error, relative (ln I below 1: absolute)", error, ".1e", most=1e-13)
 
 
 def _gradients(report: Report) -> None:
