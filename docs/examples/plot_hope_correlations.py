@@ -76,7 +76,7 @@ fig.colorbar(image, ax=axes, shrink=0.8)
 # constants included, with the nearest orthonormal rows:
 
 model = HOPE(K, n_latent=M, noise_variance=0.1, init="random", random_state=0).fit(X)
-print(f"{'expectation maximization':26}{model.score(X):6.1f}")
+print(f"{'expectation maximization':26}{model.log_likelihood_:6.1f}")
 for name in ("means, no penalty", "means, penalty", "means, kept orthonormal"):
     U, *mixture = ends[name]
     print(f"{name:26}{-problem.objective.value((polar(U), *mixture)):6.1f}")

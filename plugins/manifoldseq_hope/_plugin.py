@@ -11,8 +11,8 @@ What is where, from the top down; rooms import from their own row and from those
 * `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`), `_spherical_kmeans`,
   what they share in `_projected`, `_learn` (one start), `_sizes` (K and M); the models
   `_likelihood` and their `_projection_factors` (appendix A); EM in `_em`, `_online` (mini-batches), `_expectation` (one
-  sweep), `_noise` (L2), `_threshold` (39), `_seeding`; Algorithm 1 in `_penalty_sgd`, `_penalty`; `_parameters` (of a
-  model), `_dense` (a layer as arrays)
+  sweep), `_noise` (L2), `_radius` (law of |z|), `_threshold` (39), `_seeding`; Algorithm 1 in `_penalty_sgd`,
+  `_penalty`; `_parameters` (of a model), `_dense` (a layer as arrays)
 * `families/`: `_von_mises_fisher`, `_gaussian`, `_bessel`, `_laws` (`check_family`), `_family` (the record `Family`),
   `_rows` (checks of rows, unit length)
 """

@@ -58,3 +58,11 @@ def noise_naive(U, X, variance):
     rest = X - anp.dot(anp.dot(X, U.T), U)
     N, D = X.shape
     return -0.5 * N * (D - len(U)) * anp.log(2 * anp.pi * variance) - 0.5 * anp.sum(rest**2) / variance
+
+
+def likelihood(model, X):
+    """Return what a fit maximizes: the mean of ln p(z) (29), (30) and of the residual (19)."""
+    M, D = model.components_.shape
+    phi = model.log_contributions(X)
+    noise = (D - M) * np.log(2 * np.pi * model.noise_variance_) + model.residual_energy(X) / model.noise_variance_
+    return float(np.mean(np.logaddexp.reduce(phi, axis=1) - 0.5 * noise))

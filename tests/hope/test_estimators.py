@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hope.problems import clusters, unit
+from hope.problems import clusters, likelihood, unit
 from scipy.linalg import null_space
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
@@ -110,17 +110,20 @@ def test_noise_has_mean_zero_as_rows_are_centred():
     assert share <= model.residual_share_ * (1 + 1e-9) < 2 * share
 
 
-@pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
-def test_draws_have_the_likelihood_of_the_data(family):
-    model = HOPE(6, n_latent=4, family=family, normalize_z=None, random_state=0).fit(X)
+@pytest.mark.parametrize(
+    ("family", "prepare"),
+    [("movmf", "unit"), ("movmf", None), ("movmf", "center"), ("gmm", "center"), ("gmm-full", "center")],
+)
+def test_draws_have_the_likelihood_of_the_data(family, prepare):
+    model = HOPE(6, n_latent=4, family=family, prepare=prepare, random_state=0).fit(X)
     rows, labels = model.sample(4000, random_state=1)
     assert rows.shape == (4000, 8)
     np.testing.assert_allclose(np.bincount(labels, minlength=6) / 4000, model.weights_, atol=0.03)
-    if family != "movmf":  # its length of z is not drawn
-        assert model.score(rows) == pytest.approx(model.score(X), abs=0.6)
-        rest = rows - model.mean_ if model.mean_ is not None else rows
-        rest = rest - rest @ model.components_.T @ model.components_
-        assert np.sum(rest**2) / (4 * len(rows)) == pytest.approx(model.noise_variance_, rel=0.05)
+    assert model.score(rows) == pytest.approx(model.score(X), abs=0.6)
+    if prepare == "unit":
+        np.testing.assert_allclose(np.sum(rows**2, axis=1), 1, atol=1e-12)
+    energy = model.residual_energy(X).mean()
+    assert model.residual_energy(rows).mean() == pytest.approx(energy, rel=0.05 if prepare else 0.15)
 
 
 @pytest.mark.parametrize("family", ["movmf", "gmm"])
@@ -135,9 +138,9 @@ def test_rows_are_a_signal_and_noise_across_it(family):
     np.testing.assert_allclose(model.residual_energy(X), np.sum(n**2, axis=1), atol=1e-12)
     drawn = model.sample(4000, random_state=1)[0] - (0 if family == "movmf" else X.mean(axis=0))
     z, n = drawn @ U.T, drawn @ V.T
-    assert np.mean(n**2) == pytest.approx(model.noise_variance_, rel=0.05)
-    if family == "movmf":  # no noise in the signal
-        np.testing.assert_allclose(np.sum(z**2, axis=1), 1, atol=1e-10)
+    assert np.mean(n**2) == pytest.approx(np.mean((rows @ V.T) ** 2), rel=0.05)
+    if family == "movmf":  # of unit rows
+        np.testing.assert_allclose(np.sum(z**2, axis=1) + np.sum(n**2, axis=1), 1, atol=1e-10)
     else:
         energy = model.weights_ @ (model.means_**2 + model.covariances_)
         np.testing.assert_allclose(np.mean(z**2, axis=0), energy, rtol=0.1)
@@ -165,11 +168,57 @@ def test_residual_energy_and_likelihood():
     energy = np.sum(rows**2, axis=1) - np.sum((rows @ U.T) ** 2, axis=1)  # (20)
     np.testing.assert_allclose(model.residual_energy(X), energy, atol=1e-12)
     assert model.residual_share_ == pytest.approx(energy.mean())
-    assert model.score(X) == pytest.approx(model.log_likelihood_)
+    assert model.log_likelihood_ == pytest.approx(likelihood(model, X))
     assert model.score(3 * X) == pytest.approx(model.score(X))  # rows are brought to unit length
-    total = np.logaddexp.reduce(model.log_contributions(X), axis=1)
-    noise = -0.5 * (4 * np.log(2 * np.pi * model.noise_variance_) + energy / model.noise_variance_)
-    np.testing.assert_allclose(model.score_samples(X), total + noise, atol=1e-9)
+
+
+def test_score_is_a_density_of_rows():
+    """Its exponential integrates to one, over the plane and over the sphere of three dimensions."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 2)) @ [[2.0, 0.5], [0.0, 0.4]] + [2.0, 1.0]
+    axis = np.linspace(-25, 25, 501)
+    plane = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    for M, prepare in [(1, None), (2, "center")]:
+        model = HOPE(2, n_latent=M, prepare=prepare, random_state=0).fit(rows)
+        total = np.exp(model.score_samples(plane + 1e-3)).sum() * 0.1**2
+        assert total == pytest.approx(1, abs=0.03), (M, prepare)
+    rows = rng.standard_normal((300, 3)) * [1.0, 1.0, 0.5] + [1.0, 0.0, 0.3]
+    height, turn = (np.arange(200) + 0.5) / 100 - 1, 2 * np.pi * (np.arange(200) + 0.5) / 200
+    z, phi = (part.ravel() for part in np.meshgrid(height, turn))  # equal areas
+    across = np.sqrt(1 - z * z)
+    sphere = np.column_stack([across * np.cos(phi), across * np.sin(phi), z])
+    for model in (HOPE(2, n_latent=1), HOPE(2, n_latent=2), VonMisesFisherMixture(2)):
+        density = model.set_params(random_state=0).fit(rows).score_samples(sphere)
+        assert 4 * np.pi * np.exp(density).mean() == pytest.approx(1, abs=0.03), model
+
+
+@pytest.mark.parametrize("prepare", [None, "center"])
+def test_score_follows_the_unit_of_the_rows(prepare):
+    settings = dict(n_latent=4, prepare=prepare, tol=0.0, max_iter=15, random_state=0)
+    value = HOPE(6, **settings).fit(X).score(X)
+    for c in (1 / 64, 64.0):  # powers of two: the same steps
+        assert HOPE(6, **settings).fit(c * X).score(c * X) == pytest.approx(value - 8 * np.log(c), abs=1e-9)
+
+
+@pytest.mark.parametrize(("prepare", "scale"), [(None, 0.02), (None, 50.0), ("unit", 1.0)])
+def test_score_chooses_the_dimension(prepare, scale):
+    rng = np.random.default_rng(1)
+    z = 4 * unit(rng.standard_normal((6, 4)))[rng.integers(6, size=1600)] + 0.7 * rng.standard_normal((1600, 4))
+    rows = z @ np.linalg.qr(rng.standard_normal((12, 4)))[0].T + 0.5 * rng.standard_normal((1600, 12))
+    train, held = scale * rows[:800], scale * rows[800:]
+    models = {M: HOPE(6, n_latent=M, prepare=prepare, random_state=0).fit(train) for M in (1, 2, 3, 4, 5, 6, 9)}
+    assert max(models, key=lambda M: models[M].score(held)) == 4
+    assert min(models, key=lambda M: models[M].bic(train)) == 4
+
+
+def test_files_from_before_score_was_a_density_have_what_they_had(tmp_path):
+    model = HOPE(6, n_latent=4, random_state=0).fit(X)
+    del model.radius_
+    ms.storage.save_model(model, tmp_path)
+    before = ms.storage.load_model(tmp_path)
+    with pytest.warns(UserWarning, match="scores of different n_latent do not compare, fit it again"):
+        assert before.score(X) == pytest.approx(model.log_likelihood_)
+    assert before.sample(3, 0)[0].shape == (3, 8)
 
 
 def test_pca_comes_first_and_stays():
@@ -314,9 +363,10 @@ def test_criteria_are_those_of_scikit_learn(family, covariance_type):
         (VonMisesFisherMixture(5), 4 + 5 * 8),
         (VonMisesFisherMixture(5, kappa="shared"), 4 + 5 * 7 + 1),
         (VonMisesFisherMixture(5, kappa=20.0), 4 + 5 * 7),
-        (HOPE(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 1),  # a subspace of 3 of 8 dimensions, and the noise across it
-        (HOPE(5, n_latent=3, noise_variance=0.1), 4 + 5 * 3 + 3 * 5),
-        (PCAMovMF(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 1),
+        (HOPE(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 2),  # a subspace of 3 of 8 dimensions, and the law of |z|
+        (HOPE(5, n_latent=3, prepare=None), 4 + 5 * 3 + 3 * 5 + 2 + 1),  # and the noise across it
+        (HOPE(5, n_latent=3, prepare=None, noise_variance=0.1), 4 + 5 * 3 + 3 * 5 + 2),
+        (PCAMovMF(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 2),
         (HOPE(5, n_latent=3, family="gmm-full"), 4 + 5 * (3 + 6) + 3 * 5 + 1 + 5),  # and the mean across the subspace
         (HOPE(5, n_latent=3, family="gmm", prepare="unit"), 4 + 5 * 6 + 3 * 5 + 3 + 1),
     ],

@@ -109,7 +109,10 @@ class HOPE(OldSizes, ProjectedMixture):
     n_capped_, n_empty_ : int
         Components at a bound of their family, and without rows.
     log_likelihood_ : float
-        Mean of ln p over the training rows, with all constants.
+        Mean of the log-likelihood (11) over the training rows, with all constants: what `fit` maximizes. `score` is a
+        density of rows, with the law of |z| where z is brought to unit length.
+    radius_ : ndarray of shape (2,) or None
+        Shape and scale of the gamma law of |z|; of unit rows, the parameters of the beta law of |z|^2.
     n_iter_ : int
     history_ : dict of str to ndarray
         Equally long columns ``nit``, ``time``, ``fun`` (minus the mean log-likelihood; of ``"online-em"`` as seen
@@ -238,6 +241,14 @@ class HOPE(OldSizes, ProjectedMixture):
         self.running_counts_, self.running_sums_, self.batches_ = running.counts, running.sums, running.batches
         self.noise_variance_ = learner.noise.variance(self.components_, seen.S, seen.n)
         share = running.batches**-0.6
+        radius = self._radius()
+        if radius is not None:
+            of_batch = radius.statistics(data.X, data.weight)
+            before = of_batch if first else self.__dict__.get("running_radius_", of_batch)  # older files have none
+            self.running_radius_ = before + share * (of_batch - before)
+            self.radius_ = radius.law(self.running_radius_)
+        else:
+            self.radius_ = None
         now = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
         self.threshold_ = now if first else self.threshold_ + share * (now - self.threshold_)
         return self

@@ -33,6 +33,7 @@ from ._expectation import Expectation, second_moment
 from ._learn import Learner
 from ._noise import residual_energy
 from ._parameters import Model
+from ._radius import Radius
 from ._threshold import located, threshold_of
 
 RULES = {
@@ -120,6 +121,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.scale_ = _mean_square(data)
         self._remember(learner.at(best.state["x"]), data)
         self.noise_variance_ = learner.noise and learner.noise.variance(self.components_, data.S, data.n)
+        radius = self._radius()
+        self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
         self.log_likelihood_ = -best.fun
         self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
         if best.status is ms.Status.NON_FINITE:
@@ -129,7 +132,14 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
                 stacklevel=3,  # the decorator is in between
             )
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
-        for name in ("running_counts_", "running_sums_", "n_seen_", "batches_", "structure_"):  # of partial_fit before
+        for name in (
+            "running_counts_",
+            "running_sums_",
+            "running_radius_",
+            "n_seen_",
+            "batches_",
+            "structure_",
+        ):  # of partial_fit before
             self.__dict__.pop(name, None)
         return self
 
@@ -176,16 +186,38 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def score_samples(self, X: Any) -> Array:
         """Return ln p(x) = ln p(z) + ln p(n) (6) of each row, (N,), in float64.
 
-        Where z is brought to unit length p(z) is a density on the sphere: likelihoods of different M do not compare.
+        It is a density of rows and compares between models of any M: where z is brought to unit length, p(z) is the
+        density of its direction times a gamma law of its length, so that for a model fitted to c X it is less by
+        ``D ln c``. Where rows themselves are (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`), it is a density
+        on the unit sphere of R^D, with a beta law of |z|^2. The laws (`radius_`) are fitted after the model: what
+        `fit` maximizes, and `log_likelihood_` is, is the likelihood (11), (30).
         Rows of zeros are refused where directions are modelled.
         """
         rows = self._directed(X)
         found = self._expectation(rows).log_density(rows)
         M, D = self.components_.shape
-        if M < D and self.noise_variance_ is not None:
+        radius = self._radius()
+        if radius is not None and "radius_" not in self.__dict__:
+            warnings.warn(
+                "this model was stored before score was a density of rows: scores of different n_latent do not "
+                "compare, fit it again",
+                stacklevel=2,
+            )
+            radius = None
+        if radius is not None:
+            found += radius.log_density(rows, self.radius_)
+        if M < D and self.noise_variance_ is not None and (radius is None or radius.kind == "gamma"):
             found -= 0.5 * (D - M) * np.log(2 * np.pi * self.noise_variance_)
             found -= 0.5 * self.residual_energy(X) / self.noise_variance_
         return found
+
+    def _radius(self) -> Radius | None:
+        """Return the kind of law that |z| has, if a mixture models directions only."""
+        model = self._model()
+        M, D = model.U.shape
+        if not (model.family.directional and self._normalize_z) or (self._unit and M == D):
+            return None
+        return Radius("beta" if self._unit else "gamma", model.U)
 
     def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]  # the mixin's returns nothing
         """Return the mean of ln p(x) over the rows."""
@@ -200,10 +232,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
 
     def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion of rows; the lower the better.
-
-        Of models of the same rows with the same M where z is brought to unit length: see `score_samples`.
-        """
+        """Return the Bayesian information criterion of rows; the lower the better."""
         density = self.score_samples(X)
         return float(-2 * density.sum() + self._n_parameters() * np.log(len(density)))
 
@@ -214,9 +243,11 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if self.names_[0] == "mu" and self.kappa is not None:  # one concentration for all, or none to choose
             own -= K - 1 if isinstance(self.kappa, str) else K
         turned = M * (M - 1) // 2 if self.names_ == ("means", "variances") else 0  # the others turn along with U
+        radius = self._radius()
         noise = M < D and self.noise_variance_ is not None and not isinstance(self.noise_variance, Real)
+        noise = noise and (radius is None or radius.kind == "gamma")
         centre = D - M if self._centred else 0  # within the projection it is one with the means
-        return K - 1 + own + M * (D - M) + turned + noise + centre
+        return K - 1 + own + M * (D - M) + turned + noise + centre + (0 if radius is None else 2)
 
     @one_blas_thread()
     def locate(self, eta: Any) -> Array:
@@ -250,17 +281,21 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         Returns
         -------
         ndarray of shape (n_samples, D), ndarray of int of shape (n_samples,)
-            Rows, and the components that they are from. With directional components z is on the unit sphere.
+            Rows, and the components that they are from.
         """
         check_is_fitted(self, "components_")
         check_whole("n_samples", n_samples)
         rng, U, model = random_generator(random_state), self.components_, self._model()
         labels = rng.choice(len(self.weights_), n_samples, p=self.weights_ / self.weights_.sum())
         z = model.family.sample(model.parameters, labels, len(U), rng)
-        rows = z @ U
-        if self.noise_variance_ is not None:
-            noise = np.sqrt(self.noise_variance_) * rng.standard_normal(rows.shape)
-            rows += noise - noise @ U.T @ U
+        radius = self._radius()
+        if radius is not None and "radius_" in self.__dict__:
+            rows = radius.draw(z, self.radius_, self.noise_variance_, rng)
+        else:
+            rows = z @ U
+            if self.noise_variance_ is not None:
+                noise = np.sqrt(self.noise_variance_) * rng.standard_normal(rows.shape)
+                rows += noise - noise @ U.T @ U
         return (rows if self.mean_ is None else rows + self.mean_), labels
 
     def to_relu_layer(self) -> Dense:

@@ -1,0 +1,99 @@
+"""The law of |z|: what makes the likelihood of directions a density of rows, which compares between dimensions."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln, polygamma
+
+from ..families._family import Array
+
+_ROWS = 4096
+_LEAST = 1e-6
+"""Share of the energy of a unit row that lies, at least, on either side of the projection: rounding in float32."""
+_SHARPEST = 1e12
+"""The largest parameter of a law: lengths that are all the same have no density."""
+
+
+@dataclass(frozen=True)
+class Radius:
+    """The law of |z| for rows x with z = U x, where a mixture models the direction z / |z|.
+
+    Of rows of any length a gamma law of |z|, its parameters shape and scale: ``ln p(z)`` is that of the direction, plus
+    ``ln law(|z|) - (M - 1) ln |z|``. Of unit rows a beta law of |z|^2, the residual having any direction across U: a
+    density on the unit sphere of R^D. There is none where unit rows are not projected, whose |z| is one.
+
+    Attributes
+    ----------
+    kind : {"gamma", "beta"}
+    U : ndarray of shape (M, D)
+    """
+
+    kind: str
+    U: Array
+
+    def lengths(self, X: Array) -> Array:
+        """Return |U x| of each row, (N,), in float64."""
+        found, across = np.empty(len(X)), self.U.T.astype(X.dtype)
+        for start in range(0, len(X), _ROWS):
+            z = X[start : start + _ROWS] @ across
+            found[start : start + _ROWS] = np.sqrt(np.einsum("nm,nm->n", z, z))
+        return found
+
+    def statistics(self, X: Array, weight: Array | None) -> Array:
+        """Return what the law follows from, (2,): the means of |z| and of ln |z|, or of |z|^2 and of |z|^4."""
+        length = self.lengths(X)
+        if self.kind == "gamma":
+            least = 1e-12 * float(np.average(length, weights=weight)) or 1.0
+            values = np.array([length, np.log(np.maximum(length, least))])
+        else:
+            t = _inside(length)
+            values = np.array([t, t * t])
+        return np.average(values, axis=1, weights=weight)
+
+    def law(self, statistics: Array) -> Array:
+        """Return the parameters of the law, (2,): the likeliest gamma law, or the beta law of the same moments."""
+        if self.kind == "beta":
+            mean, square = statistics
+            spread = mean * (1 - mean) / max(square - mean * mean, 1 / _SHARPEST) - 1
+            return np.maximum([mean * spread, (1 - mean) * spread], 1e-3)
+        # ln a - digamma(a) = ln mean - mean ln, by the start of Minka and Newton's method
+        mean, mean_log = statistics
+        s = max(np.log(mean) - mean_log, 1 / _SHARPEST)
+        a = (3 - s + np.sqrt((s - 3) ** 2 + 24 * s)) / (12 * s)
+        for _ in range(4):
+            step = (
+                (np.log(a) - digamma(a) - s) / (1 / a - polygamma(1, a)) if a < 1e6 else 0.0
+            )  # the start is exact there
+            a = max(a - step, a / 2)
+        return np.array([a, mean / a])
+
+    def log_density(self, X: Array, law: Array) -> Array:
+        """Return what is added to the log-density of the direction of z: with it, that of the rows (or of z)."""
+        M, D = self.U.shape
+        length, (a, b) = self.lengths(X), law
+        if self.kind == "gamma":
+            length = np.maximum(length, 1e-12 * a * b)
+            return (a - M) * np.log(length) - length / b - gammaln(a) - a * np.log(b)
+        # the sphere of R^D is that of z, that of the residual, and t = |z|^2: its area is
+        # t^(M/2 - 1) (1 - t)^((D - M)/2 - 1) dt / 2 times the areas of the two
+        t, half = _inside(length), 0.5 * (D - M)
+        area = np.log(2) + half * np.log(np.pi) - gammaln(half)  # of the residual's
+        beta = (a - 0.5 * M) * np.log(t) + (b - half) * np.log1p(-t) - betaln(a, b)
+        return beta + np.log(2) - area
+
+    def draw(self, z: Array, law: Array, variance: Any, rng: np.random.Generator) -> Array:
+        """Return rows, (n, D), whose z have these directions, (n, M)."""
+        noise = rng.standard_normal((len(z), self.U.shape[1]))
+        noise -= noise @ self.U.T @ self.U
+        if self.kind == "gamma":
+            return (rng.gamma(*law, len(z))[:, None] * z) @ self.U + (
+                0.0 if variance is None else np.sqrt(variance) * noise
+            )
+        t = rng.beta(*law, len(z))[:, None]
+        return (np.sqrt(t) * z) @ self.U + np.sqrt(1 - t) * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+
+
+def _inside(length: Array) -> Array:
+    """Return |z|^2 of unit rows, off its ends."""
+    return np.clip(length * length, _LEAST, 1 - _LEAST)
