@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._moved import moved
+from . import _bures_wasserstein, _log_euclidean  # noqa: F401  # metrics of SymmetricPositiveDefinite
 from ._base import InFrame, Manifold
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean

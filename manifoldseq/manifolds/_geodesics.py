@@ -24,11 +24,20 @@ def growth(z: np.ndarray) -> np.ndarray:
     return np.exp(np.clip(z, -longest, longest))
 
 
-def stiefel_geodesic(X: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """Return the end of the geodesic of the embedded metric from X with velocity U, at time one.
+def stiefel_generator(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the skew-symmetric ``[[A, -Bᵀ], [B, 0]]``."""
+    rest = np.zeros((*B.shape[:-1], B.shape[-2]))
+    return np.concatenate(
+        [np.concatenate([A, -B.swapaxes(-1, -2)], axis=-1), np.concatenate([B, rest], axis=-1)], axis=-2
+    )
+
+
+def stiefel_geodesic(X: np.ndarray, U: np.ndarray, metric: str = "embedded") -> np.ndarray:
+    """Return the end of the geodesic of the embedded or the canonical metric from X with velocity U, at time one.
 
     ``[X, Q] expm([[2A, -Rᵀ], [R, 0]])[:, :p] expm(-A)`` with ``A = XᵀU`` and ``QR = U - XA``: one exponential of size
-    2p, of a skew-symmetric matrix (Zimmermann and Hüper 2022, Euclidean metric); ``X expm(A)`` for square X.
+    2p, of a skew-symmetric matrix (Zimmermann and Hüper 2022, Euclidean metric); ``X expm(A)`` for square X. Canonical:
+    ``[X, Q] expm([[A, -Rᵀ], [R, 0]])[:, :p]`` (Edelman, Arias, Smith 1998, corollary 2.2).
     """
     p = X.shape[-1]
     base, velocity = X.astype(np.float64, copy=False), U.astype(np.float64, copy=False)
@@ -39,15 +48,12 @@ def stiefel_geodesic(X: np.ndarray, U: np.ndarray) -> np.ndarray:
         return polar(base @ skew_exponential(A)).astype(X.dtype, copy=False)
     # the part of U beside span X: the geodesic stays in the span of [X, Q], where 2p×2p exponentials give it
     Q, R = np.linalg.qr(velocity - base @ A)
-    generator = np.concatenate(
-        [
-            np.concatenate([2 * A, -R.swapaxes(-1, -2)], axis=-1),
-            np.concatenate([R, np.zeros_like(R)], axis=-1),
-        ],
-        axis=-2,
-    )
-    rotation = skew_exponential(generator)[..., :p]
-    end = np.concatenate([base, Q], axis=-1) @ rotation @ skew_exponential(-A)
+    base = np.broadcast_to(base, (*Q.shape[:-1], p))
+    if metric == "canonical":
+        end = np.concatenate([base, Q], axis=-1) @ skew_exponential(stiefel_generator(A, R))[..., :p]
+    else:
+        rotation = skew_exponential(stiefel_generator(2 * A, R))[..., :p]
+        end = np.concatenate([base, Q], axis=-1) @ rotation @ skew_exponential(-A)
     # the polar factor takes off the rounding of the exponentials
     return polar(end).astype(X.dtype, copy=False)
 
@@ -178,6 +184,20 @@ def inverse_polar(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         if np.isfinite(M).all() and np.linalg.eigvals(M).real.min() > 1e-12:
             S[k] = scipy.linalg.solve_continuous_lyapunov(M, 2 * np.eye(p))
     return (y @ S - x).astype(X.dtype, copy=False)
+
+
+def inverse_cayley(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Return the tangent vector U at X whose Cayley retraction is Y; NaN where ``I + XᵀY`` is singular.
+
+    ``2 Y S + 2 X Sᵀ − 2 X`` with ``S = (I + XᵀY)⁻¹`` (Zhu and Sato, "Riemannian conjugate gradient methods with inverse
+    retraction", 2020).
+    """
+    x, y = np.broadcast_arrays(X.astype(np.float64, copy=False), Y.astype(np.float64, copy=False))
+    half = np.eye(x.shape[-1]) + x.mT @ y
+    W, s, Vt = _svd(half)
+    with np.errstate(divide="ignore"):
+        S = (Vt.mT * np.where(s > 1e-12, 1 / s, np.nan)[..., None, :]) @ W.mT
+    return (2 * (y @ S + x @ (S.mT - np.eye(x.shape[-1])))).astype(X.dtype, copy=False)
 
 
 class Aligned(NamedTuple):

@@ -36,6 +36,8 @@ MANIFOLDS: dict[str, Manifold] = {
     "matrices": Euclidean(3, 2),
     "stiefel": Stiefel(7, 3),
     "tall": Stiefel(12, 2),
+    "canonical": Stiefel(7, 3, metric="canonical"),
+    "canonical rotations": Stiefel(3, 3, metric="canonical"),
     "sphere": Stiefel(5, 1),
     "square": Stiefel(3, 3),
     "orthogonal": Orthogonal(4),
@@ -62,6 +64,7 @@ MANIFOLDS: dict[str, Manifold] = {
     "weights": Positive(2, 3),
     "covariance": SymmetricPositiveDefinite(4),
     "logarithms": SymmetricPositiveDefinite(3, metric="log-euclidean"),
+    "transport": SymmetricPositiveDefinite(3, metric="bures-wasserstein"),
     "variance": SymmetricPositiveDefinite(1),
     "hyperbolic": Hyperbolic(3),
     "hyperbola": Hyperbolic(1),
@@ -80,7 +83,17 @@ MANIFOLDS: dict[str, Manifold] = {
     "mixture": Product(Simplex(3), Product(Grassmann(5, 2), SymmetricPositiveDefinite(2)), Sphere(3), Positive(2)),
 }
 EMBEDDED = [name for name, M in MANIFOLDS.items() if M.metric == "embedded"]
-ORTHONORMAL = [name for name, M in MANIFOLDS.items() if isinstance(M, Stiefel | Orthogonal)]
+ORTHONORMAL = [name for name in EMBEDDED if isinstance(MANIFOLDS[name], Stiefel | Orthogonal)]
+
+
+def two_points(M: Manifold, rng: np.random.Generator, dtype: Any = np.float64) -> tuple[Any, Any]:
+    """Return random points of one component, the second at a distance of 1.2 where that of random ones is unknown."""
+    x, y = (M.to_component(M.random_point(rng, dtype), 0) for _ in range(2))
+    if M.dim > 0 and M.dist is not None and not np.isfinite(M.dist(x, y)):
+        u = M.random_tangent(x, rng)
+        length = M.inner(x, u, u) ** 0.5
+        y = M.exp(x, tree_map(lambda leaf: leaf.dtype.type(1.2 / length) * leaf, u))
+    return x, y
 
 
 def tree_map(function: Callable[..., Any], *trees: Any) -> Any:

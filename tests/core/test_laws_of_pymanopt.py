@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pymanopt
 import pytest
-from core.cases import MANIFOLDS, close, leaves, slope, tree_map
+from core.cases import MANIFOLDS, close, leaves, slope, tree_map, two_points
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
@@ -28,7 +28,7 @@ KNOWN = [name for name in OURS if MANIFOLDS[name].log is not None]
 def drawn(name: str) -> tuple[Any, Any, Any, Any]:
     """Return a manifold in pymanopt, two points of one component and a tangent vector of length at most one half."""
     M = ms.to_pymanopt(MANIFOLDS[name], seed=3)
-    x, y = (M.to_theirs(MANIFOLDS[name].to_component(M.to_ours(M.random_point()), 0)) for _ in range(2))
+    x, y = map(M.to_theirs, two_points(MANIFOLDS[name], M.rng))
     # short enough not to leave an open set
     return M, x, y, M.random_tangent_vector(x) * (0.01 if MANIFOLDS[name].open or MANIFOLDS[name].bounded else 0.5)
 
@@ -54,7 +54,7 @@ def test_distances(name: str) -> None:
     assert M.dist(x, y) == pytest.approx(M.norm(x, M.log(x, y)), abs=1e-9) == pytest.approx(M.dist(y, x), abs=1e-9)
     assert M.dist(x, x) < 1e-7
     assert M.dist(x, M.exp(x, u)) == pytest.approx(M.norm(x, u), abs=1e-8)
-    z = M.to_theirs(MANIFOLDS[name].to_component(M.to_ours(M.random_point()), 0))
+    z = M.exp(x, u)
     assert M.dist(x, y) <= M.dist(x, z) + M.dist(z, y) + 1e-9
 
 
@@ -134,7 +134,8 @@ def test_typical_distance_of_a_product_is_that_of_pymanopt() -> None:
     assert ms.to_pymanopt(Product(Euclidean(4, 3), Sphere(5))).typical_dist == pytest.approx(theirs.typical_dist)
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if MANIFOLDS[name].components == 1])
+# a random start is not to be in another component: of systems one factor has two
+@pytest.mark.parametrize("name", [name for name in KNOWN if MANIFOLDS[name].components == 1 and name != "lds"])
 def test_nelder_meads_centroid_is_the_mean(name: str) -> None:
     """pymanopt's own centroid, which uses nothing but log, dist and exp, is our mean."""
     from pymanopt.optimizers.nelder_mead import compute_centroid

@@ -207,7 +207,14 @@ def test_the_boundary_of_an_open_set_is_off_it_and_has_a_neighbour_inside(M: Any
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "M",
-    [Positive(3), Simplex(3), SymmetricPositiveDefinite(3), OpenBox(3, 0.5), Sphere(3)],
+    [
+        Positive(3),
+        Simplex(3),
+        SymmetricPositiveDefinite(3),
+        SymmetricPositiveDefinite(3, "bures-wasserstein"),
+        OpenBox(3, 0.5),
+        Sphere(3),
+    ],
     ids=repr,
 )
 def test_no_step_is_too_long(M: Manifold, dtype: Any) -> None:
@@ -330,5 +337,57 @@ def test_log_euclidean_metric_is_that_of_matrix_logarithms() -> None:
     close(M.exp(near, M.log(near, y)), y, atol=1e-11)
     assert M != SymmetricPositiveDefinite(4) and M == SymmetricPositiveDefinite(4, "log-euclidean")
     assert repr(M) == "SymmetricPositiveDefinite(n=4, metric='log-euclidean')"
-    with pytest.raises(ValueError, match="choose 'affine-invariant' or 'log-euclidean'"):
+    with pytest.raises(ValueError, match="choose 'affine-invariant', 'bures-wasserstein' or 'log-euclidean'"):
         SymmetricPositiveDefinite(4, metric="euclidean")
+
+
+def symmetric_root(x: np.ndarray) -> np.ndarray:
+    return np.real(scipy.linalg.sqrtm(x))
+
+
+def test_bures_wasserstein_metric_is_that_of_optimal_transport() -> None:
+    M = SymmetricPositiveDefinite(4, metric="bures-wasserstein")
+    x, u, v, rng = drawn(M)
+    y = M.random_point(rng)
+    L, K = (scipy.linalg.solve_continuous_lyapunov(x, w) for w in (u, v))
+    close(M.inner(x, u, v), 0.5 * np.trace(L @ v))
+    close(M.inner(x, u, v), np.trace(L @ x @ K))
+    half = symmetric_root(x)
+    square = np.trace(x) + np.trace(y) - 2 * np.trace(symmetric_root(half @ y @ half))
+    assert M.dist(x, y) ** 2 == pytest.approx(square, rel=1e-11)
+    close(M.log(x, y), symmetric_root(x @ y) + symmetric_root(y @ x) - 2 * x, atol=1e-11)
+    small = 0.5 * u / np.linalg.norm(L, 2)
+    step = np.eye(4) + scipy.linalg.solve_continuous_lyapunov(x, small)
+    close(M.exp(x, small), step @ x @ step, atol=1e-12)
+    close(M.retract(x, small), M.exp(x, small), atol=1e-12)
+    # the interpolation of McCann: of maps, not of matrices
+    inverse = np.linalg.inv(half)
+    T = inverse @ symmetric_root(half @ y @ half) @ inverse
+    part = 0.7 * np.eye(4) + 0.3 * T
+    close(M.geodesic(x, y, 0.3), part @ x @ part, atol=1e-11)
+    # the barycentre is the fixed point of Agueh and Carlier, with weights
+    points, w = np.stack([M.random_point(rng) for _ in range(5)]), rng.random(5)
+    mean = ms.frechet_mean(M, points, w)
+    r = symmetric_root(mean)
+    close(np.average([symmetric_root(r @ p @ r) for p in points], axis=0, weights=w), mean, atol=1e-9)
+    assert SymmetricPositiveDefinite(1, "bures-wasserstein").dist(np.array([[4.0]]), np.array([[9.0]])) == 1
+    assert repr(M) == "SymmetricPositiveDefinite(n=4, metric='bures-wasserstein')"
+
+
+def test_geodesics_of_optimal_transport_end_at_the_boundary_and_steps_do_not() -> None:
+    M = SymmetricPositiveDefinite(3, metric="bures-wasserstein")
+    x, u, _, _ = drawn(M)
+    w = scipy.linalg.eigvalsh(scipy.linalg.solve_continuous_lyapunov(x, u))
+    end = M.longest(x, u)
+    assert end == pytest.approx(-1 / w[0])
+    last = M.exp(x, 0.999 * end * u)
+    assert M.feasibility(last) < 1e-12 and np.linalg.eigvalsh(last)[0] < 1e-5
+    assert np.isnan(M.exp(x, 1.001 * end * u)).all()
+    steps = np.array([-1e6, -10, 0.999, 1.001, 10.0, 1e6])[:, None, None]
+    reached = M.retract(np.broadcast_to(x, (6, 3, 3)), steps * end * u)
+    assert (np.linalg.eigvalsh(reached)[:, 0] > 0).all() and np.isfinite(reached).all()
+    assert np.isnan(M.exp(np.stack([x, x]), np.stack([0.5 * end * u, 2 * end * u]))).all(axis=(1, 2)).tolist() == [0, 1]
+    # from both ends of an almost singular matrix
+    y = np.diag([1.0, 1.0, 1e-15])
+    close(M.exp(x, M.log(x, y)), y, atol=1e-13)
+    assert M.dist(y, x) == pytest.approx(M.dist(x, y), rel=1e-12)

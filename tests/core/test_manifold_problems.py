@@ -10,21 +10,28 @@ import numpy as np
 import pytest
 import scipy.linalg
 from core.cases import close
+from core.pymanopt_cases import flat
 from scipy.spatial.transform import Rotation
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
     BoundedDiagonal,
+    CanonicalLDS,
+    Euclidean,
+    Frozen,
     GeneralizedStiefel,
     Grassmann,
     Hyperbolic,
     Oblique,
     OpenBox,
+    Orthogonal,
     Positive,
     Product,
     Simplex,
+    SpecialEuclidean,
     SpecialOrthogonal,
     Sphere,
+    Stiefel,
     SymmetricPositiveDefinite,
 )
 
@@ -145,7 +152,7 @@ def covariance_and_mean() -> Solved:
         return float(np.linalg.slogdet(X)[1] + np.sum(P * C)), (P - P @ C @ P, -2 * P @ off.mean(axis=0))
 
     f = ms.objective(lambda x: fused(x)[0], value_and_gradient=fused)
-    manifold = Product(SymmetricPositiveDefinite(2), ms.manifolds.Euclidean(2), names=("covariance", "mean"))
+    manifold = Product(SymmetricPositiveDefinite(2), Euclidean(2), names=("covariance", "mean"))
     best = (np.cov(data.T, bias=True), data.mean(axis=0))
     return ms.Problem(manifold, f), (np.eye(2), np.zeros(2)), lambda x: close(x, best, atol=1e-6)
 
@@ -178,7 +185,76 @@ def lorentz_centre() -> Solved:
     return ms.Problem(M, f), M.random_point(generator), lambda x: close(x, best, atol=1e-6)
 
 
+def frames_in_the_canonical_metric() -> Solved:
+    """Eigenvectors in their order: minus the sum of weighted Rayleigh quotients."""
+    S, N = spread(7), np.array([3.0, 2.0, 1.0])
+    f = ms.objective(lambda X: -0.5 * float(np.sum(X * (S @ X) * N)), lambda X: -(S @ X) * N)
+    M = Stiefel(7, 3, metric="canonical")
+    best = np.linalg.eigh(S)[1][:, :-4:-1]
+    return ms.Problem(M, f), M.random_point(rng()), lambda X: close(np.abs(X.T @ best), np.eye(3), atol=1e-6)
+
+
+def barycentre_of_transport() -> Solved:
+    """The mean of commuting covariances in the Bures-Wasserstein metric: of their roots."""
+    Q = np.linalg.qr(rng().standard_normal((3, 3)))[0]
+    roots = rng().uniform(0.2, 3, (4, 3))
+    ends = [(Q * r**2) @ Q.T for r in roots]
+
+    def fused(X: np.ndarray) -> tuple[float, np.ndarray]:
+        half = np.linalg.cholesky(X)
+        value, gradient = 0.0, np.zeros_like(X)
+        for end in ends:
+            w, V = np.linalg.eigh(half.T @ end @ half)
+            value += 0.5 * float(np.trace(X) + np.trace(end) - 2 * np.sqrt(w).sum())
+            map_ = np.linalg.solve(half.T, (V * np.sqrt(w)) @ V.T @ np.linalg.inv(half))
+            gradient += 0.5 * (np.eye(3) - map_)
+        return value, gradient
+
+    f = ms.objective(lambda X: fused(X)[0], value_and_gradient=fused)
+    M = SymmetricPositiveDefinite(3, metric="bures-wasserstein")
+    best = (Q * roots.mean(axis=0) ** 2) @ Q.T
+    return ms.Problem(M, f), np.eye(3), lambda X: close(X, best, atol=1e-6)
+
+
+def pose_of_points() -> Solved:
+    """The rigid motion that takes points to their images (Kabsch), several at once as a power."""
+    M, generator = SpecialEuclidean(3) ** 2, rng()
+    z, noise = generator.standard_normal((2, 10, 3)), 0.1 * generator.standard_normal((2, 10, 3))
+    R, t = M.random_point(generator)
+    y = z @ R.mT + t[:, None] + noise
+
+    def fused(pose: Any) -> tuple[float, Any]:
+        off = z @ pose[0].mT + pose[1][:, None] - y
+        return 0.5 * float(np.sum(off**2)), (off.mT @ z, off.sum(axis=1))
+
+    centred = [a - a.mean(axis=1, keepdims=True) for a in (y, z)]
+    best = np.stack([Rotation.align_vectors(a, b)[0].as_matrix() for a, b in zip(*centred, strict=True)])
+    shift = y.mean(axis=1) - (best @ z.mean(axis=1)[..., None])[..., 0]
+    start = M.retract((R, t), M.random_tangent((R, t), generator))
+    f = ms.objective(lambda x: fused(x)[0], value_and_gradient=fused)
+    return ms.Problem(M, f), start, lambda x: close(x, (best, shift), atol=1e-6)
+
+
+def pose_with_a_known_rotation() -> Solved:
+    """With the rotation frozen at its start the shift is the mean difference."""
+    M = Product(Frozen(SpecialOrthogonal(3)), Euclidean(3))
+    z, y = rng().standard_normal((2, 10, 3))
+    start = M.random_point(rng())
+
+    def fused(pose: Any) -> tuple[float, Any]:
+        off = z @ pose[0].T + pose[1] - y
+        return 0.5 * float(np.sum(off**2)), (off.T @ z, off.sum(axis=0))
+
+    best = (y - z @ start[0].T).mean(axis=0)
+    f = ms.objective(lambda x: fused(x)[0], value_and_gradient=fused)
+    return ms.Problem(M, f), start, lambda x: close(x, (start[0], best), atol=1e-6)
+
+
 SOLVED = [
+    frames_in_the_canonical_metric,
+    barycentre_of_transport,
+    pose_of_points,
+    pose_with_a_known_rotation,
     generalized_eigenvalues,
     lorentz_centre,
     covariance_in_logarithms,
@@ -279,6 +355,14 @@ def of_first_distance(x: Any) -> Any:
     return anp.sum(anp.cosh(x[1:] - 0.5)) + x[0] * anp.sin(x[1]) ** 2
 
 
+def of_leaves(point: Any) -> Any:
+    """Couples the arrays of a point, however nested."""
+    parts = flat(point)
+    return anp.sum(parts[0]) * anp.sum(anp.sin(parts[-1])) + sum(
+        anp.sum(anp.sin(part + k) + part**4) for k, part in enumerate(parts)
+    )
+
+
 def of_factors(point: Any) -> Any:
     """Couples the factors, so that the Hessian has blocks off the diagonal."""
     R, X, w = point
@@ -298,6 +382,15 @@ def of_factors(point: Any) -> Any:
         (Hyperbolic(3), of_first_distance),
         (GeneralizedStiefel(np.diag([1.0, 2.0, 4.0]) + 0.5, 2), of_entries),
         (SymmetricPositiveDefinite(3), of_entries),
+        (SymmetricPositiveDefinite(3, metric="bures-wasserstein"), of_entries),
+        (Stiefel(5, 2), of_entries),
+        (Stiefel(5, 2, metric="canonical"), of_entries),
+        (Orthogonal(3), of_entries),
+        (SpecialOrthogonal(3) ** 2, of_entries),
+        (SpecialEuclidean(2), of_leaves),
+        (CanonicalLDS(4, 2), of_leaves),
+        (Product(Frozen(Stiefel(5, 2)), Sphere(3)), of_leaves),
+        (BoundedDiagonal(3), of_entries),
         (OpenBox(3), of_entries),
         (Product(SpecialOrthogonal(3), Grassmann(3, 2), Simplex(3)), of_factors),
     ],
