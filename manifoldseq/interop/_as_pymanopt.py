@@ -11,6 +11,7 @@ import numpy as np
 from .._result import Point
 from ..linalg._tree import leaves, norm, tree_map
 from ..manifolds._base import Manifold
+from ..manifolds._power import Power
 from ..manifolds._product import _Factored
 from ._pymanopt import pymanopt
 
@@ -132,7 +133,7 @@ class OurManifold(TheirManifold):
 
     def pair_mean(self, point_a: Any, point_b: Any) -> Any:
         half = self.log(point_a, point_b) / 2
-        return self.retraction(point_a, half) if self.manifold.log is None else self.exp(point_a, half)
+        return self.retraction(point_a, half) if self.manifold.exp is None else self.exp(point_a, half)
 
 
 class Tree:
@@ -151,21 +152,24 @@ def _skeleton(shape: Any) -> Any:
 
 
 def _to_first_order(manifold: Manifold, x: Any, y: Any) -> Any:
-    """Return ``y − x`` as a tangent vector at `x`; of a product, the logarithms of the factors that have one."""
-    if manifold.log is not None:
-        return manifold.log(x, y)
+    """Return the logarithm of `y`; where it is unknown, ``y − x`` as a tangent vector at `x`."""
     if isinstance(manifold, _Factored):
         return tuple(_to_first_order(f, a, b) for f, a, b in zip(manifold.factors, x, y, strict=True))
-    return manifold.project(x, tree_map(np.subtract, y, x))
+    chord = manifold.project(x, tree_map(np.subtract, y, x))
+    if manifold.log is None:
+        return chord
+    return tree_map(lambda u, v: np.where(np.isnan(u), v, u), manifold.log(x, y), chord)
 
 
 def _distance(manifold: Manifold, x: Any, y: Any) -> float:
     """Return the distance, where it is unknown the Euclidean one, whose half square has the gradient −log."""
-    if manifold.dist is not None:
-        return float(manifold.dist(x, y))
     if isinstance(manifold, _Factored):
         return math.hypot(*(_distance(f, a, b) for f, a, b in zip(manifold.factors, x, y, strict=True)))
-    return norm(tree_map(np.subtract, y, x))
+    length = np.nan if manifold.dist is None else float(manifold.dist(x, y))
+    if np.isnan(length) and isinstance(manifold, Power):
+        rows = ([tree_map(lambda leaf, k=k: leaf[k], tree) for tree in (x, y)] for k in range(manifold.n))
+        return math.hypot(*(_distance(manifold.manifold, a, b) for a, b in rows))
+    return norm(tree_map(np.subtract, y, x)) if np.isnan(length) else length
 
 
 def _typical_distance(manifold: Manifold) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -44,8 +45,11 @@ def from_pymanopt(manifold: Any) -> Manifold:
     near it (to the nearest point, or to that of a QR factorization), and ``feasibility`` is how far that moves a point:
     where an open set ends, as of positive definite matrices, is not seen. Random numbers come from ours; the state of
     ``numpy.random`` is put back. Where pymanopt has no transport, vectors are projected. The Hessian of ``Product`` is
-    right with factors such as SO(n), which pymanopt 2.2.1 forgets to embed. Where manifoldseq has the manifold itself,
-    that one is faster.
+    right with factors such as SO(n), which pymanopt 2.2.1 forgets to embed. ``exp``, ``log``, ``dist`` and
+    ``typical_distance`` are pymanopt's where it has them, ``log`` and ``dist`` only if they belong to its ``exp``: at
+    one pair of points the logarithm must lead from one to the other, and the distance be its length. Then ``geodesic``
+    and :func:`~manifoldseq.frechet_mean` work too; parallel transport is None. Where manifoldseq has the manifold
+    itself, that one is faster.
 
     Examples
     --------
@@ -81,6 +85,8 @@ class TheirManifold(Manifold):
     retractions: Any = field(init=False, compare=False)  # type: ignore[assignment]
     has_hessian: bool = field(init=False, compare=False)
     has_transport: bool = field(init=False, compare=False)
+    has_log: bool = field(init=False, compare=False)
+    has_dist: bool = field(init=False, compare=False)
     quotient: Any = field(init=False, compare=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -103,6 +109,14 @@ class TheirManifold(Manifold):
         curved = not fixed_rank and _implements(theirs, "euclidean_to_riemannian_hessian", point, u, u, vector)
         object.__setattr__(self, "has_hessian", curved)
         object.__setattr__(self, "has_transport", _implements(theirs, "transport", point, point, vector))
+        # a logarithm counts if it inverts exp, a distance if it is its length: some of theirs are approximations
+        near = theirs.exp(point, 0.1 * vector) if exact else point
+        with warnings.catch_warnings(action="ignore"):  # of scipy's logm
+            inverts = exact and _agrees(theirs, "log", (point, near), lambda w: theirs.norm(point, w - 0.1 * vector))
+            length = 0.1 * theirs.norm(point, vector)
+            measures = inverts and _agrees(theirs, "dist", (point, near), lambda d: d - length)
+        object.__setattr__(self, "has_log", inverts)
+        object.__setattr__(self, "has_dist", measures)
         quotients = manifolds.Grassmann | manifolds.PSDFixedRank | manifolds.Elliptope
         object.__setattr__(self, "quotient", isinstance(theirs, quotients))
 
@@ -152,6 +166,33 @@ class TheirManifold(Manifold):
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         move = self.theirs.exp if self._kind(kind) == "exp" else self.theirs.retraction
         return self._each(lambda x, u: self.vectors.arrived(x, _tuple(move(*self._theirs(x, u)))), x, u)
+
+    @property
+    def log(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self._log if self.has_log else None
+
+    def _log(self, x: Point, y: Point) -> Point:
+        def log(x: Point, y: Point) -> Point:
+            # theirs may divide zero by zero between equal points, and scipy's logm warn of single precision
+            with np.errstate(invalid="ignore"), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+                u = tree_map(_real, self.vectors.to_ours(x, self.theirs.log(x, y)))
+            step = tree_map(np.subtract, y, x)
+            return self.vectors.project(x, step) if norm(step) < 1e-13 * norm(x) else u
+
+        return self._each(log, *self._together(x, y))
+
+    @property
+    def dist(self) -> Callable[..., Any] | None:  # type: ignore[override]
+        return self._dist if self.has_dist else self._length_of_log if self.has_log else None
+
+    def _dist(self, x: Point, y: Point) -> Any:
+        x, y = self._together(x, y)
+        length = self._each(lambda x, y: np.asarray(self.theirs.dist(x, y), dtype=float), x, y, cast=False)
+        return float(length) if length.ndim == 0 else length
+
+    @property
+    def typical_distance(self) -> float | None:  # type: ignore[override]
+        return float(self.theirs.typical_dist) if _implements(self.theirs, "typical_dist") else None
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         def transport(x: Point, y: Point, u: Point) -> Point:
@@ -203,6 +244,18 @@ class TheirManifold(Manifold):
 
     def _theirs(self, x: Point, *vectors: Point) -> tuple[Any, ...]:
         return x, *(self.vectors.to_theirs(x, u) for u in vectors)
+
+    def _together(self, x: Point, y: Point) -> tuple[Point, Point]:
+        """Return two points with the leading axes of both."""
+        shapes = iter(_leaf_shapes(self.shape))
+
+        def pair(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+            k = len(next(shapes))
+            axes = np.broadcast_shapes(a.shape[: a.ndim - k], b.shape[: b.ndim - k])
+            return [np.broadcast_to(leaf, (*axes, *leaf.shape[leaf.ndim - k :])) for leaf in (a, b)]
+
+        pairs = tree_map(pair, x, y)
+        return tree_map(lambda leaf, both: both[0], x, pairs), tree_map(lambda leaf, both: both[1], x, pairs)
 
     def _each(self, operation: Callable[..., Any], x: Point, *trees: Point, cast: bool = True) -> Any:
         """Apply an operation at every point over the leading axes; its result in the dtype of the point."""
@@ -275,10 +328,22 @@ def _tuple(point: Any) -> Tree:
 
 def _implements(theirs: Any, method: str, *arguments: Any) -> bool:
     try:
-        getattr(theirs, method)(*arguments)
+        found = getattr(theirs, method)
+        found(*arguments) if callable(found) else found
     except NotImplementedError:
         return False
     return True
+
+
+def _real(array: np.ndarray) -> np.ndarray:
+    """Return a real array, NaN instead of one that is more than rounding off the reals, as matrix logarithms may be."""
+    rounding = 1e-6 * max(1.0, float(np.abs(array).max(initial=0.0)))
+    return np.real(array) if np.abs(np.imag(array)).max(initial=0.0) < rounding else np.full(array.shape, np.nan)
+
+
+def _agrees(theirs: Any, method: str, arguments: tuple[Any, ...], off: Callable[[Any], float]) -> bool:
+    """Return whether a method is there and its result is off by no more than rounding."""
+    return _implements(theirs, method, *arguments) and abs(off(getattr(theirs, method)(*arguments))) < 1e-7
 
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]

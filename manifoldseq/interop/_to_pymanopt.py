@@ -34,9 +34,9 @@ def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = 
     Notes
     -----
     ``exp``, ``log``, ``dist``, ``pair_mean`` and ``typical_dist`` are those of the manifold's own geometry, and keep
-    its laws. Where the manifold has no ``log``, as `Stiefel` with 1 < p < n, ``log(x, y)`` is the projection of y − x,
-    an inverse of the retraction to first order, and ``dist`` the Euclidean norm of y − x: half of its square has the
-    gradient −log, which is enough for ParticleSwarm and NelderMead. Active bounds are kept by
+    its laws. Where the manifold has no ``log``, or it is NaN, as of distant points of `Stiefel`, ``log(x, y)`` is the
+    projection of y − x, an inverse of the retraction to first order, and ``dist`` the Euclidean norm of y − x: half of
+    its square has the gradient −log, which is enough for ParticleSwarm and NelderMead. Active bounds are kept by
     clipping, of which pymanopt knows nothing: its optimizers may then stop early.
 
     Examples

@@ -33,6 +33,49 @@ def test_laws_of_manifolds(name: str) -> None:
     report.raise_for_failure()
 
 
+SAME = {
+    "sphere": ms.manifolds.Sphere(4),
+    "grassmann": ms.manifolds.Grassmann(5, 2),
+    "spd": ms.manifolds.SymmetricPositiveDefinite(3),
+    "positive": ms.manifolds.Positive(3, 1),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_geometry_is_theirs_and_gives_means(name: str) -> None:
+    M, ours, rng = ms.from_pymanopt(THEIRS[name]), SAME[name], np.random.default_rng(0)
+    x = M.random_point(rng)
+    points = np.stack([ours.exp(x, 0.3 * ours.random_tangent(x, rng)) for _ in range(4)])
+    close(M.log(x, points), ours.log(x, points), atol=1e-9)
+    close(M.dist(x, points), ours.dist(x, points), atol=1e-9)
+    assert M.typical_distance == pytest.approx(ours.typical_distance) and isinstance(M.dist(x, x), float)
+    assert ours.dist(ms.frechet_mean(M, points), ms.frechet_mean(ours, points)) < 1e-8
+    half = M.geodesic(x, points[0], 0.5)
+    assert M.dist(x, half) == pytest.approx(M.dist(half, points[0]), rel=1e-7)
+    assert M.parallel_transport is None
+
+
+def test_geometry_that_is_no_geometry_is_not_passed_on() -> None:
+    class Chordal(pymanopt.manifolds.Sphere):
+        def log(self, point_a: Any, point_b: Any) -> Any:
+            return self.projection(point_a, point_b - point_a)
+
+    class Squared(pymanopt.manifolds.SymmetricPositiveDefinite):
+        def dist(self, point_a: Any, point_b: Any) -> Any:
+            return super().dist(point_a, point_b) ** 2
+
+    for M in (
+        ms.from_pymanopt(Chordal(4)),
+        ms.from_pymanopt(THEIRS["stiefel"]),
+        ms.from_pymanopt(THEIRS["fixed-rank"]),
+    ):
+        assert M.log is M.dist is M.geodesic is None
+    M = ms.from_pymanopt(Squared(2))
+    assert M.dist(np.eye(2), np.diag([1.0, np.e**3])) == pytest.approx(3)  # the length of the logarithm
+    ball = ms.from_pymanopt(THEIRS["ball"])
+    assert (ball.log(np.full(3, 0.1), np.full(3, 0.1)) == 0).all()  # NaN in theirs
+
+
 def test_solvers_are_found() -> None:
     assert {"lbfgs", "pgd", "tr"} <= set(SOLVERS)
 
