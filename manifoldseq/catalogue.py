@@ -12,6 +12,12 @@ def _stiefel(rng: Any) -> Any:
     return Stiefel(7, 3)
 
 
+def _canonical(rng: Any) -> Any:
+    from .manifolds import Stiefel
+
+    return Stiefel(7, 3, metric="canonical")
+
+
 def _orthogonal(rng: Any) -> Any:
     from .manifolds import Orthogonal
 
@@ -64,6 +70,18 @@ def _positive_definite(rng: Any) -> Any:
     from .manifolds import SymmetricPositiveDefinite
 
     return SymmetricPositiveDefinite(3)
+
+
+def _log_euclidean(rng: Any) -> Any:
+    from .manifolds import SymmetricPositiveDefinite
+
+    return SymmetricPositiveDefinite(3, metric="log-euclidean")
+
+
+def _bures_wasserstein(rng: Any) -> Any:
+    from .manifolds import SymmetricPositiveDefinite
+
+    return SymmetricPositiveDefinite(3, metric="bures-wasserstein")
 
 
 def _open_box(rng: Any) -> Any:
@@ -129,6 +147,12 @@ RECORDS = (
         "stiefel", "manifoldseq.manifolds:Stiefel", _stiefel, summary="n × p matrices with orthonormal columns"
     ),
     hooks.ManifoldSpec(
+        "stiefel-canonical",
+        "manifoldseq.manifolds:Stiefel",
+        _canonical,
+        summary="Orthonormal columns, canonical metric",
+    ),
+    hooks.ManifoldSpec(
         "orthogonal", "manifoldseq.manifolds:Orthogonal", _orthogonal, summary="Orthogonal matrices, both components"
     ),
     hooks.ManifoldSpec(
@@ -157,6 +181,18 @@ RECORDS = (
         "manifoldseq.manifolds:SymmetricPositiveDefinite",
         _positive_definite,
         summary="Covariance matrices, affine-invariant metric",
+    ),
+    hooks.ManifoldSpec(
+        "log-euclidean",
+        "manifoldseq.manifolds:SymmetricPositiveDefinite",
+        _log_euclidean,
+        summary="Covariance matrices, metric of matrix logarithms",
+    ),
+    hooks.ManifoldSpec(
+        "bures-wasserstein",
+        "manifoldseq.manifolds:SymmetricPositiveDefinite",
+        _bures_wasserstein,
+        summary="Covariance matrices, metric of optimal transport",
     ),
     hooks.ManifoldSpec(
         "hyperbolic", "manifoldseq.manifolds:Hyperbolic", _hyperbolic, summary="Hyperbolic space on the hyperboloid"

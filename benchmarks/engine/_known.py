@@ -249,7 +249,6 @@ def _open() -> Iterator[Known]:
 
     n = 4
     S = _spread(n, 50.0, rng)
-    M = SymmetricPositiveDefinite(n)
 
     def definite(scale: float, rng: np.random.Generator) -> Array:
         W = rng.standard_normal((n, 2 * n))
@@ -263,12 +262,15 @@ def _open() -> Iterator[Known]:
         inverse = np.linalg.inv(X)
         return inverse @ U @ inverse
 
-    yield _of("tr(SX) − log det X", M, log_det, np.linalg.inv(S), hessian=log_det_hessian, start=definite)
-
     def nearest(X: Array) -> tuple[float, Array]:
         return 0.5 * float(np.sum((X - S) ** 2)) + 0.5, X - S
 
-    yield _of("‖X − B‖² on SPD", M, nearest, S, hessian=lambda X, U: U, start=definite)
+    for metric in ("", "log-euclidean", "bures-wasserstein"):
+        M = SymmetricPositiveDefinite(n, metric) if metric else SymmetricPositiveDefinite(n)
+        name = f" ({metric})" if metric else ""
+        inverse = np.linalg.inv(S)
+        yield _of(f"tr(SX) − log det X{name}", M, log_det, inverse, hessian=log_det_hessian, start=definite)
+        yield _of(f"‖X − B‖² on SPD{name}", M, nearest, S, hessian=lambda X, U: U, start=definite)
 
     W = np.array([[2.0, 0.3], [0.3, 0.5]])
 
@@ -351,22 +353,23 @@ def _compact() -> Iterator[Known]:
     def frame(scale: float, rng: np.random.Generator) -> Array:
         return M.nearest(np.eye(n)[:, ::-1][:, :p] + scale * rng.standard_normal((n, p)))
 
-    yield _of(
-        "Brockett",
-        M,
-        brockett,
-        np.eye(n, p),
-        hessian=lambda X, U: (S @ U) * N,
-        start=frame,
-        distance=lambda X: float(np.linalg.norm(np.abs(X) - np.eye(n, p))),
-    )
     target = rng.standard_normal((n, p))
     best = M.nearest(target)
 
     def procrustes(X: Array) -> tuple[float, Array]:
         return 0.5 * float(np.sum((X - target) ** 2)), X - target
 
-    yield _of("Procrustes", M, procrustes, best, hessian=lambda X, U: U, start=frame)
+    for manifold, name in (M, ""), (Stiefel(n, p, metric="canonical"), " (canonical)"):
+        yield _of(
+            f"Brockett{name}",
+            manifold,
+            brockett,
+            np.eye(n, p),
+            hessian=lambda X, U: (S @ U) * N,
+            start=frame,
+            distance=lambda X: float(np.linalg.norm(np.abs(X) - np.eye(n, p))),
+        )
+        yield _of(f"Procrustes{name}", manifold, procrustes, best, hessian=lambda X, U: U, start=frame)
 
     centre = rng.standard_normal(n) * 5
 

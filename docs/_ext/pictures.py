@@ -94,13 +94,109 @@ def poses(plot: Plot) -> None:
     plot(path[1][:, 0], path[1][:, 1], color=GRAY, lw=0.7)
 
 
+RING = np.stack([np.cos(2 * np.pi * T), np.sin(2 * np.pi * T)], axis=1)
+
+
+def _ellipses(plot: Plot, metric: str, height: float = 0.0) -> None:
+    """Draw the geodesic between two long ellipses at right angles."""
+    ends = np.diag([0.36, 0.002]), np.diag([0.002, 0.36])
+    path = M.SymmetricPositiveDefinite(2, metric).geodesic(*ends, np.linspace(0, 1, 5))
+    for k, covariance in enumerate(path):
+        moved = RING @ np.linalg.cholesky(covariance).T + [0.8 * k - 1.6, height]
+        plot(moved[:, 0], moved[:, 1], color=RED if k in (0, 4) else BLUE, lw=1.0)
+
+
 def definite(plot: Plot) -> None:
     S = M.SymmetricPositiveDefinite(2)
     ends = np.diag([0.16, 0.01]), np.array([[0.04, 0.05], [0.05, 0.12]])
-    ring = np.stack([np.cos(2 * np.pi * T), np.sin(2 * np.pi * T)], axis=1)
     for k, covariance in enumerate(S.geodesic(*ends, np.linspace(0, 1, 5))):
-        moved = ring @ np.linalg.cholesky(covariance).T + [0.45 * k - 0.9, 0]
+        moved = RING @ np.linalg.cholesky(covariance).T + [0.45 * k - 0.9, 0]
         plot(moved[:, 0], moved[:, 1], color=RED if k in (0, 4) else BLUE, lw=1.2)
+
+
+def logarithms(plot: Plot) -> None:
+    _ellipses(plot, "log-euclidean")
+
+
+def transport(plot: Plot) -> None:
+    _ellipses(plot, "bures-wasserstein")
+
+
+def canonical(plot: Plot) -> None:
+    """The way of two columns, seen from above: gray in the embedded metric, blue in the canonical one."""
+    _circle(plot)
+    start = np.eye(4)[:, :2]
+    velocity = np.array([[0.0, -1.5], [1.5, 0.0], [1.2, 0.0], [0.0, 0.2]])
+    end = M.Stiefel(4, 2, metric="canonical").exp(start, velocity)
+    for metric, colour in ("embedded", GRAY), ("canonical", BLUE):
+        path = M.Stiefel(4, 2, metric=metric).geodesic(start, end, T)
+        for column in (0, 1):
+            plot(path[:, 0, column], path[:, 1, column], color=colour, lw=1.4)
+            plot(path[[0, -1], 0, column], path[[0, -1], 1, column], "o", color=RED, ms=3.5)
+
+
+def reflections(plot: Plot) -> None:
+    """A letter and its mirror image, both turned: no path leads from one to the other."""
+    letter = np.array([[-0.2, -0.4], [-0.2, 0.4], [0.2, 0.4], [-0.2, 0.4], [-0.2, 0.05], [0.12, 0.05]])
+    for mirror, side, colour in (1, -0.55, BLUE), (-1, 0.55, RED):
+        for angle, height in (0.0, 0.5), (1.0, -0.5):
+            c, s = np.cos(mirror * angle), np.sin(mirror * angle)
+            moved = letter @ np.diag([mirror, 1]) @ np.array([[c, s], [-s, c]]) + [side, height]
+            plot(moved[:, 0], moved[:, 1], color=colour, lw=1.5)
+    plot([0, 0], [-1, 1], color=GRAY, lw=0.9, ls=":")
+
+
+def openbox(plot: Plot) -> None:
+    B = M.OpenBox(2, 1.0)
+    plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color=GRAY, lw=0.9, ls=":")
+    _ends(plot, B.geodesic(np.array([-0.97, -0.5]), np.array([0.6, 0.98]), T))
+
+
+def product(plot: Plot) -> None:
+    """A cylinder, Sphere(2) × Euclidean(1), from the side."""
+    for height in (-0.9, 0.9):
+        plot(0.7 * np.cos(2 * np.pi * T), height + 0.2 * np.sin(2 * np.pi * T), color=GRAY, lw=0.8)
+    for side in (-0.7, 0.7):
+        plot([side, side], [-0.9, 0.9], color=GRAY, lw=0.8)
+    C = M.Product(M.Sphere(2), M.Euclidean(1))
+    turn, height = C.geodesic(
+        (np.array([-0.94, -0.342]), np.array([-0.6])), (np.array([0.94, -0.342]), np.array([0.6])), T
+    )
+    _ends(plot, np.column_stack([0.7 * turn[:, 0], height[:, 0] + 0.2 * turn[:, 1]]))
+
+
+def power(plot: Plot) -> None:
+    """Three points of a circle that move at once."""
+    P = M.Sphere(2) ** 3
+    angles = np.array([0.2, 1.9, 3.3]), np.array([1.4, 2.6, 5.0])
+    x, y = (np.stack([np.cos(a), np.sin(a)], axis=-1) for a in angles)
+    for k, path in enumerate(P.geodesic(x, y, T).transpose(1, 0, 2)):
+        size = 1.0 - 0.28 * k
+        plot(size * np.cos(2 * np.pi * T), size * np.sin(2 * np.pi * T), color=GRAY, lw=0.8)
+        _ends(plot, size * path)
+
+
+def frozen(plot: Plot) -> None:
+    """One coordinate stays as it started."""
+    plot([0.0, 0.0], [-1, 1], color=GRAY, lw=0.5)
+    plot([-1, 1], [0.35, 0.35], color=GRAY, lw=0.9, ls=":")
+    F = M.Product(M.Euclidean(1), M.Frozen(M.Euclidean(1)))
+    path = F.geodesic((np.array([-0.8]), np.array([0.35])), (np.array([0.7]), np.array([0.35])), T)
+    _ends(plot, np.column_stack([path[0][:, 0], np.full(len(T), 0.35)]))
+
+
+def systems(plot: Plot) -> None:
+    """The states of a stable system of a random point, x ← diag(λ) V x: they spiral into the origin."""
+    _circle(plot)
+    angle = 0.7
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    lam, V, _ = M.CanonicalLDS(2, 2, 0.95).nearest((np.array([0.93, 0.88]), turn, np.eye(2)))
+    states = [np.array([1.0, 0.0])]
+    for _ in range(16):
+        states.append(lam * (V @ states[-1]))
+    path = np.array(states)
+    plot(path[:, 0], path[:, 1], color=BLUE, lw=0.7)
+    plot(path[:, 0], path[:, 1], "o", color=RED, ms=2)
 
 
 def simplex(plot: Plot) -> None:
@@ -142,17 +238,26 @@ def generalized(plot: Plot) -> None:
 DRAWINGS = (
     euclidean,
     box,
+    openbox,
     positive,
     simplex,
     sphere,
     oblique,
     stiefel,
+    canonical,
     generalized,
     grassmann,
     rotations,
+    reflections,
     poses,
     definite,
+    logarithms,
+    transport,
     hyperbolic,
+    product,
+    power,
+    frozen,
+    systems,
 )
 
 if __name__ == "__main__":
