@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .means._span_compression import SpanCompression
     from .systems._modes import Modes, modes
     from .systems._record import System, Systems
+    from .systems._state_estimates import StateEstimates
     from .videos._blocks import Blocks, VideoBlocks
     from .videos._generated_textures import dynamic_textures
     from .videos._lbp import LBPTOP
@@ -62,6 +63,7 @@ _HOMES = {
     "PyramidPooling": "videos._pooling",
     "SpanCompression": "means._span_compression",
     "SymmetricProjectionKernel": "kernels._symmetric",
+    "StateEstimates": "systems._state_estimates",
     "System": "systems._record",
     "Systems": "systems._record",
     "VideoBlocks": "videos._blocks",
@@ -104,6 +106,7 @@ __all__ = [
     "ProjectionKernel",
     "PyramidPooling",
     "SpanCompression",
+    "StateEstimates",
     "SymmetricProjectionKernel",
     "System",
     "Systems",

@@ -133,3 +133,30 @@ def test_standard_deviations_are_those_of_the_joint_normal_distribution():
     np.testing.assert_allclose(std[0].ravel() ** 2, np.diag(S[k:, k:] - gain @ S[:k, k:]), rtol=1e-7)
     expected = multivariate_normal(centre[:k], S[:k, :k]).logpdf(x.ravel())
     np.testing.assert_allclose(identifier.log_likelihood([x], systems), expected, rtol=1e-8)
+
+
+def test_full_covariances_of_the_noise_are_found():
+    x = noisy(1500, 0, noise=0.0)
+    rng = np.random.default_rng(1)
+    F = np.linalg.qr(rng.standard_normal((6, 6)))[0] * np.array([1, 0.8, 0.6, 0.5, 0.4, 0.3])
+    x = x + rng.standard_normal(x.shape) @ F.T
+    given = {"stabilizer": "CG", "scale": False, "method": "em"}
+    full = LDSIdentifier(4, covariance_type="full", **given).fit([x])
+    systems, plain = full.transform([x]), LDSIdentifier(4, **given).fit_transform([x])
+    assert np.abs(systems.Omega[0] - F @ F.T).max() < 0.15
+    assert full.log_likelihood([x], systems) > full.log_likelihood([x], plain) + 100
+
+
+def test_the_error_of_parameters_is_in_intervals_of_short_sequences():
+    X = [noisy(60, seed, noise=0.3) for seed in range(10)]
+    seen, ahead = [x[:50] for x in X], np.stack([x[50:] for x in X])
+    identifier = LDSIdentifier(4, stabilizer="CG", method="em", max_iter=5).fit(seen)
+    mean, std = identifier.forecast(seen, 10, return_std=True)
+    again, without = identifier.forecast(seen, 10, return_std=True, n_bootstrap=0)
+    np.testing.assert_array_equal(mean, again)
+    shares = [np.mean(np.abs(ahead - mean) < 1.645 * s) for s in (std, without)]
+    assert shares[0] > shares[1] + 0.02 and 0.84 < shares[0] < 0.97
+    systems = identifier.transform(seen)  # which are taken as they are, unless asked otherwise
+    np.testing.assert_array_equal(identifier.forecast(seen, 10, systems, return_std=True)[1], without)
+    often = [identifier.forecast(seen, 10, systems, return_std=True, n_bootstrap=2)[1] for _ in range(2)]
+    np.testing.assert_array_equal(*often)

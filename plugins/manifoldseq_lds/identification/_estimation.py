@@ -1,7 +1,7 @@
 """Identification of validated sequences in batches of one length that fit in memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from manifoldseq.estimators import check_sequences
 
-from ..systems._record import Systems, check_stable
-from ._missing import check_holed, embed, fill, finite_systems
-from ._output_noise import block_rows, chosen, maximized, n4sid, smoothed_states
+from ..systems._kalman import compress, kalman_filter, smooth
+from ..systems._prediction import embed
+from ..systems._record import Systems, check_stable, chosen, replaced
+from ._missing import check_holed, fill, finite_systems
+from ._output_noise import block_rows, maximized, n4sid, shaped, with_inputs
 from ._stabilizers import stabilize
 from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
 from ._subspace_method import Subspace, least_squares, noise_factor, subspace
@@ -49,6 +51,8 @@ class Estimation:
     stabilizer: str
     bound: float
     method: str = "pca"
+    covariance_type: str = "diag"
+    max_iter: int = 30
 
     def batches(self, sequences: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield rows and their scaled sequences of one length, (rows, T, d)."""
@@ -64,20 +68,21 @@ class Estimation:
                     raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
                 yield some, Y
 
-    def identify(self, sequences: Sequence[Any]) -> Systems:
-        """Return the systems of sequences; missing values are filled first."""
-        N, m, n = len(sequences), len(self.scale) * self.delay, self.n
-        shapes = {"A": (n, n), "C": (m, n), "x1": (n,), "B": (n, n), "mean": (m,), "Omega": (m,)}
-        made: dict[str, Any] = {name: np.empty((N, *shape)) for name, shape in shapes.items()}
-        if not self.center:
-            made["mean"] = None
-        for rows, part in self._parts(sequences):
-            for name, values in made.items():
+    def identify(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
+        """Return the systems of sequences, with inputs of (T, p) each or none; missing values are filled first."""
+        N, made = len(sequences), {}
+        for rows, part in self._parts(sequences, inputs):
+            for name in (one.name for one in fields(Systems)):
+                values = getattr(part, name)
                 if values is not None:
-                    values[rows] = getattr(part, name)
+                    made.setdefault(name, np.empty((N, *values.shape[1:])))[rows] = values
         if self.stabilizer == "NONE":
             check_stable(made["A"])
         return Systems.trusted(made)
+
+    def stacked_inputs(self, inputs: list[Array] | None, rows: Any) -> Array | None:
+        """Return the inputs of sequences of one length, stacked like their outputs, (N, T - delay + 1, p * delay)."""
+        return None if inputs is None else embed(np.stack([inputs[i] for i in rows]), self.delay)
 
     def filled(self, Y: Array, rows: NDArray[np.intp]) -> Array:
         """Return scaled sequences (N, T, d) with values in place of NaN; `rows` are their numbers."""
@@ -90,12 +95,12 @@ class Estimation:
         """Return the outputs (N, m, T - delay + 1) of scaled sequences (N, T, d)."""
         return embed(Y, self.delay).swapaxes(1, 2)
 
-    def _parts(self, sequences: Sequence[Any]) -> Iterator[tuple[Any, Systems]]:
+    def _parts(self, sequences: Sequence[Any], inputs: list[Array] | None) -> Iterator[tuple[Any, Systems]]:
         for rows, Y in self.batches(sequences):
             if self.method == "pca":
                 yield rows, self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
             else:
-                yield rows, self._under_noise(Y, rows)
+                yield rows, self._under_noise(Y, rows, self.stacked_inputs(inputs, rows))
         for i, x in enumerate(sequences):
             if is_large(x):
                 if self.method != "pca":
@@ -106,30 +111,30 @@ class Estimation:
                 found = gram_subspace(x, i, self.scale, self.n, self.delay, self.center)
                 yield [i], self._systems(found, self.stabilizer)
 
-    def _under_noise(self, Y: Array, rows: NDArray[np.intp]) -> Systems:
+    def _under_noise(self, Y: Array, rows: NDArray[np.intp], inputs: Array | None) -> Systems:
         """Return systems by N4SID or expectation maximization; by PCA where a sequence spans too little for them."""
         recorded = embed(Y, self.delay).copy()
         filled = self.filled(Y, rows)
-        systems = self._unstabilized(filled)
         outputs = self.stacked(filled)
+        systems = shaped(self._unstabilized(filled), self.covariance_type)
+        if inputs is not None:
+            systems, _ = with_inputs(systems, outputs.swapaxes(1, 2), inputs)
         _, m, T = outputs.shape
-        long_enough = block_rows(T, m, self.n, self.delay) is not None
-        if long_enough:
-            better, found = n4sid(outputs, self.n, self.center, self.delay)
+        n_inputs = 0 if inputs is None else inputs.shape[2] // self.delay
+        if block_rows(T, m, self.n, self.delay, n_inputs) is not None:
+            better, found = n4sid(outputs, self.n, self.center, self.delay, inputs, self.covariance_type)
             systems = chosen(found, better, systems)
         elif self.method == "n4sid":
-            least = next(t for t in range(T, 2**31) if block_rows(t, m, self.n, self.delay))
+            least = next(t for t in range(T, 2**31) if block_rows(t, m, self.n, self.delay, n_inputs))
             raise ValueError(
                 f"sequence {rows[0]} has {T + self.delay - 1} time steps, and method='n4sid' needs "
                 f"{least + self.delay - 1} for {self.n} states: lower n_states, or use method='em' or 'pca'"
             )
         if self.method == "em":
-            better = maximized(systems, recorded)
+            better = maximized(systems, recorded, inputs, self.max_iter, self.covariance_type)
             systems = chosen(finite_systems(better), better, systems)
-        X = smoothed_states(systems, recorded)
-        A = stabilize(self.stabilizer, systems.A, X, self.bound)
-        kept = {name: getattr(systems, name) for name in ("C", "x1", "B", "mean", "Omega")}
-        return Systems.trusted({"A": A, **kept})
+        X = smooth(systems, kalman_filter(systems, compress(systems, recorded, inputs)))[0].swapaxes(1, 2)
+        return replaced(systems, A=stabilize(self.stabilizer, systems.A, X, self.bound))
 
     def _unstabilized(self, Y: Array) -> Systems:
         return self._systems(self._decomposed(Y), "NONE")

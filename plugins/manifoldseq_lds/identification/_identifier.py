@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_choice, check_parameters, check_switch, random_generator
+from manifoldseq.estimators import check_choice, check_parameters, check_switch, check_whole, random_generator
 
-from ..systems._kalman import compress, kalman_filter
-from ..systems._prediction import check_steps, check_systems, expected, simulated, variances
+from ..systems._kalman import compress, kalman_filter, output_variances, outputs_of, smooth
+from ..systems._prediction import check_steps, check_systems, embed, predicted, simulated
 from ..systems._record import Systems
+from ..systems._state_estimates import StateEstimates
+from ._em import COVARIANCE_TYPES
 from ._estimation import Estimation, checked
-from ._missing import embed, interpolated, smoothed
+from ._inputs import check_inputs, future_of, standardization
+from ._missing import interpolated, latest, smoothed, unembed
 from ._order import check_delay, check_order, choose_order, default_sizes
+from ._parameter_error import LONG, REPLICATES, inflation
 from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel
 from ._stored_sequences import channel_scale, is_large
 
@@ -46,6 +50,8 @@ RULES = {
     "bound": check_bound,
     "missing": (check_choice, ("error", "smooth")),
     "method": (check_choice, ("pca", "n4sid", "em")),
+    "covariance_type": (check_choice, COVARIANCE_TYPES),
+    "max_iter": (check_whole, 0),
 }
 
 
@@ -92,9 +98,14 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ``"pca"`` takes what the outputs hold for the states, as Doretto et al. do: output noise then pulls the
         eigenvalues of A to zero. ``"n4sid"`` compares the past with the future, in which output noise has no part, at
         five block rows, fewer for short sequences; the covariances are learned by ten sweeps of expectation
-        maximization with A and C held. ``"em"`` continues with 30 sweeps that learn all, from the recorded values
-        alone, each output with its own variance. Use ``stabilizer="CG"`` or None with both: ``"SN"`` damps their
-        eigenvalues as it does all. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
+        maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn all, from the recorded
+        values alone. Use ``stabilizer="CG"`` or None with both: ``"SN"`` damps their eigenvalues as it does all. A
+        sequence that spans fewer than n dimensions has the system of ``"pca"``.
+    covariance_type : {"diag", "full", "spherical"}
+        The output noise that ``"n4sid"`` and ``"em"`` learn: a variance for each output, their covariances, or one
+        variance. Covariances of m outputs ask for many times m steps.
+    max_iter : int
+        Sweeps of ``"em"``.
 
     Attributes
     ----------
@@ -106,6 +117,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         The number of stacked steps.
     scale_ : ndarray of shape (d,)
         What each channel is divided by; ones if not `scale`, and for a channel that is constant up to rounding.
+    n_inputs_ : int
+        Inputs seen in `fit`.
+    input_mean_, input_scale_ : ndarray of shape (p,)
+        What is subtracted from inputs, and what they are divided by: mean and standard deviation over all time steps
+        seen in `fit`; zeros if not `center`, ones if not `scale`.
 
     Raises
     ------
@@ -156,6 +172,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     n_states_: int
     delay_: int
     scale_: Array
+    n_inputs_: int
+    input_mean_: Array
+    input_scale_: Array
 
     def __init__(
         self,
@@ -168,6 +187,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         bound: float = 0.99,
         missing: str = "error",
         method: str = "pca",
+        covariance_type: str = "diag",
+        max_iter: int = 30,
     ) -> None:
         self.n_states = n_states
         self.center = center
@@ -177,45 +198,63 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.bound = bound
         self.missing = missing
         self.method = method
+        self.covariance_type = covariance_type
+        self.max_iter = max_iter
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None, *, inputs: Any = None) -> Self:
         """Check the sequences, learn the scale of each channel and, if it is a rule, apply that for the states.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         y : ignored
+        inputs : list of array-like of shape (T_i, p), optional
+            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + G u(t) + B v(t)``,
+            ``y(t) = mean + C x(t) + D u(t) + w(t)``. G and D, of ``method="n4sid"`` and ``"em"``, are parts of
+            `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods then ask for the inputs of
+            their sequences.
         """
-        self._learn(self._check(X))
+        self._learn(self._check(X), inputs)
         return self
 
-    def transform(self, X: Any) -> Systems:
+    def transform(self, X: Any, *, inputs: Any = None) -> Systems:
         """Identify the systems of sequences.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
+        inputs : list of array-like of shape (T_i, p), optional
 
         Returns
         -------
         Systems
-            With ``m = d * delay`` outputs, first states, noise factors, noise variances, and means if `center`.
+            With ``m = d * delay`` outputs, first states, noise factors, output noise, and means if `center`; with the
+            covariances of first states unless ``method="pca"``, and G and D if there are inputs.
         """
         sequences = self._check_fitted(X)
-        return self._estimation().identify(sequences)
+        return self._estimation().identify(sequences, self._inputs_of(sequences, inputs))
 
-    def fit_transform(self, X: Any, y: object = None) -> Systems:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Equivalent to ``fit(X).transform(X)``."""
+    def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Any, y: object = None, *, inputs: Any = None
+    ) -> Systems:
+        """Equivalent to ``fit(X, inputs=inputs).transform(X, inputs=inputs)``."""
         sequences = self._check(X)
         before = dict(self.__dict__)
         try:
-            return self._learn(sequences).identify(sequences)
+            estimation = self._learn(sequences, inputs)
+            return estimation.identify(sequences, self._inputs_of(sequences, inputs))
         except BaseException:
             self.__dict__ = before  # what was fitted stays
             raise
 
     def simulate(
-        self, systems: Systems, n_steps: int, *, noise: bool = True, random_state: Any = None
+        self,
+        systems: Systems,
+        n_steps: int,
+        *,
+        noise: bool = True,
+        random_state: Any = None,
+        inputs: Any = None,
     ) -> NDArray[np.float64]:
         """Generate sequences from systems, model (1) started at their first states.
 
@@ -227,6 +266,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         noise : bool
             Without noise the result is the expected sequence.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        inputs : array-like of shape (N, n_steps + delay - 1, p), optional
+            For systems with G and D.
 
         Returns
         -------
@@ -238,10 +279,23 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         check_systems(systems, None, len(self.scale_) * self._sizes()[1])
         if systems.x1 is None:
             raise ValueError("systems have no first states x1: pass those of sequences, or give x1")
-        Y = simulated(systems, n_steps, random_generator(random_state) if noise else None)
+        U = future_of(self, inputs, len(systems), n_steps + self._sizes()[1] - 1, "inputs")
+        U = None if U is None else embed(U, self._sizes()[1])
+        Y = simulated(systems, n_steps, random_generator(random_state) if noise else None, U)
         return Y[:, :, : len(self.scale_)] * self.scale_
 
-    def forecast(self, X: Any, n_steps: int, systems: Systems | None = None, *, return_std: bool = False) -> Any:
+    def forecast(
+        self,
+        X: Any,
+        n_steps: int,
+        systems: Systems | None = None,
+        *,
+        return_std: bool = False,
+        inputs: Any = None,
+        future_inputs: Any = None,
+        n_bootstrap: int | str = "auto",
+        random_state: Any = 0,
+    ) -> Any:
         """Predict the steps after the end of sequences.
 
         The state at the end is that of the Kalman filter; A continues it. Equation (1). The soft normalization
@@ -257,11 +311,19 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         n_steps : int
         systems : Systems, optional
             One per sequence, used as they are; by default those of the sequences, with ``"CG"`` in place of ``"SN"``.
-
         return_std : bool
-            Return standard deviations too: of the state at the end, of the state noise from there on, and of the output
-            noise. ``mean ± 1.645 * std`` holds 90 % where the system is right; the error of its parameters is not in
-            it, so that short sequences have less. ``method="em"`` or ``"n4sid"`` tells the two noises apart.
+            Return standard deviations too: of the state at the end, of the state noise from there on, of the output
+            noise, and of the parameters. ``mean ± 1.645 * std`` holds 90 % where a system of this kind is right;
+            ``method="em"`` or ``"n4sid"`` tells the two noises apart.
+        inputs : list of array-like of shape (T_i, p), optional
+        future_inputs : array-like of shape (N, n_steps, p), optional
+            The inputs of the steps that are predicted; needed with inputs.
+        n_bootstrap : int or "auto"
+            Standard deviations grow by what identification errs on so many sequences simulated from each system
+            (parametric bootstrap). ``"auto"``: 20 for sequences of fewer than 500 steps, unless systems are given;
+            otherwise 0, which leaves the error of the parameters out.
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+            Of these simulations.
 
         Returns
         -------
@@ -271,50 +333,136 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         sequences = self._check_fitted(X)
         check_switch("return_std", return_std)
         check_steps(n_steps)
+        if n_bootstrap != "auto":
+            check_whole("n_bootstrap", n_bootstrap, 0)
+        replicates = 0 if systems is not None else REPLICATES
         undamped = "CG" if self.stabilizer == "SN" else self.stabilizer
-        systems = self._systems_for(sequences, systems, undamped)
+        U = self._inputs_of(sequences, inputs)
+        ahead = future_of(self, future_inputs, len(sequences), n_steps, "future_inputs")
+        systems = self._systems_for(sequences, systems, undamped, U)
         d = len(self.scale_)
         made, std = np.empty((2, len(sequences), n_steps, d))
-        delay = self._sizes()[1]
-        for rows, Y in self._estimation().batches(sequences):
+        delay, rng = self._sizes()[1], random_generator(random_state)
+        estimation = dataclasses.replace(self._estimation(), stabilizer=undamped or "CG")
+        for rows, Y in estimation.batches(sequences):
             chosen = systems[rows]
-            filtered = kalman_filter(chosen, compress(chosen, embed(Y, delay)))
-            made[rows] = expected(chosen, filtered.x[:, -1], n_steps)[:, :, -d:] * self.scale_
-            if return_std:
-                std[rows] = np.sqrt(variances(chosen, filtered.P[:, -1], n_steps)[:, :, -d:]) * self.scale_
+            known = None if U is None else np.stack([U[i] for i in rows])
+            if known is not None and ahead is not None:
+                known = np.concatenate([known, ahead[rows]], axis=1)
+            if not return_std:
+                made[rows] = predicted(chosen, Y, known, delay, n_steps)[0] * self.scale_
+                continue
+            mean, variance = predicted(chosen, Y, known, delay, n_steps)
+            count = (replicates if Y.shape[1] < LONG else 0) if n_bootstrap == "auto" else int(n_bootstrap)
+            if count:
+                variance = variance * inflation(estimation, chosen, Y, known, n_steps, count, rng)
+            made[rows], std[rows] = mean * self.scale_, np.sqrt(variance) * self.scale_
         return (made, std) if return_std else made
 
-    def interpolate(self, X: Any, systems: Systems | None = None) -> list[NDArray[np.float64]]:
+    def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
+        """Estimate each state from the outputs until then, by the Kalman filter.
+
+        With a delay, the state of a step is that of `delay` consecutive outputs, and the outputs before the last of
+        the first state use later ones too.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+            NaN marks what is missing, whatever `missing` says.
+        systems : Systems, optional
+            One per sequence; by default those of the sequences.
+        inputs : list of array-like of shape (T_i, p), optional
+
+        Returns
+        -------
+        StateEstimates
+            States in the basis of `Systems`, outputs in the units of the sequences.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> x = np.cos(0.3 * np.arange(60))[:, None] + [0.0, 1.0]
+        >>> x[20:24] = np.nan
+        >>> identifier = LDSIdentifier(n_states=2, delay=2, stabilizer="CG", missing="smooth").fit([x])
+        >>> found = identifier.filter([x])
+        >>> found.means[0].shape, found.outputs[0].shape
+        ((59, 2), (60, 2))
+        >>> bool(np.abs(found.outputs[0][23, 0] - np.cos(0.3 * 23)) < 0.1)
+        True
+        """
+        return self._estimates(X, systems, inputs, smoothing=False)
+
+    def smooth(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
+        """Estimate each state from all outputs, by the Kalman smoother.
+
+        Parameters and result are those of `filter`; with a delay, an expected output and its variance are averages
+        over the states that it is part of.
+        """
+        return self._estimates(X, systems, inputs, smoothing=True)
+
+    def _estimates(self, X: Any, systems: Systems | None, inputs: Any, *, smoothing: bool) -> StateEstimates:
+        sequences = self._check_fitted(X, missing="smooth")
+        U = self._inputs_of(sequences, inputs)
+        systems = self._systems_for(sequences, systems, self.stabilizer, U)
+        count, delay = len(sequences), self._sizes()[1]
+        lists: dict[str, list[Any]] = {
+            name: [None] * count for name in ("means", "covariances", "outputs", "output_std")
+        }
+        likelihood = np.empty(count)
+        estimation = self._estimation()
+        for rows, Y in estimation.batches(sequences):
+            chosen, stacked = systems[rows], estimation.stacked_inputs(U, rows)
+            filtered = kalman_filter(chosen, compress(chosen, embed(Y, delay), stacked))
+            if smoothing:
+                x, P, _ = smooth(chosen, filtered)
+            else:
+                x, P = filtered.x, filtered.P[:, np.arange(filtered.x.shape[1]).clip(0, filtered.P.shape[1] - 1)]
+            back = unembed if smoothing else latest
+            outputs = back(outputs_of(chosen, x, stacked), delay) * self.scale_
+            std = np.sqrt(back(output_variances(chosen, P), delay)) * self.scale_
+            likelihood[rows] = filtered.log_likelihood
+            for name, values in zip(lists, (x, P, outputs, std), strict=True):
+                for i, value in zip(rows, values, strict=True):
+                    lists[name][i] = value
+        return StateEstimates(**lists, log_likelihood=likelihood)
+
+    def interpolate(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> list[NDArray[np.float64]]:
         """Fill in missing values, marked by NaN, whatever `missing` says; recorded values stay.
 
-        With `systems`, the means of the Kalman smoother under their A, B, C, x1, mean and Omega. Without, the values
-        that ``missing="smooth"`` identifies from.
+        With `systems`, or inputs, the means of the Kalman smoother under all their parameters. Without, the values
+        that ``missing="smooth"`` identifies from. `smooth` has standard deviations beside them.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         systems : Systems, optional
             One per sequence.
+        inputs : list of array-like of shape (T_i, p), optional
 
         Returns
         -------
         list of ndarray of shape (T_i, d)
         """
         sequences = self._check_fitted(X, missing="smooth")
-        if systems is not None:
-            systems = self._systems_for(sequences, systems, self.stabilizer)
+        U = self._inputs_of(sequences, inputs)
+        if systems is not None or U is not None:
+            systems = self._systems_for(sequences, systems, self.stabilizer, U)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):
-            filled = estimation.filled(Y, rows) if systems is None else smoothed(systems[rows], Y, estimation.delay)
+            stacked = estimation.stacked_inputs(U, rows)
+            if systems is None:
+                filled = estimation.filled(Y, rows)
+            else:
+                filled = smoothed(systems[rows], Y, estimation.delay, stacked)
             for i, x in zip(rows, filled * self.scale_, strict=True):
                 made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
         return made
 
-    def log_likelihood(self, X: Any, systems: Systems | None = None) -> NDArray[np.float64]:
+    def log_likelihood(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> NDArray[np.float64]:
         """Return the log-likelihood of each sequence under its system, by the Kalman filter.
 
-        Outputs are in the units of `Systems`, ``x(1) ~ N(x1, B B')``, and NaN is left out. With a delay, the stacked
+        Outputs are in the units of `Systems`, ``x(1) ~ N(x1, P1)``, and NaN is left out. With a delay, the stacked
         outputs count as if they were independent given the states.
 
         Parameters
@@ -322,22 +470,25 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         X : list of array-like of shape (T_i, d)
         systems : Systems, optional
             One per sequence; by default those of the sequences.
+        inputs : list of array-like of shape (T_i, p), optional
 
         Returns
         -------
         ndarray of shape (N,)
         """
         sequences = self._check_fitted(X)
-        systems = self._systems_for(sequences, systems, self.stabilizer)
+        U = self._inputs_of(sequences, inputs)
+        systems = self._systems_for(sequences, systems, self.stabilizer, U)
         made = np.empty(len(sequences))
-        delay = self._sizes()[1]
-        for rows, Y in self._estimation().batches(sequences):
-            chosen = systems[rows]
-            made[rows] = kalman_filter(chosen, compress(chosen, embed(Y, delay))).log_likelihood
+        estimation = self._estimation()
+        for rows, Y in estimation.batches(sequences):
+            outputs = compress(systems[rows], embed(Y, estimation.delay), estimation.stacked_inputs(U, rows))
+            made[rows] = kalman_filter(systems[rows], outputs).log_likelihood
         return made
 
-    def _learn(self, sequences: list[Any]) -> Estimation:
+    def _learn(self, sequences: list[Any], inputs: Any = None) -> Estimation:
         """Set the fitted attributes."""
+        U = None if inputs is None else check_inputs(inputs, sequences, self.method)
         d = sequences[0].shape[1]
         scale = channel_scale(sequences) if self.scale else np.ones(d)
         for channel in np.flatnonzero(scale < np.finfo(float).tiny):
@@ -354,7 +505,27 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if not isinstance(order, int):
             order = self._chosen_order(order, sequences, scale, delay)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
+        self.input_mean_, self.input_scale_ = standardization(U, bool(self.center), bool(self.scale))
+        self.n_inputs_ = len(self.input_mean_)
         return self._estimation()
+
+    def _inputs_of(self, sequences: list[Any], inputs: Any) -> list[Array] | None:
+        """Return standardized inputs of sequences, or None."""
+        count = getattr(self, "n_inputs_", 0)  # without: set by estimators that identify with a scale of their own
+        name = type(self).__name__
+        if inputs is None:
+            if count:
+                raise ValueError(
+                    f"this {name} was fitted with {count} inputs: pass inputs, one (T, {count}) a sequence"
+                )
+            return None
+        U = check_inputs(inputs, sequences, self.method)
+        if U[0].shape[1] != count:
+            raise ValueError(
+                f"inputs have {U[0].shape[1]} columns but this {name} was fitted with {count}: pass the same inputs as "
+                "in fit"
+            )
+        return [(u - self.input_mean_) / self.input_scale_ for u in U]
 
     def _chosen_order(self, rule: Any, sequences: list[Any], scale: Array, delay: int) -> int:
         if any(map(is_large, sequences)):
@@ -379,6 +550,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             self.stabilizer or "NONE",
             float(self.bound),
             self.method,
+            self.covariance_type,
+            int(self.max_iter),
         )
 
     def _check(self, X: Any) -> list[Any]:
@@ -403,13 +576,22 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             )
         return sequences
 
-    def _systems_for(self, sequences: list[Any], systems: Systems | None, stabilizer: str | None) -> Systems:
+    def _systems_for(
+        self, sequences: list[Any], systems: Systems | None, stabilizer: str | None, inputs: list[Array] | None
+    ) -> Systems:
         """Return the systems that predict sequences: those given, or the ones identified from them."""
         if any(map(is_large, sequences)):
             raise ValueError("sequences read in blocks are only identified: pass shorter ones, or fewer channels")
         if systems is None:
-            return dataclasses.replace(self._estimation(), stabilizer=stabilizer or "NONE").identify(sequences)
-        check_systems(systems, len(sequences), len(self.scale_) * self._sizes()[1])
-        if systems.Omega is None or not systems.Omega.min() > 0:
+            return dataclasses.replace(self._estimation(), stabilizer=stabilizer or "NONE").identify(sequences, inputs)
+        delay = self._sizes()[1]
+        check_systems(systems, len(sequences), len(self.scale_) * delay)
+        if (
+            systems.Omega is None
+            or not (systems.Omega if systems.Omega.ndim == 2 else np.linalg.eigvalsh(systems.Omega)).min() > 0
+        ):
             raise ValueError("systems have no positive Omega, the variances of the output noise: give it to Systems")
+        expected = 0 if inputs is None else inputs[0].shape[1] * delay
+        if systems.n_inputs != expected:
+            raise ValueError(f"systems have {systems.n_inputs} inputs: pass systems with {expected}, inputs × delay")
         return systems

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,99 +10,16 @@ from numpy.typing import NDArray
 
 from manifoldseq.estimators import check_sequences, warn_of_order
 
-from ..systems._kalman import Filtered, compress, kalman_filter, outputs_of, smooth
+from ..systems._kalman import compress, kalman_filter, outputs_of, smooth
+from ..systems._prediction import embed
 from ..systems._record import Systems
+from ._em import sweep
 
 Array = NDArray[np.floating[Any]]
-
-# Expectation maximization of model (1), for sequences of one length with missing values (Shumway and Stoffer 1982).
-
-
-_RIDGE = 1e-8
-"""Added to normal equations, in units of their mean diagonal: an output may be seen too seldom for its unknowns."""
-
-
-def sweep(systems: Systems, Y: Array, *, per_output: bool = False, held: bool = False) -> tuple[Systems, Filtered]:
-    """Return systems that no sequence finds less likely, and the filter under those given.
-
-    Parameters
-    ----------
-    systems : Systems
-        Any C, with a mean or without.
-    Y : ndarray of shape (N, T, m)
-        NaN marks what is missing.
-    per_output : bool
-        Learn a variance of the noise for each output, instead of one per system.
-    held : bool
-        Keep A, C and the mean, and learn the noises and the first states.
-
-    Returns
-    -------
-    systems : Systems
-        All of A, B, C, x1, mean and Omega updated, unless held; C need not be orthonormal.
-    filtered : Filtered
-        Its log-likelihood is that of the systems given.
-    """
-    filtered = kalman_filter(systems, compress(systems, Y))
-    x, P, lagged = smooth(systems, filtered)
-    second = P + x[:, :, :, None] * x[:, :, None]  # E[x x']
-    across = (lagged + x[:, 1:, :, None] * x[:, :-1, None]).sum(axis=1)
-    before, after = second[:, :-1].sum(axis=1), second[:, 1:].sum(axis=1)
-    # A = (sum E[x(t+1) x(t)']) (sum E[x(t) x(t)'])^-1, (N, n, n); BB' is what it leaves, and the uncertain first state
-    A = systems.A if held else _solved(before, across.swapaxes(1, 2)).swapaxes(1, 2)
-    noise = P[:, 0] + after - A @ across.swapaxes(1, 2) - across @ A.swapaxes(1, 2) + A @ before @ A.swapaxes(1, 2)
-    w, W = np.linalg.eigh(noise / Y.shape[1])
-    B = (W * np.sqrt(np.maximum(w, 0))[:, None]) @ W.swapaxes(1, 2)
-    C, mean, Omega = _outputs(x, second, Y, systems, per_output, held)
-    return Systems.trusted({"A": A, "C": C, "x1": x[:, 0].copy(), "B": B, "mean": mean, "Omega": Omega}), filtered
-
-
-def _outputs(
-    x: Array, second: Array, Y: Array, systems: Systems, per_output: bool, held: bool
-) -> tuple[Array, Array | None, Array]:
-    """Regress each output on the states of the steps in which it is seen; return C, the mean and the variances left."""
-    N, T, n = x.shape
-    center = systems.mean is not None
-    if center:  # the mean is the coefficient of a state that is always one
-        grown = np.ones((N, T, n + 1, n + 1))
-        grown[:, :, :n, :n], grown[:, :, :n, n], grown[:, :, n, :n] = second, x, x
-        x, second = np.concatenate([x, np.ones((N, T, 1))], axis=2), grown
-    k = x.shape[2]
-    seen = (~np.isnan(Y)).astype(float)
-    Y = np.where(seen > 0, Y, 0.0)
-    # of each output its own normal equations, summed over the steps in which it is seen, (N, m, k, k) and (N, m, k)
-    gram = (seen.swapaxes(1, 2) @ second.reshape(N, T, k * k)).reshape(N, -1, k, k)
-    right = Y.swapaxes(1, 2) @ x
-    if held:
-        C = systems.C if systems.mean is None else np.concatenate([systems.C, systems.mean[:, :, None]], axis=2)
-    else:
-        C = _solved(gram, right[..., None])[..., 0]
-    squares = (Y * Y).sum(axis=1) - 2 * (C * right).sum(axis=2) + np.einsum("imk,imkl,iml->im", C, gram, C)
-    count = seen.sum(axis=(1, 2))
-    variance = squares / seen.sum(axis=1) if per_output else (squares.sum(axis=1) / count)[:, None]
-    least = 1e-10 * (Y * Y).sum(axis=(1, 2)) / count + 1e-100
-    variance = np.maximum(variance, least[:, None]) * np.ones((1, Y.shape[2]))
-    if not center:
-        return C, None, variance
-    return np.ascontiguousarray(C[:, :, :n]), np.ascontiguousarray(C[:, :, n]), variance
-
-
-def _solved(gram: Array, right: Array) -> Array:
-    ridge = _RIDGE * np.trace(gram, axis1=-2, axis2=-1)[..., None, None] / gram.shape[-1] + 1e-300
-    return np.linalg.solve(gram + ridge * np.eye(gram.shape[-1]), right)
-
 
 _SWEEPS = 100
 _GAIN = 0.01
 """Sweeps end when one raises the log-likelihood by less, per recorded value."""
-
-
-def embed(Y: Array, delay: int) -> Array:
-    """Stack `delay` consecutive steps of sequences (N, T, d) into outputs (N, T - delay + 1, d * delay)."""
-    if delay == 1:
-        return Y
-    steps = Y.shape[1] - delay + 1
-    return np.concatenate([Y[:, lag : lag + steps] for lag in range(delay)], axis=2)
 
 
 def unembed(Y: Array, delay: int) -> Array:
@@ -115,11 +33,16 @@ def unembed(Y: Array, delay: int) -> Array:
     return total / count
 
 
-def smoothed(systems: Systems, Y: Array, delay: int) -> Array:
+def latest(Y: Array, delay: int) -> Array:
+    """Return sequences (N, T, d) from outputs of stacked steps, each value as the last of its steps has it."""
+    N, _, m = Y.shape
+    return np.concatenate([Y[:, 0].reshape(N, delay, m // delay), Y[:, 1:, m - m // delay :]], axis=1)
+
+
+def smoothed(systems: Systems, Y: Array, delay: int, inputs: Array | None = None) -> Array:
     """Return what systems expect of sequences (N, T, d), given all values of each that are not NaN."""
-    outputs = embed(Y, delay)
-    x = smooth(systems, kalman_filter(systems, compress(systems, outputs)))[0]
-    return unembed(outputs_of(systems, x), delay)
+    x = smooth(systems, kalman_filter(systems, compress(systems, embed(Y, delay), inputs)))[0]
+    return unembed(outputs_of(systems, x, inputs), delay)
 
 
 def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: NDArray[np.intp]) -> Array:
@@ -161,8 +84,8 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
 
 def finite_systems(systems: Systems) -> NDArray[np.bool_]:
     """Return which systems have finite parameters."""
-    parts = [systems.A, systems.B, systems.C, systems.x1, systems.Omega]
-    return np.all([np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in parts if part is not None], axis=0)
+    parts = [part for one in fields(Systems) if (part := getattr(systems, one.name)) is not None]
+    return np.all([np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in parts], axis=0)
 
 
 def interpolated(Y: Array) -> Array:

@@ -5,39 +5,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..systems._kalman import compress, kalman_filter, smooth
-from ..systems._record import Systems
-from ._missing import finite_systems, sweep
-from ._subspace_method import noise_factor, subspace
+from ..systems._kalman import noise_covariance
+from ..systems._prediction import symmetric_root
+from ..systems._record import Systems, chosen, replaced
+from ._em import sweep
+from ._missing import finite_systems
+from ._subspace_method import Subspace, noise_factor, subspace
 
-Array = NDArray[Any]
+Array = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
 
 _BLOCK_ROWS = 5
 _COVARIANCE_SWEEPS = 10
-_EM_SWEEPS = 30
 _RANK = 1e-8
 """States below this share of the strongest are not there: the sequence spans fewer than n dimensions."""
+_SLOWEST = 0.999
+"""The largest spectral radius with which effects of inputs are followed through a sequence."""
 
 
-def block_rows(T: int, m: int, n: int, delay: int) -> tuple[int, int] | None:
+def block_rows(T: int, m: int, n: int, delay: int, n_inputs: int = 0) -> tuple[int, int] | None:
     """Return the block rows i and the directions k of the outputs for T steps; None if T is too short.
 
     At best i = 5 and k = m, with at least twice as many columns as rows in the past; shorter sequences have fewer
-    directions, then fewer block rows, then columns enough to determine the past.
+    directions, then fewer block rows, then columns enough to determine the past. Inputs take their rows first.
     """
     for enough in (2, 1):
         for i in range(_BLOCK_ROWS, 1, -1):
-            k = min(m, T, (T - 2 * i - delay + 2) // (enough * i))
+            columns = T - 2 * i - delay + 2 - 2 * n_inputs * (i + delay - 1)
+            k = min(m, T, columns // (enough * i))
             if k >= n:
                 return i, k
     return None
 
 
-def n4sid(Y: Array, n: int, center: bool, delay: int) -> tuple[Systems, Array]:
+def n4sid(
+    Y: Array, n: int, center: bool, delay: int, inputs: Array | None = None, covariance_type: str = "diag"
+) -> tuple[Systems, Flags]:
     """Identify from what the past says of the future, in which noise of the outputs does not take part.
 
     Van Overschee and De Moor (1994); A by shift invariance of the observability matrix (Verhaegen 1994), covariances
-    of the noises by ten sweeps of expectation maximization in which A and C are held.
+    of the noises by ten sweeps of expectation maximization in which A and C are held. Of inputs, those of the future
+    are projected out, those of the past belong to the past (Verhaegen 1994, PO-MOESP); G and D then are least squares.
 
     Parameters
     ----------
@@ -47,6 +55,9 @@ def n4sid(Y: Array, n: int, center: bool, delay: int) -> tuple[Systems, Array]:
     center : bool
     delay : int
         Past and future lie this far apart, so that no noise is in both.
+    inputs : ndarray of shape (N, T, p), optional
+        Stacked like the outputs.
+    covariance_type : {"diag", "full"}
 
     Returns
     -------
@@ -55,22 +66,26 @@ def n4sid(Y: Array, n: int, center: bool, delay: int) -> tuple[Systems, Array]:
     found : ndarray of bool of shape (N,)
         False for a sequence that spans fewer than n dimensions; its system means nothing.
     """
-    sizes = block_rows(Y.shape[2], Y.shape[1], n, delay)
+    sizes = block_rows(Y.shape[2], Y.shape[1], n, delay, 0 if inputs is None else inputs.shape[2] // delay)
     assert sizes is not None
     i, k = sizes
     parts = subspace(Y, center, k)
     Z = parts.s[:, :k, None] * parts.Vt[:, :k]
     # Hankel matrices of past and future, (N, k i, columns)
     columns = Z.shape[2] - 2 * i - delay + 2
-    past = np.concatenate([Z[:, :, j : j + columns] for j in range(i)], axis=1)
     first = i + delay - 1
-    future = np.concatenate([Z[:, :, first + j : first + j + columns] for j in range(i)], axis=1)
+    past, future = _hankel(Z, 0, i, columns), _hankel(Z, first, i, columns)
+    if inputs is not None:
+        U = inputs.swapaxes(1, 2)
+        U = U - U.mean(axis=2, keepdims=True) if center else U
+        ahead = _row_space(_hankel(U, first, i, columns), _RANK)
+        past = np.concatenate([past, _hankel(U, 0, i, columns)], axis=1)
+        past, future = (M - M @ ahead.swapaxes(1, 2) @ ahead for M in (past, future))
     # the future projected on the rows of the past: F V V' = G X, with observability G of i block rows
-    _, s, Vt = np.linalg.svd(past, full_matrices=False)
-    Vt = Vt * (s > 1e-10 * s[:, :1])[:, :, None]
-    U, s, Wt = np.linalg.svd(future @ Vt.swapaxes(1, 2), full_matrices=False)
-    found = s[:, n - 1] > _RANK * s[:, 0]
+    future, Vt = _on_rows(future, past)
+    U, s, Wt = np.linalg.svd(future, full_matrices=False)
     G, X = U[:, :, :n], (s[:, :n, None] * Wt[:, :n]) @ Vt
+    found = s[:, n - 1] > _RANK * s[:, 0]
     A = np.linalg.pinv(G[:, :-k], rtol=1e-12) @ G[:, k:]
     # in the basis in which C is orthonormal: G's first block is Q R, so C = U Q and the states are R X
     Q, R = np.linalg.qr(G[:, :k])
@@ -80,21 +95,94 @@ def n4sid(Y: Array, n: int, center: bool, delay: int) -> tuple[Systems, Array]:
     A, X, C = _changed(A, R), R @ X, parts.U[:, :, :k] @ Q
     signs = _signs(C)
     A, X, C = signs.swapaxes(1, 2) * A * signs, signs.swapaxes(1, 2) * X, C * signs
-    seen = Y if parts.mean is None else Y - parts.mean[:, :, None]
-    variance = np.mean((seen[:, :, first : first + columns] - C @ X) ** 2, axis=2)
-    least = np.maximum(1e-10 * np.mean(seen**2, axis=(1, 2)), (np.finfo(float).eps * parts.peak) ** 2)
+    if inputs is None:
+        seen = Y if parts.mean is None else Y - parts.mean[:, :, None]
+        made = _with_noises(A, C, X, seen[:, :, first : first + columns], seen, parts)
+    else:
+        # what inputs leave is a sequence of its own, whose states say how large the noises are
+        driven, seen = with_inputs(Systems.trusted({"A": A, "C": C, "mean": parts.mean}), Y.swapaxes(1, 2), inputs)
+        seen = seen.swapaxes(1, 2)
+        left = parts.U[:, :, :k].swapaxes(1, 2) @ seen
+        future, Vt = _on_rows(_hankel(left, first, i, columns), _hankel(left, 0, i, columns))
+        X = signs.swapaxes(1, 2) * (R @ (G.swapaxes(1, 2) @ future @ Vt))
+        made = _with_noises(A, C, X, seen[:, :, first : first + columns], seen, parts)
+        made = replaced(made, x1=driven.x1, mean=driven.mean, G=driven.G, D=driven.D)
+    made = shaped(made, covariance_type)
+    return improved(made, Y.swapaxes(1, 2), inputs, _COVARIANCE_SWEEPS, covariance_type, held=True), found
+
+
+def _hankel(Z: Array, start: int, rows: int, columns: int) -> Array:
+    return np.concatenate([Z[:, :, start + j : start + j + columns] for j in range(rows)], axis=1)
+
+
+def _row_space(M: Array, rank: float) -> Array:
+    """Return an orthonormal basis of the rows, padded with zeros."""
+    _, s, Vt = np.linalg.svd(M, full_matrices=False)
+    return Vt * (s > rank * s[:, :1])[:, :, None]
+
+
+def _on_rows(future: Array, past: Array) -> tuple[Array, Array]:
+    """Return the future in coordinates of the rows of the past, and these, orthonormal."""
+    Vt = _row_space(past, 1e-10)
+    return future @ Vt.swapaxes(1, 2), Vt
+
+
+def _with_noises(A: Array, C: Array, X: Array, Y: Array, whole: Array, parts: Subspace) -> Systems:
+    """Return systems with covariances of what states X leave of themselves and of outputs Y, both (N, ., columns)."""
+    variance = np.mean((Y - C @ X) ** 2, axis=2)
+    least = np.maximum(1e-10 * np.mean(whole**2, axis=(1, 2)), (np.finfo(float).eps * parts.peak) ** 2)
     Omega = np.maximum(variance, np.maximum(least, 1e-100)[:, None])
-    x1 = (C.swapaxes(1, 2) @ seen[:, :, :1])[:, :, 0]
-    systems = Systems.trusted({"A": A, "C": C, "x1": x1, "B": noise_factor(A, X), "mean": parts.mean, "Omega": Omega})
-    return _improved(systems, Y.swapaxes(1, 2), _COVARIANCE_SWEEPS, held=True), found
+    x1 = (C.swapaxes(1, 2) @ whole[:, :, :1])[:, :, 0]
+    return Systems.trusted({"A": A, "C": C, "x1": x1, "B": noise_factor(A, X), "mean": parts.mean, "Omega": Omega})
 
 
-def maximized(systems: Systems, Y: Array) -> Systems:
-    """Return systems after 30 sweeps of expectation maximization on outputs Y (N, T, m), NaN where missing.
+def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Array]:
+    """Return systems with G, D, first states and means by least squares, and what these leave of the outputs.
 
-    All of A, B, C, x1, the mean and one variance of each output are learned; C is orthonormal again at the end.
+    The expected outputs ``mean + D u(t) + C (A^t x1 + sum_s A^(t-1-s) G u(s))`` are linear in all that is looked for.
+
+    Parameters
+    ----------
+    systems : Systems
+        With orthonormal C; the mean is learned if there is one.
+    Y : ndarray of shape (N, T, m)
+    inputs : ndarray of shape (N, T, p)
     """
-    systems = _improved(systems, Y, _EM_SWEEPS, held=False)
+    A, C = systems.A, systems.C
+    (N, T, p), n = inputs.shape, systems.n_states
+    radius = np.abs(np.linalg.eigvals(np.nan_to_num(A))).max(axis=1)
+    A = A * np.minimum(1, _SLOWEST / np.maximum(radius, 1e-300))[:, None, None]
+    # the states that follow from each entry of x1 and from each entry of G, (N, T, n, n + n p)
+    H = np.empty((N, T, n, n + n * p))
+    H[:, 0] = np.eye(n, n + n * p)
+    for t in range(1, T):
+        H[:, t] = A @ H[:, t - 1]
+        H[:, t, :, n:] += (np.eye(n)[:, :, None] * inputs[:, t - 1, None, None]).reshape(N, n, n * p)
+    # coordinates C'y of the outputs: those of H, with what [u; 1] explains left out of both sides
+    direct = inputs if systems.mean is None else np.concatenate([inputs, np.ones((N, T, 1))], axis=2)
+    base = _row_space(direct.swapaxes(1, 2), 1e-12)
+
+    def beside(M: Array) -> Array:
+        return M - base.swapaxes(1, 2) @ (base @ M)
+
+    left = beside(H.reshape(N, T, -1)).reshape(N, T * n, -1)
+    right = beside(Y @ C).reshape(N, T * n, 1)
+    theta = np.linalg.pinv(left, rtol=1e-10) @ right
+    dynamic = (H @ theta[:, None])[..., 0] @ C.swapaxes(1, 2)
+    W = (np.linalg.pinv(direct, rtol=1e-12) @ (Y - dynamic)).swapaxes(1, 2)
+    G = np.ascontiguousarray(theta[:, n:, 0].reshape(N, n, p))
+    D = np.ascontiguousarray(W[:, :, :p])
+    mean = None if systems.mean is None else np.ascontiguousarray(W[:, :, p])
+    found = replaced(systems, x1=theta[:, :n, 0].copy(), G=G, D=D, mean=mean)
+    return found, Y - dynamic - direct @ W.swapaxes(1, 2)
+
+
+def maximized(systems: Systems, Y: Array, inputs: Array | None, sweeps: int, covariance_type: str) -> Systems:
+    """Return systems after sweeps of expectation maximization on outputs Y (N, T, m), NaN where missing.
+
+    All parameters are learned; C is orthonormal again at the end.
+    """
+    systems = improved(systems, Y, inputs, sweeps, covariance_type, held=False)
     Q, R = np.linalg.qr(systems.C)
     diagonal = np.abs(np.diagonal(R, axis1=1, axis2=2))
     # an output matrix that lost its rank has no such basis: the caller keeps the start
@@ -102,26 +190,30 @@ def maximized(systems: Systems, Y: Array) -> Systems:
     R = np.where(lost[:, None, None], np.nan, R)
     signs = _signs(Q)
     R, C = signs.swapaxes(1, 2) * R, Q * signs
-    assert systems.B is not None and systems.x1 is not None
-    w, W = np.linalg.eigh(np.nan_to_num(R @ systems.B @ systems.B.swapaxes(1, 2) @ R.swapaxes(1, 2)))
-    B = (W * np.sqrt(np.maximum(w, 0))[:, None]) @ W.swapaxes(1, 2)
-    x1 = (R @ systems.x1[:, :, None])[:, :, 0]
-    return Systems.trusted(
-        {"A": _changed(systems.A, R), "C": C, "x1": x1, "B": B, "mean": systems.mean, "Omega": systems.Omega}
-    )
+    assert systems.x1 is not None and systems.P1 is not None
+    B = symmetric_root(np.nan_to_num(R @ noise_covariance(systems) @ R.swapaxes(1, 2)))
+    x1, P1 = (R @ systems.x1[:, :, None])[:, :, 0], R @ systems.P1 @ R.swapaxes(1, 2)
+    G = None if systems.G is None else R @ systems.G
+    return replaced(systems, A=_changed(systems.A, R), C=C, x1=x1, B=B, P1=0.5 * (P1 + P1.swapaxes(1, 2)), G=G)
 
 
-def smoothed_states(systems: Systems, Y: Array) -> Array:
-    """Return the means (N, n, T) of the states given all outputs Y (N, T, m)."""
-    return smooth(systems, kalman_filter(systems, compress(systems, Y)))[0].swapaxes(1, 2)
-
-
-def _improved(systems: Systems, Y: Array, sweeps: int, *, held: bool) -> Systems:
+def improved(
+    systems: Systems, Y: Array, inputs: Array | None, sweeps: int, covariance_type: str, *, held: bool
+) -> Systems:
     """Sweep; a system whose next parameters or likelihood are not finite stays as it was."""
     for _ in range(sweeps):
-        better, filtered = sweep(systems, Y, per_output=True, held=held)
+        better, filtered = sweep(systems, Y, inputs, covariance_type=covariance_type, held=held)
         systems = chosen(finite_systems(better) & np.isfinite(filtered.log_likelihood), better, systems)
     return systems
+
+
+def shaped(systems: Systems, covariance_type: str) -> Systems:
+    """Return systems with all covariances: of the first state, and of the outputs as a matrix if "full"."""
+    P1 = noise_covariance(systems) if systems.P1 is None else systems.P1
+    Omega = systems.Omega
+    if covariance_type == "full" and Omega is not None and Omega.ndim == 2:
+        Omega = Omega[:, :, None] * np.eye(Omega.shape[1])
+    return replaced(systems, P1=P1, Omega=Omega)
 
 
 def _changed(A: Array, R: Array) -> Array:
@@ -133,12 +225,3 @@ def _signs(C: Array) -> Array:
     """Return the signs (N, 1, n) that make the largest entry of each column of C positive."""
     largest = np.take_along_axis(C, np.abs(C).argmax(axis=1, keepdims=True), axis=1)
     return np.where(largest < 0, -1.0, 1.0)
-
-
-def chosen(first: NDArray[np.bool_], one: Systems, other: Systems) -> Systems:
-    """Return the systems of `one` where `first`, else those of `other`."""
-    made: dict[str, Any] = {}
-    for name in ("A", "C", "x1", "B", "mean", "Omega"):
-        a, b = getattr(one, name), getattr(other, name)
-        made[name] = None if a is None else np.where(first.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
-    return Systems.trusted(made)

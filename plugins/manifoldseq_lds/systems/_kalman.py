@@ -1,8 +1,11 @@
-"""Kalman filter, smoother and likelihood of model (1), for many sequences of one length at once.
+"""Kalman filter, smoother and likelihood of model (1) with inputs, for many sequences of one length at once.
 
-Outputs enter through n numbers per step. With ``Omega^-1/2 C = Q R`` and ``v = Omega^-1/2 (y - mean)``, restricted to
-the outputs that are seen, ``|v - Omega^-1/2 C x|^2 = |z - R x|^2 + |v - Q z|^2``, ``z = Q'v``, where the second term
-does not depend on the states. So the recursions cost the same for any number of outputs.
+Outputs enter through n numbers per step. With ``Omega = L L'``, ``L^-1 C = Q R`` and ``v = L^-1 (y - mean - D u)``,
+restricted to the outputs that are seen, ``|v - L^-1 C x|^2 = |z - R x|^2 + |v - Q z|^2``, ``z = Q'v``, where the second
+term does not depend on the states. So the recursions cost the same for any number of outputs.
+
+Covariances depend on what is seen, not on its values. Where everything is seen they converge in a few steps: from there
+on they are constant, and the means follow a linear recursion of constant coefficients.
 """
 
 from dataclasses import dataclass
@@ -16,7 +19,9 @@ from ._record import Systems
 Array = NDArray[np.floating[Any]]
 
 _CHUNK = 2**22
-"""Numbers of a block of ``Omega^-1/2 C`` that is decomposed at once."""
+"""Numbers of a block of ``L^-1 C`` that is decomposed at once."""
+_CONVERGED = 1e-14
+"""Change of a covariance in one step, in units of its diagonal, from which on it is constant."""
 
 
 @dataclass(frozen=True)
@@ -29,24 +34,29 @@ class Compressed:
     R : ndarray of shape (N, T, n, n) or (N, 1, n, n)
     rest : ndarray of shape (N,)
         What the log-likelihood has beside that of z.
+    drive : ndarray of shape (N, T, n) or None
+        What the inputs of a step add to the next state.
     """
 
     z: Array
     R: Array
     rest: Array
+    drive: Array | None = None
 
 
 @dataclass(frozen=True)
 class Filtered:
     """States given the outputs until each step, and what the smoother needs to go back.
 
+    Matrices have K <= T steps; the last holds for all later ones.
+
     Parameters
     ----------
-    x, P : ndarray of shape (N, T, n), (N, T, n, n)
+    x, P : ndarray of shape (N, T, n), (N, K, n, n)
         Means and covariances of the states given the outputs until then.
-    before, P_before : ndarray of shape (N, T, n), (N, T, n, n)
+    before, P_before : ndarray of shape (N, T, n), (N, K, n, n)
         The same given the outputs before.
-    weight, gain : ndarray of shape (N, T, n), (N, T, n, n)
+    weight, gain : ndarray of shape (N, T, n), (N, K, n, n)
         ``R' S^-1 (z - R before)`` and ``R' S^-1 R``, with S the covariance of z given the outputs before.
     log_likelihood : ndarray of shape (N,)
     """
@@ -60,62 +70,101 @@ class Filtered:
     log_likelihood: Array
 
 
-def compress(systems: Systems, Y: Array) -> Compressed:
-    """Return the outputs Y of shape (N, T, m), in which NaN marks what is missing, as n numbers per step."""
+def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compressed:
+    """Return the outputs Y of shape (N, T, m), in which NaN marks what is missing, as n numbers per step.
+
+    `inputs` of shape (N, T, p) belong to systems with G and D.
+    """
     noise = systems.Omega
     assert noise is not None
-    N, T, m = Y.shape
+    _, T, m = Y.shape
     n = systems.n_states
     seen = ~np.isnan(Y)
-    Y = Y if systems.mean is None else Y - systems.mean[:, None]
-    Y = np.where(seen, Y, 0.0) / np.sqrt(noise)[:, None]
-    C = systems.C / np.sqrt(noise)[:, :, None]
+    if systems.mean is not None:
+        Y = Y - systems.mean[:, None]
+    drive = None
+    if inputs is not None and systems.G is not None and systems.D is not None:
+        Y = Y - inputs @ systems.D.swapaxes(1, 2)
+        drive = inputs @ systems.G.swapaxes(1, 2)
     # in units of the noise, C = Q R: z = Q'y, (N, T, n), says of the states all that y does, and the rest of y is noise
-    if seen.all():
-        Q, R = np.linalg.qr(C)
-        z, R = Y @ Q, R[:, None]
-        rest = ((Y - z @ Q.swapaxes(1, 2)) ** 2).sum(axis=(1, 2))
+    complete = seen.all(axis=2)
+    _, R, z, rest = _decomposed(systems.C, noise, np.where(seen, Y, 0.0))
+    if complete.all():
+        return Compressed(z, R[:, None], -0.5 * rest.sum(axis=1), drive)
+    # a decomposition of its own for every step in which something is missing: there C is zero, and the noise is white
+    R = np.repeat(R[:, None], T, axis=1)
+    rows = np.argwhere(~complete)
+    for part in np.array_split(rows, len(rows) * m * (n if noise.ndim == 2 else m) // _CHUNK + 1):
+        i, t = part.T
+        there, y = seen[i, t], np.where(seen[i, t], Y[i, t], 0.0)
+        some = np.where(there, noise[i], 1.0) if noise.ndim == 2 else restricted(noise[i], there)
+        _, R[i, t], found, left = _decomposed(systems.C[i] * there[:, :, None], some, y[:, None])
+        z[i, t] = found[:, 0]
+        rest[i, t] = left[:, 0] - np.count_nonzero(~there, axis=1) * np.log(2 * np.pi)
+    return Compressed(z, R, -0.5 * rest.sum(axis=1), drive)
+
+
+def _decomposed(C: Array, noise: Array, Y: Array) -> tuple[Array, Array, Array, Array]:
+    """Return Q (k, m, n), R, z = Y Q (k, T, n) in units of the noise, and what -2 ln p has of each step beside z."""
+    if noise.ndim == 2:
+        C, Y = C / np.sqrt(noise)[:, :, None], Y / np.sqrt(noise)[:, None]
+        logs = np.log(2 * np.pi * noise).sum(axis=1)
     else:
-        z, R, rest = np.empty((N, T, n)), np.empty((N, T, n, n)), np.zeros(N)
-        # a decomposition for every step, of the outputs that are seen in it
-        rows = np.argwhere(np.ones((N, T)))
-        for part in np.array_split(rows, max(1, len(rows) * m * n // _CHUNK)):
-            i, t = part.T
-            Q, R[i, t] = np.linalg.qr(C[i] * seen[i, t][:, :, None])
-            z[i, t] = (Y[i, t][:, None] @ Q)[:, 0]
-            np.add.at(rest, i, ((Y[i, t] - (Q @ z[i, t][:, :, None])[:, :, 0]) ** 2).sum(axis=1))
-    logs = (seen.sum(axis=1) * np.log(2 * np.pi * noise)).sum(axis=1)
-    return Compressed(z, R, -0.5 * (rest + logs))
+        factor = np.linalg.cholesky(noise)
+        inverse = np.linalg.inv(factor)
+        C, Y = inverse @ C, Y @ inverse.swapaxes(1, 2)
+        logs = (np.log(2 * np.pi) + 2 * np.log(np.diagonal(factor, axis1=1, axis2=2))).sum(axis=1)
+    Q, R = np.linalg.qr(C)
+    z = Y @ Q
+    return Q, R, z, ((Y - z @ Q.swapaxes(1, 2)) ** 2).sum(axis=2) + logs[:, None]
+
+
+def restricted(noise: Array, seen: NDArray[np.bool_]) -> Array:
+    """Return covariances (k, m, m) of the outputs that are seen, (k, m); others are independent, of variance 1."""
+    return np.where(seen[:, :, None] & seen[:, None], noise, 0.0) + ~seen[:, :, None] * np.eye(seen.shape[1])
 
 
 def kalman_filter(systems: Systems, outputs: Compressed) -> Filtered:
-    """Run the filter, from ``x(1) ~ N(x1, BB')``: the first state is as uncertain as one step makes it."""
+    """Run the filter, from ``x(1) ~ N(x1, P1)``; without P1 the first state is as uncertain as one step makes it."""
     z, R = outputs.z, outputs.R
     N, T, n = z.shape
-    A, Q = systems.A, _covariance(systems)
-    x, P = _first_state(systems), Q.copy()
-    made = Filtered(*(np.empty((N, T, n) + (n,) * k) for k in (0, 1, 0, 1, 0, 1)), log_likelihood=outputs.rest.copy())
-    one = np.eye(n)
+    A, Q = systems.A, noise_covariance(systems)
+    P = Q if systems.P1 is None else systems.P1
+    P_before, P_after, gain, root, spread = (np.empty((N, T, n, n)) for _ in range(5))
+    logs, one, steps, S = np.zeros(N), np.eye(n), T, np.zeros((N, n, n))
     for t in range(T):
-        if t:
-            x = _times(A, x)
-            P = A @ P @ A.swapaxes(1, 2) + Q
-        made.before[:, t], made.P_before[:, t] = x, P
+        P_before[:, t] = P
         Rt = R[:, min(t, R.shape[1] - 1)]
         # innovation z - R x of covariance S = R P R' + I = LL'; all that follows is a product with L^-1
         RP = Rt @ P
-        factor = np.linalg.cholesky(RP @ Rt.swapaxes(1, 2) + one)
-        inverse = np.linalg.inv(factor)
-        error = _times(inverse, z[:, t] - _times(Rt, x))
-        RtS, RPS = inverse @ Rt, inverse @ RP  # S^-1/2 R and S^-1/2 R P
-        made.log_likelihood[:] -= 0.5 * (error * error).sum(axis=1)
-        made.log_likelihood[:] -= np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
-        made.weight[:, t], made.gain[:, t] = _times(RtS.swapaxes(1, 2), error), RtS.swapaxes(1, 2) @ RtS
-        x = x + _times(RPS.swapaxes(1, 2), error)
+        last, S = S, RP @ Rt.swapaxes(1, 2) + one
+        factor = np.linalg.cholesky(S)
+        spread[:, t] = np.linalg.inv(factor)
+        root[:, t] = spread[:, t] @ Rt  # S^-1/2 R
+        RPS = spread[:, t] @ RP
+        gain[:, t] = root[:, t].swapaxes(1, 2) @ root[:, t]
         P = P - RPS.swapaxes(1, 2) @ RPS
-        P = 0.5 * (P + P.swapaxes(1, 2))
-        made.x[:, t], made.P[:, t] = x, P
-    return made
+        P_after[:, t] = P = 0.5 * (P + P.swapaxes(1, 2))
+        log = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+        logs += log
+        P = A @ P @ A.swapaxes(1, 2) + Q
+        if t and R.shape[1] == 1 and _settled(P, P_before[:, t]) and _settled(S, last):
+            logs += (T - 1 - t) * log
+            steps = t + 1
+            break
+    P_before, P_after, gain, root, spread = (M[:, :steps] for M in (P_before, P_after, gain, root, spread))
+    # x(t+1 | t) = A (I - P gain) x(t | t-1) + A P R' S^-1 z(t) is all that goes from step to step
+    rootT = root.swapaxes(2, 3)
+    added = per_step(A[:, None] @ P_before @ rootT @ spread, z)
+    if outputs.drive is not None:
+        added += outputs.drive
+    added = np.concatenate([_first_state(systems)[:, None], added[:, :-1]], axis=1)
+    before = _accumulated(A[:, None] @ (one - P_before @ gain), np.arange(-1, T - 1).clip(0, steps - 1), added)
+    error = per_step(spread, z - per_step(R, before))
+    weight = per_step(rootT, error)
+    x = before + per_step(P_before, weight)
+    likelihood = outputs.rest - 0.5 * (error * error).sum(axis=(1, 2)) - logs
+    return Filtered(x, P_after, before, P_before, weight, gain, likelihood)
 
 
 def smooth(systems: Systems, filtered: Filtered) -> tuple[Array, Array, Array]:
@@ -125,36 +174,84 @@ def smooth(systems: Systems, filtered: Filtered) -> tuple[Array, Array, Array]:
     Frazier (Bierman 1973), which inverts no covariance of a state.
     """
     f, A = filtered, systems.A
-    N, T, n = f.x.shape
-    x, P, lagged = np.empty_like(f.x), np.empty_like(f.P), np.empty((N, T - 1, n, n))
-    weight, gain = np.zeros((N, n)), np.zeros((N, n, n))
-    for t in range(T - 1, -1, -1):
-        # the state before the output at t: what it adds, and what is left of the later ones
-        keep = np.eye(n) - f.gain[:, t] @ f.P_before[:, t]
-        weight = f.weight[:, t] + _times(keep, weight)
-        gain = f.gain[:, t] + keep @ gain @ keep.swapaxes(1, 2)
-        x[:, t] = f.before[:, t] + _times(f.P_before[:, t], weight)
-        P[:, t] = f.P_before[:, t] - f.P_before[:, t] @ gain @ f.P_before[:, t]
-        if t:
-            lagged[:, t - 1] = (np.eye(n) - f.P_before[:, t] @ gain) @ A @ f.P[:, t - 1]
-        weight, gain = _times(A.swapaxes(1, 2), weight), A.swapaxes(1, 2) @ gain @ A
-    return x, 0.5 * (P + P.swapaxes(2, 3)), lagged
+    (N, T, n), K = f.x.shape, f.P.shape[1]
+    At = A.swapaxes(1, 2)
+    # the state before the output at t: what it adds, and what is left of the later ones
+    keep = np.eye(n) - f.gain @ f.P_before
+    at = np.arange(T).clip(0, K - 1)
+    later = _accumulated(keep @ At[:, None], at[::-1], f.weight[:, ::-1])[:, ::-1]
+    x = f.before + per_step(f.P_before, later)
+    # `which` of the informations belongs to each step, and the last step that it belongs to
+    which, informations, last = np.empty(T, np.intp), [], []
+    total, t = np.zeros((N, n, n)), T - 1
+    while t >= 0:
+        before = total
+        total = f.gain[:, at[t]] + keep[:, at[t]] @ (At @ total @ A) @ keep[:, at[t]].swapaxes(1, 2)
+        # constant once it settles, back to the steps whose matrices differ
+        first = K if t > K and _settled(total, before) else t
+        which[first : t + 1] = len(last)
+        informations.append(total)
+        last.append(t)
+        t = first - 1
+    place = np.array(last)
+    P_before = f.P_before[:, at[place]]
+    PI = P_before @ np.stack(informations, axis=1)
+    P = P_before - PI @ P_before
+    lagged = (np.eye(n) - PI) @ (A[:, None] @ f.P[:, at[place - 1]])
+    P = 0.5 * (P + P.swapaxes(2, 3))
+    return x, P[:, which], lagged[:, which[1:]]
 
 
-def outputs_of(systems: Systems, x: Array) -> Array:
-    """Return ``mean + C x`` for states of shape (N, T, n)."""
+def outputs_of(systems: Systems, x: Array, inputs: Array | None = None) -> Array:
+    """Return ``mean + C x + D u`` for states of shape (N, T, n)."""
     Y = x @ systems.C.swapaxes(1, 2)
+    if inputs is not None and systems.D is not None:
+        Y += inputs @ systems.D.swapaxes(1, 2)
     return Y if systems.mean is None else Y + systems.mean[:, None]
+
+
+def noise_covariance(systems: Systems) -> Array:
+    """Return the covariances BB' (N, n, n) of the state noise."""
+    if systems.B is None:
+        return np.zeros_like(systems.A)
+    return systems.B @ systems.B.swapaxes(1, 2)
+
+
+def output_variances(systems: Systems, P: Array) -> Array:
+    """Return the variances (N, T, m) of outputs from states of covariances P (N, T, n, n)."""
+    made = ((systems.C[:, None] @ P) * systems.C[:, None]).sum(axis=3)  # the diagonal of C P C'
+    noise = systems.Omega
+    if noise is None:
+        return np.maximum(made, 0)
+    return np.maximum(made, 0) + (noise if noise.ndim == 2 else np.diagonal(noise, axis1=1, axis2=2))[:, None]
+
+
+def per_step(M: Array, x: Array) -> Array:
+    """Return the products of matrices (N, K, k, n), the last for all later steps too, and vectors (N, T, n)."""
+    K = M.shape[1]
+    first = (M @ x[:, :K, :, None])[..., 0]
+    return first if K == x.shape[1] else np.concatenate([first, x[:, K:] @ M[:, -1].swapaxes(1, 2)], axis=1)
+
+
+def _accumulated(M: Array, at: NDArray[np.intp], added: Array) -> Array:
+    """Return s(t) = M(at t) s(t - 1) + added(t), (N, T, n), for matrices (N, K, n, n); s is zero before."""
+    steps = np.ascontiguousarray(M.swapaxes(0, 1))
+    made = np.ascontiguousarray(added.swapaxes(0, 1))[..., None]
+    product = np.empty_like(made[0])
+    for t in range(1, len(made)):
+        np.matmul(steps[at[t]], made[t - 1], out=product)
+        made[t] += product
+    return np.ascontiguousarray(made[..., 0].swapaxes(0, 1))
+
+
+def _settled(P: Array, before: Array) -> bool:
+    """Return whether covariances (N, n, n) are what they were a step before, in units of their diagonals."""
+    size = np.sqrt(np.abs(np.diagonal(P, axis1=1, axis2=2)))
+    return bool((np.abs(P - before) <= _CONVERGED * size[:, :, None] * size[:, None]).all())
 
 
 def _first_state(systems: Systems) -> Array:
     return np.zeros((len(systems), systems.n_states)) if systems.x1 is None else systems.x1
-
-
-def _covariance(systems: Systems) -> Array:
-    if systems.B is None:
-        return np.zeros_like(systems.A)
-    return systems.B @ systems.B.swapaxes(1, 2)
 
 
 def _times(M: Array, x: Array) -> Array:

@@ -6,10 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kalman import outputs_of
+from ._kalman import compress, kalman_filter, noise_covariance, output_variances, outputs_of
 from ._record import Systems
 
 Array = NDArray[np.floating[Any]]
+
+
+def embed(Y: Array, delay: int) -> Array:
+    """Stack `delay` consecutive steps of sequences (N, T, d) into outputs (N, T - delay + 1, d * delay)."""
+    if delay == 1:
+        return Y
+    steps = Y.shape[1] - delay + 1
+    return np.concatenate([Y[:, lag : lag + steps] for lag in range(delay)], axis=2)
 
 
 def check_steps(n_steps: Any) -> None:
@@ -30,41 +38,72 @@ def check_systems(systems: Any, count: int | None, outputs: int) -> None:
         )
 
 
-def simulated(systems: Systems, n_steps: int, rng: np.random.Generator | None) -> Array:
-    """Return outputs (N, n_steps, m) of model (1) from the first states, without noise if there is no generator."""
+def simulated(systems: Systems, n_steps: int, rng: np.random.Generator | None, inputs: Array | None = None) -> Array:
+    """Return outputs (N, n_steps, m) of model (1) from the first states, without noise if there is no generator.
+
+    `inputs` of shape (N, n_steps, p) are those of the same steps.
+    """
     assert systems.x1 is not None
     B = None if rng is None else systems.B
-    x = _continued(systems, systems.x1, n_steps - 1, B, rng)
-    Y = outputs_of(systems, np.concatenate([systems.x1[:, None], x], axis=1))
+    x = _continued(systems, systems.x1, n_steps - 1, inputs, B, rng)
+    Y = outputs_of(systems, np.concatenate([systems.x1[:, None], x], axis=1), inputs)
     if rng is not None and systems.Omega is not None:
-        Y += np.sqrt(systems.Omega)[:, None] * rng.standard_normal(Y.shape)
+        noise = rng.standard_normal(Y.shape)
+        if systems.Omega.ndim == 2:
+            Y += np.sqrt(systems.Omega)[:, None] * noise
+        else:
+            Y += noise @ symmetric_root(systems.Omega)
     return Y
 
 
-def expected(systems: Systems, x: Array, n_steps: int) -> Array:
-    """Return the means (N, n_steps, m) of the outputs of the steps after states x of shape (N, n)."""
-    return outputs_of(systems, _continued(systems, x, n_steps, None, None))
+def expected(systems: Systems, x: Array, n_steps: int, inputs: Array | None = None) -> Array:
+    """Return the means (N, n_steps, m) of the outputs of the steps after states x of shape (N, n).
+
+    `inputs` of shape (N, 1 + n_steps, p) begin with those of the step of the states.
+    """
+    ahead = _continued(systems, x, n_steps, inputs, None, None)
+    return outputs_of(systems, ahead, None if inputs is None else inputs[:, 1:])
 
 
 def variances(systems: Systems, P: Array, n_steps: int) -> Array:
     """Return the variances (N, n_steps, m) of the outputs of the steps after states of covariances P (N, n, n)."""
-    C, A = systems.C, systems.A
-    made = np.empty((len(P), n_steps, C.shape[1]))
+    A, Q = systems.A, noise_covariance(systems)
+    made = np.empty((len(P), n_steps, systems.n_states, systems.n_states))
     for t in range(n_steps):
-        P = A @ P @ A.swapaxes(1, 2)
-        if systems.B is not None:
-            P = P + systems.B @ systems.B.swapaxes(1, 2)
-        made[:, t] = ((C @ P) * C).sum(axis=2)  # the diagonal of C P C'
-    return np.maximum(made, 0) + (0 if systems.Omega is None else systems.Omega[:, None])
+        made[:, t] = P = A @ P @ A.swapaxes(1, 2) + Q
+    return output_variances(systems, made)
 
 
-def _continued(systems: Systems, x: Array, n_steps: int, B: Array | None, rng: np.random.Generator | None) -> Array:
+def predicted(systems: Systems, Y: Array, inputs: Array | None, delay: int, n_steps: int) -> tuple[Array, Array]:
+    """Return means and variances (N, n_steps, d) of the steps after sequences Y (N, T, d), NaN where missing.
+
+    `inputs` (N, T + n_steps, p) belong to the steps of the sequences and to those after them.
+    """
+    d, stacked = Y.shape[2], embed(Y, delay)
+    U = None if inputs is None else embed(inputs, delay)
+    filtered = kalman_filter(systems, compress(systems, stacked, None if U is None else U[:, : stacked.shape[1]]))
+    ahead = None if U is None else U[:, -n_steps - 1 :]
+    mean = expected(systems, filtered.x[:, -1], n_steps, ahead)
+    return mean[:, :, -d:], variances(systems, filtered.P[:, -1], n_steps)[:, :, -d:]
+
+
+def symmetric_root(P: Array) -> Array:
+    """Return the symmetric square roots of covariances (N, n, n)."""
+    w, W = np.linalg.eigh(P)
+    return (W * np.sqrt(np.maximum(w, 0))[:, None]) @ W.swapaxes(1, 2)
+
+
+def _continued(
+    systems: Systems, x: Array, n_steps: int, inputs: Array | None, B: Array | None, rng: np.random.Generator | None
+) -> Array:
     """Return the states (N, n_steps, n) of the steps after x."""
     made = np.empty((len(x), n_steps, x.shape[1]))
-    noise = np.zeros_like(made)
+    added = np.zeros_like(made)
     if B is not None and rng is not None:
-        noise = rng.standard_normal(made.shape) @ B.swapaxes(1, 2)
+        added = rng.standard_normal(made.shape) @ B.swapaxes(1, 2)
+    if inputs is not None and systems.G is not None:
+        added += inputs[:, :n_steps] @ systems.G.swapaxes(1, 2)
     for t in range(n_steps):
-        x = (systems.A @ x[:, :, None])[:, :, 0] + noise[:, t]
+        x = (systems.A @ x[:, :, None])[:, :, 0] + added[:, t]
         made[:, t] = x
     return made

@@ -61,7 +61,8 @@ class Systems:
     """N linear dynamical systems of equal size, as arrays.
 
     System i is the model (1) of Huang et al.: ``y(t) = mean + C x(t) + w(t)``, ``x(t+1) = A x(t) + B v(t)``, with the
-    feasible set (2): ``C.T @ C = I`` and a spectral radius of A below one. Arrays are copied and read-only.
+    feasible set (2): ``C.T @ C = I`` and a spectral radius of A below one. Known inputs u add ``G u(t)`` to the next
+    state and ``D u(t)`` to the output. Arrays are copied and read-only.
 
     Parameters
     ----------
@@ -75,19 +76,25 @@ class Systems:
         Noise factors: ``B @ B.T`` is the covariance of the state noise.
     mean : array-like of shape (N, m), optional
         Output means.
-    Omega : array-like of shape (N, m), optional
-        Variances of the output noise w, which is independent between outputs.
+    Omega : array-like of shape (N, m) or (N, m, m), optional
+        Variances of the output noise w, which is independent between outputs, or its covariances.
+    P1 : array-like of shape (N, n, n), optional
+        Covariances of the first states; ``B @ B.T`` if they are not given.
+    G : array-like of shape (N, n, p), optional
+        What inputs add to the next state.
+    D : array-like of shape (N, m, p), optional
+        What inputs add to the output; G and D are given together.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, a value is not finite, C is not orthonormal within 1e-6, or a system is unstable; the
-        sentence names the system.
+        If shapes do not fit, a value is not finite, C is not orthonormal within 1e-6, a system is unstable, or Omega
+        or P1 is no covariance; the sentence names the system.
 
     Notes
     -----
     An integer index gives one item, the tuple of arrays ``(A, C, x1, B, mean)`` of one system without the trailing
-    fields that are None (no kernel looks at Omega); slices, integer arrays and boolean masks give `Systems`.
+    fields that are None (no kernel looks at the others); slices, integer arrays and boolean masks give `Systems`.
 
     Examples
     --------
@@ -105,6 +112,9 @@ class Systems:
     B: Array | None = None
     mean: Array | None = None
     Omega: Array | None = None
+    P1: Array | None = None
+    G: Array | None = None
+    D: Array | None = None
 
     def __init__(
         self,
@@ -114,8 +124,11 @@ class Systems:
         B: ArrayLike | None = None,
         mean: ArrayLike | None = None,
         Omega: ArrayLike | None = None,
+        P1: ArrayLike | None = None,
+        G: ArrayLike | None = None,
+        D: ArrayLike | None = None,
     ) -> None:
-        given = {"x1": x1, "B": B, "mean": mean, "Omega": Omega}
+        given = {"x1": x1, "B": B, "mean": mean, "Omega": Omega, "P1": P1, "G": G, "D": D}
         arrays = {name: None if value is None else real_array(name, value) for name, value in given.items()}
         self._set({"A": real_array("A", A), "C": real_array("C", C), **arrays})
         self._check_shapes()
@@ -123,9 +136,11 @@ class Systems:
             _check_finite(one.name, getattr(self, one.name))
         _check_orthonormal(self.C)
         check_stable(self.A)
-        if self.Omega is not None and self.Omega.min() < 0:
+        if self.Omega is not None and self.Omega.ndim == 2 and self.Omega.min() < 0:
             i = int(np.argwhere(self.Omega < 0)[0, 0])
             raise ValueError(f"system {i} has a negative variance in Omega: pass variances of the output noise")
+        for name in ("Omega", "P1"):
+            _check_covariances(name, getattr(self, name))
 
     def __len__(self) -> int:
         return len(self.A)
@@ -144,6 +159,11 @@ class Systems:
     def n_outputs(self) -> int:
         """The output dimension m: channels times delay."""
         return self.C.shape[1]
+
+    @property
+    def n_inputs(self) -> int:
+        """The number p of inputs, 0 without G and D."""
+        return 0 if self.G is None else self.G.shape[2]
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, tuple):  # how scikit-learn takes rows: (rows, ...)
@@ -238,10 +258,36 @@ class Systems:
         N, m, n = self.C.shape
         if m < n:
             raise ValueError(f"C has {m} outputs for {n} states: orthonormal columns need m >= n")
-        for name, shape in (("x1", (N, n)), ("B", (N, n, n)), ("mean", (N, m)), ("Omega", (N, m))):
+        if (self.G is None) != (self.D is None):
+            raise ValueError("G and D belong together: pass both, zeros for the one without effect, or none")
+        p = self.G.shape[-1] if self.G is not None else 0
+        omega = (N, m, m) if self.Omega is not None and self.Omega.ndim == 3 else (N, m)
+        for name, shape in (
+            ("x1", (N, n)),
+            ("B", (N, n, n)),
+            ("mean", (N, m)),
+            ("Omega", omega),
+            ("P1", (N, n, n)),
+            ("G", (N, n, p)),
+            ("D", (N, m, p)),
+        ):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
                 raise ValueError(f"{name} has shape {value.shape}: pass {shape}, as A and C demand")
+
+
+def replaced(systems: Systems, **parts: Array | None) -> Systems:
+    """Return systems with other parts, arrays that are known to be valid."""
+    return Systems.trusted({one.name: getattr(systems, one.name) for one in fields(Systems)} | parts)
+
+
+def chosen(first: NDArray[np.bool_], one: Systems, other: Systems) -> Systems:
+    """Return the systems of `one` where `first`, else those of `other`, which has the same parts."""
+    made: dict[str, Array | None] = {}
+    for name in (field.name for field in fields(Systems)):
+        a, b = getattr(one, name), getattr(other, name)
+        made[name] = None if a is None else np.where(first.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+    return Systems.trusted(made)
 
 
 def to_item(point: Any) -> System:
@@ -338,6 +384,15 @@ def _check_orthonormal(C: Array) -> None:
             f"system {i} has a C whose columns are not orthonormal (C'C differs from I by {error[i]:.1g}): "
             f"identify it with LDSIdentifier, or move R of C = QR into A and keep Q"
         )
+
+
+def _check_covariances(name: str, value: Array | None) -> None:
+    if value is None or value.ndim == 2:
+        return
+    w = np.linalg.eigvalsh(0.5 * (value + value.swapaxes(1, 2)))
+    skew = np.abs(value - value.swapaxes(1, 2)).max(axis=(1, 2))
+    for i in np.flatnonzero((skew > 1e-8 * w[:, -1]) | (w[:, 0] < -1e-8 * w[:, -1]) | (w[:, -1] < 0)):
+        raise ValueError(f"system {i} has a {name} that is no covariance: pass symmetric, positive semidefinite ones")
 
 
 def check_stable(A: Array) -> None:

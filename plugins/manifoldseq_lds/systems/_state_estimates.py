@@ -1,0 +1,37 @@
+"""States and outputs of sequences under systems, with their covariances: what the Kalman filter and smoother find."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class StateEstimates:
+    """States of N sequences given what was recorded of them, as `LDSIdentifier.filter` and `smooth` return them.
+
+    Attributes
+    ----------
+    means : list of ndarray of shape (T_i - delay + 1, n)
+        Of the states.
+    covariances : list of ndarray of shape (T_i - delay + 1, n, n)
+    outputs : list of ndarray of shape (T_i, d)
+        What is expected of a recording, in the units of the sequences: a prediction where a value is missing, the
+        signal without its noise elsewhere.
+    output_std : list of ndarray of shape (T_i, d)
+        Standard deviations of a new recording around it, output noise included.
+    log_likelihood : ndarray of shape (N,)
+        As `LDSIdentifier.log_likelihood`.
+    """
+
+    means: list[Array]
+    covariances: list[Array]
+    outputs: list[Array]
+    output_std: list[Array]
+    log_likelihood: Array
+
+    def __len__(self) -> int:
+        return len(self.means)

@@ -1,0 +1,107 @@
+"""Inputs that act on sequences: identification, forecasts, simulation, and what is refused."""
+
+import numpy as np
+import pytest
+from scipy.signal import dlsim
+
+from manifoldseq_lds import LDSIdentifier, Systems
+
+POLES = [0.9 * np.exp(0.4j), 0.8 * np.exp(1.1j)]
+
+
+def system():
+    rng = np.random.default_rng(0)
+    A = np.kron(np.diag([1.0, 0.0]), _block(POLES[0])) + np.kron(np.diag([0.0, 1.0]), _block(POLES[1]))
+    return A, rng.standard_normal((4, 2)), np.linalg.qr(rng.standard_normal((5, 4)))[0], rng.standard_normal((5, 2))
+
+
+def _block(pole):
+    return np.array([[pole.real, -pole.imag], [pole.imag, pole.real]])
+
+
+def driven(T, seed, noise=0.0):
+    """Outputs of a known system, as scipy simulates it, and inputs with a mean of their own."""
+    rng = np.random.default_rng([1, seed])
+    U = 5 + rng.standard_normal((T, 2)) + 0.1 * np.cumsum(rng.standard_normal((T, 2)), axis=0)
+    A, G, C, D = system()
+    _, Y, _ = dlsim((A, G, C, D, 1), U, x0=rng.standard_normal(4))
+    return 3 + Y + noise * rng.standard_normal(Y.shape), U
+
+
+def impulse_response(A, G, C, D, steps=8):
+    return np.stack([D, *(C @ np.linalg.matrix_power(A, k) @ G for k in range(steps))])
+
+
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+@pytest.mark.parametrize(("noise", "most"), [(0.0, 0.03), (0.5, 0.1)])
+def test_impulse_responses_are_found(method, noise, most):
+    X, U = zip(*(driven(400, seed, noise) for seed in range(3)), strict=True)
+    identifier = LDSIdentifier(4, method=method, stabilizer="CG", scale=False)
+    systems = identifier.fit_transform(X, inputs=U)
+    truth = impulse_response(*system())
+    scale = identifier.input_scale_
+    for i in range(3):
+        found = impulse_response(systems.A[i], systems.G[i] / scale, systems.C[i], systems.D[i] / scale)
+        assert np.linalg.norm(found - truth) < most * np.linalg.norm(truth)
+        # the mean is that without any input
+        np.testing.assert_allclose(
+            systems.mean[i] - (systems.D[i] + systems.C[i] @ np.linalg.solve(np.eye(4) - systems.A[i], systems.G[i]))
+            @ (identifier.input_mean_ / scale), 3, atol=0.1 + 2 * noise)  # fmt: skip
+
+
+def test_forecasts_follow_planned_inputs():
+    X, U = zip(*(driven(200, seed, 0.1) for seed in range(3)), strict=True)
+    seen, known = [x[:180] for x in X], [u[:180] for u in U]
+    ahead = np.stack([x[180:] for x in X])
+    for delay in (1, 2):
+        identifier = LDSIdentifier(4, method="em", max_iter=10, stabilizer="CG", delay=delay).fit(seen, inputs=known)
+        given = {"inputs": known, "future_inputs": [u[180:] for u in U]}
+        mean, std = identifier.forecast(seen, 20, return_std=True, n_bootstrap=2, **given)
+        assert np.sqrt(np.mean((mean - ahead) ** 2)) < 0.2  # outputs vary by 5
+        assert 0.8 < np.mean(np.abs(mean - ahead) < 1.645 * std) <= 1
+        holed = [np.where(np.arange(180)[:, None] > 175, np.nan, x) for x in seen]
+        filled = identifier.interpolate(holed, inputs=known)
+        assert np.abs(filled[0][176:] - seen[0][176:]).max() < 1
+        assert (identifier.log_likelihood(seen, inputs=known) > 0).all() or delay == 1
+
+
+def test_simulations_are_those_of_scipy():
+    A, G, C, D = system()
+    rng = np.random.default_rng(3)
+    X, U = zip(*(driven(60, seed) for seed in range(2)), strict=True)
+    identifier = LDSIdentifier(4, method="em", center=False, scale=False, stabilizer="CG").fit(X, inputs=U)
+    x1, V = rng.standard_normal(4), rng.standard_normal((40, 2))
+    systems = Systems(A[None], C[None], x1[None], G=G[None], D=D[None])
+    _, expected, _ = dlsim((A, G, C, D, 1), V, x0=x1)
+    np.testing.assert_allclose(identifier.simulate(systems, 40, noise=False, inputs=[V])[0], expected, atol=1e-10)
+
+
+def test_what_is_refused():
+    X, U = zip(*(driven(60, seed) for seed in range(2)), strict=True)
+    em = LDSIdentifier(4, method="em", stabilizer="CG")
+    with pytest.raises(ValueError, match="method='pca' takes no inputs: use method='n4sid' or 'em'"):
+        LDSIdentifier(4).fit(X, inputs=U)
+    with pytest.raises(ValueError, match="sequence 1 has 60 time steps and inputs for 59: pass inputs for each step"):
+        em.fit(X, inputs=[U[0], U[1][1:]])
+    with pytest.raises(ValueError, match="inputs for 1 sequences, and 2 sequences"):
+        em.fit(X, inputs=U[:1])
+    with pytest.raises(ValueError, match="inputs: sequence 0 has NaN at t=3, channel 1"):
+        em.fit(X, inputs=[np.where(np.arange(120).reshape(60, 2) == 7, np.nan, U[0]), U[1]])
+    em.fit(X, inputs=U)
+    with pytest.raises(ValueError, match="was fitted with 2 inputs: pass inputs"):
+        em.transform(X)
+    with pytest.raises(ValueError, match="fitted with 2 inputs: pass future_inputs of these steps"):
+        em.forecast(X, 3, inputs=U)
+    with pytest.raises(ValueError, match=r"future_inputs has shape \(2, 2, 2\): pass \(2, 3, 2\)"):
+        em.forecast(X, 3, inputs=U, future_inputs=np.zeros((2, 2, 2)))
+    with pytest.raises(ValueError, match="inputs have 1 columns but this LDSIdentifier was fitted with 2"):
+        em.transform(X, inputs=[u[:, :1] for u in U])
+    with pytest.raises(ValueError, match="systems have 0 inputs: pass systems with 2"):
+        em.log_likelihood(X, LDSIdentifier(4).fit_transform(X), inputs=U)
+    with pytest.raises(ValueError, match="G and D belong together"):
+        Systems([[[0.5]]], [[[1.0]]], G=[[[1.0]]])
+    with pytest.raises(ValueError, match="system 0 has a P1 that is no covariance"):
+        Systems([[[0.5]]], [[[1.0]]], P1=[[[-1.0]]])
+    X[1][5, 2] = np.nan
+    with pytest.raises(ValueError, match="sequence 1 has missing values: with inputs, method='em' learns"):
+        LDSIdentifier(4, method="n4sid", missing="smooth").fit(X, inputs=U)
