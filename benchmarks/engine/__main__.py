@@ -21,7 +21,6 @@ SECTIONS = (
         "honesty",
         "race",
         "manifolds",
-        "geometry",
         "default",
         "iteration",
         "batch",

@@ -61,11 +61,11 @@ class BatchBB:
     def init(self, manifold: Manifold[Point], oracle: Oracle, points: Point) -> Rows:
         """Return the rows: arrays with one entry per problem, and the number of steps taken."""
         which = np.arange(leaves(points)[0].shape[0])
-        at = _evaluate(manifold, oracle, points, which)
+        at = evaluated_rows(manifold, oracle, points, which)
         return {
             "which": which,
             **at,
-            "step": _first_steps(manifold, oracle, {**at, "which": which}),
+            "step": first_steps(manifold, oracle, {**at, "which": which}),
             "reference": at["fun"],
             "weight": np.ones(which.size),
             "length": np.zeros(which.size),
@@ -86,18 +86,18 @@ class BatchBB:
         for _ in range(self.max_trials):
             # rows whose step is refused try again with a shorter one, without those that have moved
             everyone = refused.size == steps.size
-            at = rows if everyone else {key: take(rows[key], refused) for key in (*_AT, "which", "reference", "step")}
+            at = rows if everyone else {key: take(rows[key], refused) for key in (*AT, "which", "reference", "step")}
             t = steps if everyone else steps[refused]
-            trial = _evaluate(
-                manifold, oracle, manifold.retract(at["x"], _times(-t, at["grad"]), self.retraction), at["which"]
+            trial = evaluated_rows(
+                manifold, oracle, manifold.retract(at["x"], times(-t, at["grad"]), self.retraction), at["which"]
             )
             trials[refused] += 1
             accepted = _sufficient(manifold, at, trial, t)
             if everyone:
-                new = trial if accepted.all() else {key: _where(accepted, trial[key], at[key]) for key in _AT}
+                new = trial if accepted.all() else {key: where_rows(accepted, trial[key], at[key]) for key in AT}
             else:
                 moved = refused[accepted]
-                new = {key: _put(new[key], moved, take(trial[key], accepted)) for key in _AT}
+                new = {key: put_rows(new[key], moved, take(trial[key], accepted)) for key in AT}
             refused = refused[~accepted]
             if refused.size == 0:
                 break
@@ -121,10 +121,10 @@ class BatchBB:
 
 MEASURED = ("fun", "grad_norm", "curvature", "curvature_ahead", "scale", "pushed_inward")
 CURVATURE, AHEAD = MEASURED.index("curvature"), MEASURED.index("curvature_ahead")
-_AT = ("x", "fun", "egrad", "grad", "grad_norm")
+AT = ("x", "fun", "egrad", "grad", "grad_norm")
 
 
-def _evaluate(manifold: Manifold[Point], oracle: Oracle, points: Point, which: np.ndarray) -> Rows:
+def evaluated_rows(manifold: Manifold[Point], oracle: Oracle, points: Point, which: np.ndarray) -> Rows:
     fun, egrad = oracle(points, which)
     with np.errstate(all="ignore"):
         grad = manifold.gradient(points, egrad)
@@ -151,7 +151,7 @@ def _next_steps(manifold: Manifold, old: Rows, new: Rows, steps: np.ndarray) -> 
     if manifold.metric == "embedded":
         s, z = tree_map(np.subtract, y, x), tree_map(np.subtract, new["grad"], old["grad"])
     else:
-        s = manifold.transport(x, y, _times(-steps, old["grad"]))
+        s = manifold.transport(x, y, times(-steps, old["grad"]))
         z = tree_map(np.subtract, new["grad"], manifold.transport(x, y, old["grad"]))
     # Barzilai and Borwein: ⟨s, s⟩/|⟨s, z⟩| and |⟨s, z⟩|/⟨z, z⟩ in turn, of the step s and the change z of the gradient
     ss, signed = _dots(manifold, y, s, s), _dots(manifold, y, s, z)
@@ -171,12 +171,12 @@ def _next_steps(manifold: Manifold, old: Rows, new: Rows, steps: np.ndarray) -> 
     }
 
 
-def _first_steps(manifold: Manifold, oracle: Oracle, rows: Rows) -> np.ndarray:
+def first_steps(manifold: Manifold, oracle: Oracle, rows: Rows) -> np.ndarray:
     """Return for every row what :func:`manifoldseq.solvers._hessian.first_step` chooses."""
     with np.errstate(all="ignore"):
         scale = np.asarray(manifold.scale(rows["x"]))
         longest = np.where(scale > 0, scale, 1.0) / rows["grad_norm"]
-        u = _times(1 / rows["grad_norm"], rows["grad"])
+        u = times(1 / rows["grad_norm"], rows["grad"])
         curvature = _dots(manifold, rows["x"], u, _product(manifold, oracle, rows)(u))
         step = np.minimum(np.where(curvature > 0, 1 / curvature, longest), 10 * longest)
     # rounded to seven bits: a step that rounding of the curvature does not change
@@ -194,9 +194,9 @@ def _product(manifold: Manifold[Point], oracle: Oracle, rows: Rows) -> Callable[
 
     def product(u: Point) -> Point:
         # H u ≈ (T grad f(R(h u)) − grad f(x)) / h, row by row
-        y = manifold.retract(x, _times(reach, u))
+        y = manifold.retract(x, times(reach, u))
         back = manifold.transport(y, x, across(y, oracle(y, which)[1]))
-        hu = _times(1 / reach, tree_map(np.subtract, back, g))
+        hu = times(1 / reach, tree_map(np.subtract, back, g))
         return hu if free is None else tree_map(lambda leaf, mask: np.where(mask, leaf, leaf.dtype.type(0)), hu, free)
 
     return product
@@ -211,14 +211,14 @@ def curvatures_ahead(manifold: Manifold[Point], oracle: Oracle, rows: Rows, star
 
     def unit(u: Point) -> tuple[Point, np.ndarray]:
         length = np.sqrt(_dots(manifold, x, u, u))
-        return _times(1 / np.maximum(length, 1e-300), u), length
+        return times(1 / np.maximum(length, 1e-300), u), length
 
     with np.errstate(all="ignore"):
         # two steps of Lanczos: the Hessian in the plane of b and c, (rows, 2, 2), where H b leaves the line of b
         b = unit(start)[0]
         hb = product(b)
         a = _dots(manifold, x, b, hb)
-        c, off = unit(manifold.project(x, tree_map(np.subtract, hb, _times(a, b))))
+        c, off = unit(manifold.project(x, tree_map(np.subtract, hb, times(a, b))))
         plane = off > 1e-8 * np.abs(a)
         hc = product(c)
         d, e = _dots(manifold, x, c, hc), 0.5 * (_dots(manifold, x, b, hc) + _dots(manifold, x, c, hb))
@@ -248,7 +248,7 @@ def _leaf_dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.vecdot(a.reshape(rows, -1).astype(float, copy=False), b.reshape(rows, -1).astype(float, copy=False))
 
 
-def _times(t: np.ndarray, tree: Point) -> Point:
+def times(t: np.ndarray, tree: Point) -> Point:
     return tree_map(lambda leaf: t.astype(leaf.dtype).reshape(-1, *[1] * (leaf.ndim - 1)) * leaf, tree)
 
 
@@ -257,11 +257,34 @@ def take(tree: Any, rows: np.ndarray) -> Any:
     return tree_map(lambda leaf: leaf[rows], tree)
 
 
-def _where(rows: np.ndarray, new: Any, old: Any) -> Any:
+def without(rows: Rows, ended: np.ndarray) -> Rows:
+    """Return the rows of a batch that have not ended.
+
+    Parameters
+    ----------
+    rows : dict
+        Of `BatchBB` or `BatchLBFGS`.
+    ended : array of bool
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> solver, line = ms.batch.BatchLBFGS(), ms.manifolds.Euclidean(1)
+    >>> square = lambda x, which: ((x**2).sum(axis=1), 2 * x)
+    >>> rows = solver.init(line, square, np.array([[1.0], [2.0]]))
+    >>> ms.batch.without(rows, np.array([True, False]))["which"].tolist()
+    [1]
+    """
+    if not ended.any():
+        return rows
+    return {key: value if key == "count" else take(value, ~ended) for key, value in rows.items()}
+
+
+def where_rows(rows: np.ndarray, new: Any, old: Any) -> Any:
     return tree_map(lambda a, b: np.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
 
-def _put(tree: Any, rows: np.ndarray, values: Any) -> Any:
+def put_rows(tree: Any, rows: np.ndarray, values: Any) -> Any:
     """Return the tree with some rows replaced; written in place, for the trees that :func:`_where` made."""
 
     def write(leaf: np.ndarray, part: np.ndarray) -> np.ndarray:

@@ -25,7 +25,10 @@ from ..manifolds import Manifold
 from ..objectives._counted import Counter, batched_pair
 from ..storage import Checkpoint
 from ._bb import BatchBB, Oracle
+from ._lbfgs import BatchLBFGS
 from ._rows import Clock, RowRun
+
+SOLVERS: dict[str, Any] = {"bb": BatchBB, "lbfgs": BatchLBFGS}
 
 
 def minimize_batch(
@@ -33,6 +36,7 @@ def minimize_batch(
     x0: ArrayLike | tuple[Any, ...] | BatchResult[Any] | None = None,
     *,
     n_problems: int | None = None,
+    solver: str = "bb",
     options: Mapping[str, Any] | None = None,
     stop: Stop | None = None,
     tol: float | None = None,
@@ -61,8 +65,11 @@ def minimize_batch(
         or None: the first initializer of every problem, else random points.
     n_problems : int, optional
         B, where neither `x0` nor `problem` says it.
+    solver : {"bb", "lbfgs"}
+        ``"bb"``: Barzilai–Borwein steps, on every manifold. ``"lbfgs"``: fewer evaluations and more arithmetic between
+        them, for manifolds with the embedded metric and without bounds.
     options : mapping, optional
-        Of :class:`manifoldseq.batch.BatchBB`.
+        Of :class:`manifoldseq.batch.BatchBB` or :class:`manifoldseq.batch.BatchLBFGS`.
     stop, tol, max_iter
         As in :func:`manifoldseq.minimize`; asked for every problem by itself, with the time of the whole run.
     project : bool
@@ -102,8 +109,10 @@ def minimize_batch(
     problems = _problems(problem)
     rule = chosen_rule(stop, tol, max_iter)
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options={options!r}: pass a dict of options of ms.batch.BatchBB")
-    algorithm = BatchBB(**(options or {}))
+        raise TypeError(f"options={options!r}: pass a dict of options of ms.batch.BatchBB or ms.batch.BatchLBFGS")
+    if not isinstance(solver, str) or solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r} is not known: choose {', '.join(map(repr, SOLVERS))}")
+    algorithm = SOLVERS[solver](**(options or {}))
     manifold = problems[0].manifold
     drawn = seed_fingerprint(seed)
     points = _starts(problems, x0, n_problems, project, generator(seed))

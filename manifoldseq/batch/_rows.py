@@ -12,7 +12,8 @@ from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, LAST, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
-from ._bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take
+from ._bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take, without
+from ._lbfgs import BatchLBFGS
 
 
 class Clock(StoppingRule):
@@ -30,7 +31,7 @@ class RowRun:
 
     manifold: Manifold
     oracle: Oracle
-    algorithm: BatchBB
+    algorithm: BatchBB | BatchLBFGS
     rule: StoppingRule
     clock: Clock
     reference: np.ndarray | None
@@ -112,7 +113,7 @@ class RowRun:
                 **state,
                 **{name: _placed(state[name], place, take(rows[name], solved)) for name in ("x", "fun", "grad_norm")},
                 "status": status,
-                "rows": {key: value if key == "count" else take(value, ~ended) for key, value in rows.items()},
+                "rows": without(rows, ended),
             }
         state = {**state, "nfev": nfev}
         finite = np.isfinite(state["fun"]) & np.isfinite(state["grad_norm"])

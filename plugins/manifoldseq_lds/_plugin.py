@@ -10,8 +10,9 @@ What is where, from the top down; rooms import from their own row and from those
 * `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair,
   relocation, mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_selection` (settings chosen without
   labels)
-* `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_span_compression`; the models `_mean`
-  (``lds.mean``), `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact mean,
+* `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_stable_systems` (all stable systems as
+  points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``),
+  `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean,
   Algorithm 1, Align, MDS, Grass)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square);
   `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays),

@@ -50,7 +50,7 @@ def projection(first, second):
 @pytest.mark.parametrize("solver", ["auto", "lbfgs"])
 def test_a_centre_is_not_below_the_medoid_that_the_bound_excludes(solver):
     with pytest.warns(UserWarning) as caught:
-        model = LDSKMeans(1, solver=solver, random_state=0).fit(copies())
+        model = LDSKMeans(1, mean="canonical", solver=solver, random_state=0).fit(copies())
     assert len(caught) == 1
     sentence = str(caught[0].message)
     assert "1 of 1 centres" in sentence and "3.081" in sentence and "bound=0.99" in sentence
@@ -65,18 +65,18 @@ def test_a_centre_is_not_below_the_medoid_that_the_bound_excludes(solver):
 def test_the_guard_holds_for_other_kernels(kernel):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LDSKMeans(1, kernel=kernel, random_state=0).fit(copies())
+        model = LDSKMeans(1, kernel=kernel, mean="canonical", random_state=0).fit(copies())
     assert model.inertia_ == pytest.approx(0, abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_every_centre_is_as_good_as_its_medoid_and_no_epoch_rises(seed):
+@pytest.mark.parametrize(("seed", "mean"), [(0, "exact"), (1, "exact"), (2, "exact"), (3, "canonical")])
+def test_every_centre_is_as_good_as_its_medoid_and_no_epoch_rises(seed, mean):
     data = sheared(seed=seed, noise=0.1 + 0.1 * seed)
     assert (np.linalg.norm(data.A, 2, axis=(1, 2)) > 0.99).mean() > 0.4
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = LDSKMeans(2, n_init=2, random_state=seed, tol=0, max_iter=100).fit(data)
-    assert len(caught) <= 1
+        model = LDSKMeans(2, mean=mean, n_init=2, random_state=seed, tol=0, max_iter=100).fit(data)
+    assert len(caught) <= (mean == "canonical")
     assert np.diff(model.history_["fun"]).max(initial=0) < 1e-12
     bases = [basis(one) for one in data]
     gram = np.array([[np.sum((a.T @ b) ** 2) for b in bases] for a in bases])
@@ -97,7 +97,7 @@ def test_a_descent_that_overtakes_the_medoid_is_the_centre():
         data = sheared(N=12, noise=0.6, seed=seed)[::2]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = LDSKMeans(1, n_init=1, random_state=0, max_iter=200, tol=1e-9).fit(data)
+            model = LDSKMeans(1, mean="canonical", n_init=1, random_state=0, max_iter=200, tol=1e-9).fit(data)
             problem = ms.get_model("lds.mean").build(data)
             within = ms.minimize(problem, stop=ms.MaxIterations(500))
         assert model.mean_kernel_value_ > -within.fun / 2 - 1e-3
@@ -114,33 +114,35 @@ def test_systems_within_the_bound_are_clustered_as_before():
     LDSDictionaryLearning(3, random_state=0, max_iter=3).fit(data)
 
 
-def test_mini_batches_keep_the_guard():
+@pytest.mark.parametrize("mean", ["exact", "canonical"])
+def test_mini_batches_keep_the_guard(mean):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LDSKMeans(1, random_state=0).fit(copies())
+        model = LDSKMeans(1, mean=mean, random_state=0).fit(copies())
     for _ in range(3):
         model.partial_fit(copies())
         assert model.mean_kernel_value_ == pytest.approx(2, abs=1e-9)
     within = Systems([0.5 * np.eye(2)] * 2, [np.eye(3, 2)] * 2, np.ones((2, 2)))
     model.partial_fit(within)  # a batch within the bound does not cut a centre beyond it, which stands for 20
     assert projection(model.systems_[0], copies()[0]) > 1.9
-    fresh = LDSKMeans(1, random_state=0).partial_fit(copies())
+    fresh = LDSKMeans(1, mean=mean, random_state=0).partial_fit(copies())
     assert fresh.mean_kernel_value_ == pytest.approx(2, abs=1e-9)
 
 
 def test_a_centre_beyond_the_bound_is_a_start():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        first = LDSKMeans(1, random_state=0).fit(copies())
-        again = LDSKMeans(1, init=first.systems_).fit(copies())
+        first = LDSKMeans(1, mean="canonical", random_state=0).fit(copies())
+        again = LDSKMeans(1, mean="canonical", init=first.systems_).fit(copies())
     assert again.history_["fun"][0] == pytest.approx(0, abs=1e-8)
 
 
-def test_a_resumed_run_is_the_same(tmp_path):
+@pytest.mark.parametrize("mean", ["exact", "canonical"])
+def test_a_resumed_run_is_the_same(tmp_path, mean):
     data = sheared(noise=0.4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        settings = {"n_init": 1, "random_state": 0, "tol": 0}
+        settings = {"mean": mean, "n_init": 1, "random_state": 0, "tol": 0}
         whole = LDSKMeans(3, max_iter=8, **settings).fit(data)
         LDSKMeans(3, max_iter=3, **settings).fit(data, checkpoint=tmp_path)
         resumed = LDSKMeans(3, max_iter=8, **settings).fit(data, checkpoint=tmp_path, resume=True)
@@ -152,7 +154,7 @@ def test_a_resumed_run_is_the_same(tmp_path):
 @pytest.mark.parametrize("compress", [True, False])
 def test_the_solution_of_the_common_problem_is_not_below_the_medoid(start, compress):
     with pytest.warns(UserWarning) as caught:
-        result = solve_common_problem(copies(), start=start, compress=compress, seed=0)
+        result = solve_common_problem(copies(), over="canonical", start=start, compress=compress, seed=0)
     assert len(caught) == 1 and "is -3.45" in str(caught[0].message) and "instead of -4;" in str(caught[0].message)
     lam, V, U = result.x
     assert result.fun == pytest.approx(-4) and result.grad_norm is None

@@ -210,7 +210,7 @@ def test_iterates_in_the_span_are_those_without_compression(solver, kernel):
     for compress in (False, True):
         for n in (1, 5, 15):
             result = solve_common_problem(
-                data, kernel=kernel, solver=solver, compress=compress, stop=ms.MaxIterations(n)
+                data, kernel=kernel, over="canonical", solver=solver, compress=compress, stop=ms.MaxIterations(n)
             )
             seen[compress, n] = result.x
             assert np.abs(result.x[2].T @ result.x[2] - np.eye(3)).max() < 1e-11
@@ -223,7 +223,7 @@ def test_a_given_start_is_part_of_the_span():
     data, beta = copies(4, m=120), np.array([1.0, -2.0, 0.5, -1.0])
     start = ms.manifolds.CanonicalLDS(120, 3).random_point(np.random.default_rng(0))
     plain, within = (
-        solve_common_problem(data, beta, start=start, compress=compress, stop=ms.MaxIterations(10))
+        solve_common_problem(data, beta, over="canonical", start=start, compress=compress, stop=ms.MaxIterations(10))
         for compress in (False, True)
     )
     for a, b in zip(plain.x, within.x, strict=True):

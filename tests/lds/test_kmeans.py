@@ -285,9 +285,8 @@ def test_a_constant_channel_hides_no_class():
 def test_units_do_not_matter(unit):
     X = oscillations()
     plain = LDSKMeans(3, n_states=2, random_state=0).fit(X)
-    np.testing.assert_array_equal(
-        LDSKMeans(3, n_states=2, random_state=0).fit([x * unit for x in X]).labels_, plain.labels_
-    )
+    again = LDSKMeans(3, n_states=2, random_state=0).fit([x * unit for x in X])
+    assert adjusted_rand_score(again.labels_, plain.labels_) == 1  # starts that end equal give the clusters their names
 
 
 def test_a_failed_fit_leaves_the_fitted_model():

@@ -110,7 +110,8 @@ def test_an_interrupt_between_two_starts_is_told(data):
     np.testing.assert_array_equal(fitted.labels_, LDSKMeans(3, n_init=1, random_state=0).fit(data).labels_)
 
 
-def test_an_interrupt_inside_the_mean_ends_the_run(data):
+@pytest.mark.parametrize("mean", ["exact", "canonical"])
+def test_an_interrupt_inside_the_mean_ends_the_run(data, mean):
     class Kernel:
         """The projection kernel, interrupted during the twentieth gradient."""
 
@@ -126,8 +127,15 @@ def test_an_interrupt_inside_the_mean_ends_the_run(data):
                 raise KeyboardInterrupt
             return self.inner.weighted(*args)
 
+        def weighted_groups(self, points, *args):
+            for _ in points:
+                self.calls += 1
+                if self.calls == 20:
+                    raise KeyboardInterrupt
+            return self.inner.weighted_groups(points, *args)
+
     kernel = Kernel()
-    estimator = LDSKMeans(3, kernel=kernel, n_init=2, random_state=0).fit(data)
+    estimator = LDSKMeans(3, kernel=kernel, mean=mean, n_init=2, random_state=0).fit(data)
     assert estimator.status_ is ms.Status.INTERRUPTED and kernel.calls == 20
 
 

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.execution import cached_property, map_ordered
 
-from ..means._centre_rules import ExactMean, descended
-from ..means._common_problem import BOUND_ADVICE, COSTLY, best_datum, beyond, own_weight, whole_point
+from ..means import _stable_systems as stable
+from ..means._best_datum import best_datum
+from ..means._centre_rules import CanonicalMean, ExactMean, descended
+from ..means._common_problem import BOUND_ADVICE, COSTLY, beyond, own_weight, whole_point
 from ..means._mean import medoid_row
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, to_item
@@ -31,6 +33,12 @@ _PROGRESS = 1e-4
 """A descent that is behind the best member goes on so often, while it gains such a share of the objective each time."""
 MEDOIDS = 200
 """Members of a large cluster that are compared as its medoid."""
+GRAM_ROWS = 2000
+"""So many systems are compared with each other once; of more, the members next to a centre stand for all."""
+_NEAREST = 40
+"""Members of a cluster that are compared as its medoid where there is no matrix of all pairs."""
+_TASK_BYTES = 2**26
+"""Outputs of the members of several centres that are gathered for one call."""
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
 
@@ -83,11 +91,20 @@ class Clustering:
                 rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
             centres = self._points(rows)
         state = {"start": number, "x": centres, "labels": labels, "inner": self.inner_iter, "tried": 0}
-        made = self._assigned(centres, state) if labels is None else (state, self._of_members(centres, labels))
-        return self._with_path(made[0], centres, self.feasible(centres)), made[1]
+        if self.stable:
+            state["steps"] = np.full(self.n_clusters, np.nan)
+        if labels is None:
+            state, measures = self._assigned(centres, state)
+        else:
+            values, measures = self._of_members(centres, labels)
+            state |= {"values": values} if self.stable else {}
+        return self._with_path(state, centres, self.feasible(centres)), measures
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state after one epoch: every centre updated, every system assigned."""
+        if self.stable:
+            centres, steps, spent = self._descended(state)
+            return self._assigned((centres,), {**state, "steps": steps}, spent)
         members = [np.flatnonzero(state["labels"] == k) for k in range(self.n_clusters)]
         old = state["x"]
         path = state["path"] if "path" in state else self.feasible(old)
@@ -106,6 +123,87 @@ class Clustering:
         spent = sum(calls * len(rows) for (*_, calls), rows in zip(updated, members, strict=True)) / len(self.systems)
         new, measures = self._assigned(centres, state, spent)
         return self._with_path(new, centres, path), measures
+
+    @cached_property
+    def stable(self) -> bool:
+        """Whether the centres are points ``[A; C]`` of all stable systems."""
+        return isinstance(self.rule, ExactMean) and stable.covers(self.kernel)
+
+    def _descended(self, state: State) -> tuple[Array, Array, float]:
+        """Return all centres after descent from the last ones, or from better medoids; step sizes; evaluations."""
+        (starts,), labels, steps = state["x"], state["labels"], state["steps"]
+        order = np.argsort(labels, kind="stable")
+        ends = np.cumsum(np.bincount(labels, minlength=self.n_clusters)).tolist()
+        members = [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        starts = starts.copy()
+        for k, rows in enumerate(members):
+            if self.wide[rows].any():
+                row, value = self._best_member(rows, state["values"][rows])
+                if value > state["values"][rows].sum() * (1 + _EQUAL):
+                    starts[k] = self.point(row)[0]
+
+        def task(some: list[int]) -> tuple[Array, Array, float]:
+            rows = [members[k] for k in some]
+            return self._fitted(starts[some], rows, state["inner"], steps[some])
+
+        parts = map_ordered(task, self._tasks(members))
+        points, sizes = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        return points, sizes, sum(part[2] for part in parts) / len(labels)
+
+    def _fitted(
+        self, starts: Array, members: list[Labels], inner: int, steps: Array | None = None
+    ) -> tuple[Array, Array, float]:
+        """Return points fitted to their members, step sizes, and evaluations in kernel values."""
+        sizes = np.array([len(rows) for rows in members])
+        ends = np.cumsum(sizes).tolist()
+        groups = list(zip([0, *ends], ends, strict=False))
+        packed, beta = self.packed[np.concatenate(members)], np.repeat(-2 / np.maximum(sizes, 1), sizes)
+        points, _, spent, steps = stable.descended(
+            self.kernel, packed, beta, groups, starts, inner, solver=self.solver, steps=steps
+        )
+        return points, steps, spent
+
+    def _tasks(self, members: list[Labels]) -> list[list[int]]:
+        """Return lists of centres that are fitted in one call, with members of limited size."""
+        tasks, size = [[]], 0
+        per_row = self.packed.Ct[0].nbytes
+        for k, rows in enumerate(members):
+            if tasks[-1] and size + len(rows) * per_row > _TASK_BYTES:
+                tasks.append([])
+                size = 0
+            tasks[-1].append(k)
+            size += len(rows) * per_row
+        return tasks
+
+    @cached_property
+    def wide(self) -> NDArray[np.bool_]:
+        """Which systems have singular values above .99: their means may be below the medoid after a few steps."""
+        return np.linalg.norm(self.systems.A, 2, axis=(1, 2)) > stable.RADIUS
+
+    @cached_property
+    def gram(self) -> Array | None:
+        """The kernel of all pairs, (N, N), where there are not too many."""
+        return self.kernel.cross(self.packed, self.packed) if len(self.systems) <= GRAM_ROWS else None
+
+    def _best_member(self, rows: Labels, values: Array) -> tuple[int, float]:
+        """Return the member with the largest sum of kernel values to the members, and this sum."""
+        if self.gram is not None:
+            sums, some = self.gram[np.ix_(rows, rows)].sum(axis=1), rows
+        else:
+            some = rows[np.argsort(-values, kind="stable")[:_NEAREST]]
+            sums = self.kernel.cross(self.packed[some], self.packed[rows]).sum(axis=1)
+        best = int(sums.argmax())
+        return int(some[best]), float(sums[best])
+
+    def pack_centres(self, centres: Point) -> Any:
+        """Return stacked centres as the kernel packs them."""
+        return self.kernel.pack_points(centres[0]) if self.stable else self.kernel.pack(as_systems(centres))
+
+    def systems_of(self, centres: Point) -> tuple[Systems, NDArray[np.bool_]]:
+        """Return stacked centres as systems with orthonormal outputs, and which of them have no equivalent one."""
+        if self.stable:
+            return stable.orthonormal(centres[0])
+        return as_systems(centres), np.zeros(self.n_clusters, dtype=bool)
 
     def improved(self, centre: Point, start: Point, rows: Labels, inner: int) -> tuple[Point, Point, float]:
         """Return the new centre of the members `rows`, the point that the rule found from `start`, and its evaluations.
@@ -136,7 +234,7 @@ class Clustering:
     @cached_property
     def cut(self) -> Any:
         """Which systems have singular values beyond the bound that the exact mean descends within."""
-        if not isinstance(self.rule, ExactMean):
+        if self.stable or not isinstance(self.rule, CanonicalMean):
             return np.zeros(len(self.systems), dtype=bool)
         return beyond(self.manifold, canonical_form(self.systems.A, self.systems.C, self.systems.x1))
 
@@ -173,15 +271,15 @@ class Clustering:
             f"(12) asks, the mean {name} would be {worse:.4g} instead of {best:.4g}; {BOUND_ADVICE}"
         )
 
-    def _of_members(self, centres: Point, labels: Labels) -> ms.Measures:
-        """Return the measures of centres with given labels: no system is compared with other centres than its own."""
-        of_centres, values = self.kernel.pack(as_systems(centres)), np.empty(len(labels))
+    def _of_members(self, centres: Point, labels: Labels) -> tuple[Array, ms.Measures]:
+        """Return kernel values of the systems with their own centres, by given labels, and the measures."""
+        of_centres, values = self.pack_centres(centres), np.empty(len(labels))
         for k in range(self.n_clusters):
             rows = np.flatnonzero(labels == k)
             values[rows] = self.kernel.cross(of_centres[k : k + 1], self.packed[rows])[0]
         # |phi(x) - phi(c)|² = k(x, x) + k(c, c) - 2 k(x, c), each system with its own centre, (N,)
         squared = np.maximum(self.self_values + self.kernel.diag(of_centres)[labels] - 2 * values, 0.0)
-        return _measures(values, squared, len(labels))
+        return values, _measures(values, squared, len(labels))
 
     def _assigned(self, centres: Point, state: State, spent: float = 0.0) -> tuple[State, ms.Measures]:
         """Return the state with these centres and every system at the nearest, and its measures."""
@@ -196,8 +294,10 @@ class Clustering:
             tried = 0 if found else tried + 1
         inner = state["inner"] * 2 if moved <= _SETTLED * len(everyone) else state["inner"]
         inner = min(inner, max(_MOST_INNER, self.inner_iter))
-        state = {"start": state["start"], "x": centres, "labels": labels, "inner": inner, "tried": tried}
-        return state, _measures(values[labels, everyone], squared[labels, everyone], moved, spent)
+        made = {"start": state["start"], "x": centres, "labels": labels, "inner": inner, "tried": tried}
+        if self.stable:
+            made |= {"values": values[labels, everyone], "steps": state["steps"]}
+        return made, _measures(values[labels, everyone], squared[labels, everyone], moved, spent)
 
     def _repaired(
         self, centres: Point, labels: Labels, values: Array, squared: Array
@@ -222,7 +322,7 @@ class Clustering:
     def distances(self, centres: Point, rows: Labels | None = None) -> tuple[Array, Array]:
         """Return kernel values and squared distances from stacked centres to all systems, or to some."""
         packed, own = (self.packed, self.self_values) if rows is None else (self.packed[rows], self.self_values[rows])
-        return distances(self.kernel, as_systems(centres), packed, own)
+        return distances(self.kernel, self.pack_centres(centres), packed, own)
 
     def squared_to(self, rows: Any, others: Any = slice(None)) -> Array:
         """Return the squared distances from some systems to all, or to others."""
@@ -252,9 +352,11 @@ class Clustering:
         return self.canonical(self.systems[np.asarray(rows)])
 
     def canonical(self, systems: Systems) -> Point:
-        """Return systems as stacked points (lam, V, U) or (lam, V, U, x1)."""
+        """Return systems as stacked points ([A; C],), (lam, V, U) or (lam, V, U, x1)."""
+        if self.stable:
+            return (stable.points_of(self.kernel.pack(systems)),)
         form = canonical_form(systems.A, systems.C, systems.x1)
-        return self.manifold.nearest(form) if isinstance(self.rule, ExactMean) and not self.cut.any() else form
+        return self.manifold.nearest(form) if isinstance(self.rule, CanonicalMean) and not self.cut.any() else form
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
         """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
@@ -275,9 +377,8 @@ class Clustering:
         return np.array(rows)
 
 
-def distances(kernel: Any, centres: Systems, packed: Any, self_values: Array) -> tuple[Array, Array]:
+def distances(kernel: Any, of_centres: Any, packed: Any, self_values: Array) -> tuple[Array, Array]:
     """Return kernel values and squared distances k(x, x) + k(c, c) - 2 k(x, c) in feature space, both (K, N)."""
-    of_centres = kernel.pack(centres)
     cross = kernel.cross(of_centres, packed)
     return cross, np.maximum(self_values + kernel.diag(of_centres)[:, None] - 2 * cross, 0.0)
 
@@ -367,12 +468,17 @@ def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[P
     # the candidate whose own cluster would take most off the sum, beside the centre; then each is fitted to its side
     gains = np.maximum(own - task.squared_to(some, rows), 0.0).sum(axis=1)
     pair = (task.point(int(some[gains.argmax()])), centre)
-    side = task.distances(_stacked(pair), rows)[1].argmin(axis=0)
-    pair = tuple(
-        task.improved(point, task.feasible(point), rows[side == i], _INNER)[0] if (side == i).any() else point
-        for i, point in enumerate(pair)
-    )
     fitted = _stacked(pair)
+    side = task.distances(fitted, rows)[1].argmin(axis=0)
+    if task.stable:
+        fitted = (task._fitted(fitted[0], [rows[side == i] for i in (0, 1)], _INNER)[0],)
+    else:
+        fitted = _stacked(
+            tuple(
+                task.improved(point, task.feasible(point), rows[side == i], _INNER)[0] if (side == i).any() else point
+                for i, point in enumerate(pair)
+            )
+        )
     return fitted, float(task.distances(fitted, rows)[1].min(axis=0).sum())
 
 
@@ -391,9 +497,11 @@ def _with_rows(array: Array, rows: Any, new: Array) -> Array:
 
 def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tuple[Point, NDArray[np.int64]]:
     """Return the centres and their counts after the systems of a clustering problem were met as a mini-batch."""
-    old = as_systems(centres)
-    squared = distances(task.kernel, old, task.packed, task.self_values)[1]
+    squared = task.distances(centres)[1]
     labels = squared.argmin(axis=0)
+    if task.stable:
+        return (_absorbed(task, centres[0], counts, labels),), counts + np.bincount(labels, minlength=task.n_clusters)
+    old = as_systems(centres)
     moved = [tuple(leaf[k] for leaf in centres) for k in range(task.n_clusters)]
     for k in np.unique(labels):
         rows = np.flatnonzero(labels == k)
@@ -414,3 +522,27 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
         moved[k] = points[int(point_values(task.kernel, points, packed, beta, own).argmin())]
     stacked = tuple(np.stack([point[i] for point in moved]) for i in range(len(centres)))
     return stacked, counts + np.bincount(labels, minlength=task.n_clusters)
+
+
+def _absorbed(task: Clustering, centres: Array, counts: NDArray[np.int64], labels: Labels) -> Array:
+    """Return points ``[A; C]`` after descent on the means of their new members and of their own last places."""
+    old, parts, weights, groups, moving = stable.general(centres), [], [], [], np.unique(labels)
+    for k in moving:
+        rows = np.flatnonzero(labels == k)
+        # the mean so far is one more member, with the weight of the systems that it stands for
+        seen = [float(counts[k])] if counts[k] else []
+        parts += [old[[k]]] * len(seen) + [task.systems[rows]]
+        weights.append(np.array([*seen, *np.ones(len(rows))]))
+        first = groups[-1][1] if groups else 0
+        groups.append((first, first + len(weights[-1])))
+    packed = task.kernel.pack(Systems.concatenate(parts))
+    beta = np.concatenate([-2 * w / w.sum() for w in weights])
+    starts, points = centres[moving].copy(), stable.points_of(packed)
+    for i, (first, end) in enumerate(groups):  # as in a fit: from the best member, if it is better than the last place
+        if task.wide[labels == moving[i]].any():
+            row, value = best_datum(task.kernel, packed[first:end], beta[first:end], 0.0, MEDOIDS)
+            now = task.kernel.cross(task.kernel.pack_points(starts[i : i + 1]), packed[first:end])[0] @ beta[first:end]
+            starts[i] = points[first + row] if value < now else starts[i]
+    moved = centres.copy()
+    moved[moving] = stable.descended(task.kernel, packed, beta, groups, starts, task.inner_iter, solver=task.solver)[0]
+    return moved

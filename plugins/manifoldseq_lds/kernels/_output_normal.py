@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -26,10 +25,12 @@ from ._packed import (
 )
 
 Array = NDArray[Any]
+Groups = Sequence[tuple[int, int]]
 
 _TOLERANCE = 1e-15  # doubling stops when the norms of the powers bound what is left, relative to the sum
 _MAX_STEPS = 60
 _DIVERGED = 1e30
+_AT_CIRCLE = 39  # powers after which (1 - 1e-10)**(2**38) has lost the tolerance: stabilizers go to 1 - 1e-9
 # A trick of speed: in blocks of 4 MiB spectral clustering of JapaneseVowels takes 1.47 times as long
 # (`python -m benchmarks.tricks blocks`).
 _CHUNK_BYTES = 2**19  # one block of a doubling; three of them are touched per step, in the cache
@@ -144,8 +145,40 @@ class OutputNormalKernel(ABC):
         """
         weights = weights_of(beta, len(P), point[2], P.Ct.shape[:0:-1])
         with one_blas_thread():
-            value, gA, gU = _weighted(transition(point), point[2], P, weights, self.outer)
-        return value, canonical_gradient(point, gA, gU)
+            A, U = transition(point)[None], point[2][None]
+            (value,), (gA,), (gU,) = _weighted(A, U, P, weights, [(0, len(P))], self.outer, own=True)
+        return float(value), canonical_gradient(point, gA, gU)
+
+    def weighted_groups(self, points: Array, P: PackedSystems, beta: Array, groups: Groups) -> tuple[Array, Array]:
+        """Return the values and the Euclidean gradients of ``sum_i beta_i k(S_k, P_i)`` at many systems at once.
+
+        The sum of system k is over the rows ``groups[k] = (first, end)`` of P.
+
+        Parameters
+        ----------
+        points : array of shape (K, n + m, n)
+            ``[A; C]`` in output-normal form, so that its columns are orthonormal; this is used, not checked.
+        P : PackedSystems
+        beta : array of shape (len(P),)
+        groups : sequence of K pairs of int
+
+        Returns
+        -------
+        values : array of shape (K,)
+            Infinite where the spectral radius of A is above 1 - 1e-10.
+        gradients : array of shape (K, n + m, n)
+            Theorem 4 with (13)-(15), the Gramian of the point being I.
+        """
+        n = points.shape[-1]
+        with one_blas_thread():
+            values, gA, gC = _weighted(points[:, :n], points[:, n:], P, beta, groups, self.outer, own=False)
+        return values, np.concatenate([gA, gC], axis=1)
+
+    def pack_points(self, points: Array) -> PackedSystems:
+        """Return points ``[A; C]`` in output-normal form, (K, n + m, n), as packed systems."""
+        n = points.shape[-1]
+        powers, norms = powers_of(points[:, :n])
+        return PackedSystems(np.ascontiguousarray(points[:, n:].swapaxes(1, 2), self.dtype), powers, norms)
 
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
         """Return ``CanonicalLDS(m, n, bound)``."""
@@ -252,66 +285,119 @@ def columns(X: Array, c: int, n: int) -> Array:
     return X.reshape(len(X), c, n).transpose(1, 0, 2)
 
 
-def _weighted(A: Array, U: Array, P: PackedSystems, beta: Array, outer: Any) -> tuple[float, Array, Array]:
-    """Return the value and the gradients in A and U of ``sum_i beta_i k((A, U), P_i)``."""
-    n = len(A)
-    G0, powers, norms = _gramian(A)
-    inverse = np.linalg.inv(G0)
-    value, gA, gU, R0 = 0.0, np.zeros((n, n)), np.zeros(U.shape), np.zeros((n, n))
-    rows = max(16, 2 * _CHUNK_BYTES // (8 * n * (len(U) + 4 * n)))  # C is read twice: the second time from the cache
-    rows = max(1, -(-len(P) // max(1, len(P) // rows)))  # equal chunks
+def _weighted(
+    A: Array, U: Array, P: PackedSystems, beta: Array, groups: Groups, outer: Any, own: bool
+) -> tuple[Array, Array, Array]:
+    """Return the values (K,) and the gradients in A (K, n, n) and U (K, m, n) of ``sum_i beta_i k((A_k, U_k), P_i)``.
+
+    The sum of group k is over the rows `groups[k]` of P, from the first to the one after the last. With `own` the
+    point's Gramian is ``A' G A - G + I = 0``, as U has orthonormal columns; without, it is I, as the point is in
+    output-normal form, and a point whose spectral radius is not below 1 - 1e-10 has the value infinity.
+    """
+    K, n = len(A), A.shape[-1]
+    values, gA, gU, R0 = np.zeros(K), np.zeros((K, n, n)), np.zeros(U.shape), np.zeros((K, n, n))
+    if own:
+        G0, powers, norms = _gramians(A)
+        inverse = np.linalg.inv(G0)
+    else:
+        A, powers, norms, values = _stable_powers(A, values)
+        G0 = inverse = np.broadcast_to(np.eye(n), A.shape)
     if P.Ct.dtype == np.float32:
         U = U.astype(np.float32)
-    for start in range(0, len(P), rows):
-        part, b = (P, beta) if rows >= len(P) else (P[start : start + rows], beta[start : start + rows])
-        c = len(part)
-        steps = _steps(norms, part)
+    adjoints = [np.ascontiguousarray(L.swapaxes(-1, -2)) for L in powers]
+    for pieces in _pieces(groups, max(16, 2 * _CHUNK_BYTES // (8 * n * (U.shape[1] + 4 * n)))):
+        first, last = pieces[0][1], pieces[-1][2]
+        part, b, c = P[first:last], beta[first:last], last - first
+        numbers = [k for k, _, _ in pieces]
+        steps = _steps([norm[numbers].max() for norm in norms], part)
         C = part.Ct.reshape(c * n, -1)
-        buffers = np.empty((2, c, n, n))
-        W, Z = buffers[0], buffers[1]
-        flat = W.reshape(c * n, n)
-        G = (C @ U).astype(float, copy=False)  # G_i' of (6), stacked: A_i' G_i' A - G_i' + C_i' U = 0
-        for k in range(steps):
-            np.matmul(G, powers[k], out=flat)
-            np.matmul(part.powers[k].swapaxes(-1, -2), W, out=Z)
-            G += Z.reshape(c * n, n)
+        W, Z = np.empty((2, c, n, n))
+        G, R, added = np.empty((c * n, n)), np.empty((c * n, n)), Z.reshape(c * n, n)
+        # the rows of every piece in what is stacked, (c n, n), and its number
+        where = [slice((start - first) * n, (stop - first) * n) for _, start, stop in pieces]
+        Cs, Ws, Gs, Rs = ([X[rows] for rows in where] for X in (C, W.reshape(c * n, n), G, R))
+        for k, Ck, Gk in zip(numbers, Cs, Gs, strict=True):
+            Gk[...] = Ck @ U[k]  # G_i' of (6): A_i' G_i' A - G_i' + C_i' U = 0
+        for L, right in zip(powers[:steps], part.powers, strict=False):
+            for k, Gk, Wk in zip(numbers, Gs, Ws, strict=True):
+                np.dot(Gk, L[k], out=Wk)
+            np.matmul(right.swapaxes(-1, -2), W, out=Z)
+            G += added
         # H_i = dk/dG_i and the part of dk/dG0, from the kernel's own function
-        more, R, H0 = outer(G, inverse, b)
-        value += more
-        R0 += H0
-        for k in range(steps):  # R_i', stacked: A_i R_i' A' - R_i' + H_i' = 0
-            np.matmul(R, powers[k].T, out=flat)
-            np.matmul(part.powers[k], W, out=Z)
-            R += Z.reshape(c * n, n)
+        for (k, start, stop), Gk, Rk in zip(pieces, Gs, Rs, strict=True):
+            more, Rk[...], H0 = outer(Gk, inverse[k], b[start - first : stop - first])
+            values[k] += more
+            R0[k] += H0
+        for L, right in zip(adjoints[:steps], part.powers, strict=False):  # R_i': A_i R_i' A' - R_i' + H_i' = 0
+            for k, Rk, Wk in zip(numbers, Rs, Ws, strict=True):
+                np.dot(Rk, L[k], out=Wk)
+            np.matmul(right, W, out=Z)
+            R += added
         # Theorem 4: dA = sum_i G_i A_i R_i', (n, c n) (c n, n), and dU = sum_i C_i R_i'
         np.matmul(part.powers[0], R.reshape(c, n, n), out=W)
-        gA += G.T @ flat
-        gU += C.T @ R.astype(C.dtype, copy=False)
-    # of the point's own Gramian: A R0 A' - R0 + H0 = 0, and dA = 2 G0 A R0, as A enters on both sides
-    for L in powers:
-        R0 += L @ R0 @ L.T
-    gA += 2 * G0 @ A @ R0
-    return value, gA, gU
+        for k, Ck, Gk, Rk, Wk in zip(numbers, Cs, Gs, Rs, Ws, strict=True):
+            gA[k] += Gk.T @ Wk
+            gU[k] += Ck.T @ Rk.astype(C.dtype, copy=False)
+    if own:  # of the point's own Gramian: A R0 A' - R0 + H0 = 0, and dA = 2 G0 A R0, as A enters on both sides
+        for L in powers:
+            R0 += L @ R0 @ L.swapaxes(-1, -2)
+        gA += 2 * G0 @ A @ R0
+    return values, gA, gU
+
+
+def _pieces(groups: Groups, most: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Yield lists of (group, first row, end) that follow each other in memory, of about `most` rows in all."""
+    pieces: list[tuple[int, int, int]] = []
+    for k, (start, stop) in enumerate(groups):
+        parts = max(1, (stop - start) // most)
+        cuts = [start + (stop - start) * i // parts for i in range(parts + 1)]
+        for i in range(parts):
+            if pieces and (pieces[-1][2] != cuts[i] or cuts[i + 1] - pieces[0][1] > most):
+                yield pieces
+                pieces = []
+            if cuts[i + 1] > cuts[i]:
+                pieces.append((k, cuts[i], cuts[i + 1]))
+    if pieces:
+        yield pieces
 
 
 def _steps(norms: list[float], P: PackedSystems) -> int:
-    """Return how many doublings the pairs of one system, given by the norms of its powers, and P need."""
+    """Return how many doublings the pairs of some systems, given by the norms of their powers, and P need."""
     largest = P.norms.max(axis=1).tolist()
     pairs = zip(norms, largest, strict=False)
     return next((k for k, (a, b) in enumerate(pairs) if a * b <= _TOLERANCE), min(len(norms), len(largest)))
 
 
-def _gramian(A: Array) -> tuple[Array, list[Array], list[float]]:
-    """Return the Gramian ``A' G A - G + I = 0`` of one system, the powers ``A**(2**k)`` and their norms."""
-    G, L = np.eye(len(A)), A
+def _gramians(A: Array) -> tuple[Array, list[Array], list[Array]]:
+    """Return the Gramians ``A' G A - G + I = 0`` of systems (K, n, n), the powers ``A**(2**k)`` and their norms."""
+    G, L = np.broadcast_to(np.eye(A.shape[-1]), A.shape), A
     powers, norms = [], []
     for _ in range(_MAX_STEPS):
-        G += L.T @ G @ L
+        G = G + L.swapaxes(-1, -2) @ G @ L
         powers.append(L)
-        norms.append(math.sqrt(np.vdot(L, L)))
-        if norms[-1] ** 2 <= _TOLERANCE:
+        norms.append(_norms(L))
+        largest = norms[-1].max()
+        if largest**2 <= _TOLERANCE:
             return G, powers, norms
-        if norms[-1] > _DIVERGED:
+        if not largest <= _DIVERGED:
             break
         L = L @ L
-    raise ValueError(f"the point is unstable (norm of A: {norms[0]:.6g}): move it with manifold.nearest(point)")
+    raise ValueError(f"the point is unstable (norm of A: {norms[0].max():.6g}): move it with manifold.nearest(point)")
+
+
+def _stable_powers(A: Array, values: Array) -> tuple[Array, list[Array], list[Array], Array]:
+    """Return A, 0 for systems at the unit circle, powers ``A**(2**k)``, their norms, and values, infinite for these."""
+    powers, norms = [A], [_norms(A)]
+    while norms[-1].max() ** 2 > _TOLERANCE and len(powers) < _AT_CIRCLE:
+        powers.append(powers[-1] @ powers[-1])
+        norms.append(_norms(powers[-1]))
+    unstable = ~(norms[-1] ** 2 <= _TOLERANCE)
+    if unstable.any():
+        keep = ~unstable[:, None, None]
+        A, *powers = (np.where(keep, L, 0.0) for L in (A, *powers))
+        norms = [np.where(unstable, 0.0, norm) for norm in norms]
+    return A, powers, norms, np.where(unstable, np.inf, values)
+
+
+def _norms(L: Array) -> Array:
+    return np.sqrt(np.einsum("kij,kij->k", L, L))

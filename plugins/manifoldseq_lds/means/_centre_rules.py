@@ -165,14 +165,19 @@ _FIRST_RATE = 0.1
 
 
 @dataclass(frozen=True)
-class ExactMean:
-    """Descend on (7), (8) from the present centre with the solver of the clustering."""
+class CanonicalMean:
+    """Descend on (7), (8) within the bound of (12), from the present centre, with the solver of the clustering."""
 
     on_AC_only: ClassVar[bool] = False
 
     def __call__(self, task: Task, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the new centre of the members `rows`, and the evaluations spent."""
         return descended(task, centre, task.packed[rows], np.full(len(rows), -2 / len(rows)), inner)
+
+
+@dataclass(frozen=True)
+class ExactMean(CanonicalMean):
+    """Descend on (7), (8) over all stable systems; for kernels that are no function of the subspace, as the base."""
 
 
 def descended(task: Task, centre: Point, packed: Any, beta: Array, inner: int) -> tuple[Point, float]:
@@ -380,6 +385,7 @@ class GrassMean:
 
 RULES: dict[str, Any] = {
     "exact": ExactMean(),
+    "canonical": CanonicalMean(),
     "printed": FixedSteps(),
     "toolbox": FixedSteps(1.0, rescale=True),
     "align": AlignMean(),
@@ -389,7 +395,7 @@ RULES: dict[str, Any] = {
 }
 """The rules that ``LDSKMeans(mean=...)`` takes by name."""
 
-Rule = ExactMean | FixedSteps | Medoid | MDSMean | AlignMean | GrassMean
+Rule = CanonicalMean | ExactMean | FixedSteps | Medoid | MDSMean | AlignMean | GrassMean
 
 
 def resolved_rule(mean: Any) -> Any:

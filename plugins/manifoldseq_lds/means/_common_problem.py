@@ -19,12 +19,13 @@ from ..identification._identifier import check_bound
 from ..kernels._resolved import resolved_kernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, real_array
+from . import _stable_systems as stable
+from ._best_datum import best_datum
 from ._span_compression import SpanCompression
 
 Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
-_ROWS = 256
 _EQUAL = 1e-12
 """Objectives that differ by a smaller share count as equal."""
 _CUT = 1e-9
@@ -107,27 +108,6 @@ class BestDatum:
         return best_datum(self.kernel, self.packed, self.beta, self.own)
 
 
-def best_datum(kernel: Any, packed: Any, beta: Array, own: float, most: int | None = None) -> tuple[int, float]:
-    """Return the row i with the least ``sum_j beta_j k(S_i, S_j) + own k(S_i, S_i)``, and this value.
-
-    With `most`, of more than twice as many data only that many are compared on all: those that are best on as many
-    evenly spaced ones.
-    """
-    N = len(packed)
-    rows = np.arange(N)
-    # a first guess from some data stands for the sum over all, scaled by their share of the weights
-    if most is not None and N > 2 * most:
-        some = np.linspace(0, N - 1, most).astype(int)
-        guess = kernel.cross(packed, packed[some]) @ beta[some] * (beta.sum() / beta[some].sum())
-        rows = np.argsort(guess + own * kernel.diag(packed), kind="stable")[:most]
-    blocks = (rows[i : i + _ROWS] for i in range(0, len(rows), _ROWS))
-    values = np.concatenate([kernel.cross(packed[block], packed) @ beta for block in blocks])
-    if own:
-        values = values + own * kernel.diag(packed[rows])
-    best = int(np.argmin(values))
-    return int(rows[best]), float(values[best])
-
-
 def whole_point(systems: Systems, row: int) -> Point:
     """Return one of the systems in canonical form, with its singular values as they are."""
     one = systems[[row]]
@@ -185,6 +165,7 @@ def solve_common_problem(
     own: float | None = None,
     kernel: Any = "projection",
     bound: float = 0.99,
+    over: str = "auto",
     start: str | Point = "medoid",
     compress: bool | str = "auto",
     solver: Any = "lbfgs",
@@ -195,8 +176,11 @@ def solve_common_problem(
     Every iterate of the output matrix stays in the span of its start and the data. For many outputs the problem is
     therefore solved in coordinates of that span, exactly: the solution is the one without compression, up to rounding.
 
-    The bound of (12) excludes stable systems. Where the best datum is one of these and better than what was found
-    within the bound, it is the result.
+    Every stable observable system has an output-normal representative, ``A'A + C'C = I``, so that kernels that are
+    functions of the observability subspace alone (``projection``, ``martin``, ``martin-rbf``) are minimized over all
+    of them: over points ``[A; C]`` with orthonormal columns. The problem (12) is a restriction: singular values of A
+    up to a bound. It is solved by name, and for other kernels; where the best datum is beyond the bound and better than
+    what was found within, it is the result.
 
     Parameters
     ----------
@@ -207,7 +191,9 @@ def solve_common_problem(
         Weight of k(S, S) where it is not constant (Binet-Cauchy); by default 1 for the mean, 0 for given weights.
     kernel : str or kernel object
     bound : float
-        Of the singular values of the solution's transition matrix, unless the solution is a datum.
+        Of the singular values of the solution's A, where (12) is solved, unless the solution is a datum.
+    over : {"auto", "canonical"}
+        ``"auto"``: all stable systems, where the kernel allows it. ``"canonical"``: (12), as the paper does.
     start : {"medoid", "random"} or a point ``(lam, V, U)``
         ``"medoid"`` is the datum where the objective is least.
     compress : {"auto", True, False}
@@ -219,13 +205,15 @@ def solve_common_problem(
     Returns
     -------
     manifoldseq.Result
-        With a point ``(lam, V, U)``, U of shape (m, n), orthonormal. If it is a datum beyond the bound, `feasibility`
-        says by how much, and `grad_norm` is None; status and history are those of the search within the bound.
+        With a point ``(lam, V, U)``, U of shape (m, n), orthonormal; over all stable systems the singular values lam
+        may have any size. If it is a datum that the search did not reach, `grad_norm` is None; if it is beyond the
+        bound of (12), `feasibility` says by how much; status and history are those of the search.
 
     Warns
     -----
     UserWarning
-        If the result is a datum beyond the bound; it says what the bound would cost.
+        If the result is a datum beyond the bound of (12); it says what the bound would cost. If the outputs of the
+        solution have lost a rank, so that the system returned is near, not equivalent.
 
     Raises
     ------
@@ -253,6 +241,12 @@ def solve_common_problem(
     weights = checked_weights(beta, len(systems))
     own = own_weight(kernel, (1.0 if beta is None else 0.0) if own is None else float(own))
     span = _chosen_span(kernel, systems, start, compress)
+    if over not in ("auto", "canonical"):
+        raise ValueError(f"over={over!r} is not known: choose 'auto' or 'canonical'")
+    if over == "auto" and stable.covers(kernel):
+        return _over_all_stable(
+            kernel, systems if span is None else span.systems, weights, span, start, solver, options
+        )
     problem = common_problem(kernel, systems if span is None else span.systems, weights, own, bound)
     if span is not None and not isinstance(start, str):
         start = (*start[:2], span.coordinates(start[2]), *start[3:])
@@ -269,6 +263,32 @@ def solve_common_problem(
         return result
     lam, V, U, *rest = result.x
     return dataclasses.replace(result, x=(lam, V, span.expand(U), *rest))
+
+
+def _over_all_stable(
+    kernel: Any, systems: Systems, weights: Array, span: SpanCompression | None, start: Any, solver: Any, options: Any
+) -> ms.Result:
+    """Solve the common problem over points ``[A; C]``, and return the solution in canonical form (Theorem 1)."""
+    packed = kernel.pack(systems)
+    if not isinstance(start, str):
+        lam, V, U, *_ = start
+        U = U if span is None else span.coordinates(np.asarray(U))
+        start = stable.points_of(kernel.pack([(np.asarray(lam)[:, None] * V, U)]))[0]
+    result = ms.minimize(stable.problem(kernel, packed, weights), start, solver=solver, **options)
+    row, value = best_datum(kernel, packed, weights, 0.0)
+    if value < result.fun - _EQUAL * abs(result.fun):
+        result = dataclasses.replace(result, fun=value, grad_norm=None)
+        lam, V, U = whole_point(systems, row)[:3]
+    else:
+        found, deficient = stable.orthonormal(result.x[None])
+        if deficient.any():
+            warnings.warn(
+                "the outputs C of the solution have lost a rank, so that no equivalent system has orthonormal outputs: "
+                "the system returned is near; choose fewer states",
+                stacklevel=4,
+            )
+        lam, V, U = whole_point(found, 0)
+    return dataclasses.replace(result, x=(lam, V, U if span is None else span.expand(U)))
 
 
 def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float, result: ms.Result) -> ms.Result:
