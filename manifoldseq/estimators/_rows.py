@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
 from ..storage._real import check_real
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool, finite: bool = True, least: int = 1) -> NDArray[Any]:
+def validate_rows(
+    estimator: Any, X: Any, *, reset: bool, finite: bool = True, least: int = 1, sparse: bool = False
+) -> Any:
     """Validate rows on behalf of an estimator; the counterpart of `validate_sequences`.
 
     scikit-learn's `validate_data` behind `check_real`: masked arrays, dates, text and objects are errors.
@@ -26,10 +28,12 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, finite: bool = True, l
         the dtype, and does not read the data, which may be a `numpy.memmap`.
     least : int
         The least number of rows.
+    sparse : bool
+        Take sparse matrices too, and return them as rows in compressed form, their indices in order and none twice.
 
     Returns
     -------
-    ndarray of shape (N, D)
+    ndarray of shape (N, D), or `scipy.sparse.csr_array`
 
     Raises
     ------
@@ -45,7 +49,12 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, finite: bool = True, l
     from sklearn.utils.validation import validate_data
 
     kind: dict[str, Any] = {"dtype": [np.float64, np.float32]} if finite else {"ensure_all_finite": False}
+    if sparse:
+        kind["accept_sparse"] = "csr"
     rows: Any = validate_data(estimator, check_real(X), reset=reset, ensure_min_samples=least, **kind)
+    if issparse(rows):
+        rows = csr_array(rows, copy=not rows.has_canonical_format)
+        rows.sum_duplicates()
     return rows
 
 

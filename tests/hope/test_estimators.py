@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hope.problems import clusters, likelihood, unit
 from scipy.linalg import null_space
+from scipy.sparse import coo_array, csr_array, csr_matrix
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -20,6 +21,7 @@ X = clusters(240, 8, K=6, spread=0.4)
     [HOPE(), HOPE(family="gmm"), HOPE(family="gmm-full"), VonMisesFisherMixture(), PCAMovMF(), SphericalKMeans()],
     ids=["hope", "gmm", "gmm-full", "vmf", "pca", "spherical"],
 )
+@pytest.mark.filterwarnings("ignore:row .* of X is all zeros")  # among sparse ones
 def test_conventions(estimator):
     ms.testing.check_estimator(estimator).raise_for_failure()
 
@@ -385,6 +387,61 @@ def test_the_criterion_finds_the_number_of_components():
         for K in (4, 5, 6, 7, 9)
     }
     assert min(values, key=values.__getitem__) == 6
+    for model in (
+        VonMisesFisherMixture("auto", kappa="shared", n_init=2),
+        PCAMovMF("auto", n_latent=6, kappa="shared", n_init=2),
+    ):
+        model.set_params(random_state=0).fit(rows)
+        assert len(model.weights_) == model.used_parameters_["n_components"] == 6
+        assert model.bic_curve_[model.bic_curve_[:, 1].argmin(), 0] == 6
+    with pytest.raises(ValueError, match="n_components='bic' is not known"):
+        VonMisesFisherMixture("bic").fit(rows)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: VonMisesFisherMixture(4),
+        lambda: VonMisesFisherMixture(4, solver="online-em", batch_size=50),
+        lambda: PCAMovMF(4, n_latent=5),
+        lambda: SphericalKMeans(4),
+    ],
+    ids=["vmf", "online", "pca", "spherical"],
+)
+def test_sparse_rows_are_the_same_rows(make, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.random((120, 30)) * (rng.random((120, 30)) < 0.15)
+    rows[:, 0] += 0.1
+    rows[7] = rows[3]
+    model = make().set_params(random_state=0)
+    dense, text = clone(model).fit(rows), clone(model).fit(coo_array(rows))
+    assert text.score(csr_matrix(rows)) == pytest.approx(dense.score(rows), rel=1e-9)
+    assert (text.predict(csr_array(rows)) == dense.predict(rows)).all()
+    np.testing.assert_allclose(text.transform(csr_array(rows)), dense.transform(rows), atol=1e-7)
+    twice = csr_array((np.r_[0.5 * rows[0], 0.5 * rows[0]], (np.zeros(60, int), np.tile(np.arange(30), 2))), (1, 30))
+    np.testing.assert_allclose(text.transform(twice), dense.transform(rows[:1]), atol=1e-7)  # entries that add up
+    if hasattr(text, "bic"):
+        weight = rng.integers(1, 4, 120)
+        a, b = (clone(model).fit(X, sample_weight=weight).log_likelihood_ for X in (rows, csr_array(rows)))
+        assert a == pytest.approx(b, rel=1e-9)
+        np.testing.assert_allclose(text.residual_energy(csr_array(rows)), dense.residual_energy(rows), atol=1e-9)
+        assert text.bic(csr_array(rows)) == pytest.approx(dense.bic(rows), rel=1e-9)
+    clone(model).fit(csr_array(rows), checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="checkpoint"):  # of other rows, by what is in them
+        clone(model).fit(csr_array(2 * rows**2), checkpoint=tmp_path, resume=True)
+
+
+def test_text_is_never_made_dense():
+    """A hundred thousand columns: an array of D columns squared would be 80 GB."""
+    rng = np.random.default_rng(0)
+    D, N = 100_000, 60
+    topic = np.repeat([0, 1], N // 2)
+    columns = rng.integers(0, 200, (N, 40)) + 50_000 * topic[:, None]
+    rows = csr_array((np.ones(N * 40), (np.repeat(np.arange(N), 40), columns.ravel())), (N, D))
+    for model in (VonMisesFisherMixture(2), PCAMovMF(2, n_latent=2), SphericalKMeans(2)):
+        labels = model.set_params(random_state=0).fit(rows).predict(rows)
+        assert (labels == topic).all() or (labels == 1 - topic).all()
+        assert np.isfinite(model.score(rows))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
 from manifoldseq.estimators import check_real, check_whole
 
@@ -36,32 +38,45 @@ def check_rows(X: Any) -> Array:
     return X
 
 
-def check_directions(X: Array) -> None:
+def has_direction(X: Any) -> NDArray[np.bool_]:
+    """Return which rows, of an array or in compressed form, are not all zeros."""
+    return np.asarray(abs(X).sum(axis=1)).ravel() > 0 if issparse(X) else X.any(axis=1)
+
+
+def check_directions(X: Any) -> None:
     """Refuse rows of zeros, which have no direction."""
-    zero = np.flatnonzero(~X.any(axis=1))
+    zero = np.flatnonzero(~has_direction(X))
     if len(zero):
         raise ValueError(
-            f"row {zero[0]} of X is all zeros ({len(zero)} of {len(X)} rows are): it has no direction, remove it"
+            f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are): it has no direction, remove it"
         )
 
 
-def with_direction(X: Array, weight: Array | None) -> tuple[Array, Array | None]:
+def with_direction(X: Any, weight: Array | None) -> tuple[Any, Array | None]:
     """Return the rows that have a direction, with their weights; warn about rows of zeros."""
-    good = X.any(axis=1)
+    good = has_direction(X)
     if good.all():
         return X, weight
     zero = np.flatnonzero(~good)
     if not good.any():
         raise ValueError("every row of X is all zeros: no row has a direction, pass others")
     warnings.warn(
-        f"row {zero[0]} of X is all zeros ({len(zero)} of {len(X)} rows are): without a direction it is left out",
+        f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are): without a direction it is left out",
         stacklevel=5,
     )
     return X[good], None if weight is None else weight[good]
 
 
-def unit_rows(X: Array) -> Array:
+def unit_rows(X: Any) -> Any:
     """Return the rows at unit length, also those whose squares over- or underflow; rows of zeros stay."""
+    if issparse(X):
+        where = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        largest = np.zeros(X.shape[0], X.dtype)
+        np.maximum.at(largest, where, np.abs(X.data))
+        values = X.data / np.where(largest > 0, largest, 1)[where]
+        length = np.sqrt(np.bincount(where, weights=np.square(values, dtype=np.float64), minlength=X.shape[0]))
+        values = (values / np.where(length > 0, length, 1)[where]).astype(X.dtype)
+        return csr_array((values, X.indices, X.indptr), X.shape)
     limits = np.finfo(X.dtype)
     with np.errstate(over="ignore", under="ignore"):
         length = np.sqrt(np.einsum("nd,nd->n", X, X))

@@ -109,15 +109,15 @@ def check_model(model: Any) -> None:
 
 def _of_mixture(estimator: ProjectedMixture, D: int, weights: bool) -> Responses:
     model = estimator._model()
-    M = len(model.U)
+    M = model.M
     W, b = model.family.natural(model.parameters, M)
     if weights:
         with np.errstate(divide="ignore"):
             b = np.maximum(b + np.log(model.weights), -1e30)
-    U, c = model.U, None if estimator.mean_ is None else (model.U @ estimator.mean_)[:, None]
+    c = None if estimator.mean_ is None else (model.U @ estimator.mean_)[:, None]
     unit = "z" if model.normalize_z else "x" if estimator._unit else None
-    projection = None if M == D and np.array_equal(U, np.eye(D)) else U
-    return Responses(projection, c, unit, model.family.statistics, W, b)
+    projected = len(model.U) and not (M == D and np.array_equal(model.U, np.eye(D)))
+    return Responses(model.U if projected else None, c, unit, model.family.statistics, W, b)
 
 
 def empty_units(model: Any, labels: NDArray[np.intp]) -> NDArray[np.bool_]:

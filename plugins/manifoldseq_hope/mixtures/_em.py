@@ -1,6 +1,7 @@
 """Expectation maximization over all rows: the mixture in closed form, the projection by a backtracked polar step."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ class Data:
 
     Attributes
     ----------
-    X : ndarray of shape (N, D)
+    X : ndarray of shape (N, D), or csr_array
     weight : ndarray of shape (N,) or None
-    S : ndarray of shape (D, D)
+    S : ndarray of shape (D, D) or Gram
         X' X, weighted.
     n : float
         Sum of the weights.
@@ -36,9 +37,9 @@ class Data:
         Of a batch: S and n of all rows.
     """
 
-    X: Array
+    X: Any
     weight: Array | None
-    S: Array
+    S: Any
     n: float
     whole: tuple[Array, float] | None = None
 
@@ -49,7 +50,7 @@ class Data:
 
 def maximized(model: Model, statistics: Statistics) -> Model:
     """Return the model with the likeliest mixture for these statistics: the M-step."""
-    parameters = model.family.maximize(statistics.sums, statistics.counts, len(model.U))
+    parameters = model.family.maximize(statistics.sums, statistics.counts, model.M)
     weights = statistics.counts / statistics.counts.sum()
     return Model(model.U, weights, parameters, model.family, model.normalize_z)
 
@@ -131,8 +132,14 @@ class EM:
 
     def value(self, model: Model, statistics: Statistics) -> float:
         """Return the log-likelihood (11) with all constants."""
-        rest = self.noise.log_likelihood(model.U, self.data.S, self.data.n) if self.noise else 0.0
-        return statistics.log_likelihood + rest
+        return statistics.log_likelihood + (self._rest(model.U) if self.learn_projection else self._fixed_rest)
+
+    @cached_property
+    def _fixed_rest(self) -> float:
+        return self._rest(self.model.U)
+
+    def _rest(self, U: Array) -> float:
+        return self.noise.log_likelihood(U, self.data.S, self.data.n) if self.noise else 0.0
 
     def _variance(self, U: Array) -> float:
         return self.noise.variance(U, self.data.S, self.data.n) if self.noise else 1.0

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
+from scipy.sparse.linalg import svds
 
 from ..families._family import Array
 from ._parameters import Model, Statistics
@@ -48,7 +50,7 @@ class Block:
 
 
 class Expectation:
-    """The E-step of a model, in the dtype of the data.
+    """The E-step of a model, in the dtype of the data. Rows are an array, or sparse and in compressed form.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ class Expectation:
 
     def __init__(self, model: Model, dtype: np.dtype) -> None:
         self.model, self.dtype = model, np.dtype(dtype)
-        natural, offset = model.family.natural(model.parameters, len(model.U))
+        natural, offset = model.family.natural(model.parameters, model.M)
         with np.errstate(divide="ignore"):  # a weight may be zero
             offset = offset + np.maximum(np.log(np.asarray(model.weights, dtype=np.float64)), -1e30)
         K, F = natural.shape
@@ -69,22 +71,25 @@ class Expectation:
         self._projection = np.ascontiguousarray(model.U, dtype=self.dtype)
         self._rows = int(np.clip(min(_BLOCK // K, _FEATURES // F), 64, 4096))
 
-    def blocks(self, X: Array, rows: int) -> Iterator[Block]:
+    def blocks(self, X: Any, rows: int) -> Iterator[Block]:
         """Go through the rows, so many at a time."""
-        for start in range(0, len(X), rows):
-            some = slice(start, min(start + rows, len(X)))
-            x = np.ascontiguousarray(X[some], dtype=self.dtype)
-            z, length = self._projection @ x.T, None
+        for some in _slices(X, rows):
+            if issparse(X):
+                x, length = X[some], None
+                z = np.ascontiguousarray((x @ self._projection.T).T)
+            else:
+                x, length = np.ascontiguousarray(X[some], dtype=self.dtype), None
+                z = self._projection @ x.T
             if self.model.normalize_z:
                 length = np.sqrt((z * z).sum(axis=0))
                 np.maximum(length, np.finfo(self.dtype).tiny, out=length)  # a row may be orthogonal to all of U
                 z /= length
-            t = np.ones((self.F + 1, len(x)), self.dtype)
+            t = np.ones((self.F + 1, z.shape[1]), self.dtype)
             t[: self.F] = self.model.family.statistics(z.T).T
             yield Block(some, x, z.T, length, t.T)
 
     @np.errstate(divide="ignore", invalid="ignore")  # a likelihood that is NaN ends the fit, which says so
-    def statistics(self, X: Array, weight: Array | None = None, slope: bool = True) -> Statistics:
+    def statistics(self, X: Any, weight: Array | None = None, slope: bool = True) -> Statistics:
         """Return the statistics of the rows, (N, D), in one pass.
 
         Parameters
@@ -94,14 +99,16 @@ class Expectation:
         slope : bool
             Whether to compute the derivative by U too.
         """
+        if not len(self.model.U):
+            return self._statistics_of_directions(X, weight)
         sums, towards, total = np.zeros(self._forward.shape), np.zeros(self.model.U.shape), 0.0
-        exponentials, natural = _Exponentials(self._forward), self._forward.copy()
+        exponentials, natural = _Exponentials(len(self._forward), self.dtype), self._forward.copy()
         natural[:, self.F] = 1
         # with e = exp(phi - top), (K, b), the responsibilities (31) are e / sum_k e; they are never formed: all sums
         # over k of them are products with e, scaled by 1 / sum_k e of the row afterwards
         for block in self.blocks(X, self._rows):
             t = block.t.T
-            e, top = exponentials.of(t)
+            e, top = exponentials.of(self._forward @ t)
             G = natural.T @ e  # of natural parameters, and in row F the sums of e
             log_density = top.astype(np.float64) + np.log(G[self.F], dtype=np.float64)
             scale = 1 / G[self.F]
@@ -115,9 +122,40 @@ class Expectation:
             if slope:
                 towards += self._pulled(block, (G[: self.F] * scale).T).T @ block.x
             sums += e @ (t * scale).T  # sum g t, (K, F), and sum g in the last column
-        n = float(len(X)) if weight is None else float(weight.sum())
+        n = float(X.shape[0]) if weight is None else float(weight.sum())
         counts = sums[:, self.F].copy()
         return Statistics(n, counts, sums[:, : self.F].copy(), towards if slope else None, total)
+
+    def _statistics_of_directions(self, X: Any, weight: Array | None) -> Statistics:
+        """Return the statistics of rows of unit length that are not projected: t is z is x, in no copy."""
+        K, total = len(self._forward), 0.0
+        counts, sums = np.zeros(K), np.zeros((K, self.F))
+        exponentials = _Exponentials(K, self.dtype)
+        for some, phi in self._of_directions(X, self._rows):
+            e, top = exponentials.of(phi)
+            mass = np.asarray(e.sum(axis=0))
+            log_density, scale = top.astype(np.float64) + np.log(mass, dtype=np.float64), 1 / mass
+            total += float(log_density.sum() if weight is None else log_density @ weight[some])
+            if weight is not None:
+                scale = (scale * weight[some]).astype(self.dtype)
+            # the responsibilities (31), (K, b), and their sums
+            if isinstance(e, csr_array):
+                e.data *= scale[e.indices]
+            else:
+                e *= scale
+            counts += np.asarray(e.sum(axis=1))
+            sums += e @ X[some] if isinstance(X, np.ndarray) else (X[some].T @ _dense(e).T).T
+        n = float(X.shape[0]) if weight is None else float(weight.sum())
+        return Statistics(n, counts, sums, None, total)
+
+    def _of_directions(self, X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
+        """Go through rows that are not projected, with phi (37), (K, b)."""
+        mu, offset = self._forward[:, : self.F], self._forward[:, self.F :]
+        across = np.ascontiguousarray(mu.T) if issparse(X) else None
+        for some in _slices(X, rows):
+            phi = mu @ X[some].T if across is None else np.ascontiguousarray((X[some] @ across).T)
+            phi += offset
+            yield some, phi
 
     def _pulled(self, block: Block, G: Array) -> Array:
         """Return the derivative by U x of each row, from that by t."""
@@ -130,14 +168,18 @@ class Expectation:
             found = found.T
         return found
 
-    def _parts(self, X: Array) -> Iterator[tuple[slice, Array]]:
+    def _parts(self, X: Any) -> Iterator[tuple[slice, Array]]:
         """Go through the rows with phi (37), (K, b)."""
-        for block in self.blocks(X, max(self._rows // 4, 64)):  # phi stays in the cache
+        rows = max(self._rows // 4, 64)  # phi stays in the cache
+        if not len(self.model.U):
+            yield from self._of_directions(X, rows)
+            return
+        for block in self.blocks(X, rows):
             yield block.rows, self._forward @ block.t.T
 
     def log_density(self, X: Array) -> Array:
         """Return ln p(z) (38) of each row, (N,), in float64."""
-        found = np.empty(len(X))
+        found = np.empty(X.shape[0])
         for rows, phi in self._parts(X):
             top = phi.max(axis=0)
             mass = np.exp(phi - top).sum(axis=0, dtype=np.float64)
@@ -146,7 +188,7 @@ class Expectation:
 
     def phi(self, X: Array) -> Array:
         """Return the log-likelihood contributions (37), (N, K)."""
-        found = np.empty((len(X), len(self._forward)), self.dtype)
+        found = np.empty((X.shape[0], len(self._forward)), self.dtype)
         for rows, phi in self._parts(X):
             found[rows] = phi.T
         return found
@@ -161,7 +203,7 @@ class Expectation:
 
     def labels(self, X: Array) -> NDArray[np.intp]:
         """Return the likeliest component of each row, (N,)."""
-        found = np.empty(len(X), np.intp)
+        found = np.empty(X.shape[0], np.intp)
         for rows, phi in self._parts(X):
             found[rows] = phi.argmax(axis=0)
         return found
@@ -170,17 +212,15 @@ class Expectation:
 class _Exponentials:
     """exp of the log-densities of a block less the largest of each row; sparse where most are below rounding."""
 
-    def __init__(self, forward: Array) -> None:
-        self.forward = forward
-        self.reach = forward.dtype.type(np.log(len(forward) / np.finfo(forward.dtype).eps))
+    def __init__(self, K: int, dtype: np.dtype) -> None:
+        self.reach = dtype.type(np.log(K / np.finfo(dtype).eps))
         self.seen, self.dense = 0, 0
 
-    def of(self, t: Array) -> tuple[Array | csr_array, Array]:
+    def of(self, phi: Array) -> tuple[Array | csr_array, Array]:
         """Return exp(phi - top), (K, b), and the largest phi of each row, top (b,).
 
         All that a sparse result leaves out of a row is less than its largest entry times the machine epsilon.
         """
-        phi = self.forward @ t
         top = phi.max(axis=0)
         self.seen += 1
         if self.dense <= _PATIENCE * self.seen:
@@ -203,8 +243,46 @@ def _sparse_exponentials(phi: Array, top: Array, at: NDArray[np.intp]) -> csr_ar
     return csr_array((e, column.astype(np.int32), begins.astype(np.int32)), (K, b))
 
 
-def second_moment(X: Array, weight: Array | None = None) -> Array:
-    """Return X' X, (D, D), weighted if there are weights; blocks are summed in float64."""
+def _dense(e: Array | csr_array) -> Array:
+    return e.toarray() if isinstance(e, csr_array) else e
+
+
+def _slices(X: Any, rows: int) -> Iterator[slice]:
+    N = X.shape[0]
+    return (slice(start, min(start + rows, N)) for start in range(0, N, rows))
+
+
+class Gram:
+    """X' X of sparse rows, never formed: its products with few vectors, and its trace."""
+
+    __array_ufunc__ = None  # so that products with arrays on the left come here
+
+    def __init__(self, X: Any, weight: Array | None = None) -> None:
+        X = X.astype(np.float64)
+        self.root: Any = X if weight is None else csr_array(X.multiply(np.sqrt(weight)[:, None]))
+        self.shape = (X.shape[1], X.shape[1])
+
+    def trace(self) -> float:
+        """Return the sum of the squares."""
+        return float(np.sum(np.square(self.root.data)))
+
+    def __rmatmul__(self, U: Array) -> Array:
+        """Return U X' X of a few rows U, (M, D)."""
+        return (self.root.T @ (self.root @ U.T)).T
+
+    def leading(self, M: int) -> Array:
+        """Return the M leading eigenvectors as rows, (M, D)."""
+        N, D = self.root.shape
+        if M >= min(N, D) // 2:
+            return np.linalg.eigh((self.root.T @ self.root).toarray())[1][:, : -M - 1 : -1].T
+        start = np.random.default_rng(0).standard_normal(min(N, D))
+        return svds(self.root, k=M, v0=start)[2][::-1]
+
+
+def second_moment(X: Any, weight: Array | None = None) -> Any:
+    """Return X' X, (D, D), weighted if there are weights; blocks are summed in float64. Of sparse rows a `Gram`."""
+    if issparse(X):
+        return Gram(X, weight)
     D = X.shape[1]
     found, rows = np.zeros((D, D)), 4096
     for start in range(0, len(X), rows):

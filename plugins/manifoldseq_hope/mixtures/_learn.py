@@ -66,7 +66,7 @@ class Learner:
         """Learn from one start; `fun` is minus the mean of ln p over the rows, exact, and ``state["x"]`` the point."""
         model, seed = self.begin(data, rng), int(rng.integers(2**31))
         stop = ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter)
-        if self.solver == "em" or (self.solver == "online-em" and len(data.X) <= self.batch_size):
+        if self.solver == "em" or (self.solver == "online-em" and data.X.shape[0] <= self.batch_size):
             em = EM(data, model, self.noise, self.learn_projection)
             return ms.iterate(em.step, em.start, stop=stop, **loop)
         if self.solver == "online-em":

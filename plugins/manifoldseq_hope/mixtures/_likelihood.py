@@ -290,7 +290,7 @@ def _value_and_gradient(likelihood: Likelihood, statistics: Any, point: Point) -
     data, (model, found), size = likelihood.data, statistics(point), likelihood.rows.size
     dtype, n = point[0].dtype, data.n
     rest, by_head = likelihood.rows.value_and_gradient(point[:size], found.slope, data)
-    by_mixture = model.family.gradient(model.parameters, found.sums, found.counts, len(model.U))
+    by_mixture = model.family.gradient(model.parameters, found.sums, found.counts, model.M)
     with np.errstate(divide="ignore", invalid="ignore"):
         by_weights = np.where(found.counts > 0, found.counts / model.weights, 0.0)  # (26), (32)
 

@@ -29,7 +29,7 @@ def residual_energy(U: Array, S: Array) -> float:
     """
     # n = (I - U'U) x (5): tr(S) - 2 tr(U S U') + tr(U S U' U U'), the last two alike where U U' = I
     signal = U @ S @ U.T
-    return float(np.trace(S) - 2 * np.trace(signal) + np.sum(signal * (U @ U.T)))
+    return float(S.trace() - 2 * np.trace(signal) + np.sum(signal * (U @ U.T)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Noise:
 
     def _energy(self, U: Array, S: Array) -> float:
         if self.gradient == "simplified":
-            return float(np.trace(S) - np.sum((U @ S) * U))
+            return float(S.trace() - np.sum((U @ S) * U))
         return residual_energy(U, S)
 
     def _variance(self, U: Array, S: Array, n: float) -> tuple[float, Array | None]:

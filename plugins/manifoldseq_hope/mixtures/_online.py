@@ -41,7 +41,7 @@ class Running:
     def initial(cls, model: Model) -> "Running":
         """Return a start that knows no rows; its first batch replaces everything."""
         K = model.n_components
-        F = model.family.statistics(np.zeros((1, len(model.U)))).shape[1]
+        F = model.family.statistics(np.zeros((1, model.M))).shape[1]
         return cls(model, np.zeros(K), np.zeros((K, F)), 0)
 
     def after(self, batch: Statistics, least: float, signal: Array | None) -> "Running":
@@ -108,7 +108,7 @@ class Online:
         """Return the state after one pass; the measures are means over its batches, each before it was learnt from."""
         rng = np.random.Generator(np.random.PCG64())
         rng.bit_generator.state = state["rng"]
-        data, N = self.data, len(self.data.X)
+        data, N = self.data, self.data.X.shape[0]
         order = rng.permutation(N)
         size = min(self.batch_size, N)
         count = -(-N // size)

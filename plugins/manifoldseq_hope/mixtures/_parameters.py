@@ -15,6 +15,7 @@ class Model:
     Attributes
     ----------
     U : ndarray of shape (M, D)
+        (0, D) where nothing is projected: M is D.
     weights : ndarray of shape (K,)
     parameters : tuple
         Of the family, with a leading axis of length K.
@@ -28,6 +29,11 @@ class Model:
     parameters: Parameters
     family: Family
     normalize_z: bool
+
+    @property
+    def M(self) -> int:
+        """The dimension of z."""
+        return len(self.U) or self.U.shape[1]
 
     @property
     def n_components(self) -> int:

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    check_choice,
     check_number,
     check_optional,
     check_real,
@@ -42,12 +44,13 @@ RULES = {
     "threshold": (check_optional, check_number, -np.inf),
 }
 """Of parameters that all of them have."""
+_INTERRUPTED = ms.Status.INTERRUPTED
 
 
 class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
     """A mixture (7) of the projections of rows; subclasses are the estimators."""
 
-    n_components: int
+    n_components: Any
     kappa: Any
     noise_variance: Any
     n_features_in_: int
@@ -77,9 +80,12 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     @property
     def used_parameters_(self) -> dict[str, int]:
-        """The number of dimensions that ``n_latent="auto"`` was."""
-        auto = hasattr(self, "components_") and getattr(self, "n_latent", None) is not None
-        return {"n_latent": len(self.components_)} if auto else {}
+        """What ``n_latent="auto"`` and ``n_components="auto"`` were."""
+        auto = hasattr(self, "weights_") and getattr(self, "n_latent", None) is not None
+        found = {"n_latent": len(self.components_)} if auto else {}
+        if hasattr(self, "weights_") and isinstance(self.n_components, str):
+            found["n_components"] = len(self.weights_)
+        return found
 
     @one_blas_thread()
     def fit(
@@ -97,7 +103,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         Parameters
         ----------
         X : array-like of shape (N, D)
-            float32 is multiplied in float32; sums are in float64 always.
+            float32 is multiplied in float32; sums are in float64 always. `VonMisesFisherMixture` and `PCAMovMF` take
+            sparse matrices too, which stay sparse.
         y : ignored
         sample_weight : array-like of shape (N,), optional
             A row of weight two counts as two rows.
@@ -114,13 +121,16 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         UserWarning
             If the likelihood did not stay finite; `status_` is then NON_FINITE.
         """
+        if self._chooses_components and isinstance(self.n_components, str):
+            return self._fit_by_bic(X, sample_weight, observers, checkpoint, resume)
         rows, weight = self._checked_fit(X, sample_weight)
         data, learner = self._prepared(rows, weight)
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
-        best = fit_starts(self, partial(learner.start, data), data.X, data.weight, **options)
+        parts = (data.X.data, data.X.indices, data.X.indptr) if issparse(data.X) else (data.X,)
+        best = fit_starts(self, partial(learner.start, data), *parts, data.weight, **options)
         self.scale_ = _mean_square(data)
         self._remember(learner.at(best.state["x"]), data)
-        self.noise_variance_ = learner.noise and learner.noise.variance(self.components_, data.S, data.n)
+        self.noise_variance_ = learner.noise and learner.noise.variance(self._projection, data.S, data.n)
         radius = self._radius()
         self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
         self.log_likelihood_ = -best.fun
@@ -143,14 +153,58 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             self.__dict__.pop(name, None)
         return self
 
+    def _fit_by_bic(self, X: Any, sample_weight: Any, observers: Sequence[Any], checkpoint: Any, resume: bool) -> Self:
+        """Fit with the number of components of least `bic`: of powers of two until it rises, then of those between."""
+        check_choice("n_components", self.n_components, ("auto",))
+        rows, weight = self._checked_fit(X, sample_weight)
+        n = rows.shape[0] if weight is None else float(weight.sum())
+        store = ms.storage.Checkpoint.at(checkpoint)
+        tried: dict[int, float] = {}
+        best: Any = None
+
+        def better(K: int) -> bool:
+            nonlocal best
+            if K in tried or not 1 <= K <= max(1, rows.shape[0] // 2) or (best and best.status_ is _INTERRUPTED):
+                return False
+            sizes = {name: getattr(self, name) for name in ("n_latent",) if hasattr(self, name)}
+            model: Any = cast(Any, clone(self)).set_params(n_components=K, **sizes)
+            where = store and store.child(f"components-{K}")
+            model.fit(X, sample_weight=sample_weight, observers=observers, checkpoint=where, resume=resume)
+            # between numbers of components what the residual and the law of |z| add is the same
+            tried[K] = float(-2 * n * model.log_likelihood_ + model._n_parameters() * np.log(n))
+            lower = best is None or tried[K] < tried[len(best.weights_)]
+            if lower or model.status_ is _INTERRUPTED:
+                best = model
+            return lower
+
+        K = 1
+        while better(K):
+            K *= 2
+        better(2 * K)  # a rise may be one bad start
+        step = len(best.weights_) // 2
+        while step:
+            K = len(best.weights_)
+            if not (better(K - step) or better(K + step)):
+                step //= 2
+        known = set(self.get_params(deep=False))
+        self.__dict__.update({name: value for name, value in best.__dict__.items() if name not in known})
+        self.bic_curve_ = np.array(sorted(tried.items()))
+        return self
+
     def project(self, X: Any) -> Array:
         """Return the projections z = U x (3) of rows, (N, M), not brought to unit length."""
-        return self._checked(X) @ self.components_.T.astype(self._dtype(X), copy=False)
+        rows, U = self._checked(X), self._projection
+        return rows @ U.T.astype(rows.dtype, copy=False) if len(U) else rows
 
     def residual_energy(self, X: Any) -> Array:
         """Return the energy of what the projection leaves of each row, |x|^2 - |U x|^2 (20), (N,), in float64."""
-        rows = self._checked(X).astype(np.float64)
-        rest = rows - rows @ self.components_.T @ self.components_  # (5)
+        rows, U = self._checked(X).astype(np.float64), self._projection
+        if not len(U):
+            return np.zeros(rows.shape[0])
+        if issparse(rows):
+            z = rows @ U.T
+            return np.maximum(rows.multiply(rows).sum(axis=1) - np.einsum("nm,nm->n", z, z), 0)
+        rest = rows - rows @ U.T @ U  # (5)
         return np.einsum("nd,nd->n", rest, rest)
 
     @one_blas_thread()
@@ -195,17 +249,17 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         """
         rows = self._directed(X)
         found = self._expectation(rows).log_density(rows)
-        M, D = self.components_.shape
-        radius = self._radius()
-        if radius is not None and "radius_" not in self.__dict__:
+        M, D = self._model().M, self.n_features_in_
+        radius, law = self._radius(), self.__dict__.get("radius_")
+        if radius is not None and law is None:
             warnings.warn(
                 "this model was stored before score was a density of rows: scores of different n_latent do not "
                 "compare, fit it again",
                 stacklevel=2,
             )
             radius = None
-        if radius is not None:
-            found += radius.log_density(rows, self.radius_)
+        if radius is not None and law is not None:
+            found += radius.log_density(rows, law)
         if M < D and self.noise_variance_ is not None and (radius is None or radius.kind == "gamma"):
             found -= 0.5 * (D - M) * np.log(2 * np.pi * self.noise_variance_)
             found -= 0.5 * self.residual_energy(X) / self.noise_variance_
@@ -214,7 +268,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def _radius(self) -> Radius | None:
         """Return the kind of law that |z| has, if a mixture models directions only."""
         model = self._model()
-        M, D = model.U.shape
+        M, D = model.M, model.U.shape[1]
         if not (model.family.directional and self._normalize_z) or (self._unit and M == D):
             return None
         return Radius("beta" if self._unit else "gamma", model.U)
@@ -238,7 +292,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def _n_parameters(self) -> int:
         """Return how many numbers the model is free to choose."""
-        (M, D), K, model = self.components_.shape, len(self.weights_), self._model()
+        D, K, model = self.n_features_in_, len(self.weights_), self._model()
+        M = model.M
         own = sum(manifold.dim for manifold in model.family.manifolds(K, M))
         if self.names_[0] == "mu" and self.kappa is not None:  # one concentration for all, or none to choose
             own -= K - 1 if isinstance(self.kappa, str) else K
@@ -263,7 +318,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         ndarray of shape (N, M)
             Least squares by Gauss and Newton; of least norm where fewer components are near than z has dimensions.
         """
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, "weights_")
         eta = np.asarray(check_real(eta, "eta"), dtype=np.float64)
         if eta.ndim != 2 or eta.shape[1] != len(self.weights_) or not np.isfinite(eta).all():
             raise ValueError(f"eta has shape {eta.shape}: pass finite features (N, {len(self.weights_)}) of transform")
@@ -283,17 +338,18 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         ndarray of shape (n_samples, D), ndarray of int of shape (n_samples,)
             Rows, and the components that they are from.
         """
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, "weights_")
         check_whole("n_samples", n_samples)
-        rng, U, model = random_generator(random_state), self.components_, self._model()
+        rng, U, model = random_generator(random_state), self._projection, self._model()
         labels = rng.choice(len(self.weights_), n_samples, p=self.weights_ / self.weights_.sum())
-        z = model.family.sample(model.parameters, labels, len(U), rng)
+        z = model.family.sample(model.parameters, labels, model.M, rng)
         radius = self._radius()
-        if radius is not None and "radius_" in self.__dict__:
-            rows = radius.draw(z, self.radius_, self.noise_variance_, rng)
+        law = self.__dict__.get("radius_")
+        if radius is not None and law is not None:
+            rows = radius.draw(z, law, self.noise_variance_, rng)
         else:
-            rows = z @ U
-            if self.noise_variance_ is not None:
+            rows = z @ U if len(U) else z
+            if len(U) and self.noise_variance_ is not None:
                 noise = np.sqrt(self.noise_variance_) * rng.standard_normal(rows.shape)
                 rows += noise - noise @ U.T @ U
         return (rows if self.mean_ is None else rows + self.mean_), labels
@@ -351,19 +407,25 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             return np.maximum(np.log(self.weights_), -1e30) - self.threshold_
 
     def _one_of(self, name: str, layer: str) -> None:
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, "weights_")
         if self.names_[0] != name:
             kind = "von Mises-Fisher distributions" if name == "mu" else "Gaussians"
             raise ValueError(f"{layer} is for components that are {kind}: fit another family")
         if self._normalize_z:
             raise ValueError(f"{layer} cannot bring z to unit length (footnote 4): fit with normalize_z=False")
 
+    def __sklearn_tags__(self) -> Any:
+        """Say that sparse rows are taken, where they are."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
     @property
     def _n_features_out(self) -> int:
         return len(self.weights_)
 
-    def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Array, Array | None]:
-        rows = validate_rows(self, X, reset=reset)
+    def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Array | None]:
+        rows = validate_rows(self, X, reset=reset, sparse=self._takes_sparse)
         if sample_weight is None:
             return rows, None
         weight = _check_sample_weight(
@@ -373,7 +435,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             raise ValueError("sample_weight is zero for every row: pass some weight above zero")
         return rows, weight
 
-    def _prepared(self, rows: Array, weight: Array | None) -> tuple[Data, Learner]:
+    def _prepared(self, rows: Any, weight: Array | None) -> tuple[Data, Learner]:
         """Return the rows as the model sees them, and the settings of learning, after all checks."""
         if weight is not None and not weight.all():
             rows, weight = rows[weight > 0], weight[weight > 0]
@@ -382,52 +444,59 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_ = np.average(rows, axis=0, weights=weight).astype(np.float64) if self._centred else None
             rows = self._scaled(rows)
-            n = float(len(rows)) if weight is None else float(weight.sum())
-            data = Data(rows, weight, second_moment(rows, weight), n)
-        energy = np.trace(data.S)
+            n = float(rows.shape[0]) if weight is None else float(weight.sum())
+            data = Data(rows, weight, self._second_moment(rows, weight), n)
+        energy = _energy(data)
         if not np.isfinite(energy):
             raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
         if energy == 0:
             raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
         scale = max(_mean_square(data), np.finfo(float).tiny)
-        return data, self._learner(len(rows), rows.shape[1], scale, self._family(scale))
+        return data, self._learner(rows.shape[0], rows.shape[1], scale, self._family(scale))
 
-    def _scaled(self, rows: Array) -> Array:
+    _takes_sparse = _chooses_components = False
+
+    @property
+    def _projection(self) -> Array:
+        """Return U, of no rows where nothing is projected."""
+        return self.components_
+
+    def _second_moment(self, rows: Any, weight: Array | None) -> Any:
+        return second_moment(rows, weight)
+
+    def _scaled(self, rows: Any) -> Any:
         if self.mean_ is not None:
             rows = rows - self.mean_.astype(rows.dtype)
         return unit_rows(rows) if self._unit else rows
 
-    def _checked(self, X: Any) -> Array:
-        check_is_fitted(self, "components_")
-        return self._scaled(validate_rows(self, X, reset=False))
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self, "weights_")
+        return self._scaled(validate_rows(self, X, reset=False, sparse=self._takes_sparse))
 
-    def _directed(self, X: Any) -> Array:
+    def _directed(self, X: Any) -> Any:
         """Return rows that have likelihoods: those of zeros have none where directions are modelled."""
         rows = self._checked(X)
         if self._unit:
             check_directions(rows)
         return rows
 
-    @staticmethod
-    def _dtype(X: Any) -> np.dtype:
-        return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
-
     def _model(self) -> Model:
         parameters = tuple(self.parameters_)
-        return Model(self.components_, self.weights_, parameters, self._family(self.scale_), self._normalize_z)
+        return Model(self._projection, self.weights_, parameters, self._family(self.scale_), self._normalize_z)
 
     def _expectation(self, rows: Array) -> Expectation:
         return Expectation(self._model(), rows.dtype)
 
     def _remember(self, model: Model, data: Data) -> None:
-        self.components_ = np.ascontiguousarray(model.U)
+        if len(model.U):
+            self.components_ = np.ascontiguousarray(model.U)
         self.weights_ = np.asarray(model.weights, dtype=np.float64)
         self.parameters_ = tuple(np.asarray(part, dtype=np.float64) for part in model.parameters)
         self.names_ = tuple(model.family.names)
-        total = float(np.trace(data.S))
+        total = _energy(data)
         self._describe(model.family)
-        whole = len(self.components_) == len(data.S)  # a rotation leaves nothing, and D^3 is long for many columns
-        self.residual_share_ = residual_energy(self.components_, data.S) / total if total > 0 and not whole else 0.0
+        whole = model.M == data.X.shape[1]  # a rotation leaves nothing, and D^3 is long for many columns
+        self.residual_share_ = residual_energy(model.U, data.S) / total if total > 0 and not whole else 0.0
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes of a saved model; in old files those are not described."""
@@ -449,4 +518,9 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
 
 def _mean_square(data: Data) -> float:
-    return float(np.trace(data.S)) / (data.n * data.X.shape[1])
+    return _energy(data) / (data.n * data.X.shape[1])
+
+
+def _energy(data: Data) -> float:
+    """Return the sum of the squares; of rows without a second moment, which are of unit length, their weight."""
+    return data.n if data.S is None else float(data.S.trace())

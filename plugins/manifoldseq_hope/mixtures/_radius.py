@@ -32,15 +32,15 @@ class Radius:
     kind: str
     U: Array
 
-    def lengths(self, X: Array) -> Array:
+    def lengths(self, X: Any) -> Array:
         """Return |U x| of each row, (N,), in float64."""
-        found, across = np.empty(len(X)), self.U.T.astype(X.dtype)
-        for start in range(0, len(X), _ROWS):
+        found, across = np.empty(X.shape[0]), self.U.T.astype(X.dtype)
+        for start in range(0, X.shape[0], _ROWS):
             z = X[start : start + _ROWS] @ across
             found[start : start + _ROWS] = np.sqrt(np.einsum("nm,nm->n", z, z))
         return found
 
-    def statistics(self, X: Array, weight: Array | None) -> Array:
+    def statistics(self, X: Any, weight: Array | None) -> Array:
         """Return what the law follows from, (2,): the means of |z| and of ln |z|, or of |z|^2 and of |z|^4."""
         length = self.lengths(X)
         if self.kind == "gamma":
@@ -68,7 +68,7 @@ class Radius:
             a = max(a - step, a / 2)
         return np.array([a, mean / a])
 
-    def log_density(self, X: Array, law: Array) -> Array:
+    def log_density(self, X: Any, law: Array) -> Array:
         """Return what is added to the log-density of the direction of z: with it, that of the rows (or of z)."""
         M, D = self.U.shape
         length, (a, b) = self.lengths(X), law
@@ -87,10 +87,10 @@ class Radius:
         noise = rng.standard_normal((len(z), self.U.shape[1]))
         noise -= noise @ self.U.T @ self.U
         if self.kind == "gamma":
-            return (rng.gamma(*law, len(z))[:, None] * z) @ self.U + (
+            return (rng.gamma(law[0], law[1], len(z))[:, None] * z) @ self.U + (
                 0.0 if variance is None else np.sqrt(variance) * noise
             )
-        t = rng.beta(*law, len(z))[:, None]
+        t = rng.beta(law[0], law[1], len(z))[:, None]
         return (np.sqrt(t) * z) @ self.U + np.sqrt(1 - t) * noise / np.linalg.norm(noise, axis=1, keepdims=True)
 
 

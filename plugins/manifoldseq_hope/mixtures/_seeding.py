@@ -1,9 +1,14 @@
 """Initialization: PCA or random projections, and components seeded by (spherical) k-means++."""
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from sklearn.cluster import kmeans_plusplus
 
 from ..families._family import Array, Family
+from ._expectation import Gram
 from ._parameters import Model
 
 PROJECTIONS = ("pca", "random")
@@ -14,9 +19,9 @@ _TRIES, _MANY = 10, 50
 """Seedings of which the best is taken, where there are at most so many components."""
 
 
-def principal(S: Array, M: int) -> Array:
+def principal(S: Array | Gram, M: int) -> Array:
     """Return the M leading eigenvectors of a second moment as rows, the largest entry of each positive."""
-    U = np.linalg.eigh(S)[1][:, : -M - 1 : -1].T
+    U = S.leading(M) if isinstance(S, Gram) else np.linalg.eigh(S)[1][:, : -M - 1 : -1].T
     top = np.abs(U).argmax(axis=1)
     return np.ascontiguousarray(U * np.sign(U[np.arange(M), top])[:, None])
 
@@ -32,7 +37,7 @@ def projection(kind: str, S: Array, M: int, rng: np.random.Generator) -> Array:
 
 def seeded(
     U: Array,
-    X: Array,
+    X: Any,
     K: int,
     family: Family,
     normalize_z: bool,
@@ -43,21 +48,22 @@ def seeded(
 
     The order of the rows does not matter, and a row of weight two is two rows, unless there are many.
     """
-    M, most = len(U), max(_SEEN * K, _LEAST)
-    rows, w = X, np.ones(len(X)) if weight is None else weight
-    if len(X) > most:
-        chosen = np.sort(rng.choice(len(X), most, replace=False, p=w / w.sum()))
+    N, M, most = X.shape[0], len(U) or U.shape[1], max(_SEEN * K, _LEAST)
+    rows, w = X, np.ones(N) if weight is None else weight
+    if N > most:
+        chosen = np.sort(rng.choice(N, most, replace=False, p=w / w.sum()))
         rows, w = X[chosen], np.ones(most)
     # equal rows become one with their common weight, in one order: so that neither order nor repetition changes the
     # draw
-    rows, where = np.unique(rows[w > 0], axis=0, return_inverse=True)
-    w = np.bincount(where.ravel(), weights=w[w > 0])
-    Z = np.asarray(rows, dtype=np.float64) @ U.T
-    if normalize_z:
-        length = np.sqrt(np.einsum("nm,nm->n", Z, Z))
-        Z = Z / np.where(length > 0, length, 1.0)[:, None]
-    if len(Z) < K:
-        centres = Z[np.arange(K) % len(Z)]
+    rows, w = _distinct(rows[w > 0], w[w > 0])
+    Z = rows.astype(np.float64)
+    if len(U):
+        Z = Z @ U.T
+        if normalize_z:
+            length = np.sqrt(np.einsum("nm,nm->n", Z, Z))
+            Z = Z / np.where(length > 0, length, 1.0)[:, None]
+    if Z.shape[0] < K:
+        centres = Z[np.arange(K) % Z.shape[0]]
     else:
         seeds = [int(seed) for seed in rng.integers(2**31, size=1 if K > _MANY else _TRIES)]
         tried = [kmeans_plusplus(Z, K, sample_weight=w, random_state=seed)[0] for seed in seeds]
@@ -66,11 +72,27 @@ def seeded(
     near = _nearness(Z, centres).argmax(axis=1)
     counts = np.bincount(near, weights=w, minlength=K)
     t = family.statistics(Z)
-    S = np.zeros((K, t.shape[1]))
-    np.add.at(S, near, t * w[:, None])
+    S = csr_array((w, near, np.arange(len(w) + 1)), (len(w), K)).T @ t  # rows by components
+    S = S.toarray() if issparse(S) else S
     return Model(U, np.full(K, 1 / K), family.start(S, counts, M), family, normalize_z)
 
 
-def _nearness(Z: Array, centres: Array) -> Array:
+def _distinct(rows: Any, w: Array) -> tuple[Any, Array]:
+    """Return equal rows as one, with the sum of their weights, in an order that is not that of the rows."""
+    if not issparse(rows):
+        found, where = np.unique(rows, axis=0, return_inverse=True)
+        return found, np.bincount(where.ravel(), weights=w)
+    # of rows without negative entries the order is that of the dense rows
+    known: dict[tuple[float, ...], list[int]] = {}
+    for i, (a, b) in enumerate(pairwise(rows.indptr)):
+        entries = np.column_stack([-rows.indices[a:b], rows.data[a:b]])
+        known.setdefault(tuple(entries.ravel().tolist()), []).append(i)
+    groups = [known[key] for key in sorted(known)]
+    return rows[[group[0] for group in groups]], np.array([w[group].sum() for group in groups])
+
+
+def _nearness(Z: Any, centres: Any) -> Array:
     """Return half of |z|^2 - |z - c|^2, (N, K)."""
+    if issparse(centres):
+        centres = centres.toarray()
     return Z @ centres.T - 0.5 * np.einsum("km,km->k", centres, centres)

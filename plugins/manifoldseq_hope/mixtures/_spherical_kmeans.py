@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_is_fitted
@@ -108,6 +108,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         Parameters
         ----------
         X : array-like of shape (N, D)
+            Sparse matrices stay sparse.
         y : ignored
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for every start; each has its own folder in the checkpoint.
@@ -118,10 +119,11 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
             For an invalid parameter, NaN, or fewer rows than clusters.
         """
         check_parameters(self, {"n_clusters": check_whole, "threshold": (check_number, -1.0, 1.0)})
-        every = validate_rows(self, X, reset=True)
+        every = validate_rows(self, X, reset=True, sparse=True)
         rows, scale = _directions(with_direction(every, None)[0])
-        if self.n_clusters > len(rows):
-            raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={len(rows)}: lower n_clusters")
+        N = rows.shape[0]
+        if self.n_clusters > N:
+            raise ValueError(f"n_clusters={self.n_clusters} exceeds n_samples={N}: lower n_clusters")
 
         def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
             return ms.iterate(
@@ -131,9 +133,10 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
                 **loop,
             )
 
-        best = fit_starts(self, run, rows, observers=observers, checkpoint=checkpoint, resume=resume)
+        parts = (rows.data, rows.indices, rows.indptr) if issparse(rows) else (rows,)
+        best = fit_starts(self, run, *parts, observers=observers, checkpoint=checkpoint, resume=resume)
         self.cluster_centers_ = np.asarray(best.state["x"])
-        self.inertia_ = best.measures.fun * len(rows)
+        self.inertia_ = best.measures.fun * N
         self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
         self.labels_ = _nearest(*_directions(every), self.cluster_centers_)[0]
         return self
@@ -159,18 +162,26 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
 
     def _checked(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "cluster_centers_")
-        return _directions(validate_rows(self, X, reset=False))
+        return _directions(validate_rows(self, X, reset=False, sparse=True))
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that sparse rows are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
 
-def _directions(X: Array) -> tuple[Array, Array]:
+def _directions(X: Any) -> tuple[Any, Array]:
     """Return rows (N, D) and the factors (N,) that bring them to unit length; rows of zeros stay.
 
     The rows are X itself, which may be larger than memory, unless the squares of some over- or underflow.
     """
+    if issparse(X):
+        return unit_rows(X), np.ones(X.shape[0], X.dtype)
     limits = np.finfo(X.dtype)
     with np.errstate(all="ignore"):
         length = np.sqrt(np.einsum("nd,nd->n", X, X))
@@ -179,11 +190,12 @@ def _directions(X: Array) -> tuple[Array, Array]:
     return unit_rows(X), np.ones(len(X), X.dtype)
 
 
-def _nearest(rows: Array, scale: Array, centres: Array) -> tuple[NDArray[np.intp], Array]:
+def _nearest(rows: Any, scale: Array, centres: Array) -> tuple[NDArray[np.intp], Array]:
     """Return the nearest centre of each row and the cosine to it."""
-    labels, cosine = np.empty(len(rows), np.intp), np.empty(len(rows), rows.dtype)
+    N = rows.shape[0]
+    labels, cosine = np.empty(N, np.intp), np.empty(N, rows.dtype)
     across, size = centres.T.astype(rows.dtype), max(1, _BLOCK // len(centres))
-    for start in range(0, len(rows), size):
+    for start in range(0, N, size):
         part = slice(start, start + size)
         near = rows[part] @ across
         labels[part] = near.argmax(axis=1)
@@ -192,31 +204,42 @@ def _nearest(rows: Array, scale: Array, centres: Array) -> tuple[NDArray[np.intp
     return labels, cosine
 
 
-def _start(rows: Array, scale: Array, K: int, rng: np.random.Generator) -> tuple[dict[str, Any], ms.Measures]:
-    seen = np.arange(len(rows))
-    if len(rows) > max(_SEEN * K, _LEAST):
-        seen = np.sort(rng.choice(len(rows), max(_SEEN * K, _LEAST), replace=False))
-    directions = (rows[seen] * scale[seen, None]).astype(np.float64)
+def _start(rows: Any, scale: Array, K: int, rng: np.random.Generator) -> tuple[dict[str, Any], ms.Measures]:
+    N = rows.shape[0]
+    seen = np.arange(N)
+    if max(_SEEN * K, _LEAST) < N:
+        seen = np.sort(rng.choice(N, max(_SEEN * K, _LEAST), replace=False))
+    directions = _unit(rows, scale, seen).astype(np.float64)
     centres = kmeans_plusplus(directions, K, random_state=int(rng.integers(2**31)))[0]
     return _assigned(rows, scale, centres)
 
 
-def _assigned(rows: Array, scale: Array, centres: Array) -> tuple[dict[str, Any], ms.Measures]:
+def _unit(rows: Any, scale: Array, which: Any) -> Any:
+    """Return some rows at unit length."""
+    return diags_array(scale[which]) @ rows[which] if issparse(rows) else rows[which] * scale[which, None]
+
+
+def _dense(rows: Any) -> Array:
+    return rows.toarray() if issparse(rows) else rows
+
+
+def _assigned(rows: Any, scale: Array, centres: Array) -> tuple[dict[str, Any], ms.Measures]:
     labels, cosine = _nearest(rows, scale, centres)
     fun = float(np.mean(1 - cosine.astype(np.float64)))
     return {"x": centres, "labels": labels, "cosine": cosine}, ms.Measures(fun, evaluations=ms.Evaluations(nfev=1))
 
 
-def _step(rows: Array, scale: Array, state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
+def _step(rows: Any, scale: Array, state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
     """Move every centre to the mean direction of its rows, then assign rows."""
     K, labels = len(state["x"]), state["labels"]
     # rows by clusters, with what makes a row unit where it is: its transpose times the rows are the sums, (K, D)
-    one = csr_array((scale, labels, np.arange(len(rows) + 1)), shape=(len(rows), K))
-    centres = np.asarray(one.T @ rows, dtype=np.float64)
+    N = rows.shape[0]
+    one = csr_array((scale, labels, np.arange(N + 1)), shape=(N, K))
+    centres = np.asarray(_dense(one.T @ rows), dtype=np.float64)
     length = np.linalg.norm(centres, axis=1)
     lost = np.flatnonzero(length == 0)
     if len(lost):
         # clusters that lost their rows begin again at the rows farthest from their centres
         far = np.argsort(state["cosine"], kind="stable")[: len(lost)]
-        centres[lost], length[lost] = rows[far] * scale[far, None], 1.0
+        centres[lost], length[lost] = _dense(_unit(rows, scale, far)), 1.0
     return _assigned(rows, scale, centres / length[:, None])

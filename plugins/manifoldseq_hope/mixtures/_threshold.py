@@ -17,7 +17,7 @@ def threshold_of(expectation: Expectation, data: Data, given: float | None, quan
     """Return epsilon (39): the number given, or the quantile of phi (37) over the rows and components."""
     if given is not None:
         return float(given)
-    keep = np.unique(np.linspace(0, len(data.X) - 1, min(len(data.X), _ROWS)).astype(np.intp))
+    keep = np.unique(np.linspace(0, data.X.shape[0] - 1, min(data.X.shape[0], _ROWS)).astype(np.intp))
     phi = expectation.phi(data.X[keep]).astype(np.float64)
     if data.weight is None:
         return float(np.quantile(phi, quantile, method="inverted_cdf"))
@@ -27,7 +27,7 @@ def threshold_of(expectation: Expectation, data: Data, given: float | None, quan
 
 def located(model: Model, eta: Array, threshold: float) -> Array:
     """Return the z whose log-likelihood contributions are nearest to ``eta + threshold`` where eta is above zero."""
-    K, M = model.n_components, len(model.U)
+    K, M = model.n_components, model.M
     found = np.empty((len(eta), M))
     most = max(1, _ENTRIES // (K * M))
     for start in range(0, len(eta), most):
@@ -37,7 +37,7 @@ def located(model: Model, eta: Array, threshold: float) -> Array:
 
 
 def _located(model: Model, eta: Array, threshold: float) -> Array:
-    M = len(model.U)
+    M = model.M
     natural, offset = model.family.natural(model.parameters, M)
     with np.errstate(divide="ignore"):
         offset = offset + np.log(model.weights)

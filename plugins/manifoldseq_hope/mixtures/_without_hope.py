@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_parameters, renamed_parameters
@@ -16,13 +17,18 @@ from ._projected import RULES, ProjectedMixture
 from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
 
 
+def _without_identity(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what was stored before the identity was no longer."""
+    return parameters, {name: value for name, value in attributes.items() if name != "components_"}
+
+
 class VonMisesFisherMixture(ProjectedMixture):
     """A mixture of von Mises-Fisher distributions (9) of the directions of rows, by expectation maximization.
 
     Parameters
     ----------
-    n_components : int
-        K.
+    n_components : int or "auto"
+        K; ``"auto"`` is the number of least `bic`, found by doubling and then between the neighbours.
     kappa : None, "shared" or float
         Concentrations: one each, one for all, or this one, fixed; one below that of all rows together makes the
         components coincide.
@@ -50,7 +56,9 @@ class VonMisesFisherMixture(ProjectedMixture):
     Attributes
     ----------
     components_ : ndarray of shape (D, D)
-        The identity: nothing is projected.
+        The identity: nothing is projected. It is made when it is asked for.
+    bic_curve_ : ndarray of shape (n, 2)
+        With ``n_components="auto"``: the numbers that were tried, and `bic` of the training rows up to a constant.
     weights_, parameters_, concentrations_, directions_, threshold_, log_likelihood_, n_iter_, history_, status_
         As of `HOPE`.
 
@@ -69,12 +77,12 @@ class VonMisesFisherMixture(ProjectedMixture):
     ([50, 50, 50], (3, 6))
     """
 
-    stored_upgrades = (ms.storage.renamed(n_mixtures="n_components"),)
+    stored_upgrades = (ms.storage.renamed(n_mixtures="n_components"), _without_identity)
 
     @renamed_parameters(n_mixtures="n_components")
     def __init__(
         self,
-        n_components: int = 8,
+        n_components: int | str = 8,
         *,
         kappa: Any = None,
         largest_kappa: float = LARGEST,
@@ -109,7 +117,21 @@ class VonMisesFisherMixture(ProjectedMixture):
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
 
     def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
-        return fixed_projection(self, N, D, D, np.eye(D), None, family)
+        return fixed_projection(self, N, D, D, np.empty((0, D)), None, family)
+
+    _takes_sparse = _chooses_components = True
+
+    @property
+    def components_(self) -> NDArray[np.float64]:
+        """The identity, (D, D): nothing is projected."""
+        return np.eye(self.n_features_in_)
+
+    @property
+    def _projection(self) -> NDArray[np.float64]:
+        return np.empty((0, self.n_features_in_))
+
+    def _second_moment(self, rows: Any, weight: Any) -> None:
+        return None  # D^2 numbers that nothing asks for
 
 
 class PCAMovMF(OldSizes, ProjectedMixture):
@@ -119,8 +141,9 @@ class PCAMovMF(OldSizes, ProjectedMixture):
 
     Parameters
     ----------
-    n_components : int
-        K. For one release it must be given with `n_latent`, which was called ``n_components``.
+    n_components : int or "auto"
+        K, as in `VonMisesFisherMixture`. For one release it must be given with `n_latent`, which was called
+        ``n_components``.
     n_latent : int or "auto"
         M; ``"auto"`` is half of the columns.
     noise_variance : float, "closed" or "bounded"
@@ -153,7 +176,7 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     @old_sizes
     def __init__(
         self,
-        n_components: int = 8,
+        n_components: int | str = 8,
         *,
         n_latent: int | str = "auto",
         kappa: Any = None,
@@ -187,6 +210,8 @@ class PCAMovMF(OldSizes, ProjectedMixture):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    _takes_sparse = _chooses_components = True
 
     def _family(self, scale: float) -> Family:
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
