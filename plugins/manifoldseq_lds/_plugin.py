@@ -20,8 +20,8 @@ What is where, from the top down; rooms import from their own row and from those
 * `identification/`: `_sequence_input` (how estimators take sequences, by an identifier), `_before` (its settings in
   keywords and files of the release before), `_identifier` (`LDSIdentifier`), `_forecast_error` (its quality),
   `_parameter_error` (of forecasts), `_estimation` (batches of one length), `_output_noise` (N4SID, EM), `_missing`
-  (values filled in), `_em` (a sweep of EM), `_inputs` (checks), `_order` (number of states), `_stored_sequences`
-  (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
+  (values filled in), `_em` (a sweep of EM), `_recording` (one that grows), `_inputs` (checks), `_order` (number of
+  states), `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
 * `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_state_estimates` (what filter and smoother find),
   `_kalman`, `_canonical_form` (Theorem 1), `_record` (`Systems`)
 """

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import multivariate_normal
 
+import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier
 
 POLES = [0.95 * np.exp(0.4j), 0.9 * np.exp(1.1j)]
@@ -160,3 +162,49 @@ def test_the_error_of_parameters_is_in_intervals_of_short_sequences():
     np.testing.assert_array_equal(identifier.forecast(seen, 10, systems, return_std=True)[1], without)
     often = [identifier.forecast(seen, 10, systems, return_std=True, n_bootstrap=2)[1] for _ in range(2)]
     np.testing.assert_array_equal(*often)
+
+
+@pytest.mark.parametrize("delay", [1, 2])
+@pytest.mark.parametrize("center", [True, False])
+def test_pieces_of_a_recording_say_what_the_whole_says(delay, center):
+    x = noisy(900, 0, noise=0.5) * np.arange(1, 7) + (1000 if center else 0)
+    given = {"method": "n4sid", "stabilizer": "CG", "delay": delay, "center": center}
+    growing, whole = LDSIdentifier(4, **given), LDSIdentifier(4, **given)
+    for piece in np.split(x, [300, 301, 303, 600]):
+        growing.partial_fit([piece])
+    systems, found = whole.fit_transform([x]), growing.systems_
+    np.testing.assert_allclose(growing.scale_, whole.scale_, rtol=1e-10)
+    for name in ("A", "C", *(["mean"] if center else [])):
+        np.testing.assert_allclose(getattr(found, name), getattr(systems, name), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.Omega, systems.Omega, rtol=0.25)
+    # nearly as likely as the covariances that were learned from all steps at once
+    both = [whole.log_likelihood([x], one)[0] / len(x) for one in (found, systems)]
+    assert abs(both[0] - both[1]) < 0.05
+    # the state covariance is that of a stationary system
+    expected = solve_discrete_lyapunov(found.A[0], found.B[0] @ found.B[0].T)
+    np.testing.assert_allclose(np.trace(found.P1[0]), np.trace(expected), rtol=0.3)
+    mean, std = growing.forecast([x[-60:]], 5, found, return_std=True)
+    late = growing.forecast([x], 5, found)
+    assert (np.abs(mean - late) < 0.1 * std).all()
+
+
+def test_what_partial_fit_refuses(tmp_path):
+    x = noisy(200, 0)
+    with pytest.raises(ValueError, match="partial_fit learns by method='n4sid', and method='pca'"):
+        LDSIdentifier(2).partial_fit([x])
+    identifier = LDSIdentifier(4, method="n4sid", stabilizer="CG")
+    with pytest.raises(ValueError, match=r"the first piece has 20 time steps, and partial_fit needs \d+: pass more"):
+        identifier.partial_fit([x[:20]])
+    with pytest.raises(ValueError, match="X holds 2 sequences: pass one piece of one recording"):
+        identifier.partial_fit([x, x])
+    identifier.partial_fit([x])
+    before = identifier.systems_
+    with pytest.raises(ValueError, match="X has 3 channels but the pieces before had 6"):
+        identifier.partial_fit([x[:, :3]])
+    with pytest.raises(ValueError, match="sequence 0 has NaN at t=0, channel 0"):
+        identifier.partial_fit([np.full((3, 6), np.nan)])
+    assert identifier.systems_ is before
+    ms.storage.save_model(identifier, tmp_path)
+    again = ms.storage.load_model(tmp_path)
+    np.testing.assert_array_equal(again.partial_fit([x]).systems_.A, identifier.partial_fit([x]).systems_.A)
+    assert not hasattr(identifier.fit([x]), "systems_")

@@ -3,18 +3,25 @@
 import dataclasses
 import warnings
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_choice, check_parameters, check_switch, check_whole, random_generator
+from manifoldseq.estimators import (
+    check_choice,
+    check_parameters,
+    check_sequences,
+    check_switch,
+    check_whole,
+    random_generator,
+)
 
 from ..systems._kalman import compress, kalman_filter, output_variances, outputs_of, smooth
 from ..systems._prediction import check_steps, check_systems, embed, predicted, simulated
-from ..systems._record import Systems
+from ..systems._record import Systems, check_stable, replaced
 from ..systems._state_estimates import StateEstimates
 from ._em import COVARIANCE_TYPES
 from ._estimation import Estimation, checked
@@ -22,7 +29,8 @@ from ._inputs import check_inputs, future_of, standardization
 from ._missing import interpolated, latest, smoothed, unembed
 from ._order import check_delay, check_order, choose_order, default_sizes
 from ._parameter_error import LONG, REPLICATES, inflation
-from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel
+from ._recording import grown, least_steps, scale_of, systems_of
+from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilize
 from ._stored_sequences import channel_scale, is_large
 
 Array = NDArray[np.floating[Any]]
@@ -175,6 +183,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     n_inputs_: int
     input_mean_: Array
     input_scale_: Array
+    recording_: dict[str, Any]
+    systems_: Systems
+    stored_types: ClassVar[tuple[type, ...]] = (Systems,)
 
     def __init__(
         self,
@@ -215,7 +226,82 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             their sequences.
         """
         self._learn(self._check(X), inputs)
+        for name in ("recording_", "systems_"):
+            self.__dict__.pop(name, None)
         return self
+
+    def partial_fit(self, X: Any, y: object = None) -> Self:
+        """Identify one recording that grows, from its next piece; what is kept does not grow.
+
+        For ``method="n4sid"``. After each piece `systems_` holds the one system of all so far, and `scale_` the scale.
+        A, C and the mean are those of a fit on the whole recording, up to 1e-6 where that has twice as many windows as
+        values in them; the covariances are those that make its windows of ten steps likeliest, where a fit on the whole
+        looks at all steps at once. ``systems_.x1`` is zero and ``P1`` the covariance of the states, so that `filter`,
+        `smooth`, `forecast` and `log_likelihood` take any stretch of the recording with ``systems=systems_``.
+
+        Parameters
+        ----------
+        X : list of one array-like of shape (T, d)
+            Without missing values; the first piece must be long enough to identify from.
+        y : ignored
+
+        Returns
+        -------
+        LDSIdentifier
+            Itself, with ``systems_`` and ``recording_``, the sums that the next piece adds to.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> t = np.arange(400)[:, None]
+        >>> x = np.cos(0.3 * t + [0, 1, 2]) + 0.1 * np.random.default_rng(0).standard_normal((400, 3))
+        >>> identifier = LDSIdentifier(n_states=2, method="n4sid", stabilizer="CG")
+        >>> for piece in np.array_split(x, 4):
+        ...     identifier = identifier.partial_fit([piece])
+        >>> np.angle(np.linalg.eigvals(identifier.systems_.A[0])).round(2)
+        array([ 0.3, -0.3])
+        >>> identifier.forecast([x[-50:]], 5, identifier.systems_).shape
+        (1, 5, 3)
+        """
+        check_parameters(self, RULES)
+        if self.method != "n4sid":
+            raise ValueError(f"partial_fit learns by method='n4sid', and method={self.method!r}: set it, or use fit")
+        (x,) = self._one(X)
+        sums, begun = getattr(self, "recording_", None), hasattr(self, "recording_")
+        if begun and x.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {x.shape[1]} channels but the pieces before had {self.n_features_in_}: pass the same channels"
+            )
+        d = x.shape[1]
+        n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x))
+        order = check_order(n)
+        if not isinstance(order, int):
+            raise ValueError(f"n_states={self.n_states!r} looks at the whole recording: pass a number to partial_fit")
+        if order > d * delay:
+            raise ValueError(f"n_states={order} exceeds channels × delay = {d * delay}: lower n_states or raise delay")
+        if not begun and len(x) < (least := least_steps(d, order, delay)):
+            raise ValueError(
+                f"the first piece has {len(x)} time steps, and partial_fit needs {least}: pass more at once"
+            )
+        sums = grown(sums, x, delay)
+        scale = scale_of(sums) if self.scale else np.ones(d)
+        systems = systems_of(sums, scale, order, bool(self.center), delay)
+        recent = max(x, sums["tail"] + sums["shift"], key=len)
+        outputs = compress(systems, embed(recent[None] / scale, delay))
+        states = smooth(systems, kalman_filter(systems, outputs))[0].swapaxes(1, 2)
+        systems = replaced(systems, A=stabilize(self.stabilizer or "NONE", systems.A, states, float(self.bound)))
+        if self.stabilizer is None or self.stabilizer == "NONE":
+            check_stable(systems.A)
+        self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
+        self.input_mean_, self.input_scale_ = standardization(None, True, True)
+        self.n_inputs_, self.recording_, self.systems_ = 0, sums, systems
+        return self
+
+    def _one(self, X: Any) -> list[Any]:
+        sequences = check_sequences(X)
+        if len(sequences) != 1 or is_large(sequences[0]):
+            raise ValueError(f"X holds {len(sequences)} sequences: pass one piece of one recording, in memory")
+        return sequences
 
     def transform(self, X: Any, *, inputs: Any = None) -> Systems:
         """Identify the systems of sequences.

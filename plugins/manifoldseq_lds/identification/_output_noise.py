@@ -86,13 +86,9 @@ def n4sid(
     U, s, Wt = np.linalg.svd(future, full_matrices=False)
     G, X = U[:, :, :n], (s[:, :n, None] * Wt[:, :n]) @ Vt
     found = s[:, n - 1] > _RANK * s[:, 0]
-    A = np.linalg.pinv(G[:, :-k], rtol=1e-12) @ G[:, k:]
-    # in the basis in which C is orthonormal: G's first block is Q R, so C = U Q and the states are R X
-    Q, R = np.linalg.qr(G[:, :k])
-    diagonal = np.abs(np.diagonal(R, axis1=1, axis2=2))
-    found &= diagonal.min(axis=1) > _RANK * np.maximum(diagonal.max(axis=1), 1e-300)
-    R = np.where(found[:, None, None], R, np.eye(n))
-    A, X, C = _changed(A, R), R @ X, parts.U[:, :, :k] @ Q
+    A, first_rows, full, R = _shifted(G, k)
+    found &= full
+    X, C = R @ X, parts.U[:, :, :k] @ first_rows
     signs = _signs(C)
     A, X, C = signs.swapaxes(1, 2) * A * signs, signs.swapaxes(1, 2) * X, C * signs
     if inputs is None:
@@ -109,6 +105,24 @@ def n4sid(
         made = replaced(made, x1=driven.x1, mean=driven.mean, G=driven.G, D=driven.D)
     made = shaped(made, covariance_type)
     return improved(made, Y.swapaxes(1, 2), inputs, _COVARIANCE_SWEEPS, covariance_type, held=True), found
+
+
+def _shifted(G: Array, m: int) -> tuple[Array, Array, Flags, Array]:
+    """Return A, C, whether it has full rank, and R from observability matrices G (N, m i, n) = [C; C A; …] R."""
+    A = np.linalg.pinv(G[:, :-m], rtol=1e-12) @ G[:, m:]
+    # in the basis in which C is orthonormal: the first block of G is C R, and the states are R X
+    C, R = np.linalg.qr(G[:, :m])
+    diagonal = np.abs(np.diagonal(R, axis1=1, axis2=2))
+    full = diagonal.min(axis=1) > _RANK * np.maximum(diagonal.max(axis=1), 1e-300)
+    R = np.where(full[:, None, None], R, np.eye(G.shape[2]))
+    return _changed(A, R), C, full, R
+
+
+def basis_of(G: Array, m: int) -> tuple[Array, Array, Flags]:
+    """Return A and C of observability matrices G (N, m i, n), with canonical signs, and whether C has full rank."""
+    A, C, full, _ = _shifted(G, m)
+    signs = _signs(C)
+    return signs.swapaxes(1, 2) * A * signs, C * signs, full
 
 
 def _hankel(Z: Array, start: int, rows: int, columns: int) -> Array:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from ..systems._prediction import embed, predicted, simulated
 from ..systems._record import Systems
@@ -14,6 +15,10 @@ from ._estimation import Estimation
 Array = NDArray[np.floating[Any]]
 
 REPLICATES = 20
+_SHARE, _NINETY = 0.9, 1.6448536269514722
+"""The share that intervals are made for, and their half width in standard deviations."""
+_MOST, _HALVINGS = 10.0, 30
+"""Bounds of the logarithm of the factor, and bisections of it."""
 LONG = 500
 """From so many steps on, the noises of the steps to come are what matters."""
 
@@ -29,10 +34,10 @@ def inflation(
 ) -> Array:
     """Return what variances of forecasts grow by when systems are identified, not known, (N, n_steps, d).
 
-    From each system, `count` sequences with the steps, inputs and gaps of its own are simulated and identified. The
-    mean squared error of the forecasts of these systems, made of the difference to the forecast of the true one and
-    of the variance around that, is divided by the mean of the variance that they claim: it is larger by the error of
-    the parameters, and because fitted noises are too small.
+    From each system, `count` sequences with the steps, inputs and gaps of its own are simulated and identified. What
+    came after is normal around the forecast of the true system: the factor is that with which 90 % of it lies in the
+    intervals that the identified systems claim. They are too narrow by the error of their parameters, and because
+    fitted noises are too small (Beran 1987, prepivoting).
 
     Parameters
     ----------
@@ -57,5 +62,12 @@ def inflation(
     truth, around = predicted(true, drawn, U, delay, n_steps)
     mean, claimed = predicted(again, drawn, U, delay, n_steps)
     shape = (N, count, n_steps, d)
-    error = ((mean - truth) ** 2 + around).reshape(shape).mean(axis=1)
-    return error / np.maximum(claimed.reshape(shape).mean(axis=1), 1e-300)
+    error, spread, half = (a.reshape(shape) for a in (mean - truth, np.sqrt(around), _NINETY * np.sqrt(claimed)))
+    spread = np.maximum(spread, 1e-150)
+    low, high = np.full((2, N, n_steps, d), [[[[-_MOST]]], [[[_MOST]]]])  # of the logarithm of the factor
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        edge = half * np.exp(0.5 * middle)[:, None]
+        inside = (ndtr((edge - error) / spread) - ndtr((-edge - error) / spread)).mean(axis=1)
+        low, high = np.where(inside < _SHARE, middle, low), np.where(inside < _SHARE, high, middle)
+    return np.exp(high)
