@@ -83,7 +83,8 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
     x = _checked(manifold, points)
     w = _weights(weights, len(leaves(x)[0]))
     used = np.flatnonzero(w)
-    mean = _Mean(manifold, tree_map(lambda leaf: leaf[used], x), w[used])
+    # copies that nobody can change, so that what the manifold derives from them is remembered
+    mean = _Mean(manifold, freeze(tree_map(lambda leaf: leaf[used], x)), w[used])
     candidates = np.unique(np.linspace(0, len(used) - 1, min(len(used), _CANDIDATES)).round().astype(int))
     starts = [_row(mean.points, k) for k in candidates]
     values = np.array([mean.fused(start)[0] for start in starts])

@@ -21,6 +21,7 @@ SECTIONS = (
         "honesty",
         "race",
         "manifolds",
+        "geometry",
         "default",
         "iteration",
         "batch",
