@@ -110,6 +110,6 @@ def _clusterings() -> dict[str, Any]:
     work = {}
     for N, d, K in ((4000, 256, 10), (4000, 512, 20)):
         X = frames(N, d, K, spread=0.4)[0]
-        model = SubspaceKMeans(K, n_init=2, random_state=0)
+        model = SubspaceKMeans(K, objective="printed", n_init=2, random_state=0)
         work[f"SubspaceKMeans.fit, {N} x {d}, K={K}"] = lambda X=X, m=model: m.fit(X)
     return work

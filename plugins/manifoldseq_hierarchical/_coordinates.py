@@ -53,7 +53,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return encode(X, self.components_.T, self.center_)
 
     def inverse_transform(self, X: Any) -> NDArray:
-        """Return the frames ``mu_0 + V z`` that codes stand for.
+        """Return the frames ``mu_0 + V z`` that codes stand for; in a metric, ``mu_0 + covariance_ @ V @ z``.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise ValueError(
                 f"the codes have shape {Z.shape}: pass (N, {len(self.components_)}), as transform gives them"
             )
-        return decode(Z, self.components_.T, self.center_)
+        return decode(Z, self._basis(), self.center_)
 
     def rotation(self) -> Array:
         """Return the whole orthogonal V, shape (d, d): the components as its first columns, and a complement.
@@ -100,6 +100,10 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """The name of `cluster_centers_` in earlier versions."""
         warnings.warn(f"{type(self).__name__}.centroids_ is cluster_centers_ now", DeprecationWarning, stacklevel=2)
         return self.cluster_centers_
+
+    def _basis(self) -> Array:
+        """Return the columns that frames are made of again, shape (d, m)."""
+        return self.components_.T
 
     @property
     def _n_features_out(self) -> int:

@@ -1,23 +1,35 @@
-"""k-means whose centroids live in the subspace that tells them apart best: the alternation, and the estimator."""
+"""Clusters and the subspace that tells them apart best: the alternation on F (1), and the estimator."""
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_parameters, check_whole, fit_starts
+from manifoldseq.estimators import (
+    check_choice,
+    check_number,
+    check_parameters,
+    check_real,
+    check_whole,
+    fit_starts,
+    random_generator,
+)
 
 from ._closed_form import check_components, encode, energy, leading_directions, nearest, weighted_centroids
 from ._coordinates import SubspaceCodes
 from ._moments import Array, Codes, Moments
+from ._tied_mixture import MixtureProblem, Prior, Statistics, Tied, tied_of
 
 # One step assigns the frames and solves the closed form; it is pure, for the one loop.
 
@@ -46,6 +58,7 @@ class Alternation:
         The trace of S_0 (7), and what rounding can contribute to a singular value.
     empty : Moments
         Of no frames, K classes.
+    weight : ndarray of shape (N,) or None
     """
 
     X: NDArray
@@ -55,9 +68,10 @@ class Alternation:
     scatter: float
     tolerance: float
     empty: Moments
+    weight: Array | None
 
     @classmethod
-    def of(cls, X: NDArray, n_clusters: int, n_components: int | None) -> "Alternation":
+    def of(cls, X: NDArray, weight: Array | None, n_clusters: int, n_components: int | None) -> "Alternation":
         """Return the problem of these frames.
 
         Raises
@@ -65,12 +79,13 @@ class Alternation:
         ValueError
             If a frame is not finite, or all are equal.
         """
-        whole = Moments.of(X, np.zeros(len(X), np.int64))
+        whole = Moments.of(X, np.zeros(len(X), np.int64), weight=weight)
         origin = whole.mean
         scatter, tolerance = whole.scatter(origin), whole.tolerance(origin)
         if scatter <= tolerance**2:
             raise ValueError("all frames of X are equal to rounding, so that there is nothing to cluster")
-        return cls(X, n_clusters, n_components, origin, scatter, tolerance, Moments.empty(X, n_clusters))
+        empty = Moments.empty(X, n_clusters)
+        return cls(X, n_clusters, n_components, origin, scatter, tolerance, empty, weight)
 
     def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
         """Return the state that the alternation begins with, and its measures: labels first, then the closed form."""
@@ -96,7 +111,7 @@ class Alternation:
         moved = np.flatnonzero(labels != old)
         # A trick of speed: with sums over all frames in every step `fit` (4000 × 512, K=20) takes 1.19 times as long
         # (`python -m benchmarks.tricks moves`); their rounding is taken off at the end, see `_learned`
-        if 4 * len(moved) > len(labels):
+        if 4 * len(moved) > len(labels) or self.weight is not None:
             return self.solved(labels, state)
         moments = replace(self.empty, counts=state["counts"].copy(), sums=state["sums"].copy())
         moments.move(self.X[moved], old[moved], labels[moved])
@@ -104,7 +119,7 @@ class Alternation:
 
     def solved(self, labels: Codes, before: State, moments: Moments | None = None) -> tuple[State, ms.Measures]:
         """Return the state with these labels and the V, m, mu that are best for them, and its measures."""
-        moments = Moments.of(self.X, labels, self.n_clusters) if moments is None else moments
+        moments = self.moments(labels) if moments is None else moments
         centroids = np.where(moments.counts[:, None] > 0, moments.centroids, self.origin)
         B = weighted_centroids(centroids, moments.counts, self.origin)
         V, s = leading_directions(B, self.tolerance, self.n_components)
@@ -119,6 +134,10 @@ class Alternation:
         }
         moved = int(np.count_nonzero(labels != before["labels"]))
         return state, ms.Measures(fun=energy / self.scatter, extra={"m": V.shape[1], "moved": moved})
+
+    def moments(self, labels: Codes) -> Moments:
+        """Return counts and sums of the clusters, from all frames."""
+        return Moments.of(self.X, labels, self.n_clusters, self.weight)
 
     def _assigned(self, targets: Array, V: Array | None = None) -> Codes:
         """Return the nearest of K points of each frame, in coordinates V or in all d.
@@ -166,32 +185,60 @@ class Alternation:
 
         seed = int(rng.integers(2**31))
         X = self.X.astype(np.result_type(self.X, np.float32), copy=False)  # sums of whole numbers would wrap around
-        return kmeans_plusplus(X, self.n_clusters, random_state=seed)[0].astype(np.float64)
+        found = kmeans_plusplus(X, self.n_clusters, sample_weight=self.weight, random_state=seed)[0]
+        return found.astype(np.float64)
 
 
 INITS = ("k-means++", "random", "segments")
+SHRINKAGES = ("auto", "ledoit-wolf")
+OBJECTIVES = ("mixture", "printed")
+_MOST_CLUSTERS = 20
+_WORSE = 3
+"""Numbers of clusters are tried from 1 on, until so many are worse than the best one."""
+_FORGETTING = 0.6
+"""Of mini-batches: the t-th one takes the share t^-.6 of what is known (Cappé and Moulines 2009)."""
+
+
+def _printed(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give what was saved before there was another one the printed objective."""
+    return {"objective": "printed", **parameters}, {"n_clusters_": parameters["n_clusters"], **attributes}
 
 
 class SubspaceKMeans(ClusterMixin, SubspaceCodes):
-    """Cluster frames by k-means in the m coordinates that tell the clusters apart best.
+    """Cluster frames, and find the coordinates that tell the clusters apart best.
 
-    Labels and subspace alternate on one objective, F(V, m, mu) (1): each frame goes to the nearest centroid in the
-    coordinates ``V' x``; then V, m and mu are the closed form for these labels. No step raises F.
+    By default in a within-class metric: a mixture of Gaussians with one covariance, shrunk, whose means lie in a
+    subspace, fitted by EM with soft assignments. That *is* a shrunk tied mixture; the coordinates are those of linear
+    discriminant analysis of its clusters. Or by the objective F(V, m, mu) (1) of the paper, in the metric of the
+    columns as they are: each frame goes to the nearest centroid in the coordinates ``V' x``, then V, m and mu are the
+    closed form for these labels.
 
     Parameters
     ----------
-    n_clusters : int
-    n_components : int or None
-        m, from 1 to d. None takes the best m in every step, the rank of the centroids; nearest in these coordinates is
-        then nearest in all d, so that labels are those of Lloyd's k-means and the subspace is what stores them
-        compactly. A smaller m also chooses the clusters by what m coordinates can tell apart.
+    n_clusters : int or "auto"
+        ``"auto"``: from 1 to 20, by the Bayesian information criterion of the mixture. Of real data, whose clusters are
+        no Gaussians of one shape, it finds more clusters than there are classes.
+    n_components : int, None or "auto"
+        m, from 1 to d. None takes all that the means span, at most K - 1. Fewer also choose the clusters by what m
+        coordinates can tell apart. ``"auto"``: by the same criterion.
+    objective : {"mixture", "printed"}
+        The printed one is (1); with ``n_components=None`` its labels are those of Lloyd's k-means, and the subspace is
+        what stores them compactly.
+    shrinkage : float, "auto" or "ledoit-wolf"
+        Of the mixture's covariance toward a multiple of the columns' variances, from 0 to 1. ``"auto"``: .02, or a
+        tenth of the columns per frame if that is more. The one of Ledoit and Wolf (2004), for the labels of a first
+        k-means, is larger; it is best for the covariance, which is not the same as best for the clusters.
     init : {"k-means++", "random", "segments"} or array-like
-        ``"segments"``: contiguous segments of a sequence. Or labels 0 to K - 1 of shape (N,), or centroids (K, d).
+        ``"k-means++"``: for the mixture, labels of k-means in at most 50 principal components of the columns, each
+        scaled to its deviation. ``"segments"``: contiguous segments of a sequence. Or labels 0 to K - 1 of shape (N,),
+        or centroids (K, d).
     n_init : int
-        Number of starts; the best by F is kept. One is made of ``"segments"`` and of arrays.
+        Number of starts; the best by the objective is kept. One is made of ``"segments"`` and of arrays. Among more
+        than 20,000 frames, a start comes from EM on so many of them.
     max_iter : int
     tol : float
-        A start ends when F changes by at most `tol` times the trace of S_0 in a step. 0 goes on until F stays the same.
+        A start ends when the objective changes by at most `tol` in a step: nats per frame, or shares of the trace of
+        S_0. With the printed objective, 0 goes on until F stays the same.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     n_jobs, verbose
         Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
@@ -199,23 +246,35 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     Attributes
     ----------
     labels_ : ndarray of shape (N,), int
+        The likeliest cluster, or the nearest one; of the mixture, numbered along the first coordinate where starts are
+        drawn. After `partial_fit`, of the last batch.
+    n_clusters_ : int
     components_ : ndarray of shape (m, d)
-        The transpose of V, orthonormal rows.
+        The transpose of V. Of the mixture ``components_ @ covariance_ @ components_.T`` is the identity, with the
+        printed objective the rows are orthonormal.
     cluster_centers_ : ndarray of shape (K, d)
-        Means of the frames of each cluster (4).
+        Means of the clusters (4); of the mixture, in the subspace.
     center_ : ndarray of shape (d,)
         mu_0, the mean of the frames.
+    covariance_ : ndarray of shape (d, d)
+        Of the mixture: what the clusters share.
+    weights_ : ndarray of shape (K,)
+        Of the mixture.
+    shrinkage_ : float
+        Of the mixture: the share of the target, a multiple of the columns' variances, in `covariance_`.
+    log_likelihood_, bic_ : float
+        Of the mixture: the mean log-density of a frame, and the Bayesian information criterion.
     singular_values_ : ndarray of shape (min(K, d),)
-        Of the weighted centroids.
+        Of the weighted centroids; of the mixture, in the metric.
     energy_ : float
-        F (1).
+        With the printed objective: F (1).
     scatter_ : float
-        The trace of S_0 (7).
+        The trace of S_0 (7); of the mixture, in the metric.
     n_iter_ : int
         Steps of the best start.
     history_ : dict of str to ndarray
-        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (F over the trace of S_0),
-        ``m``, ``moved`` (frames that changed cluster) and further ones.
+        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (minus the log-density of a
+        frame and of the prior, or F over the trace of S_0), ``m`` and further ones.
     status_ : manifoldseq.Status
         Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
     n_features_in_ : int
@@ -226,7 +285,11 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
 
     Notes
     -----
-    F can be that of SubKMeans (Mautz et al. 2017), whose update is an eigendecomposition of a d×d matrix.
+    Shrinkage is an inverse Wishart prior about a multiple of the columns' variances, whose level is the one within the
+    clusters of a first k-means; it stays, so that no step of EM
+    lowers the posterior density. Clusters do not depend on the units of the columns. Frames are read block by block,
+    and what is kept of them does not grow with their number but for labels. The printed F can be that of SubKMeans
+    (Mautz et al. 2017), whose update is an eigendecomposition of a d×d matrix.
 
     Examples
     --------
@@ -236,23 +299,32 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     >>> model = SubspaceKMeans(n_clusters=3, random_state=0).fit(X)
     >>> model.components_.shape, sorted(np.bincount(model.labels_).tolist())
     ((2, 20), [30, 30, 30])
+    >>> SubspaceKMeans(n_clusters="auto", random_state=0).fit(X).n_clusters_
+    3
     """
+
+    stored_upgrades = (*SubspaceCodes.stored_upgrades, _printed)
+    stored_types = (Moments, Statistics, Prior)
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
+        objective: str = "mixture",
+        shrinkage: float | str = "auto",
         init: Any = "k-means++",
         n_init: int = 4,
         max_iter: int = 300,
-        tol: float = 0.0,
+        tol: float = 1e-7,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_components = n_components
+        self.objective = objective
+        self.shrinkage = shrinkage
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -265,6 +337,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         self,
         X: Any,
         y: object = None,
+        sample_weight: Any = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -277,19 +350,29 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         X : array-like of shape (N, d)
             Of any real dtype; a `numpy.memmap` is read block by block.
         y : ignored
+        sample_weight : array-like of shape (N,), optional
+            A frame of weight 2 counts as two frames; one of weight 0 is left out.
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (V' and the centroids), ``labels``,
-            and ``start``, its number. Each start has its own folder in the checkpoint.
+            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (V' and the centroids) and ``start``,
+            its number. Each start has its own folder in the checkpoint.
 
         Raises
         ------
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
         """
-        check_parameters(self, {"n_clusters": check_whole})
-        X = self._frames(X, reset=True, least=2)
+        check_parameters(self, _RULES)
+        frames = self._frames(X, reset=True, least=2)
+        weight, kept = self._weights(sample_weight, frames)
+        X = frames if kept is None else frames[kept]
         init = self._checked_init(X)
-        problem = Alternation.of(X, self.n_clusters, check_components(self.n_components, X.shape[1]))
+        n_starts = self.n_init if isinstance(init, str) and init != "segments" else 1
+        m = None if self.n_components == "auto" else check_components(self.n_components, X.shape[1])
+        if self.objective == "printed":
+            self._check_printed()
+            problem: Any = Alternation.of(X, weight, int(self.n_clusters), m)
+        else:
+            problem = self._mixture_problem(X, weight, m, init, n_starts)
 
         def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
             return ms.iterate(
@@ -299,24 +382,107 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 **loop,
             )
 
-        n_starts = self.n_init if isinstance(init, str) and init != "segments" else 1
+        data = (X,) if weight is None else (X, weight)
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
-        best = fit_starts(self, run, X, n_starts=n_starts, **options)
-        self._learned(best, problem)
+        best = fit_starts(self, run, *data, n_starts=n_starts, **options)
+        for name in ("statistics_", "prior_", "moments_", "weights_", "covariance_", "shrinkage_", "bic_", "energy_"):
+            self.__dict__.pop(name, None)  # of another objective
+        self.n_clusters_, self.batches_ = problem.n_clusters, 1
+        self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
+        if isinstance(problem, Alternation):
+            self._learned(best, problem)
+        else:
+            self._learned_mixture(best, problem)
+        if kept is not None:  # frames without weight are in clusters too
+            labels, self.labels_ = self.labels_, np.empty(len(kept), np.int64)
+            self.labels_[kept], self.labels_[~kept] = labels, self.predict(frames[~kept])
+        found = len(np.unique(self.labels_))
+        if found < self.n_clusters_:
+            warnings.warn(
+                f"only {found} of {self.n_clusters_} clusters have frames: X has too few distinct ones",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+        """Go on with a mini-batch of frames: a step of online EM, or of k-means in the subspace.
+
+        The first batch is fitted as by `fit`, and should be typical: it chooses the start, the units of the columns and
+        the numbers that are ``"auto"``. After `fit`, batches go on from what it found. Online EM forgets (Cappé and
+        Moulines 2009); with the printed objective all frames count alike.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+        y : ignored
+        sample_weight : array-like of shape (b,), optional
+
+        Raises
+        ------
+        ValueError
+            For invalid input, or another `objective` than the one that was fitted.
+        """
+        if not hasattr(self, "components_"):
+            return self.fit(X, sample_weight=sample_weight)
+        check_parameters(self, _RULES)
+        frames = self._frames(X, reset=False)
+        weight, kept = self._weights(sample_weight, frames)
+        X = frames if kept is None else frames[kept]
+        if (self.objective == "mixture") != hasattr(self, "statistics_"):
+            raise ValueError(f"objective={self.objective!r} is not the one that was fitted: fit again")
+        if self.objective == "mixture":
+            self._take_batch(X, weight)
+        else:
+            moments = self.moments_.copy()
+            moments.add(X, self.predict(X), weight)
+            origin = moments.mean
+            centroids = np.where(moments.counts[:, None] > 0, moments.centroids, origin)
+            B = weighted_centroids(centroids, moments.counts, origin)
+            m = check_components(self.n_components, X.shape[1])
+            V, s = leading_directions(B, moments.tolerance(origin), m)
+            self.moments_, self.center_, self.cluster_centers_ = moments, origin, centroids
+            self.components_, self.singular_values_ = np.ascontiguousarray(V.T), s
+            self.scatter_ = moments.scatter(origin)
+            self.energy_ = max(self.scatter_ - float(np.square(s[: len(self.components_)]).sum()), 0.0)
+        self.batches_ += 1
+        self.labels_ = self.predict(frames)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the number of the nearest centroid of each frame, in the coordinates of the subspace.
+        """Return the likeliest cluster of each frame, or the nearest one in the coordinates of the subspace.
 
         Returns
         -------
         ndarray of shape (N,), int
         """
+        if self._is_mixture:
+            return self._scores(X).argmax(axis=1)
         return self._nearest(X)[0].astype(np.int64)
 
-    def score(self, X: Any, y: object = None) -> float:
-        """Return minus F (1) of frames: in the coordinates about the nearest centroid, in the others about mu_0."""
+    @available_if(lambda self: self.objective == "mixture")
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of the clusters for each frame, by the mixture; the printed objective has none.
+
+        Returns
+        -------
+        ndarray of shape (N, K)
+        """
         check_is_fitted(self, "components_")
+        scores = self._scores(X)
+        scores -= logsumexp(scores, axis=1, keepdims=True)
+        return np.exp(scores, out=scores)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return the mean log-density of frames; with the printed objective minus their F (1).
+
+        F is that of the nearest centroid in the coordinates, and of mu_0 in the others.
+        """
+        if self._is_mixture:
+            frames = self._frames(X, reset=False)
+            problem = self._problem_of(frames)
+            counted, log_sums = problem.expected(self._tied)
+            return problem.log_likelihood(self._tied, counted, log_sums) / counted.n
         X = self._frames(X, reset=False)
         V = self.components_.T
         total = energy(X, V, self.center_, (self.cluster_centers_ - self.center_) @ V)
@@ -324,25 +490,132 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
             self.transform(X)  # which says where
         return -total
 
+    def rotation(self) -> Array:
+        """Return the whole orthogonal V, shape (d, d), with the printed objective; the mixture has none."""
+        if self._is_mixture:
+            raise ValueError("the coordinates of objective='mixture' are no rotation: choose objective='printed'")
+        return super().rotation()
+
+    @property
+    def _is_mixture(self) -> bool:
+        check_is_fitted(self, "components_")
+        return hasattr(self, "covariance_")
+
+    @property
+    def _tied(self) -> Tied:
+        return Tied(self.weights_, self.cluster_centers_, self.center_, self.covariance_, self.components_)
+
+    def _basis(self) -> Array:
+        return self.covariance_ @ self.components_.T if self._is_mixture else self.components_.T
+
+    def _scores(self, X: Any) -> Array:
+        """Return what the clusters say of each frame, shape (N, K), up to a number for each frame."""
+        X = self._frames(X, reset=False)
+        codes = encode(X, self.components_.T, self.center_).astype(np.float64, copy=False)
+        own = (self.cluster_centers_ - self.center_) @ self.components_.T
+        weights = np.maximum(self.weights_, np.finfo(np.float64).tiny)
+        return codes @ own.T + (np.log(weights) - np.square(own).sum(axis=1) / 2)
+
+    def _mixture_problem(
+        self, X: NDArray, weight: Array | None, m: int | None, init: Any, n_starts: int
+    ) -> MixtureProblem:
+        """Return the problem with numbers of clusters and of coordinates that are chosen where they are ``"auto"``."""
+        rng = random_generator(self.random_state).spawn(1)[0]
+        stop = ms.CostChange(max(self.tol, 1e-6)) | ms.MaxIterations(self.max_iter)
+        automatic = isinstance(self.n_clusters, str)
+        first = MixtureProblem.of(X, weight, 1 if automatic else int(self.n_clusters), m, rng, self.shrinkage)
+        if not automatic and self.n_components != "auto":
+            return first
+        best: tuple[float, MixtureProblem, ms.Run] | None = None
+        worse = 0
+        for K in range(1, min(_MOST_CLUSTERS, len(X)) + 1) if automatic else [first.n_clusters]:
+            problem = first.with_clusters(K, rng)
+            runs = [
+                ms.iterate(problem.step, partial(problem.start, init, rng, number), stop=stop)
+                for number in range(1 if K == 1 else n_starts)
+            ]
+            run = min(runs, key=lambda run: run.fun)
+            bic = _bic(problem, run)
+            if best is None or bic < best[0]:
+                best, worse = (bic, problem, run), 0
+            else:
+                worse += 1
+            if worse == _WORSE:
+                break
+        assert best is not None
+        _, problem, run = best
+        if problem.n_clusters == 1:
+            warnings.warn("n_clusters='auto' finds one cluster: nothing speaks for more of one shape", stacklevel=3)
+        if self.n_components == "auto":
+            problem = replace(problem, n_components=problem.best_components(run.state["singular_values"]))
+        return problem
+
+    def _problem_of(self, X: NDArray, weight: Array | None = None) -> MixtureProblem:
+        """Return the problem of other frames, with the prior that was learned."""
+        return MixtureProblem.given(X, weight, self.n_clusters_, self.prior_)
+
+    def _take_batch(self, X: NDArray, weight: Array | None) -> None:
+        batch, _ = self._problem_of(X, weight).expected(self._tied)
+        batch = batch.moved(self.statistics_.shift)
+        share = (self.batches_ + 1) ** -_FORGETTING
+        self.statistics_ = self.statistics_.joined(batch, share, self.statistics_.n + batch.n)
+        m = len(self.components_) if self.n_components == "auto" else self.n_components
+        self._remember(*self.prior_.maximized(self.statistics_, None if m is None else int(m)))
+
+    def _remember(self, mixture: Tied, singular_values: Array) -> None:
+        self.weights_, self.cluster_centers_, self.center_ = mixture.weights, mixture.means, mixture.center
+        self.covariance_, self.components_ = mixture.covariance, np.ascontiguousarray(mixture.components)
+        self.singular_values_ = singular_values
+        self.scatter_ = self.statistics_.scatter(mixture)
+        self.shrinkage_ = self.prior_.strength / (self.statistics_.n + self.prior_.strength)
+
+    def _learned_mixture(self, best: ms.Run, problem: MixtureProblem) -> None:
+        state, mixture = best.state, tied_of(best.state)
+        order = np.arange(problem.n_clusters)
+        if isinstance(self.init, str) and self.init != "segments" and len(mixture.components):
+            # numbers by chance would differ between starts that are as good: along the first coordinate
+            order = np.argsort((mixture.means - mixture.center) @ mixture.components[0], kind="stable")
+        mixture = replace(mixture, weights=mixture.weights[order], means=mixture.means[order])
+        counts, sums = state["counts"][order], state["sums"][order]
+        self.prior_ = problem.prior
+        self.statistics_ = Statistics(counts, sums, problem.second, problem.blocks.shift)
+        self._remember(mixture, state["singular_values"])
+        self.labels_ = problem.labels(mixture)
+        self.log_likelihood_, self.bic_ = problem.mean_log_likelihood(best), _bic(problem, best)
+
     def _learned(self, best: ms.Run, problem: Alternation) -> None:
         self.labels_ = np.array(best.state["labels"])
-        state, measures = problem.solved(self.labels_, best.state)  # sums anew, without the rounding of many moves
+        self.moments_ = problem.moments(self.labels_)  # sums anew, without the rounding of many moves
+        state, measures = problem.solved(self.labels_, best.state, self.moments_)
         self.components_, self.cluster_centers_ = np.ascontiguousarray(state["x"][0]), state["x"][1]
         self.singular_values_ = state["singular_values"]
         self.center_, self.scatter_ = problem.origin, problem.scatter
         self.energy_ = measures.fun * problem.scatter
-        self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
-        found = len(np.unique(self.labels_))
-        if found < self.n_clusters:
-            warnings.warn(
-                f"only {found} of {self.n_clusters} clusters have frames: X has too few distinct ones",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+
+    def _weights(self, sample_weight: Any, X: NDArray) -> tuple[Array | None, NDArray[np.bool_] | None]:
+        """Return the weights that are above zero, and which frames have one; None for all alike, and for all."""
+        if sample_weight is None:
+            return None, None
+        weight = _check_sample_weight(
+            check_real(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True
+        )
+        if weight.all():
+            return weight, None
+        return weight[weight > 0], weight > 0
+
+    def _check_printed(self) -> None:
+        for name in ("n_clusters", "n_components"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(
+                    f"{name}='auto' is chosen by likelihood, which objective='printed' does not have: pass a number"
+                )
 
     def _checked_init(self, X: NDArray) -> Any:
         N, K = len(X), self.n_clusters
-        if N < K:
+        if isinstance(K, str):
+            if not isinstance(self.init, str):
+                raise ValueError("n_clusters='auto' needs starts of its own: leave init, or pass a number of clusters")
+        elif N < K:
             raise ValueError(f"X has n_samples={N} frames for n_clusters={K}: pass more frames or lower n_clusters")
         if isinstance(self.init, str):
             if self.init not in INITS:
@@ -358,6 +631,30 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 f"init must be one of {', '.join(map(repr, INITS))}, finite centroids of shape ({K}, {X.shape[1]}), "
                 "or one whole number per frame"
             )
-        if set(np.unique(init)) != set(range(K)):
-            raise ValueError(f"init must assign a frame to each of the clusters 0 to {K - 1}, and to no other")
+        if set(np.unique(init)) != set(range(int(K))):
+            raise ValueError(f"init must assign a frame to each of the clusters 0 to {int(K) - 1}, and to no other")
         return init.astype(np.int64)
+
+
+def _bic(problem: MixtureProblem, run: ms.Run) -> float:
+    """Return the Bayesian information criterion: the least is the best."""
+    parameters = problem.parameters(len(run.state["x"][0]))
+    return -2 * problem.n * problem.mean_log_likelihood(run) + parameters * float(np.log(problem.n))
+
+
+def _whole_or_auto(name: str, value: Any) -> None:
+    if not (isinstance(value, str) and value == "auto"):
+        try:
+            check_whole(name, value)
+        except ValueError as error:
+            raise ValueError(f"{error}, or 'auto'") from None
+
+
+def _shrinkage(name: str, value: Any) -> None:
+    if isinstance(value, str):
+        check_choice(name, value, SHRINKAGES, "a number from 0 to 1")
+    else:
+        check_number(name, value, 0.0, 1.0)
+
+
+_RULES = {"shrinkage": _shrinkage, "n_clusters": _whole_or_auto, "objective": (check_choice, OBJECTIVES)}

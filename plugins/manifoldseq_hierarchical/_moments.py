@@ -31,8 +31,8 @@ class Moments:
 
     Parameters
     ----------
-    counts : ndarray of shape (h,), int64
-        Frames of each class.
+    counts : ndarray of shape (h,), int64, or float64 if frames have weights
+        Frames of each class, or their weight.
     sums : ndarray of shape (h, d)
         Sum of ``x - shift`` of each class.
     shift : ndarray of shape (d,)
@@ -43,14 +43,14 @@ class Moments:
         The largest machine epsilon of the dtypes that frames came in.
     """
 
-    counts: Codes
+    counts: NDArray[Any]
     sums: Array
     shift: Array
     energy: float
     eps: float
 
     @classmethod
-    def of(cls, X: Any, codes: Codes, n_classes: int = 0) -> Self:
+    def of(cls, X: Any, codes: Codes, n_classes: int = 0, weight: Array | None = None) -> Self:
         """Return the moments of frames.
 
         Parameters
@@ -61,6 +61,8 @@ class Moments:
             The class of each frame, from 0.
         n_classes : int
             At least so many classes.
+        weight : ndarray of shape (N,), optional
+            Above zero; a frame of weight 2 counts as two frames.
 
         Raises
         ------
@@ -68,7 +70,7 @@ class Moments:
             If a frame has NaN, infinity, or numbers whose squares overflow, or if the squares of all frames vanish.
         """
         made = cls.empty(X, n_classes)
-        made.add(X, codes)
+        made.add(X, codes, weight)
         return made
 
     @classmethod
@@ -82,16 +84,23 @@ class Moments:
         counts, sums = np.zeros(n_classes, np.int64), np.zeros((n_classes, X.shape[1]))
         return cls(counts, sums, shift, 0.0, float(np.finfo(np.float64).eps))
 
-    def add(self, X: Any, codes: Codes) -> None:
+    def add(self, X: Any, codes: Codes, weight: Array | None = None) -> None:
         """Add frames to the classes that `codes` name, which may be new ones; on an error nothing was added."""
         new = self.copy()
         n_classes = max(int(codes.max(initial=-1)) + 1, len(self.counts))
         new.spread(np.arange(len(self.counts)), n_classes)
+        if weight is not None:
+            new.counts = new.counts.astype(np.float64)
         with np.errstate(all="ignore"):
             for rows, block in self.blocks(X):
                 flat = block.ravel()
-                new.energy += float(flat @ flat)
-                new._add_block(block, codes[rows])
+                if weight is None:
+                    new.energy += float(flat @ flat)
+                    new._add_block(block, codes[rows])
+                else:
+                    new.energy += float(weight[rows] @ np.vecdot(block, block))
+                    np.add.at(new.counts, codes[rows], weight[rows])
+                    new.sums += _indicator(codes[rows], weight[rows], n_classes) @ block
                 if not isfinite(new.energy):
                     raise ValueError(not_finite(X[rows], rows.start))
         if new.energy < np.finfo(np.float64).tiny and any(block.any() for _, block in new.blocks(X)):
@@ -133,12 +142,7 @@ class Moments:
         present, place = (slice(None), codes) if few else np.unique(codes, return_inverse=True)
         n_present = len(self.counts[present])
         self.counts[present] += sign * np.bincount(place, minlength=n_present)
-        # classes by frames, ±1 where a frame is of a class
-        indicator = csc_array(
-            (np.full(len(place), float(sign)), place.astype(np.int32), np.arange(len(place) + 1, dtype=np.int32)),
-            shape=(n_present, len(place)),
-        )
-        self.sums[present] += indicator @ block
+        self.sums[present] += _indicator(place, np.full(len(place), float(sign)), n_present) @ block
 
     def copy(self) -> Self:
         """Return moments that can change without these."""
@@ -146,14 +150,14 @@ class Moments:
 
     def spread(self, rows: NDArray[np.intp], n_classes: int) -> None:
         """Move the classes to these rows of `n_classes`; the others are empty."""
-        counts, sums = np.zeros(n_classes, np.int64), np.zeros((n_classes, len(self.shift)))
+        counts, sums = np.zeros(n_classes, self.counts.dtype), np.zeros((n_classes, len(self.shift)))
         counts[rows], sums[rows] = self.counts, self.sums
         self.counts, self.sums = counts, sums
 
     @property
-    def n(self) -> int:
-        """Number of frames."""
-        return int(self.counts.sum())
+    def n(self) -> float:
+        """Number of frames, or their weight."""
+        return self.counts.sum().item()
 
     @property
     def mean(self) -> Array:
@@ -163,13 +167,13 @@ class Moments:
     @property
     def centroids(self) -> Array:
         """The class means (4), shape (h, d); that of an empty class is `shift`."""
-        return self.shift + self.sums / np.maximum(self.counts, 1)[:, None]
+        return self.shift + self.sums / np.where(self.counts > 0, self.counts, 1)[:, None]
 
     @property
     def within(self) -> float:
         """The trace of S_w: the sum of squared distances of the frames to their class means."""
         # sum |x - mu_k|² = sum |x|² - sum_k |S_k|² / n_k, all about the shift
-        between = np.square(self.sums).sum(axis=1) / np.maximum(self.counts, 1)
+        between = np.square(self.sums).sum(axis=1) / np.where(self.counts > 0, self.counts, 1)
         return max(self.energy - float(between.sum()), 0.0)
 
     def scatter(self, origin: Array) -> float:
@@ -187,6 +191,12 @@ class Moments:
         """
         norm = np.sqrt(self.scatter(np.zeros_like(origin)) + self.n * float(origin @ origin))
         return 4 * max(self.eps, np.finfo(np.float64).eps * np.sqrt(self.n)) * float(norm)
+
+
+def _indicator(codes: Codes, values: Array, n_classes: int) -> csc_array:
+    """Return classes by frames, shape (n_classes, N): a frame's value where it is of a class."""
+    starts = np.arange(len(codes) + 1, dtype=np.int32)
+    return csc_array((values, codes.astype(np.int32), starts), shape=(n_classes, len(codes)))
 
 
 def frame_blocks(X: Any) -> Iterator[slice]:

@@ -8,7 +8,8 @@ What is where, from the top down; files import from their own line and from thos
   `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_nordland`, frames of a railway
 * parts of the encoder: `_digit_classes` (codes of the digits of segment numbers), `_filtering` (consecutive queries),
   `_path` (points of a path, subspaces of its nodes, search), `_quantize` (coordinates in a few bits)
-* parts of the others: `_coordinates` (what estimators with a subspace share), `_sigma` (Sigma as printed, d×d)
+* parts of the others: `_tied_mixture` (EM of `SubspaceKMeans`), `_coordinates` (what estimators with a subspace share),
+  `_sigma` (Sigma as printed, d×d)
 * the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_moments`
   (counts, sums and scatter of classes, block by block)
 """
@@ -49,7 +50,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory="manifoldseq_hierarchical._kmeans:SubspaceKMeans",
         input="samples",
         plots=plots,
-        summary="k-means whose centroids live in the subspace that tells them apart best",
+        summary="Clusters in a within-class metric, with the subspace that tells them apart best",
     )
     yield hooks.EstimatorSpec(
         "hierarchical-encoder",
