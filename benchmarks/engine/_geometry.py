@@ -16,7 +16,15 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-from manifoldseq.manifolds import GeneralizedStiefel, Hyperbolic, Stiefel, SymmetricPositiveDefinite
+from manifoldseq.manifolds import (
+    GeneralizedStiefel,
+    Hyperbolic,
+    OpenBox,
+    Positive,
+    SpecialEuclidean,
+    Stiefel,
+    SymmetricPositiveDefinite,
+)
 
 from . import _pymanopt
 from ._more_problems import weighted_pca
@@ -32,6 +40,7 @@ def run(session: Session) -> None:
     _operations(session)
     _means(session)
     _problems(session)
+    _others(session)
 
 
 def _compare(session: Session, what: str, ours: Call, peers: dict[str, Call], off: Callable[[Any, Any], float]) -> None:
@@ -204,25 +213,95 @@ def _by_fixed_point(P: Array) -> Array:
     return X
 
 
+def _solved(problem: ms.Problem, start: Any, solver: str) -> float:
+    stop = ms.GradientNorm(1e-6, relative=True) | ms.MaxIterations(5000)
+    return float(ms.minimize(problem, start, solver=solver, stop=stop).fun)
+
+
+def _by_pymanopt(manifold: Any, fused: Callable[[Any], tuple[float, Any]], start: Any, tolerance: float) -> float:
+    """Minimize by pymanopt's conjugate gradients, cost and gradient sharing the last evaluation."""
+    wrap = pymanopt.function.numpy(manifold)
+    last: list[Any] = [None, None]
+
+    def both(*parts: Array) -> tuple[float, Any]:
+        if last[0] is None or any(a is not b for a, b in zip(last[0], parts, strict=True)):
+            last[:] = parts, fused(parts[0] if len(parts) == 1 else parts)
+        return last[1]
+
+    problem = pymanopt.Problem(manifold, wrap(lambda *x: both(*x)[0]), euclidean_gradient=wrap(lambda *x: both(*x)[1]))
+    optimizer = pymanopt.optimizers.ConjugateGradient(verbosity=0, min_gradient_norm=tolerance, max_time=20)
+    return float(optimizer.run(problem, initial_point=start).cost)
+
+
+def _others(session: Session) -> None:
+    """Manifolds that no other section of the benchmark times: scales, poses, open boxes."""
+    rng = np.random.default_rng(4)
+    n, k = (4, 2) if session.quick else (20, 20)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    H, best = (Q * np.geomspace(1, 100, n)) @ Q.T, rng.uniform(-1, 1, n)
+
+    def logs(x: Array) -> tuple[float, Array]:
+        z = np.log(x).ravel() - best
+        return 1 + 0.5 * float(z @ H @ z), (H @ z).reshape(x.shape) / x
+
+    problem = ms.Problem(Positive(n), ms.objective(value_and_gradient=logs))
+    theirs = pymanopt.manifolds.Positive(n, 1)
+    peers = {"pymanopt CG": lambda: _by_pymanopt(theirs, logs, np.ones((n, 1)), 1e-5)}
+    _compare(session, f"scales, Positive({n}), lbfgs", lambda: _solved(problem, np.ones(n), "lbfgs"), peers, _largest)
+    M = SpecialEuclidean(3) ** k
+    z = rng.standard_normal((k, 30, 3))
+    R, t = M.random_point(rng)
+    y = z @ R.mT + t[:, None] + 0.1 * rng.standard_normal(z.shape)
+
+    def registered(pose: Any) -> tuple[float, Any]:
+        off = z @ pose[0].mT + pose[1][:, None] - y
+        return 0.5 * float(np.vdot(off, off)), [off.mT @ z, off.sum(axis=1)]
+
+    def ours(pose: Any) -> tuple[float, Any]:
+        value, gradient = registered(pose)
+        return value, tuple(gradient)
+
+    start = M.retract((R, t), M.random_tangent((R, t), rng))
+    problem = ms.Problem(M, ms.objective(value_and_gradient=ours))
+    m = pymanopt.manifolds
+    poses = m.Product([m.SpecialOrthogonalGroup(3, k=k, retraction="polar"), m.Euclidean(k, 3)])
+    peers = {"pymanopt CG": lambda: _by_pymanopt(poses, registered, list(start), 1e-4)}
+    _compare(session, f"{k} poses, lbfgs", lambda: _solved(problem, start, "lbfgs"), peers, _largest)
+    inside = rng.uniform(-0.9, 0.9, n)
+
+    def boxed(x: Array) -> tuple[float, Array]:
+        return 1 + 0.5 * float((x - inside) @ H @ (x - inside)), H @ (x - inside)
+
+    def squashed(u: Array) -> tuple[float, Array]:
+        x = np.tanh(u / 2)
+        value, gradient = boxed(x)
+        return value, gradient * (1 - x * x) / 2
+
+    problem = ms.Problem(OpenBox(n, 1.0), ms.objective(value_and_gradient=boxed))
+    peers = {
+        "scipy L-BFGS-B, tanh": lambda: (
+            scipy.optimize.minimize(
+                squashed, np.zeros(n), jac=True, method="L-BFGS-B", options={"gtol": 1e-5, "ftol": 0, "maxiter": 5000}
+            ).fun
+        )
+    }
+    _compare(session, f"OpenBox({n}), lbfgs", lambda: _solved(problem, np.zeros(n), "lbfgs"), peers, _largest)
+
+
 def _problems(session: Session) -> None:
     """Whole problems: ours to a relative gradient norm of 1e-6 against the same for pymanopt, and a direct method."""
     report, rng = session.report, np.random.default_rng(3)
     case = weighted_pca(10, 2) if session.quick else weighted_pca()
     n, p = case.manifold.shape
     report.title("whole problems")
-    stop = ms.GradientNorm(1e-6, relative=True) | ms.MaxIterations(5000)
-
-    def solved(problem: ms.Problem, start: Any, solver: str) -> float:
-        return float(ms.minimize(problem, start, solver=solver, stop=stop).fun)
-
     f = ms.objective(value_and_gradient=case.fused, hessian_product=case.hessian)
     canonical = ms.Problem(Stiefel(n, p, metric="canonical"), f)
     for solver in ("lbfgs", "tr"):
         peers = {
-            f"embedded {solver}": lambda solver=solver: solved(case.problem, case.start, solver),
+            f"embedded {solver}": lambda solver=solver: _solved(case.problem, case.start, solver),
             "pymanopt CG, memoized": lambda: _pymanopt.memoized(case, 40.0, retraction="polar").fun,
         }
-        ours = lambda solver=solver: solved(canonical, case.start, solver)  # noqa: E731
+        ours = lambda solver=solver: _solved(canonical, case.start, solver)  # noqa: E731
         _compare(session, f"canonical {case.name}, {solver}", ours, peers, _largest)
     n, p = (8, 2) if session.quick else (200, 4)
     factor = rng.standard_normal((n, 2 * n))
@@ -251,7 +330,11 @@ def _problems(session: Session) -> None:
         "scipy eigh": lambda: 0.5 * scipy.linalg.eigh(A, B, subset_by_index=(0, p - 1), eigvals_only=True).sum(),
     }
     _compare(
-        session, f"{p} of {n} generalized eigenvectors, lbfgs", lambda: solved(problem, start, "lbfgs"), peers, _largest
+        session,
+        f"{p} of {n} generalized eigenvectors, lbfgs",
+        lambda: _solved(problem, start, "lbfgs"),
+        peers,
+        _largest,
     )
     d = 3 if session.quick else 10
     C = np.cov(rng.standard_normal((d, 4 * d)))
@@ -261,17 +344,9 @@ def _problems(session: Session) -> None:
         inverse = np.linalg.inv(X)
         return (float(size + np.vdot(inverse, C)) if sign > 0 else np.inf), inverse - inverse @ C @ inverse
 
-    def theirs() -> float:
-        spd = pymanopt.manifolds.SymmetricPositiveDefinite(d)
-        wrap = pymanopt.function.numpy(spd)
-        problem = pymanopt.Problem(
-            spd, wrap(lambda X: likelihood(X)[0]), euclidean_gradient=wrap(lambda X: likelihood(X)[1])
-        )
-        options = {"verbosity": 0, "min_gradient_norm": 1e-6, "max_time": 20}
-        return float(pymanopt.optimizers.ConjugateGradient(**options).run(problem, initial_point=np.eye(d)).cost)
-
+    affine = pymanopt.manifolds.SymmetricPositiveDefinite(d)
     for metric in ("log-euclidean", "bures-wasserstein"):
         spd = ms.Problem(SymmetricPositiveDefinite(d, metric), ms.objective(value_and_gradient=likelihood))
-        ours = lambda spd=spd: solved(spd, np.eye(d), "lbfgs")  # noqa: E731
-        peer = {"pymanopt CG, affine-invariant": theirs}
+        ours = lambda spd=spd: _solved(spd, np.eye(d), "lbfgs")  # noqa: E731
+        peer = {"pymanopt CG, affine-invariant": lambda: _by_pymanopt(affine, likelihood, np.eye(d), 1e-5)}
         _compare(session, f"covariance by likelihood, {metric} SPD({d})", ours, peer, _largest)
