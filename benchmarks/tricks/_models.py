@@ -90,9 +90,9 @@ def _mixtures() -> dict[str, Any]:
     folder = Path(os.environ.get("MANIFOLDSEQ_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "mfeat"
     if folder.is_dir():
         views = [np.loadtxt(folder / f"mfeat-{name}.csv", delimiter=",", skiprows=1)[:, :-1] for name in ("kar", "fou")]
-        model = MixturePCCA(10, n_latent=5, random_state=0, max_iter=10, tol=0)
+        model = MixturePCCA(10, n_latent=5, random_state=0, max_iter=10, tol=0, covariance_type="diag")
         work["MixturePCCA.fit, UCI numerals, K=10, 10 iterations"] = lambda: model.fit(*views)
-    many = MixturePCCA(64, n_latent=32, init="random", random_state=0, max_iter=3, tol=0)
+    many = MixturePCCA(64, n_latent=32, init="random", random_state=0, max_iter=3, tol=0, covariance_type="diag")
     work["MixturePCCA.fit, 64 far clusters, d=32, 3 iterations"] = lambda: many.fit(far[:, :50], far[:, 50:])
     return work
 

@@ -26,7 +26,7 @@ digits = data.labels.astype(int)
 # With K = 1 it is probabilistic canonical correlation analysis. Nobody told it about the digits; what both views
 # can tell is mostly about them.
 
-model = MixturePCCA(n_components=1, n_latent=2, random_state=0).fit(X, Y)
+model = MixturePCCA(n_components=1, n_latent=2, covariance_type="diag", random_state=0).fit(X, Y)
 Z = model.transform(X, Y)
 
 fig, ax = plt.subplots(figsize=(5.4, 4), layout="constrained")
@@ -39,7 +39,7 @@ fig.colorbar(points, label="digit", ticks=range(10))
 # ------------------
 # The share of each view's variance that the latent vector explains, with four components.
 
-mixture = MixturePCCA(n_components=4, n_latent=4, random_state=0).fit(X, Y).mixture_
+mixture = MixturePCCA(n_components=4, n_latent=4, covariance_type="diag", random_state=0).fit(X, Y).mixture_
 plot_shared(mixture)
 
 # %%
@@ -49,7 +49,7 @@ plot_shared(mixture)
 # estimated, from both views, and its error is common to both. For K = 1 the canonical correlations of the private parts
 # are even those of the views themselves when the noise is a full covariance.
 
-model = MixturePCCA(n_components=1, n_latent=10, random_state=0).fit(X, Y)
+model = MixturePCCA(n_components=1, n_latent=10, covariance_type="diag", random_state=0).fit(X, Y)
 private = [part[:, 0] for part in private_parts(model.mixture_, X, Y)]
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._choice import ImputationChoice
     from ._gradient_vector import Encoding, gradient_vectors, private_parts
     from ._mixture_pcca import MixturePCCA
     from ._parameters import Mixture
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Encoding": "_gradient_vector",
     "FisherVector": "_super_vector",
+    "ImputationChoice": "_choice",
     "Mixture": "_parameters",
     "MixturePCCA": "_mixture_pcca",
     "MultiViewSuperVector": "_super_vector",
@@ -30,6 +32,7 @@ _HOMES = {
 __all__ = [
     "Encoding",
     "FisherVector",
+    "ImputationChoice",
     "Mixture",
     "MixturePCCA",
     "MultiViewSuperVector",

@@ -39,11 +39,11 @@ class EM:
 
     Attributes
     ----------
-    groups : tuple of (columns, views)
-        Rows that have the same columns, a mask (D,), with those of their views that they have; columns that miss in a
-        row are summed over the posterior.
-    n : int
-        Rows.
+    groups : tuple of (columns, views, weights)
+        Rows that have the same columns, a mask (D,), with those of their views that they have, and their weights or
+        None; columns that miss in a row are summed over the posterior.
+    n : float
+        Sum of the weights of rows.
     origin : ndarray of shape (D,)
     floor : ndarray of shape (D,)
         Least variance of the noise.
@@ -52,36 +52,53 @@ class EM:
     accelerated : bool
     """
 
-    groups: tuple[tuple[NDArray[np.bool_], list[View]], ...]
-    n: int
+    groups: tuple[tuple[NDArray[np.bool_], list[View], Array | None], ...]
+    n: float
     origin: Array
     floor: Array
     update: str
     accelerated: bool
 
     @classmethod
-    def of(cls, views: list[View], moments: Moments, floor: float, update: str, accelerated: bool) -> Self:
+    def of(
+        cls,
+        views: list[View],
+        moments: Moments,
+        floor: float,
+        update: str,
+        accelerated: bool,
+        weights: Array | None = None,
+    ) -> Self:
         """Return the problem of views with these moments, the floor being relative to the variances."""
-        return cls.of_parts(views, moments.mean, floor * moments.variance, update, accelerated)
+        return cls.of_parts(views, moments.mean, floor * moments.variance, update, accelerated, weights)
 
     @classmethod
-    def of_parts(cls, views: list[View], origin: Array, floor: Array, update: str, accelerated: bool = False) -> Self:
+    def of_parts(
+        cls,
+        views: list[View],
+        origin: Array,
+        floor: Array,
+        update: str,
+        accelerated: bool = False,
+        weights: Array | None = None,
+    ) -> Self:
         """Return the problem of views about an origin, with an absolute floor."""
-        return cls(tuple(grouped(views)), len(views[0]), origin, floor, update, accelerated)
+        n = len(views[0]) if weights is None else float(weights.sum())
+        return cls(tuple(grouped(views, weights)), n, origin, floor, update, accelerated)
 
     def of_rows(self, rows: NDArray[np.intp]) -> Self:
-        """Return the problem of some rows of complete views."""
-        ((columns, views),) = self.groups
-        return replace(self, groups=((columns, [view[rows] for view in views]),), n=len(rows))
+        """Return the problem of some rows of complete views without weights."""
+        ((columns, views, _),) = self.groups
+        return replace(self, groups=((columns, [view[rows] for view in views], None),), n=len(rows))
 
     def evaluate(self, mixture: Mixture) -> Statistics:
         """Return the statistics of all rows."""
         whole = None
-        for columns, views in self.groups:
+        for columns, views, weights in self.groups:
             if columns.all():
-                part = Expectation(mixture, self.origin).statistics(views)
+                part = Expectation(mixture, self.origin).statistics(views, weights)
             else:
-                part = Expectation(mixture.observed(columns), self.origin[columns]).statistics(views)
+                part = Expectation(mixture.observed(columns), self.origin[columns]).statistics(views, weights)
                 part = part.completed(mixture, columns, self.origin)
             whole = part if whole is None else whole.joined(part)
         assert whole is not None
@@ -176,10 +193,15 @@ class EM:
         )
 
 
-def grouped(views: list[View]) -> Iterator[tuple[NDArray[np.bool_], list[View]]]:
-    """Return the rows that have the same columns, as masks and the views of these columns; without NaN all in one."""
+def grouped(
+    views: list[View], weights: Array | None = None
+) -> Iterator[tuple[NDArray[np.bool_], list[View], Array | None]]:
+    """Return the rows that have the same columns: masks, views, weights; without NaN all in one."""
     for columns, rows in patterns(views):
-        yield columns, views if rows is None else observed_views(views, columns, rows)
+        if rows is None:
+            yield columns, views, weights
+        else:
+            yield columns, observed_views(views, columns, rows), None if weights is None else weights[rows]
 
 
 def patterns(views: list[View]) -> list[tuple[NDArray[np.bool_], NDArray[np.intp] | None]]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
 
 from ._parameters import Array, Mixture
 from ._statistics import Statistics
@@ -191,12 +193,12 @@ class Expectation:
             found[block.rows] = self.latent(block).transpose(2, 0, 1)
         return found
 
-    def statistics(self, views: Views) -> Statistics:
-        """Return the sufficient statistics of the rows under the posterior, in one pass."""
+    def statistics(self, views: Views, weights: Array | None = None) -> Statistics:
+        """Return the sufficient statistics of the rows under the posterior, in one pass; rows may have weights (N,)."""
         sums = _Sums(self)
         for block in self.blocks(views):
-            sums.add(block)
-        return sums.statistics(len(views[0]))
+            sums.add(block, None if weights is None else weights[block.rows])
+        return sums.statistics(len(views[0]) if weights is None else float(weights.sum()))
 
 
 class _Sums:
@@ -213,11 +215,15 @@ class _Sums:
         self.log_likelihood = 0.0
         self.least, self.worst = np.inf, np.zeros(D)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: Block, weights: Array | None = None) -> None:
         i = int(block.log_density.argmin())
         if block.log_density[i] < self.least:
             self.least, self.worst = float(block.log_density[i]), block.V[i, :-1].copy()
-        self.log_likelihood += float(block.log_density.sum())
+        if weights is None:
+            self.log_likelihood += float(block.log_density.sum())
+        else:
+            self.log_likelihood += float(weights @ block.log_density)
+            block.g[:] *= weights
         active = block.g > SKIP
         if np.count_nonzero(active) <= _SPARSE * active.size:
             self._add_active(block, active)
@@ -251,7 +257,7 @@ class _Sums:
                 part = V[:, mixture.columns(v)]
                 second[k] += (part.T * g) @ part if mixture.full else g @ part**2
 
-    def statistics(self, n: int) -> Statistics:
+    def statistics(self, n: float) -> Statistics:
         # from y to the latent means zhat = L^-T y: sum g v zhat' = (sum g v y') L^-1, and (20) adds N_k M^-1
         e = self.expectation
         K, d = e.mixture.n_components, e.mixture.n_latent
@@ -270,3 +276,125 @@ class _Sums:
             least=self.least,
             worst=self.worst,
         )
+
+
+class Conditional:
+    """The distribution of missing columns given what is observed: in component k, normal about a linear function.
+
+    With F the regression of the noise of missing columns on that of observed ones of the same view (zero but for full
+    noise and a view that is observed in part), the expectation is ``mu_m + F (v_o - mu_o) + (W_m - F W_o) zhat``.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    columns : ndarray of bool of shape (D,)
+        Which are observed, at least one; m are not.
+    gate : float
+        Power p of the density of a row in the weights of the components, ``w_k p(v_o|k)^p``.
+
+    Attributes
+    ----------
+    covariances : tuple of ndarray (K, m, d), (K, m) or (K, m, m)
+        Loadings B and noise R of the covariance ``B B' + R``, the same for every row.
+    """
+
+    def __init__(self, mixture: Mixture, columns: NDArray[np.bool_], gate: float = 1.0) -> None:
+        self.seen = mixture.observed(columns)
+        self.expectation = Expectation(self.seen)
+        self.gate = gate
+        o, m = np.flatnonzero(columns), np.flatnonzero(~columns)
+        self._mu, self._W = mixture.means[:, m], mixture.loadings[:, m]
+        self._F: Array | None = None
+        noise = self._noise(mixture, o, m) if mixture.full else np.concatenate(mixture.noise, axis=1)[:, m]
+        if self._F is not None:
+            self._W = self._W - self._F @ mixture.loadings[:, o]
+        self.covariances = self._W @ np.linalg.cholesky(self.expectation.latent_covariance), noise
+
+    def _noise(self, mixture: Mixture, o: NDArray[np.intp], m: NDArray[np.intp]) -> Array:
+        """Return the full noise of missing columns given that of observed ones, and keep the regression."""
+        K, D = mixture.means.shape
+        Psi = np.zeros((K, D, D))
+        partly = False
+        for v, part in enumerate(mixture.noise):
+            c = mixture.columns(v)
+            Psi[:, c, c] = part
+            missing = np.isin(np.arange(c.start, c.stop), m)
+            partly |= bool(missing.any() and not missing.all())
+        rest = Psi[:, m[:, None], m]
+        if partly:
+            cross = Psi[:, o[:, None], m]
+            self._F = np.linalg.solve(Psi[:, o[:, None], o], cross).mT
+            rest = rest - self._F @ cross
+        return rest
+
+    def blocks(self, views: Views) -> Iterator[tuple[slice, Array, Array]]:
+        """Go through observed rows: where they are, the weights of components (K, b), the expectations (K, m, b)."""
+        power = self.seen.weights ** (1 - self.gate)
+        for block in self.expectation.blocks(views):
+            mean = self._mu[:, :, None] + self._W @ self.expectation.latent(block)
+            if self._F is not None:
+                mean += self._F @ (block.V[:, :-1].T - self.expectation.means[:, :, None])
+            gate = block.g
+            if self.gate != 1:
+                gate = power[:, None] * gate**self.gate
+                gate /= gate.sum(axis=0)
+            yield block.rows, gate, mean
+
+    @property
+    def variances(self) -> Array:
+        """The variances of the missing columns within each component, (K, m)."""
+        B, R = self.covariances
+        return (B**2).sum(axis=2) + (np.diagonal(R, axis1=1, axis2=2) if R.ndim == 3 else R)
+
+    def dense(self) -> Array:
+        """Return the covariances of the missing columns within each component, (K, m, m)."""
+        B, R = self.covariances
+        return B @ B.mT + (R if R.ndim == 3 else R[:, :, None] * np.eye(R.shape[1]))
+
+    def draw(self, gate: Array, mean: Array, rng: np.random.Generator) -> Array:
+        """Return a draw of the missing columns of each row of a block, (b, m)."""
+        # the component by the inverse of the cumulated weights, then B z and noise within it
+        k = (np.cumsum(gate, axis=0) < rng.random(gate.shape[1])).sum(axis=0).clip(max=len(gate) - 1)
+        (B, R), b = self.covariances, np.arange(len(k))
+        found = mean[k, :, b] + np.einsum("bmd,bd->bm", B[k], rng.standard_normal((len(k), B.shape[2])))
+        noise = rng.standard_normal(found.shape)
+        if R.ndim == 2:
+            return found + noise * np.sqrt(R[k])
+        for one in np.unique(k):
+            found[k == one] += noise[k == one] @ np.linalg.cholesky(R[one]).T
+        return found
+
+    def expectations(self, views: Views) -> Array:
+        """Return the conditional expectation of the missing columns of each row, (N, m)."""
+        return np.concatenate([np.einsum("kdb,kb->bd", mean, gate) for _, gate, mean in self.blocks(views)])
+
+    def log_densities(self, views: Views, y: NDArray[Any]) -> Array:
+        """Return ln p(y_i | x_i) of each row, (N,)."""
+        found, roots = np.empty(len(y)), np.linalg.cholesky(self.dense())
+        constants = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1) + 0.5 * y.shape[1] * np.log(2 * np.pi)
+        for rows, gate, mean in self.blocks(views):
+            joint = np.empty_like(gate)
+            for k, L in enumerate(roots):
+                u = solve_triangular(L, y[rows].T - mean[k], lower=True)
+                joint[k] = -0.5 * np.einsum("db,db->b", u, u) - constants[k]
+            with np.errstate(divide="ignore"):
+                found[rows] = logsumexp(joint + np.log(gate), axis=0)
+        return found
+
+    def pair_log_densities(self, views: Views, y: NDArray[Any]) -> Array:
+        """Return ln p(y_j | x_i) of all pairs, (N, M)."""
+        roots = np.linalg.cholesky(self.dense())
+        constants = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1) + 0.5 * y.shape[1] * np.log(2 * np.pi)
+        white = [solve_triangular(L, y.T, lower=True) for L in roots]
+        found = np.full((len(views[0]), len(y)), -np.inf)
+        for rows, gate, mean in self.blocks(views):
+            with np.errstate(divide="ignore"):
+                log_gate = np.log(gate)
+            for k, L in enumerate(roots):
+                # |a - b|² by one product; both are about the mean of the whitened candidates, so that little cancels
+                centre = white[k].mean(axis=1, keepdims=True)
+                a, b = solve_triangular(L, mean[k], lower=True) - centre, white[k] - centre
+                squared = (a**2).sum(axis=0)[:, None] + (b**2).sum(axis=0) - 2 * a.T @ b
+                joint = -0.5 * np.maximum(squared, 0.0) - constants[k] + log_gate[k][:, None]
+                np.logaddexp(found[rows], joint, out=found[rows])
+        return found

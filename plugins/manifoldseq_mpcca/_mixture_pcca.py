@@ -1,13 +1,15 @@
 """A mixture of probabilistic canonical correlation analysers of two or more views."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -15,6 +17,7 @@ from manifoldseq.estimators import (
     check_choice,
     check_number,
     check_parameters,
+    check_real,
     check_whole,
     fit_starts,
     random_generator,
@@ -22,10 +25,12 @@ from manifoldseq.estimators import (
 )
 from manifoldseq.execution import one_blas_thread
 
+from ._choice import CRITERIA, GATES, ImputationChoice, Setting, choose
 from ._em import EM, observed_views, patterns
-from ._expectation import Expectation
+from ._expectation import Conditional, Expectation
 from ._maximization import UPDATES, maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
+from ._shrunk import ShrunkEM
 from ._starts import Start, check_init
 from ._statistics import Statistics
 from ._views import (
@@ -36,21 +41,34 @@ from ._views import (
     as_view,
     check_names,
     check_sizes,
+    check_values,
     check_views,
     given_names,
 )
 
 ACCELERATIONS = ("lbfgs", None)
 MISSING = ("error", "em")
+AUTO = "auto"
 _RULES = {
-    "n_components": check_whole,
-    "n_latent": (check_whole, 0),
-    "covariance_type": (check_choice, COVARIANCE_TYPES),
+    "covariance_type": (check_choice, ("shrunk", *COVARIANCE_TYPES)),
+    "criterion": (check_choice, CRITERIA),
     "update": (check_choice, UPDATES),
     "acceleration": (check_choice, ACCELERATIONS),
     "noise_floor": (check_number, 0.0, 1.0, True),
 }
 
+_GRID: dict[str, Sequence[Any]] = {
+    "n_components": (1, 2, 5, 10, 20, 40),
+    "n_latent": (1, 2, 5, 10, 20, 50, 100),
+    "shrinkage": (15.0, 50.0, 200.0, 800.0),
+    "diagonal": (0.02, 0.1, 0.2, 0.5, 0.8),
+    "gate": GATES,
+}
+"""What "auto" tries, in this order."""
+_MOST_ITERATIONS, _TRIED_TOL = 15, 1e-5
+"""Iterations, and least tolerance, of a fit that is tried."""
+_LEAST_ROWS = 20
+"""Rows that a choice needs; with fewer, "auto" takes the first values."""
 _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
 
@@ -69,6 +87,24 @@ def _from_version_1(parameters: dict[str, Any], attributes: dict[str, Any]) -> t
     return parameters, attributes
 
 
+def _numbers(N: int) -> list[int]:
+    """Return the numbers of components that "auto" tries for N rows."""
+    return [k for k in _GRID["n_components"] if k == 1 or 20 * k <= N]
+
+
+def _is_online(estimator: Any) -> bool:
+    """Say whether `partial_fit` is there; sums of one batch do not say what a pooled covariance is."""
+    return estimator.covariance_type != "shrunk"
+
+
+def _from_version_2(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give a model that was fitted before there was anything to choose the setting that it had."""
+    if "mixture_" in attributes:
+        setting = Setting(parameters["n_components"], parameters["n_latent"], np.nan, np.nan, 1.0)
+        attributes = {**attributes, **_kept(setting)}
+    return parameters, attributes
+
+
 class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
     """Model paired views by a mixture of probabilistic canonical correlation analysers.
 
@@ -78,27 +114,47 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     Parameters
     ----------
-    n_components : int
-        K.
-    n_latent : int
+    n_components : int or "auto"
+        K. Whatever is "auto" is chosen by how well a quarter of the rows is filled in by a fit to the others: see
+        `criterion`.
+    n_latent : int or "auto"
         d, at most the columns of the smallest view; 0 is a mixture of Gaussians.
-    covariance_type : {"diag", "full"}
-        Of the noise of each view.
+    covariance_type : {"shrunk", "diag", "full"}
+        ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards that
+        within all components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under an inverse
+        Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full noise in
+        each view.
+    shrinkage : float or "auto"
+        nu, the number of rows that S_0 counts for in each component; of ``"shrunk"``.
+    diagonal : float or "auto"
+        Share of S_0 that is the diagonal of the covariance within components, the rest is all of it; of ``"shrunk"``.
+    gate : float or "auto"
+        Power p in the weights of the components given what is observed, ``w_k p(x|k)^p``, from which missing values are
+        filled in. Densities of many columns are overconfident; p below one tempers them. 1 is the rule of Bayes, which
+        "auto" is for ``"diag"`` and ``"full"``.
+    criterion : {"imputation", "likelihood"}
+        What "auto" minimizes on the held-out rows, each view given the others: the squared error of `impute` in units
+        of the variances of columns, or minus the conditional log-density. (The density of all views together favours
+        too many components.)
+    target : int, optional
+        The view that the criterion is about; by default the mean over all of them.
     init : {"auto", "cca", "factors", "random"} or Mixture
         ``"cca"``: k-means on standardized columns, then canonical correlations per cluster, the closed form of Bach
         and Jordan. ``"factors"``: k-means, then principal factors. ``"random"``: means at random rows, random loadings.
-        ``"auto"``: ``"cca"`` for full noise, else ``"factors"``.
+        ``"auto"``: ``"cca"`` for full noise, else ``"factors"``. ``"shrunk"`` begins with the clusters of k-means, or
+        with a Mixture of full noise, whatever else is said here.
     update : {"expanded", "joint", "conditional"}
         M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` in loadings and means at once, ``"expanded"`` with a
-        latent mean and covariance besides (parameter expansion).
+        latent mean and covariance besides (parameter expansion). Not for ``"shrunk"``, whose M-step has a closed form.
     acceleration : {"lbfgs", None}
         ``"lbfgs"``: after three iterations of EM, L-BFGS on the likelihood in the units of EM; a step that does not
-        raise the likelihood is replaced by one of EM. None: EM alone.
+        raise the likelihood is replaced by one of EM. None: EM alone. Not for ``"shrunk"``.
     n_init : int
         Number of starts; the best by the likelihood is kept. One for ``init=Mixture``.
     max_iter : int
     tol : float
-        A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
+        A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``; for
+        ``"shrunk"`` l is the log-posterior over the rows.
     noise_floor : float
         Least variance of the noise of a column, as a share of the variance of the column.
     missing : {"error", "em"}
@@ -110,6 +166,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     Attributes
     ----------
+    n_components_, n_latent_ : int
+    shrinkage_, diagonal_, gate_ : float
+        As given, or as chosen; the first two are NaN but for ``"shrunk"``.
+    choice_ : ImputationChoice
+        The settings that were tried and their losses, ``print(model.choice_)``; there only if something was "auto".
     mixture_ : Mixture
         Latent axes are those of the posterior, most informative first, the largest loading of each positive.
     log_likelihood_ : float
@@ -160,15 +221,20 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     0.3
     """
 
-    stored_types = (Mixture, Statistics)
-    stored_upgrades = (_from_version_1,)
+    stored_types = (Mixture, Statistics, ImputationChoice)
+    stored_upgrades = (_from_version_1, _from_version_2)
 
     def __init__(
         self,
-        n_components: int = 2,
-        n_latent: int = 2,
+        n_components: int | str = "auto",
+        n_latent: int | str = "auto",
         *,
-        covariance_type: str = "diag",
+        covariance_type: str = "shrunk",
+        shrinkage: float | str = "auto",
+        diagonal: float | str = "auto",
+        gate: float | str = "auto",
+        criterion: str = "imputation",
+        target: int | None = None,
         init: Any = "auto",
         update: str = "expanded",
         acceleration: str | None = "lbfgs",
@@ -184,6 +250,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         self.n_components = n_components
         self.n_latent = n_latent
         self.covariance_type = covariance_type
+        self.shrinkage = shrinkage
+        self.diagonal = diagonal
+        self.gate = gate
+        self.criterion = criterion
+        self.target = target
         self.init = init
         self.update = update
         self.acceleration = acceleration
@@ -206,6 +277,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
         feature_names: Sequence[Sequence[str]] | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Fit the mixture to paired rows.
 
@@ -217,6 +289,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             start has its own folder in the checkpoint.
         feature_names : sequence of sequence of str, optional
             The names of the columns of each view; by default those of data frames.
+        sample_weight : array-like of shape (N,), optional
+            Not negative; a row of weight w counts as w rows.
 
         Raises
         ------
@@ -227,27 +301,28 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         -----
         UserWarning
             If a component ended with fewer than two rows, or the likelihood did not stay finite; `status_` is then
-            NON_FINITE.
+            NON_FINITE. If a column is constant: it is filled in with its value, and tells nothing of the others.
         """
-        views, moments, names = self._prepared(X, Y, *more, names=feature_names)
-        em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None)
+        views, moments, names, weights = self._prepared(X, Y, *more, names=feature_names, sample_weight=sample_weight)
+        setting = self._setting(views, moments, weights)
+        em, first = self._problem(setting, views, moments, weights)
 
         def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
             return ms.iterate(
                 em.step,
-                lambda: em.start(self._start(views, moments, em.floor, rng), number),
+                lambda: em.start(first(rng), number),
                 stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
                 **loop,
             )
 
         n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
-        best = fit_starts(self, run, *views, n_starts=n_starts, **options)
+        best = fit_starts(self, run, *views, *([] if weights is None else [weights]), n_starts=n_starts, **options)
         self.mixture_ = Mixture.from_point(best.state["x"]).canonical()
-        self.log_likelihood_ = -best.fun
+        self.log_likelihood_ = float(best.state["statistics"]["log_likelihood"]) / em.n
         self.n_iter_ = best.nit
         self.n_evaluations_ = int(best.history["nfev"][-1])
-        self.repairs_ = int(best.state["repairs"])
+        self.repairs_ = int(best.state.get("repairs", 0))
         self.history_ = best.history
         self.status_ = best.status
         for name in _OF_BATCHES:
@@ -259,18 +334,21 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 "look for extreme values in the views, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
-        few = np.flatnonzero(best.state["statistics"]["counts"] < 2)
-        if len(few):
+        few = np.flatnonzero(self.mixture_.weights * em.n < 2)
+        if len(few) and self.covariance_type != "shrunk":  # there the prior describes them
             warnings.warn(
-                f"{len(few)} of {self.n_components} components describe fewer than two rows: lower n_components",
+                f"{len(few)} of {self.mixture_.n_components} components describe fewer than two rows: "
+                "lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
         return self
 
+    @available_if(_is_online)
     @one_blas_thread()
     def partial_fit(self, X: Any, Y: Any = None, *more: Any) -> Self:
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
 
+        For ``covariance_type`` ``"diag"`` and ``"full"``, with ``n_components`` and ``n_latent`` as numbers.
         The first batch chooses the start and fixes the noise floor; it needs at least K rows, and should be typical.
         It is the first after `fit`, too: to go on from a fit, pass its ``mixture_`` as ``init``.
 
@@ -279,9 +357,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         X, Y, *more : array-like of shape (b, d_v), or one list of them
         """
         if not hasattr(self, "batches_"):
-            views, moments, names = self._prepared(X, Y, *more)
+            views, moments, names, _ = self._prepared(X, Y, *more)
+            setting = self._given_setting(views)
             em = EM.of(views, moments, self.noise_floor, self.update, False)
-            mixture = self._start(views, moments, em.floor, random_generator(self.random_state))
+            mixture = self._start(setting, views, moments, em.floor, random_generator(self.random_state))
+            self._keep(setting)
             for name in _OF_FIT:
                 self.__dict__.pop(name, None)
             self.floor_, self.statistics_, self.batches_ = em.floor, em.evaluate(mixture), 1
@@ -290,7 +370,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
             mixture = self.mixture_
-            check_same(mixture, self.n_components, self.n_latent, self.covariance_type == "full")
+            wanted = self._given_setting(views)
+            check_same(mixture, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
             em = EM.of_parts(views, self.statistics_.origin, self.floor_, self.update)
             batch, old = em.evaluate(mixture), self.statistics_
             share = (self.batches_ + 1) ** -_FORGETTING
@@ -361,19 +442,108 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         list of ndarray of shape (N, d_v)
         """
         views = self._checked(X, Y, *more)
-        mixture = self.mixture_
         whole = np.concatenate(views, axis=1, dtype=np.float64)
-        for columns, rows in patterns(views):
-            if columns.all():
-                continue
-            every = np.arange(len(whole)) if rows is None else rows
-            expectation = Expectation(mixture.observed(columns))
-            W, mu = mixture.loadings[:, ~columns], mixture.means[:, ~columns]
-            for block in expectation.blocks(self._seen(views, columns, every)):
-                mean = mu[:, :, None] + W @ expectation.latent(block)
-                whole[np.ix_(every[block.rows], ~columns)] = np.einsum("kdb,kb->bd", mean, block.g)
-        ends = np.cumsum(mixture.views)[:-1]
-        return [np.ascontiguousarray(part) for part in np.split(whole, ends, axis=1)]
+        for columns, rows, conditional, seen in self._missing(views):
+            for within, gate, mean in conditional.blocks(seen):
+                whole[np.ix_(rows[within], ~columns)] = np.einsum("kdb,kb->bd", mean, gate)
+        return self._split(whole)
+
+    @one_blas_thread()
+    def impute_variance(self, X: Any, Y: Any = None, *more: Any) -> list[Array]:
+        """Return the variances of what `impute` fills in, and zero for what is observed.
+
+        They are those of the conditional distribution: of the noise and the latent vector within the components, and of
+        the expectations between them.
+
+        Parameters
+        ----------
+        X, Y, *more
+            As in `impute`.
+
+        Returns
+        -------
+        list of ndarray of shape (N, d_v)
+        """
+        views = self._checked(X, Y, *more)
+        whole = np.zeros((len(views[0]), sum(self.mixture_.views)))
+        for columns, rows, conditional, seen in self._missing(views):
+            for within, gate, mean in conditional.blocks(seen):
+                centre = np.einsum("kdb,kb->bd", mean, gate)
+                between = np.einsum("kdb,kb->bd", (mean - centre.T) ** 2, gate)
+                whole[np.ix_(rows[within], ~columns)] = gate.T @ conditional.variances + between
+        return self._split(whole)
+
+    @one_blas_thread()
+    def impute_samples(
+        self, X: Any, Y: Any = None, *more: Any, n_samples: int = 1, random_state: Any = None
+    ) -> list[Array]:
+        """Draw what is missing from its conditional distribution (multiple imputation).
+
+        Parameters
+        ----------
+        X, Y, *more
+            As in `impute`.
+        n_samples : int
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+        Returns
+        -------
+        list of ndarray of shape (n_samples, N, d_v)
+            What is observed is the same in all samples.
+        """
+        views = self._checked(X, Y, *more)
+        check_whole("n_samples", n_samples)
+        rng = random_generator(random_state)
+        whole = np.repeat(np.concatenate(views, axis=1, dtype=np.float64)[None], n_samples, axis=0)
+        for columns, rows, conditional, seen in self._missing(views):
+            for within, gate, mean in conditional.blocks(seen):
+                for sample in whole:
+                    sample[np.ix_(rows[within], ~columns)] = conditional.draw(gate, mean, rng)
+        return self._split(whole)
+
+    @one_blas_thread()
+    def pair_scores(self, X: Any, Y: Any) -> Array:
+        """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other, for retrieval.
+
+        The larger, the more likely that both are of the same object; a y that is likely with any x has no advantage.
+        In each row the order is that of ``p(x, y) / (p(x) p(y))``. `gate_` tempers p(k|x) as in `impute`.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, d_x)
+        Y : array-like of shape (M, d_y)
+
+        Returns
+        -------
+        ndarray of shape (N, M)
+
+        Raises
+        ------
+        ValueError
+            For a mixture of more than two views, or views with other columns or with NaN.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> z = np.random.default_rng(0).standard_normal((200, 2))
+        >>> model = MixturePCCA(random_state=0).fit(z + 1, -2 * z)
+        >>> model.pair_scores(z[:5] + 1, -2 * z[:5]).argmax(axis=1)
+        array([0, 1, 2, 3, 4])
+        """
+        check_is_fitted(self, "mixture_")
+        sizes = self.mixture_.views
+        if len(sizes) != 2:
+            raise ValueError(f"pair_scores takes two views and the mixture has {len(sizes)}: fit it to two of them")
+        check_names([X, Y], getattr(self, "feature_names_in_", None), type(self).__name__)
+        x, y = (as_view(item, v) for v, item in enumerate((X, Y)))
+        for v, (view, size) in enumerate(zip((x, y), sizes, strict=True)):
+            if view.shape[1] != size:
+                raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size}")
+            check_values(view, f"view {v}")
+        first = np.arange(sum(sizes)) < sizes[0]
+        rows = np.asarray(y, np.float64)
+        scores = Conditional(self.mixture_, first, self.gate_).pair_log_densities([x], rows)
+        return scores - Expectation(self.mixture_.observed(~first)).log_density([y])
 
     @one_blas_thread()
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[list[Array], NDArray[np.int64]]:
@@ -424,21 +594,38 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         target.single_output = False
         return tags
 
-    def _prepared(self, X: Any, Y: Any, *more: Any, names: Any = None) -> tuple[list[View], Moments, Names | None]:
-        """Return the views that a fit starts with, their moments and names, after all checks."""
+    def _prepared(
+        self, X: Any, Y: Any, *more: Any, names: Any = None, sample_weight: Any = None
+    ) -> tuple[list[View], Moments, Names | None, Array | None]:
+        """Return the views that a fit starts with, their moments and names, and weights of rows, after all checks."""
         self._check_settings()
         items = _given(X, Y, *more)
         names = given_names(items, names)
         views = check_views(items, missing=self.missing == "em", names=names)
-        sizes = tuple(view.shape[1] for view in views)
-        check_fits(sizes, len(views[0]), self.n_components, self.n_latent)
-        check_init(self.init, sizes, self.n_components, self.n_latent, self.covariance_type == "full")
+        if self.target is not None and not 0 <= self.target < len(views):
+            raise ValueError(f"target={self.target} is not one of the {len(views)} views: pass 0 to {len(views) - 1}")
         if self.covariance_type == "full":
             _check_whole_views(views)
-        return views, Moments.of(views, names), names
+        patterns(views)  # raises where a row has no value
+        weights = None if sample_weight is None else _weights(sample_weight, len(views[0]))
+        if weights is not None and not weights.all():
+            views, weights = [view[weights > 0] for view in views], weights[weights > 0]
+        self._given_setting(views)
+        return views, Moments.of(views, names, weights, constant="warn"), names, weights
 
     def _check_settings(self) -> None:
         check_parameters(self, _RULES)
+        rules: dict[str, Any] = {"n_components": (check_whole, 1), "n_latent": (check_whole, 0)}
+        rules |= {"shrinkage": (check_number, 0.0, np.inf, True), "diagonal": (check_number, 0.0, 1.0)}
+        rules |= {"gate": (check_number, 0.0, 1.0)}
+        for name, (rule, *bounds) in rules.items():
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(name, value, (AUTO,), "a number")
+            else:
+                rule(name, value, *bounds)
+        if self.target is not None:
+            check_whole("target", self.target, 0)
         if self.missing == "refuse":
             warnings.warn("missing='refuse' is now called missing='error'", DeprecationWarning, stacklevel=4)
         else:
@@ -460,8 +647,6 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         filled = [np.full((rows[0], n), np.nan) if i is None else i for i, n in zip(items, sizes, strict=True)]
         views = check_views(filled, missing=missing)
         check_sizes(views, sizes, type(self).__name__)
-        if self.mixture_.full:
-            _check_whole_views(views)
         return views
 
     def _parts(self, views: list[View]) -> Any:
@@ -470,16 +655,103 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             every = slice(None) if rows is None else rows
             yield every, Expectation(self.mixture_.observed(columns)), self._seen(views, columns, every)
 
+    def _missing(self, views: list[View]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp], Conditional, Any]]:
+        """Go through rows that miss something: columns that are there, rows, the distribution of the others, views."""
+        for columns, rows in patterns(views):
+            if not columns.all():
+                every = np.arange(len(views[0])) if rows is None else rows
+                conditional = Conditional(self.mixture_, columns, self.gate_)
+                yield columns, every, conditional, self._seen(views, columns, every)
+
+    def _split(self, whole: Array) -> list[Array]:
+        """Return the views of rows (…, D)."""
+        ends = np.cumsum(self.mixture_.views)[:-1]
+        return [np.ascontiguousarray(part) for part in np.split(whole, ends, axis=-1)]
+
     def _seen(self, views: list[View], columns: NDArray[np.bool_], rows: Any) -> list[View]:
         if columns.all():
             return [view[rows] for view in views]
         return observed_views(views, columns, rows)
 
-    def _start(self, views: list[View], moments: Moments, floor: Array, rng: np.random.Generator) -> Mixture:
+    def _given_setting(self, views: list[View]) -> Setting:
+        """Return the setting as given, with the values that a choice begins with for what is "auto"."""
+        sizes, N, shrunk = tuple(view.shape[1] for view in views), len(views[0]), self.covariance_type == "shrunk"
+        mixture = self.init if isinstance(self.init, Mixture) else None
+        first = {
+            "n_components": mixture.n_components if mixture else min(max(_numbers(N)), 10),
+            "n_latent": mixture.n_latent if mixture else min(10, *sizes),
+            "shrinkage": 200.0 if shrunk else np.nan,
+            "diagonal": 0.2 if shrunk else np.nan,
+            "gate": 1.0,
+        }
+        given = {name: value for name in first if not isinstance(value := getattr(self, name), str)}
+        if not shrunk:
+            given |= {"shrinkage": np.nan, "diagonal": np.nan}
+        setting = Setting(**(first | given))
+        check_fits(sizes, N, setting.n_components, setting.n_latent)
+        full = self.covariance_type != "diag"
+        check_init(self.init, sizes, setting.n_components, setting.n_latent, full)
+        return setting
+
+    def _setting(self, views: list[View], moments: Moments, weights: Array | None) -> Setting:
+        """Return the setting of a fit, after a choice of what is "auto"."""
+        first = self._given_setting(views)
+        sizes, N, shrunk = [view.shape[1] for view in views], len(views[0]), self.covariance_type == "shrunk"
+        grid = {name: values for name, values in _GRID.items() if isinstance(getattr(self, name), str)}
+        if not shrunk:
+            grid = {name: values for name, values in grid.items() if name in ("n_components", "n_latent")}
+        if isinstance(self.init, Mixture):
+            grid = {name: values for name, values in grid.items() if name not in ("n_components", "n_latent")}
+        if "n_components" in grid:
+            grid["n_components"] = _numbers(N)
+        if "n_latent" in grid:
+            grid["n_latent"] = sorted({min(d, *sizes) for d in grid["n_latent"]})
+        self.__dict__.pop("choice_", None)
+        setting = first
+        if grid and N >= _LEAST_ROWS:
+
+            def fit(setting: Setting, rows: NDArray[np.intp]) -> Mixture:
+                part = [view[rows] for view in views]
+                em, first = self._problem(setting, part, moments, None if weights is None else weights[rows])
+                rng = np.random.default_rng(0)
+                stop = ms.CostChange(max(self.tol, _TRIED_TOL)) | ms.MaxIterations(min(self.max_iter, _MOST_ITERATIONS))
+                return Mixture.from_point(ms.iterate(em.step, lambda: em.start(first(rng)), stop=stop).state["x"])
+
+            about = self.criterion, self.target, weights
+            setting, self.choice_ = choose(fit, views, moments.variance, first, grid, *about)
+        self._keep(setting)
+        return setting
+
+    def _keep(self, setting: Setting) -> None:
+        self.gate_ = setting.gate
+        for name, value in _kept(setting).items():
+            setattr(self, name, value)
+
+    def _problem(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> tuple[Any, Any]:
+        """Return EM of views, and what draws its start."""
+        if self.covariance_type != "shrunk":
+            em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None, weights)
+            return em, lambda rng: self._start(setting, views, moments, em.floor, rng, weights)
+        prior = setting.n_latent, setting.shrinkage, setting.diagonal
+        em = ShrunkEM.of(views, moments, self.noise_floor, *prior, weights)
+        if isinstance(self.init, Mixture):
+            return em, lambda rng: self.init
+        sizes = setting.n_components, setting.n_latent, True
+        return em, lambda rng: Start.of(views, moments, *sizes, em.floor, rng, weights)
+
+    def _start(
+        self,
+        setting: Setting,
+        views: list[View],
+        moments: Moments,
+        floor: Array,
+        rng: np.random.Generator,
+        weights: Array | None = None,
+    ) -> Mixture:
         if isinstance(self.init, Mixture):
             return self.init
-        sizes = (self.n_components, self.n_latent, self.covariance_type == "full")
-        return Start.of(views, moments, *sizes, floor, rng).mixture(self.init)
+        sizes = (setting.n_components, setting.n_latent, self.covariance_type == "full")
+        return Start.of(views, moments, *sizes, floor, rng, weights).mixture(self.init)
 
     def _remember(self, views: list[View], names: Names | None) -> None:
         self.n_features_in_ = sum(view.shape[1] for view in views)
@@ -489,6 +761,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             self.feature_names_in_ = names
 
 
+def _kept(setting: Setting) -> dict[str, Any]:
+    """Return a setting as fitted attributes."""
+    return {f"{name}_": value for name, value in asdict(setting).items()}
+
+
 def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
     """Return the views of a fit, none of which may be None."""
     items = as_list(X, Y, *more) if Y is not None or more else as_list(X)
@@ -496,6 +773,21 @@ def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
         if item is None:
             raise ValueError(f"view {v} is None: pass all views to fit, with NaN where rows are missing")
     return items
+
+
+def _weights(sample_weight: Any, N: int) -> Array:
+    """Return weights of N rows after a check."""
+    weights = check_real(sample_weight, "sample_weight")
+    weights = np.asarray(weights, np.float64)
+    if weights.shape != (N,):
+        raise ValueError(f"sample_weight has shape {weights.shape} for {N} rows: pass one number for each row")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(
+            "sample_weight has a negative value or one that is not finite: pass finite numbers of at least 0"
+        )
+    if np.count_nonzero(weights) < 2:
+        raise ValueError("sample_weight is zero for all rows but at most one: pass at least two weights above 0")
+    return weights
 
 
 def _check_whole_views(views: list[View]) -> None:

@@ -121,7 +121,7 @@ def _objective(em: EM, full: bool) -> ms.Objective:
     return ms.Objective(
         partial(_value, em.n, statistics),
         partial(_value_and_gradient, em.n, statistics, full),
-        terms=ms.objectives.FiniteTerms(em.n, partial(_batch, em, full)),
+        terms=ms.objectives.FiniteTerms(int(em.n), partial(_batch, em, full)),
         updates=(update,),
     )
 
@@ -150,11 +150,11 @@ def _statistics(em: EM, point: Point) -> tuple[Mixture, Statistics]:
     return mixture, em.evaluate(mixture)
 
 
-def _value(n: int, statistics: Any, point: Point) -> float:
+def _value(n: float, statistics: Any, point: Point) -> float:
     return -statistics(point)[1].log_likelihood / n
 
 
-def _value_and_gradient(n: int, statistics: Any, full: bool, point: Point) -> tuple[float, Point]:
+def _value_and_gradient(n: float, statistics: Any, full: bool, point: Point) -> tuple[float, Point]:
     mixture, found = statistics(point)
     dtype = point[0].dtype
     weights, means, loadings, noise = gradient(found, mixture)

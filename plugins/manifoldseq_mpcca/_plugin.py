@@ -7,8 +7,10 @@ What is where, from the top down; files import from their own line and from thos
   (42)-(45)), `_bags` (checked bags, group by group)
 * data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features)
 * the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
-* fitting: `_em` (EM, its acceleration, missing views), `_likelihood_gradient` (Fisher's identity, natural units),
-  `_starts` (where EM begins), `_maximization` (M-step), `_expectation` (E-step)
+* settings: `_choice` ("auto", by held-out imputation)
+* fitting: `_shrunk` (EM for shrunk covariances), `_em` (EM as printed, its acceleration, missing views),
+  `_likelihood_gradient` (Fisher's identity, natural units), `_starts` (where EM begins), `_maximization` (M-step),
+  `_expectation` (E-step, missing columns given the others)
 * records: `_statistics` (sufficient statistics), `_parameters` (`Mixture`), `_views` (paired arrays, checked)
 """
 
@@ -41,6 +43,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory="manifoldseq_mpcca._mixture_pcca:MixturePCCA",
         input="views",
         plots=("mpcca-shared", "mpcca-columns"),
+        auto=("n_components", "n_latent", "shrinkage", "diagonal", "gate"),
         summary="Mixture of probabilistic CCAs of paired views: clustering, shared latents, a missing view",
     )
     yield hooks.EstimatorSpec(

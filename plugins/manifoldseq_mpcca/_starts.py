@@ -24,6 +24,10 @@ _LEAST_NOISE = 0.05
 _TINY_LOADING = 1e-2
 
 
+class TooFewRows(ValueError):
+    """There are fewer distinct rows than components."""
+
+
 @dataclass(frozen=True)
 class Start:
     """The rows that a start looks at, and what it makes of them.
@@ -39,6 +43,8 @@ class Start:
     full : bool
     floor : ndarray of shape (D,)
     rng : Generator
+    weights : ndarray of shape (n,)
+        Of the rows.
     """
 
     rows: Array
@@ -49,6 +55,7 @@ class Start:
     full: bool
     floor: Array
     rng: np.random.Generator
+    weights: Array
 
     @classmethod
     def of(
@@ -60,13 +67,15 @@ class Start:
         full: bool,
         floor: Array,
         rng: np.random.Generator,
+        weights: Array | None = None,
     ) -> "Start":
         """Draw the rows."""
         N, ends = len(views[0]), np.cumsum([0, *(view.shape[1] for view in views)])
         chosen = np.arange(N) if N <= _MOST_ROWS else np.sort(rng.choice(N, _MOST_ROWS, replace=False))
         rows = np.concatenate([view[chosen] for view in views], axis=1, dtype=np.float64) - moments.mean
         columns = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
-        return cls(np.nan_to_num(rows), moments, columns, n_components, n_latent, full, floor, rng)
+        weights = np.ones(len(rows)) if weights is None else weights[chosen]
+        return cls(np.nan_to_num(rows), moments, columns, n_components, n_latent, full, floor, rng, weights)
 
     def mixture(self, kind: str) -> Mixture:
         """Return the start of a kind.
@@ -79,7 +88,7 @@ class Start:
         if kind == "random":
             return self._random()
         labels = self._clusters()
-        counts = np.bincount(labels, minlength=self.n_components).astype(float)
+        counts = np.bincount(labels, self.weights, minlength=self.n_components)
         means = np.stack([self.rows[labels == k].mean(axis=0) for k in range(self.n_components)])
         pooled = self._covariances(self.rows - means[labels])
         correlated = self.full if kind == "auto" else kind == "cca"
@@ -87,6 +96,12 @@ class Start:
         loadings = np.stack([W for W, _ in parts])
         noise = [np.stack([own[v] for _, own in parts]) for v in range(len(self.columns))]
         return Mixture.trusted(counts / counts.sum(), means + self.moments.mean, loadings, noise)
+
+    def scatter(self) -> Array:
+        """Return sum [v, 1] [v, 1]' over the rows v of each cluster of k-means, (K, D + 1, D + 1)."""
+        labels, rows = self._clusters(), np.column_stack([self.rows, np.ones(len(self.rows))])
+        weighted = rows * self.weights[:, None]
+        return np.stack([weighted[labels == k].T @ rows[labels == k] for k in range(self.n_components)])
 
     def _clusters(self) -> NDArray[np.int64]:
         """Return the labels of k-means on standardized columns."""
@@ -96,10 +111,11 @@ class Start:
         means = KMeans(K, n_init=1, max_iter=50, random_state=int(self.rng.integers(2**31)))  # pyright: ignore
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # too few distinct rows: said below
-            labels = means.fit_predict(self.rows / np.sqrt(self.moments.variance)).astype(np.int64)
+            scaled = self.rows / np.sqrt(self.moments.variance)
+            labels = means.fit_predict(scaled, sample_weight=self.weights).astype(np.int64)
         found = len(np.unique(labels))
         if found < K:
-            raise ValueError(f"n_components={K} exceeds the {found} distinct rows of the data: lower n_components")
+            raise TooFewRows(f"n_components={K} exceeds the {found} distinct rows of the data: lower n_components")
         return labels
 
     def _covariances(self, centred: Array) -> list[Array]:

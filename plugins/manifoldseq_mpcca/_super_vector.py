@@ -26,10 +26,12 @@ from manifoldseq.execution import one_blas_thread
 from ._bags import Bags, checked_bag, grouped
 from ._gradient_vector import SCALES, Encoder, Encoding
 from ._mixture_pcca import MixturePCCA
-from ._parameters import Array, Mixture
+from ._parameters import COVARIANCE_TYPES, Array, Mixture
+from ._views import Moments, check_views, given_names
 
 PARTS = ("both", "gradient", "latent")
 _RULES = {
+    "covariance_type": (check_choice, COVARIANCE_TYPES),
     "gradient_scale": (check_choice, SCALES),
     "power": (check_number, 0.0, 1.0, True),
     "intra_normalize": check_switch,
@@ -89,6 +91,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         rng = random_generator(self.random_state)
         model = self._model(rng)
         rows = bags.sample(self.max_descriptors, rng)
+        Moments.of(check_views(rows), given_names(rows, feature_names))  # raises for constant columns
         model.fit(rows, observers=observers, checkpoint=checkpoint, resume=resume, feature_names=feature_names)
         self.mixture_, self.n_features_in_ = model.mixture_, model.n_features_in_
         self.n_iter_, self.history_, self.status_ = model.n_iter_, model.history_, model.status_

@@ -1,5 +1,6 @@
 """Validation of views: arrays of shape (N, d_v) with the same rows, of any real dtype."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
@@ -178,14 +179,24 @@ class Moments:
     Attributes
     ----------
     mean, variance : ndarray of shape (D,)
+    constant : ndarray of bool of shape (D,)
     """
 
     mean: NDArray[np.float64]
     variance: NDArray[np.float64]
+    constant: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, views: list[View], names: Names | None = None) -> "Moments":
-        """Return the moments of views; NaN counts as missing. Messages call columns by `names`.
+    def of(
+        cls,
+        views: list[View],
+        names: Names | None = None,
+        weights: NDArray[Any] | None = None,
+        constant: str = "error",
+    ) -> "Moments":
+        """Return the moments of views; NaN counts as missing, rows may have weights. Messages call columns by `names`.
+
+        With ``constant="warn"``, a constant column gets a variance in the size of its value, and a warning.
 
         Raises
         ------
@@ -194,16 +205,18 @@ class Moments:
         """
         if len(views[0]) == 1:
             raise ValueError("the views have 1 sample, whose columns do not vary: pass at least two rows")
-        means, variances = [], []
+        means, variances, constants = [], [], []
         for v, view in enumerate(views):
             of_view = None if names is None else names[v]
             shift = np.nan_to_num(np.asarray(view[0], np.float64))
             count, first, second = np.zeros((3, view.shape[1]))
             for rows in row_blocks(len(view)):
                 block = view[rows] - shift
-                count += np.count_nonzero(~np.isnan(block), axis=0)
-                first += np.nansum(block, axis=0)
-                second += np.nansum(block**2, axis=0)
+                w = np.ones(len(block)) if weights is None else weights[rows]
+                count += w @ ~np.isnan(block)
+                block = np.nan_to_num(block)
+                first += w @ block
+                second += w @ block**2
             if not count.all():
                 where = column(int(count.argmin()), of_view)
                 raise ValueError(f"{where} of view {v} is missing in every row: remove it")
@@ -211,14 +224,19 @@ class Moments:
             offset = first / count
             variance = second / count - offset**2
             scale = np.abs(shift + offset) + np.sqrt(second / count)
-            constant = variance <= (16 * np.finfo(_eps_dtype(view)).eps * scale) ** 2
-            for j in np.flatnonzero(constant):
-                raise ValueError(
-                    f"{column(int(j), of_view)} of view {v} is constant: remove it, no density describes it"
-                )
+            still = np.flatnonzero(variance <= (16 * np.finfo(_eps_dtype(view)).eps * scale) ** 2)
+            which = ", ".join(column(int(j), of_view) for j in still[:3]) + (" and more" if len(still) > 3 else "")
+            if len(still) == view.shape[1] or (len(still) and constant == "error"):
+                what = "is constant: remove it" if len(still) == 1 else "are constant: remove them"
+                raise ValueError(f"{which} of view {v} {what}, no density describes it")
+            if len(still):
+                what = "is constant: it tells" if len(still) == 1 else "are constant: they tell"
+                warnings.warn(f"{which} of view {v} {what} nothing of the other columns", stacklevel=5)
+                variance[still] = np.maximum(scale[still], 1.0) ** 2
             means.append(shift + offset)
             variances.append(variance)
-        return cls(np.concatenate(means), np.concatenate(variances))
+            constants.append(np.isin(np.arange(len(variance)), still))
+        return cls(np.concatenate(means), np.concatenate(variances), np.concatenate(constants))
 
 
 _EXACT = 1e-12

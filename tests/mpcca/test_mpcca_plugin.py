@@ -35,7 +35,7 @@ def test_shared_variance_is_one_less_the_share_of_the_noise(full):
 
 def test_figure_shows_it():
     views, _ = drawn(mixture(), 100)
-    fitted = Fitted(MixturePCCA(3, 2, max_iter=3).fit(views), views)
+    fitted = Fitted(MixturePCCA(3, 2, max_iter=3, covariance_type="diag").fit(views), views)
     assert SHARED.accepts(fitted) and not SHARED.accepts(Fitted(ms.evaluation.RowKMeans(2), views))
     ax = plt.subplots()[1]
     SHARED.draw(ax, fitted)
@@ -48,7 +48,7 @@ def test_figure_shows_it():
 def test_columns_that_are_shared_most_are_drawn_with_their_names():
     views, _ = drawn(mixture(), 300)
     names = [["a", "b", "c", "d", "a name that is longer than a figure has room for"], ["u", "v", "w", "$y$"]]
-    model = MixturePCCA(3, 2, max_iter=5, random_state=0).fit(views, feature_names=names)
+    model = MixturePCCA(3, 2, max_iter=5, random_state=0, covariance_type="diag").fit(views, feature_names=names)
     total = np.diagonal(covariances(model.mixture_), axis1=1, axis2=2)
     share = model.mixture_.weights @ (1 - model.mixture_.variances / total)
     figure, ax = plt.subplots()

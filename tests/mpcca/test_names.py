@@ -56,7 +56,6 @@ def test_messages_name_the_column():
     flat[:, 1] = 3.0
     holes[7, 4] = np.nan
     for fit, sentence in (
-        (lambda: MixturePCCA(2, 1).fit(X, flat, feature_names=NAMES), "column 'v' of view 1 is constant: remove it"),
         (lambda: MixturePCCA(2, 1).fit(holes, Y, feature_names=NAMES), "view 0 has NaN at row 7, column 'e': remove"),
         (lambda: MixturePCCA(2, 1).fit(holes, Y), "view 0 has NaN at row 7, column 4: remove"),
         (lambda: MixturePCCA().fit(X, Y, feature_names=NAMES[:1]), "feature_names has 1 lists for 2 views"),

@@ -1,0 +1,280 @@
+"""EM for covariances that are shrunk towards a pooled one: the mode of the posterior under an inverse Wishart prior.
+
+The responsibilities are the only missing data here, not the latent vectors: the M-step has the covariance of all
+columns of each component, shrinks it, and finds the likeliest loadings and noise for it. No step lowers the posterior.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+import manifoldseq as ms
+
+from ._em import grouped
+from ._expectation import SKIP, Expectation
+from ._parameters import Array, Mixture
+from ._starts import Start
+from ._views import Moments, View
+
+State = dict[str, Any]
+"""``x``: `Mixture.point`; ``statistics`` at it: `Scatter`; ``prior``, the pooled covariance; ``start``, a number."""
+
+_LARGEST_CORRELATION = 1 - 1e-9
+"""Canonical correlations of loadings stay below this, so that the noise of each view stays positive definite."""
+_INNER = 20
+"""Inner iterations of EM in an M-step without a closed form: that of three and more views."""
+_SETTLING = 10
+"""Iterations that renew the prior before the first, where values are missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """What the M-step needs of the rows.
+
+    Attributes
+    ----------
+    moments : ndarray of shape (K, D + 1, D + 1)
+        sum g <[v, 1] [v, 1]'>, v a row less the origin.
+    log_likelihood : float
+        (12), of the mixture that made the responsibilities.
+    """
+
+    moments: Array
+    log_likelihood: float
+
+    @property
+    def counts(self) -> Array:
+        """sum g, (K,)."""
+        return self.moments[:, -1, -1]
+
+    def means(self, instead: Array) -> Array:
+        """Return the means less the origin, (K, D); those given of components without rows."""
+        alive = self.counts > np.finfo(float).tiny
+        counts = np.where(alive, self.counts, 1.0)[:, None]
+        return np.where(alive[:, None], self.moments[:, :-1, -1] / counts, instead)
+
+    def within(self, means: Array) -> Array:
+        """Return the scatter about the means of the components, (K, D, D)."""
+        S = self.moments[:, :-1, :-1] - self.counts[:, None, None] * means[:, :, None] * means[:, None, :]
+        return (S + S.mT) / 2
+
+
+@dataclass(frozen=True)
+class ShrunkEM:
+    """The data of one problem and how it is iterated; `step` never lowers the posterior.
+
+    Attributes
+    ----------
+    groups : tuple of (columns, views, weights)
+        Rows that have the same columns, a mask (D,), with those of their views that they have, and their weights or
+        None.
+    n : float
+        Sum of the weights of rows.
+    origin, floor : ndarray of shape (D,)
+        The floor is added to the variances of the prior.
+    constant : ndarray of bool of shape (D,)
+        Columns that have the variance of the floor in every component: their determinants then favour none.
+    sizes : tuple of int
+        Columns of each view.
+    n_latent : int
+    shrinkage : float
+        nu: how many rows the prior of the covariance of a component is worth.
+    diagonal : float
+        Share of the prior that is the diagonal of the pooled covariance.
+    """
+
+    groups: tuple[tuple[NDArray[np.bool_], list[View], Array | None], ...]
+    n: float
+    origin: Array
+    floor: Array
+    constant: NDArray[np.bool_]
+    sizes: tuple[int, ...]
+    n_latent: int
+    shrinkage: float
+    diagonal: float
+
+    @classmethod
+    def of(
+        cls,
+        views: list[View],
+        moments: Moments,
+        noise_floor: float,
+        n_latent: int,
+        shrinkage: float,
+        diagonal: float,
+        weights: Array | None = None,
+    ) -> Self:
+        """Return the problem of views with these moments."""
+        n = float(len(views[0]) if weights is None else weights.sum())
+        sizes = tuple(view.shape[1] for view in views)
+        floor = noise_floor * moments.variance
+        groups = tuple(grouped(views, weights))
+        return cls(groups, n, moments.mean, floor, moments.constant, sizes, n_latent, shrinkage, diagonal)
+
+    def start(self, first: Start | Mixture, number: int = 0) -> tuple[State, ms.Measures]:
+        """Return the state that EM begins with, and its measures: from clusters of k-means, or from a mixture."""
+        if isinstance(first, Mixture):
+            mixture, scatter = first, self.evaluate(first)
+        else:
+            mixture, scatter = None, Scatter(first.scatter(), -np.inf)
+        prior = self.pooled(scatter)
+        if mixture is None:
+            mixture = self.maximize(scatter, prior, None)
+            scatter = self.evaluate(mixture)
+        if any(not columns.all() for columns, _, _ in self.groups):
+            for _ in range(_SETTLING):
+                prior = self.pooled(scatter)
+                mixture = self.maximize(scatter, prior, mixture)
+                scatter = self.evaluate(mixture)
+        return self._at(mixture, scatter, prior, number)
+
+    def step(self, state: State) -> tuple[State, ms.Measures]:
+        """Return the state of a mixture of a larger posterior."""
+        scatter = Scatter(**state["statistics"])
+        mixture = self.maximize(scatter, state["prior"], Mixture.from_point(state["x"]))
+        return self._at(mixture, self.evaluate(mixture), state["prior"], state["start"])
+
+    def pooled(self, scatter: Scatter) -> Array:
+        """Return the covariance within components, (D, D), shrunk to its diagonal."""
+        pooled = (
+            scatter.within(scatter.means(np.zeros(scatter.moments.shape[1] - 1))).sum(axis=0) / scatter.counts.sum()
+        )
+        variances = np.diagonal(pooled) + self.floor
+        return (1 - self.diagonal) * pooled + np.diag(self.diagonal * variances + (1 - self.diagonal) * self.floor)
+
+    def maximize(self, scatter: Scatter, prior: Array, old: Mixture | None) -> Mixture:
+        """Return the mixture of the next iteration."""
+        counts, nu = scatter.counts, self.shrinkage
+        means = scatter.means(np.zeros(len(prior)) if old is None else old.means - self.origin)
+        # the mode of the posterior given the scatter of N_k rows: (scatter + nu S_0) / (N_k + nu)
+        still = counts[:, None, None] * np.diag(self.floor * self.constant)
+        S = (scatter.within(means) + still + nu * prior) / (counts + nu)[:, None, None]
+        loadings, noise = cut(S, self.sizes, self.n_latent, old)
+        return Mixture.trusted(counts / counts.sum(), means + self.origin, loadings, noise)
+
+    def evaluate(self, mixture: Mixture) -> Scatter:
+        """Return the scatter of all rows; the posterior fills what is missing."""
+        D = len(self.origin)
+        whole, log_likelihood = np.zeros((mixture.n_components, D + 1, D + 1)), 0.0
+        for columns, views, weights in self.groups:
+            seen = mixture.observed(columns)
+            moments, value = _moments(Expectation(seen, self.origin[columns]), views, weights)
+            whole += moments if columns.all() else self._completed(moments, mixture, columns)
+            log_likelihood += value
+        return Scatter(whole, log_likelihood)
+
+    def log_prior(self, mixture: Mixture, prior: Array) -> float:
+        """Return the log-density of the covariances under the prior, up to a constant."""
+        # tr(S_0 Sigma^-1) = |L^-1 R|² with Sigma = L L' and S_0 = R R'
+        L, R = np.linalg.cholesky(dense(mixture)), np.linalg.cholesky(prior)
+        log_det = 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum()
+        trace = sum(float(np.sum(solve_triangular(one, R, lower=True) ** 2)) for one in L)
+        return float(-self.shrinkage / 2 * (log_det + trace))
+
+    def _completed(self, moments: Array, mixture: Mixture, columns: NDArray[np.bool_]) -> Array:
+        """Return what second moments of the columns with themselves become when the posterior fills the others."""
+        Sigma, mu = dense(mixture), mixture.means - self.origin
+        o, m = np.flatnonzero(columns), np.flatnonzero(~columns)
+        oo, mo, mm = Sigma[:, o[:, None], o], Sigma[:, m[:, None], o], Sigma[:, m[:, None], m]
+        # E[v_m | v_o] = mu_m + G (v_o - mu_o) = B [v_o, 1], and the covariance is C
+        G = np.linalg.solve(oo, mo.mT).mT
+        B = np.concatenate([G, (mu[:, m] - (G @ mu[:, o, None])[:, :, 0])[:, :, None]], axis=2)
+        C = mm - G @ mo.mT
+        whole, seen = np.zeros((len(mu), len(columns) + 1, len(columns) + 1)), np.append(o, len(columns))
+        whole[:, seen[:, None], seen] = moments
+        whole[:, m[:, None], seen] = B @ moments
+        whole[:, seen[:, None], m] = whole[:, m[:, None], seen].mT
+        whole[:, m[:, None], m] = B @ moments @ B.mT + moments[:, -1:, -1:] * C
+        return whole
+
+    def _at(self, mixture: Mixture, scatter: Scatter, prior: Array, number: int) -> tuple[State, ms.Measures]:
+        posterior = scatter.log_likelihood + self.log_prior(mixture, prior)
+        statistics = {"moments": scatter.moments, "log_likelihood": scatter.log_likelihood}
+        state = {"x": mixture.point, "statistics": statistics, "prior": prior, "start": number}
+        return state, ms.Measures(fun=-posterior / self.n, evaluations=ms.Evaluations(1, 1), extra={"repairs": 0.0})
+
+
+def cut(S: Array, sizes: tuple[int, ...], n_latent: int, old: Mixture | None = None) -> tuple[Array, list[Array]]:
+    """Return the likeliest loadings (K, D, d) and noises (K, d_v, d_v) of views with the covariances S, (K, D, D).
+
+    For two views the closed form of Bach and Jordan: with ``S_xx = L_x L_x'`` and ``L_x^-1 S_xy L_y^-' = U p V'``,
+    ``W_x = L_x U_d p_d^1/2`` and ``W_y = L_y V_d p_d^1/2``. The covariance of each view is kept; of what both have in
+    common, the d largest canonical correlations are. For more views some iterations of EM from the loadings of `old`.
+
+    Examples
+    --------
+    >>> W, noise = cut(np.array([[[4.0, 1.0], [1.0, 1.0]]]), (1, 1), 1)
+    >>> np.round(W[0] @ W[0].T + np.diag([noise[0].item(), noise[1].item()]), 12)
+    array([[4., 1.],
+           [1., 1.]])
+    """
+    K, D, _ = S.shape
+    slices = [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *sizes]))]
+    W = np.zeros((K, D, n_latent))
+    if n_latent and len(sizes) == 2:
+        x, y = slices
+        L, M = np.linalg.cholesky(S[:, x, x]), np.linalg.cholesky(S[:, y, y])
+        R = np.linalg.solve(L, np.linalg.solve(M, S[:, y, x]).mT)
+        U, p, Vt = np.linalg.svd(R, full_matrices=False)
+        root = np.sqrt(np.minimum(p[:, None, :n_latent], _LARGEST_CORRELATION))
+        W[:, x], W[:, y] = L @ (U[:, :, :n_latent] * root), M @ (Vt.mT[:, :, :n_latent] * root)
+    elif n_latent:
+        return _cut_many(S, slices, n_latent, old)
+    return W, [S[:, c, c] - W[:, c] @ W[:, c].mT for c in slices]
+
+
+def _cut_many(S: Array, slices: list[slice], n_latent: int, old: Mixture | None) -> tuple[Array, list[Array]]:
+    """Return loadings and noises of three and more views: no closed form, and each iteration raises the likelihood."""
+    # with each view whitened, S is I + what the views share: its eigenvectors of the largest eigenvalues are a start
+    white = np.zeros_like(S)
+    for c in slices:
+        white[:, c, c] = np.linalg.inv(np.linalg.cholesky(S[:, c, c]))
+    R = white @ S @ white.mT
+    if old is None:
+        values, vectors = np.linalg.eigh(R)
+        share = np.clip((values[:, ::-1][:, :n_latent] - 1) / (len(slices) - 1), 1e-3, 0.9) * len(slices)
+        W = vectors[:, :, ::-1][:, :, :n_latent] * np.sqrt(share)[:, None, :]
+        norm = np.stack([np.linalg.norm(W[:, c], 2, axis=(1, 2)) for c in slices]).max(axis=0)
+        W /= np.maximum(norm / 0.95, 1)[:, None, None]  # a view has variance one, more than its loadings explain
+        Psi = [np.eye(W[:, c].shape[1]) - W[:, c] @ W[:, c].mT for c in slices]
+    else:
+        W = white @ old.loadings
+        Psi = [white[:, c, c] @ noise @ white[:, c, c].mT for c, noise in zip(slices, old.noise, strict=True)]
+    for _ in range(_INNER):
+        T = np.concatenate([np.linalg.solve(P, W[:, c]) for c, P in zip(slices, Psi, strict=True)], axis=1).mT
+        cov = np.linalg.inv(np.eye(n_latent) + T @ W)  # of z given a row, (K, d, d)
+        A = cov @ T
+        RA = R @ A.mT
+        W = np.linalg.solve(A @ RA + cov, RA.mT).mT
+        rest = [R[:, c, c] - W[:, c] @ RA[:, c].mT for c in slices]
+        Psi = [(P + P.mT) / 2 for P in rest]
+    root = [np.linalg.inv(white[:, c, c]) for c in slices]
+    noise: list[Array] = [L @ P @ L.mT for L, P in zip(root, Psi, strict=True)]
+    return np.concatenate([L @ W[:, c] for c, L in zip(slices, root, strict=True)], axis=1), noise
+
+
+def dense(mixture: Mixture) -> Array:
+    """Return the covariances of all columns, (K, D, D)."""
+    Sigma = mixture.loadings @ mixture.loadings.mT
+    for v, noise in enumerate(mixture.noise):
+        c = mixture.columns(v)
+        Sigma[:, c, c] += noise
+    return Sigma
+
+
+def _moments(expectation: Expectation, views: list[View], weights: Array | None) -> tuple[Array, float]:
+    """Return sum g [v, 1] [v, 1]' of each component, (K, D + 1, D + 1), and the log-likelihood."""
+    K, D = expectation.means.shape
+    found, log_likelihood = np.zeros((K, D + 1, D + 1)), 0.0
+    for block in expectation.blocks(views):
+        w = 1.0 if weights is None else weights[block.rows]
+        log_likelihood += float(np.sum(w * block.log_density))
+        for k, g in enumerate(block.g * w):
+            rows = np.flatnonzero(g > SKIP)
+            part = block.V[rows]
+            found[k] += (part * g[rows, None]).T @ part
+    return found, log_likelihood

@@ -1,0 +1,167 @@
+"""Shrunk covariances: the posterior never falls, closed forms, what "auto" chooses, the conditional distribution."""
+
+import numpy as np
+import pytest
+from mpcca.problems import covariances, drawn, mixture
+from scipy.stats import multivariate_normal
+from sklearn.linear_model import Ridge
+
+from manifoldseq_mpcca import Mixture, MixturePCCA
+
+NAN = float("nan")
+FIXED = dict(shrinkage=20.0, diagonal=0.2, gate=1.0)
+
+
+@pytest.mark.parametrize("sizes", [(5, 4), (4, 3, 3)])
+@pytest.mark.parametrize("missing", [False, True])
+def test_posterior_never_falls_and_weights_count_rows(sizes, missing):
+    """With two and with three views, with holes; a row of weight two is two rows."""
+    rng = np.random.default_rng(0)
+    views, _ = drawn(mixture(K=3, sizes=sizes), 150)
+    if missing:
+        views = [np.where(rng.random(view.shape) < 0.05, NAN, view) for view in views]
+    first = mixture(K=3, sizes=sizes, full=True, seed=5)
+    options = dict(covariance_type="shrunk", init=first, missing="em", max_iter=12, tol=0, **FIXED)
+    model = MixturePCCA(3, 2, **options).fit(views)
+    changes = np.diff(model.history_["fun"])
+    assert (changes <= 1e-9).all() and changes[1:].sum() < -0.001
+    assert model.log_likelihood_ == pytest.approx(model.score(views), abs=1e-9)
+    weights = rng.integers(0, 3, len(views[0]))
+    weighted = MixturePCCA(3, 2, **options).fit(views, sample_weight=weights)
+    repeated = MixturePCCA(3, 2, **options).fit([np.repeat(view, weights, axis=0) for view in views])
+    np.testing.assert_allclose(weighted.mixture_.means, repeated.mixture_.means, atol=1e-8)
+    np.testing.assert_allclose(covariances(weighted.mixture_), covariances(repeated.mixture_), atol=1e-8)
+
+
+def test_one_component_is_the_shrunk_covariance():
+    """With all canonical correlations, the covariance is (N S + nu S_0) / (N + nu) by its definition."""
+    views, _ = drawn(mixture(K=1), 80)
+    model = MixturePCCA(1, 4, noise_floor=1e-12, **FIXED).fit(views)
+    S = np.cov(np.hstack(views).T, bias=True)
+    prior = 0.8 * S + 0.2 * np.diag(np.diag(S))
+    np.testing.assert_allclose(covariances(model.mixture_)[0], (80 * S + 20 * prior) / 100, atol=1e-9)
+
+
+def test_three_views_reach_the_likelihood_of_their_covariance():
+    """Data of two latent dimensions: loadings of three views reproduce the covariance that they were drawn with."""
+    m = mixture(K=1, sizes=(4, 3, 3), full=True)
+    views, _ = drawn(m, 20_000)
+    model = MixturePCCA(1, 2, shrinkage=1e-6, diagonal=0.0, gate=1.0, max_iter=100).fit(views)
+    S = covariances(m)[0]
+    assert np.linalg.norm(covariances(model.mixture_)[0] - S) < 0.05 * np.linalg.norm(S)
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_weights_of_maximum_likelihood_count_rows(covariance_type):
+    views, _ = drawn(mixture(K=2, full=covariance_type == "full"), 120)
+    options = dict(covariance_type=covariance_type, init=mixture(K=2, full=covariance_type == "full", seed=3))
+    weights = np.random.default_rng(0).integers(0, 3, 120)
+    weighted = MixturePCCA(2, 2, max_iter=5, **options).fit(views, sample_weight=weights)
+    repeated = MixturePCCA(2, 2, max_iter=5, **options).fit([np.repeat(view, weights, axis=0) for view in views])
+    assert weighted.log_likelihood_ == pytest.approx(repeated.log_likelihood_, abs=1e-9)
+    np.testing.assert_allclose(weighted.mixture_.means, repeated.mixture_.means, atol=1e-7)
+    for wrong, words in (
+        (weights[1:], "has shape"),
+        (-1.0 * weights, "finite numbers of at least 0"),
+        (0.0 * weights, "is zero for all rows"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            MixturePCCA(2, 2, **options).fit(views, sample_weight=wrong)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("hidden", [[5, 6, 7, 8], [1, 6, 7]], ids=["a view", "columns of both views"])
+def test_missing_columns_follow_the_dense_conditional(full, hidden):
+    """Mean, variance and draws of what is missing, against the formulas of the normal distribution."""
+    m = mixture(full=full)
+    views, _ = drawn(m, 4)
+    model = MixturePCCA(3, 2, covariance_type="full" if full else "diag", init=m, max_iter=1).fit(drawn(m, 60)[0])
+    m, S, V = model.mixture_, covariances(model.mixture_), np.hstack(views)
+    o = np.setdiff1d(np.arange(9), hidden)
+    log = np.stack([multivariate_normal(m.means[k][o], S[k][np.ix_(o, o)]).logpdf(V[:, o]) for k in range(3)], axis=1)
+    gate = m.weights * np.exp(log)
+    gate /= gate.sum(axis=1, keepdims=True)
+    G = [np.linalg.solve(S[k][np.ix_(o, o)], S[k][np.ix_(o, hidden)]).T for k in range(3)]
+    means = np.stack([m.means[k][hidden] + (V[:, o] - m.means[k][o]) @ G[k].T for k in range(3)], axis=1)
+    within = np.stack([np.diag(S[k][np.ix_(hidden, hidden)] - G[k] @ S[k][np.ix_(o, hidden)]) for k in range(3)])
+    mean = np.einsum("nk,nkm->nm", gate, means)
+    variance = np.einsum("nk,nkm->nm", gate, within + (means - mean[:, None]) ** 2)
+
+    holed = V.copy()
+    holed[:, hidden] = NAN
+    given = np.split(holed, [5], axis=1)
+    np.testing.assert_allclose(np.hstack(model.impute(given))[:, hidden], mean, atol=1e-10)
+    found = np.hstack(model.impute_variance(given))
+    np.testing.assert_allclose(found[:, hidden], variance, atol=1e-10)
+    assert (found[:, o] == 0).all()
+    draws = np.concatenate(model.impute_samples(given, n_samples=20_000, random_state=0), axis=2)
+    np.testing.assert_array_equal(draws[:, :, o], np.broadcast_to(V[:, o], (20_000, 4, len(o))))
+    assert (abs(draws[:, :, hidden].mean(axis=0) - mean) < 5 * np.sqrt(variance / 20_000)).all()
+    np.testing.assert_allclose(draws[:, :, hidden].var(axis=0), variance, rtol=0.1)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_scores_of_pairs_are_the_densities_of_the_definition(full):
+    """Bayes: ln p(y|x) - ln p(y) = ln p(x, y) - ln p(x) - ln p(y), and the latter are known of rows."""
+    m = mixture(full=full)
+    model = MixturePCCA(3, 2, covariance_type="full" if full else "diag", init=m, max_iter=1).fit(drawn(m, 60)[0])
+    X, Y = drawn(m, 7)[0]
+    found = model.pair_scores(X, Y[:5])
+    for j in range(5):
+        y = np.repeat(Y[j : j + 1], 7, axis=0)
+        expected = model.score_samples(X, y) - model.score_samples(X, None) - model.score_samples(None, y)
+        np.testing.assert_allclose(found[:, j], expected, atol=1e-9)
+    with pytest.raises(ValueError, match="pair_scores"):
+        model.pair_scores(X, Y[:, 1:])
+
+
+def test_auto_is_not_below_ridge_on_linear_data_and_far_above_on_clusters():
+    """The choice is told from a quarter of the rows; errors are on others."""
+    rng = np.random.default_rng(0)
+    Z, A = rng.standard_normal((600, 3)), rng.standard_normal((3, 12))
+    linear = Z @ A + 0.5 * rng.standard_normal((600, 12))
+    mixed, _ = drawn(mixture(K=4, sizes=(7, 5), spread=2), 600)
+    for rows, better in ((linear, -0.01), (np.hstack(mixed), 0.05)):
+        X, Y = rows[:, :7], rows[:, 7:]
+        model = MixturePCCA(random_state=0, target=1).fit(X[:300], Y[:300])
+        error = np.mean((model.impute(X[300:], None)[1] - Y[300:]) ** 2) / Y[300:].var(axis=0).mean()
+        peer = np.mean((Ridge(1.0).fit(X[:300], Y[:300]).predict(X[300:]) - Y[300:]) ** 2) / Y[300:].var(axis=0).mean()
+        assert error <= peer - better
+        best = model.choice_.params[model.choice_.loss.argmin()]
+        assert best == model.choice_.best_params
+        assert (best["n_components"], best["gate"]) == (model.n_components_, model.gate_)
+        assert f"chosen: n_components={model.n_components_}" in str(model.choice_)
+
+
+def test_the_conditional_likelihood_can_be_the_criterion():
+    views, _ = drawn(mixture(K=3, spread=3), 300)
+    model = MixturePCCA(n_latent=2, covariance_type="diag", criterion="likelihood", random_state=0).fit(views)
+    assert model.n_components_ in (2, 5) and model.gate_ == 1.0 and np.isnan(model.shrinkage_)
+    with pytest.raises(ValueError, match=r"target=2 is not one of the 2 views: pass 0 to 1"):
+        MixturePCCA(target=2).fit(views)
+    with pytest.raises(ValueError, match=r"shrinkage=0 is not valid"):
+        MixturePCCA(shrinkage=0).fit(views)
+    with pytest.raises(ValueError, match=r"n_components='best' is not known"):
+        MixturePCCA("best").fit(views)
+
+
+def test_a_constant_column_warns_and_changes_nothing_else():
+    (X, Y), _ = drawn(mixture(K=2), 200)
+    flat = np.insert(Y, 2, 3.5, axis=1)
+    plain = MixturePCCA(2, 2, tol=0, max_iter=10, random_state=0, **FIXED).fit(X, Y)
+    with pytest.warns(UserWarning, match="column 2 of view 1 is constant: it tells nothing") as caught:
+        model = MixturePCCA(2, 2, tol=0, max_iter=10, random_state=0, **FIXED).fit(X, flat)
+    assert caught[0].filename == __file__
+    found = model.impute(X, None)[1]
+    np.testing.assert_allclose(found[:, 2], 3.5)
+    np.testing.assert_allclose(np.delete(found, 2, axis=1), plain.impute(X, None)[1], atol=1e-6)
+
+
+def test_a_mixture_of_full_noise_takes_single_holes():
+    m = mixture(full=True)
+    assert isinstance(m, Mixture)
+    X, Y = drawn(m, 60)[0]
+    model = MixturePCCA(3, 2, init=m, max_iter=1, **FIXED).fit(X, Y)
+    holed = X.copy()
+    holed[3, 1] = NAN
+    assert np.isfinite(model.impute(holed, Y)[0]).all()
