@@ -33,7 +33,7 @@ class Setting:
     gate: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ImputationChoice:
     """What `MixturePCCA` tried where its settings are "auto"; ``print`` shows the table.
 
