@@ -10,7 +10,7 @@ from ..linalg._eigen import eigh, smallest_eigenvalue
 from ..linalg._polar import polar, symmetric
 from ._base import InFrame, Manifold, _root
 from ._memory import remembered
-from ._spd import SymmetricPositiveDefinite, double, spectral, square
+from ._spd import SymmetricPositiveDefinite, double, square
 
 
 class _BuresWasserstein(SymmetricPositiveDefinite, metric="bures-wasserstein"):
@@ -71,6 +71,9 @@ class _BuresWasserstein(SymmetricPositiveDefinite, metric="bures-wasserstein"):
         low = smallest_eigenvalue(2 * _by_sums(x, u, -1))
         most = np.divide(-1.0, low, out=np.full(np.shape(low), np.inf), where=low < 0)
         return float(most) if most.ndim == 0 else most
+
+    def _largest(self, x: np.ndarray) -> np.ndarray:
+        return _sums(x).root[..., -1] ** 2
 
     def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return _by_sums(x, rng.standard_normal(x.shape), 0.5).astype(x.dtype)
@@ -135,7 +138,8 @@ def _transported(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return (T − I) X^½ of the map T that transports X to Y, T X T = Y, in the eigenvectors of X."""
     V, root, sums = _sums(x)
     # T X^½ = GᵀO with Y = GᵀG and the polar factor O of G X^½: nothing is divided by small eigenvalues
-    G = spectral(y).root @ V
+    W, scale, _ = _sums(y)
+    G = scale[..., :, None] * (W.mT @ V)
     far = G.mT @ polar(G * root[..., None, :]) - root[..., None, :] * np.eye(root.shape[-1])
     # where Y is close to X nothing must cancel: D = X^½ (T − I) X^½ solves XD + DX + D² = X^½ (Y − X) X^½
     gap, across = V.mT @ symmetric(double(y) - double(x)) @ V, root[..., :, None] * root[..., None, :]
@@ -152,7 +156,8 @@ def _transported(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _pushed(x: np.ndarray, V: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Return T X T of a map T with these eigenvectors and eigenvalues, as a square."""
-    return square((V * factors[..., None, :]) @ (V.mT @ spectral(x).root)).astype(x.dtype, copy=False)
+    W, root, _ = _sums(x)
+    return square((V * factors[..., None, :]) @ (V.mT @ (W * root[..., None, :]))).astype(x.dtype, copy=False)
 
 
 def _kept_inside(w: np.ndarray, dtype: Any) -> np.ndarray:

@@ -58,6 +58,9 @@ class _LogEuclidean(SymmetricPositiveDefinite, metric="log-euclidean"):
     def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         return _exponential_along(y, _logarithm_along(x, u)).astype(u.dtype, copy=False)
 
+    def _largest(self, x: np.ndarray) -> np.ndarray:
+        return _eigen(x).largest
+
     def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return _exponential_along(x, symmetric(rng.standard_normal(x.shape))).astype(x.dtype)
 
@@ -87,11 +90,12 @@ class _LogEuclideanInFrame(InFrame[np.ndarray], _LogEuclidean):
 
 
 class _Eigen(NamedTuple):
-    """Eigenvectors of X, log X, and the divided differences (log wᵢ − log wⱼ)/(wᵢ − wⱼ) of its eigenvalues."""
+    """Eigenvectors of X, log X, the divided differences (log wᵢ − log wⱼ)/(wᵢ − wⱼ) of its eigenvalues, the largest."""
 
     V: np.ndarray
     log: np.ndarray
     slopes: np.ndarray
+    largest: np.ndarray
 
 
 @remembered
@@ -105,18 +109,18 @@ def _eigen(x: np.ndarray) -> _Eigen:
     z = np.log(w)
     gap = np.where(near, 2 * np.arctanh(np.where(near, r, 0)), z[..., :, None] - z[..., None, :])
     slopes = np.divide(gap, r, out=np.full_like(r, 2.0), where=np.abs(r) > 1e-12) / total
-    return _Eigen(V, symmetric((V * z[..., None, :]) @ V.mT), slopes)
+    return _Eigen(V, symmetric((V * z[..., None, :]) @ V.mT), slopes, w[..., -1])
 
 
 def _logarithm_along(x: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return the derivative of the logarithm at X along U."""
-    V, _, slopes = _eigen(x)
+    V, _, slopes, _ = _eigen(x)
     return symmetric(V @ (slopes * (V.mT @ symmetric(double(u)) @ V)) @ V.mT)
 
 
 def _exponential_along(x: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Return the derivative of the exponential at log X along C."""
-    V, _, slopes = _eigen(x)
+    V, _, slopes, _ = _eigen(x)
     return symmetric(V @ ((V.mT @ symmetric(double(c)) @ V) / slopes) @ V.mT)
 
 

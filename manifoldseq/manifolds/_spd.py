@@ -164,8 +164,12 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     def pushed_inward(self, x: np.ndarray, egrad: np.ndarray) -> Any:
         # moving along v v' of the least eigenvalue of the gradient by the largest one of X changes f by their product
         low = smallest_eigenvalue(symmetric(double(egrad)))
-        gain = np.maximum(-low, 0) * spectral(x).largest
+        gain = np.maximum(-low, 0) * self._largest(x)
         return float(gain) if gain.ndim == 0 else gain
+
+    def _largest(self, x: np.ndarray) -> np.ndarray:
+        """Return the largest eigenvalue, from what the metric decomposes X into."""
+        return spectral(x).largest
 
     def longest(self, x: np.ndarray, u: np.ndarray) -> Any:
         return logarithmic_longest(self, x, u)
