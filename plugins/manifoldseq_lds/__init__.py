@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .clustering._kmeans import LDSKMeans
     from .clustering._neighbors import LDSNeighbors
     from .clustering._selection import ClusteringChoice, choose_clustering, plot_choice
+    from .clustering._settings import SettingsChoice
     from .clustering._spectral import LDSSpectralClustering
     from .coding._classifier import LDSClassifier
     from .coding._dictionary import LDSDictionaryLearning
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .kernels._grassmann import GrassmannKernel
     from .kernels._histograms import Chi2Kernel
     from .kernels._martin import MartinKernel, MartinRBFKernel
+    from .kernels._moments import MomentKernel
     from .kernels._projection import ProjectionKernel
     from .kernels._symmetric import SymmetricProjectionKernel
     from .means._centre_rules import AlignMean, GrassMean, MDSMean
@@ -59,8 +61,10 @@ _HOMES = {
     "MartinKernel": "kernels._martin",
     "MartinRBFKernel": "kernels._martin",
     "Modes": "systems._modes",
+    "MomentKernel": "kernels._moments",
     "ProjectionKernel": "kernels._projection",
     "PyramidPooling": "videos._pooling",
+    "SettingsChoice": "clustering._settings",
     "SpanCompression": "means._span_compression",
     "SymmetricProjectionKernel": "kernels._symmetric",
     "StateEstimates": "systems._state_estimates",
@@ -103,8 +107,10 @@ __all__ = [
     "MartinKernel",
     "MartinRBFKernel",
     "Modes",
+    "MomentKernel",
     "ProjectionKernel",
     "PyramidPooling",
+    "SettingsChoice",
     "SpanCompression",
     "StateEstimates",
     "SymmetricProjectionKernel",

@@ -8,13 +8,14 @@ What is where, from the top down; rooms import from their own row and from those
 * `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one step of it),
   `_initial_atoms`, `_atom_families` (what atoms may be), `_lasso` (the kernel lasso)
 * `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair,
-  relocation, mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_selection` (settings chosen without
-  labels)
+  relocation, mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_settings` (the rule of
+  ``n_states="auto"``), `_selection` (numbers of clusters)
 * `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_stable_systems` (all stable systems as
   points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``),
   `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean,
   Algorithm 1, Align, MDS, Grass)
-* `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square);
+* `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square),
+  `_moments` (level and size);
   `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays),
   `_resolved` (the kernel that a parameter stands for)
 * `identification/`: `_sequence_input` (how estimators take sequences, by an identifier), `_before` (its settings in

@@ -123,7 +123,7 @@ def test_what_is_set_is_taken_or_refused():
 def test_new_sequences_are_identified_as_in_fit():
     """Lengths of new sequences choose nothing; a second fit forgets the first."""
     X = waves(1)
-    model = LDSKMeans(2, random_state=0).fit(X)
+    model = LDSKMeans(2, n_states=2, identifier=LDSIdentifier(delay=2), random_state=0).fit(X)
     np.testing.assert_array_equal(model.predict([x[:12] for x in X]), model.labels_)
     with pytest.raises(ValueError, match="sequence 0 has 3 time steps but n_states=2 with delay=2 needs at least 4"):
         model.predict([X[0][:3]])

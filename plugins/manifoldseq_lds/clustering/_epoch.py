@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.execution import cached_property, map_ordered
 
+from ..kernels._moments import MomentKernel
 from ..means import _stable_systems as stable
 from ..means._best_datum import best_datum
 from ..means._centre_rules import CanonicalMean, ExactMean, descended
-from ..means._common_problem import BOUND_ADVICE, COSTLY, beyond, own_weight, whole_point
+from ..means._common_problem import BOUND_ADVICE, COSTLY, beyond, own_weight, points_of, whole_point
 from ..means._mean import medoid_row
-from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, to_item
 
 Array = NDArray[np.floating[Any]]
@@ -39,6 +39,12 @@ _NEAREST = 40
 """Members of a cluster that are compared as its medoid where there is no matrix of all pairs."""
 _TASK_BYTES = 2**26
 """Outputs of the members of several centres that are gathered for one call."""
+RACE = "race"
+"""The start that is the best of several k-means runs on the kernel matrix."""
+_RACED = 1000
+"""The most systems that race."""
+_RACERS = 10
+_LAPS = 30
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
 
@@ -84,7 +90,9 @@ class Clustering:
         if isinstance(init, Systems):
             centres = self.canonical(init)
         else:
-            if isinstance(init, str) and init == "k-means++":
+            if isinstance(init, str) and init == RACE:
+                labels, rows = self._raced(rng)
+            elif isinstance(init, str) and init == "k-means++":
                 rows = self._spread_rows(rng)
             else:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
@@ -197,13 +205,13 @@ class Clustering:
 
     def pack_centres(self, centres: Point) -> Any:
         """Return stacked centres as the kernel packs them."""
-        return self.kernel.pack_points(centres[0]) if self.stable else self.kernel.pack(as_systems(centres))
+        return self.kernel.pack_points(centres[0]) if self.stable else self.kernel.pack(as_systems(centres, self.kernel))
 
     def systems_of(self, centres: Point) -> tuple[Systems, NDArray[np.bool_]]:
         """Return stacked centres as systems with orthonormal outputs, and which of them have no equivalent one."""
         if self.stable:
             return stable.orthonormal(centres[0])
-        return as_systems(centres), np.zeros(self.n_clusters, dtype=bool)
+        return as_systems(centres, self.kernel), np.zeros(self.n_clusters, dtype=bool)
 
     def improved(self, centre: Point, start: Point, rows: Labels, inner: int) -> tuple[Point, Point, float]:
         """Return the new centre of the members `rows`, the point that the rule found from `start`, and its evaluations.
@@ -236,7 +244,7 @@ class Clustering:
         """Which systems have singular values beyond the bound that the exact mean descends within."""
         if self.stable or not isinstance(self.rule, CanonicalMean):
             return np.zeros(len(self.systems), dtype=bool)
-        return beyond(self.manifold, canonical_form(self.systems.A, self.systems.C, self.systems.x1))
+        return beyond(self.manifold, points_of(self.systems))
 
     def feasible(self, centres: Point) -> Point:
         """Return where descents from a centre, or from several, begin."""
@@ -355,8 +363,21 @@ class Clustering:
         """Return systems as stacked points ([A; C],), (lam, V, U) or (lam, V, U, x1)."""
         if self.stable:
             return (stable.points_of(self.kernel.pack(systems)),)
-        form = canonical_form(systems.A, systems.C, systems.x1)
+        form = points_of(systems)
         return self.manifold.nearest(form) if isinstance(self.rule, CanonicalMean) and not self.cut.any() else form
+
+    def _raced(self, rng: np.random.Generator) -> tuple[Labels | None, Labels]:
+        """Return labels, unless there are too many systems, and the rows of medoids: the best of a race of starts.
+
+        Each start is k-means on a kernel matrix, whose centres are means in feature space, of no system: an epoch costs
+        one product with the matrix.
+        """
+        N, K = len(self.systems), self.n_clusters
+        some = np.arange(N) if N <= _RACED else np.sort(rng.permutation(N)[:_RACED])
+        gram = self.kernel.cross(self.packed[some], self.packed[some]) if self.gram is None else self.gram[some][:, some]
+        labels = raced_labels((gram + gram.T) / 2, K, rng)
+        rows = np.array([some[members[medoid_of(gram, members)]] for members in _members(labels, K)])
+        return (labels if len(some) == N else None), rows
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
         """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
@@ -377,6 +398,55 @@ class Clustering:
         return np.array(rows)
 
 
+def _members(labels: Labels, n_clusters: int) -> list[Labels]:
+    return [np.flatnonzero(labels == k) for k in range(n_clusters)]
+
+
+def medoid_of(gram: Array, members: Labels) -> int:
+    """Return the place of the member with the least sum of squared distances to the members."""
+    inner = gram[np.ix_(members, members)]
+    return int((len(members) * inner.diagonal() - 2 * inner.sum(axis=1)).argmin())
+
+
+def raced_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:
+    """Return the best labels, none empty, of several starts of k-means in the feature space of a kernel matrix."""
+    N, own = len(gram), gram.diagonal()
+    best, least = np.arange(N) % n_clusters, np.inf
+    for _ in range(_RACERS):
+        labels, squared = _spread_labels(gram, n_clusters, rng), np.empty((N, n_clusters))
+        for _ in range(_LAPS):
+            shares = np.eye(n_clusters)[labels]
+            shares /= shares.sum(axis=0)
+            cross = gram @ shares
+            # |phi(x) - centre|^2 = k(x, x) - 2 k(x, centre) + k(centre, centre), the centre a mean of members
+            squared = own[:, None] - 2 * cross + np.einsum("ik,ik->k", shares, cross)
+            new = squared.argmin(axis=1)
+            if (new == labels).all() or np.bincount(new, minlength=n_clusters).min() == 0:
+                break
+            labels = new
+        value = float(squared[np.arange(N), labels].sum())
+        if value < least:
+            best, least = labels, value
+    return best
+
+
+def _spread_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:
+    """Return the labels of the nearest of K rows that k-means++ chooses; each of these keeps its own."""
+    own = gram.diagonal()
+    rows = [int(rng.integers(len(gram)))]
+    squared = [np.maximum(own + own[rows[0]] - 2 * gram[rows[0]], 0.0)]
+    while len(rows) < n_clusters:
+        weights = np.min(squared, axis=0)
+        weights[rows] = 0.0
+        if weights.sum() <= 0:
+            weights = np.isin(np.arange(len(gram)), rows, invert=True).astype(float)
+        rows.append(int(rng.choice(len(gram), p=weights / weights.sum())))
+        squared.append(np.maximum(own + own[rows[-1]] - 2 * gram[rows[-1]], 0.0))
+    labels = np.argmin(squared, axis=0)
+    labels[rows] = np.arange(n_clusters)
+    return labels
+
+
 def distances(kernel: Any, of_centres: Any, packed: Any, self_values: Array) -> tuple[Array, Array]:
     """Return kernel values and squared distances k(x, x) + k(c, c) - 2 k(x, c) in feature space, both (K, N)."""
     cross = kernel.cross(of_centres, packed)
@@ -385,14 +455,15 @@ def distances(kernel: Any, of_centres: Any, packed: Any, self_values: Array) -> 
 
 def point_values(kernel: Any, points: list[Point], packed: Any, beta: Array, own: float) -> Array:
     """Return ``sum_i beta_i k(S, S_i) + own k(S, S)`` of points S."""
-    of_points = kernel.pack(as_systems(tuple(np.stack(leaves) for leaves in zip(*points, strict=True))))
+    of_points = kernel.pack(as_systems(_stacked(tuple(points)), kernel))
     values = kernel.cross(of_points, packed) @ beta
     return values + own * kernel.diag(of_points) if own else values
 
 
-def as_systems(point: Point) -> Systems:
-    """Return a stack of points of the canonical manifold as systems."""
-    return Systems.trusted(dict(zip(("A", "C", "x1"), to_item(point), strict=False)))
+def as_systems(point: Point, kernel: Any = None) -> Systems:
+    """Return a stack of points of the canonical manifold, or of that of a kernel with moments, as systems."""
+    last = "moments" if isinstance(kernel, MomentKernel) else "x1"
+    return Systems.trusted(dict(zip(("A", "C", last), to_item(point), strict=False)))
 
 
 def _measures(values: Array, squared: Array, moved: int, spent: float = 0.0) -> ms.Measures:
@@ -501,7 +572,7 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
     labels = squared.argmin(axis=0)
     if task.stable:
         return (_absorbed(task, centres[0], counts, labels),), counts + np.bincount(labels, minlength=task.n_clusters)
-    old = as_systems(centres)
+    old = as_systems(centres, task.kernel)
     moved = [tuple(leaf[k] for leaf in centres) for k in range(task.n_clusters)]
     for k in np.unique(labels):
         rows = np.flatnonzero(labels == k)
@@ -512,7 +583,7 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
             weights = np.append(float(counts[k]), weights)
         beta, own = -2 * weights / weights.sum(), own_weight(task.kernel, 1.0)
         packed = task.kernel.pack(members)
-        cut = beyond(task.manifold, canonical_form(members.A, members.C, members.x1))
+        cut = beyond(task.manifold, points_of(members))
         if not cut.any():
             moved[k] = descended(task, moved[k], packed, beta, task.inner_iter)[0]
             continue

@@ -4,11 +4,11 @@ import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
@@ -24,8 +24,16 @@ from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
-from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
-from ..kernels._resolved import check_kernel, resolved_kernel
+from ..identification._sequence_input import (
+    IDENTIFICATION,
+    SequenceEstimator,
+    check_moments,
+    learned_systems,
+    new_systems,
+    remember,
+)
+from ..kernels._moments import MomentKernel, fitted_kernel, keep_moment_weights
+from ..kernels._resolved import check_kernel
 from ..means._centre_rules import (
     AlignMean,
     CanonicalMean,
@@ -36,15 +44,16 @@ from ..means._centre_rules import (
     Medoid,
     resolved_rule,
 )
-from ..means._common_problem import beyond, items_of, items_on
-from ..systems._canonical_form import canonical_form
+from ..means._common_problem import beyond, items_of, points_of
 from ..systems._record import Systems
-from ._epoch import Clustering, absorbed, distances
+from ._epoch import RACE, Clustering, absorbed, distances
 from ._selection import ClusteringChoice, chosen_by_default
+from ._settings import SettingsChoice, choose_settings, is_open, settled
 
 Array = NDArray[np.floating[Any]]
 
 AUTO = "auto"
+_NEARLY_ONE = 1 - 1e-6
 INITS = ("k-means++", "medoid")
 
 
@@ -67,10 +76,19 @@ def _check_clusters(name: str, value: Any) -> None:
         check_whole(name, value)
 
 
+def _check_starts(name: str, value: Any) -> None:
+    if isinstance(value, str) and value != AUTO:
+        raise ValueError(f"{name}={value!r} is not known: pass a whole number, or 'auto'")
+    if value != AUTO:
+        check_whole(name, value)
+
+
 _RULES = {
     **IDENTIFICATION,
     "bound": check_bound,
     "n_clusters": _check_clusters,
+    "n_init": _check_starts,
+    "moments": check_moments,
     "kernel": check_kernel,
     "mean": lambda _, value: resolved_rule(value),
     "solver": _check_solver,
@@ -111,17 +129,22 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     ----------
     n_clusters : int or "auto"
         ``"auto"``: chosen in `fit` without labels, by `choose_clustering` from two to eight, as many as a quarter of
-        the sequences; with ``n_states="auto"`` the number of states is chosen too, from 2, 3, 5 and 8 as far as the
-        sequences allow. It clusters ten pairs of halves with each number: up to 140 fits of half of the sequences.
+        the sequences. It clusters ten pairs of halves with each number: up to 140 fits of half of the sequences.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short. ``"auto"``:
+        chosen in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes.
     identifier : LDSIdentifier, optional
-        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`. What it
+        says is kept: then only its `n_states` and `delay` are chosen, where they are ``"auto"``.
     bound : float
         ``mean="canonical"`` is sought among systems with singular values of A up to this, as (12) asks. Members may
         have larger ones; where one of them is nearer to the others than what was found, it is the centre.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    moments : {"auto", "none", "level", "size", "both"}
+        What counts beside the dynamics: the mean of each channel (``"level"``), its standard deviation (``"size"``), or
+        both. The kernel is then a `MomentKernel`, whose widths are learned in `fit`, and a centre has moments of its
+        own, ``systems_.moments``. ``"auto"``: chosen with the states where ``n_states="auto"``, else ``"none"``.
     mean : {"exact", "canonical", "printed", "toolbox", "align", "mds", "grass", "medoid"}, or an object
         ``"exact"``: descent over all stable systems, which are points ``[A; C]`` with orthonormal columns
         (output-normal form), all centres at once. It goes on from the last centre, or from the medoid of the members
@@ -143,8 +166,9 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems
         ``"k-means++"`` chooses spread systems greedily, ``"medoid"`` the medoids of a random assignment (the authors'
         start). An assignment starts from its medoids, K systems from themselves; then `n_init` is one.
-    n_init : int
-        Number of starts; the best by the objective is kept.
+    n_init : int or "auto"
+        Number of starts; the best by the objective is kept. ``"auto"``: with ``init="k-means++"`` ten starts race on
+        the kernel matrix of at most 1000 systems, and the best of them is continued; else four.
     max_iter : int
         Epochs per start.
     tol : float
@@ -174,9 +198,11 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
     n_clusters_ : int
         The number of clusters, K.
-    choice_ : ClusteringChoice
-        How ``n_clusters="auto"`` was decided: ``print(model.choice_)`` is the table, `plot_choice` draws it. Absent
-        after a fit with a number of clusters.
+    choice_ : SettingsChoice or ClusteringChoice
+        How ``n_states="auto"`` was decided, or ``n_clusters="auto"``, with the first inside: ``print(model.choice_)``
+        is the table. Absent if both were given.
+    moment_weights_ : ndarray of shape (2 d,)
+        Of the `MomentKernel`; absent if only the dynamics count.
     counts_ : ndarray of shape (K,), int
         Systems that each centre stands for: the sizes of the clusters, or what `partial_fit` has seen.
     n_features_in_ : int
@@ -187,6 +213,11 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     Notes
     -----
     Ctrl-C during `fit` ends it; the estimator is then fitted with the best state reached so far.
+
+    ``n_states="auto"``: settings of the identification are compared by forecasts one step ahead of the last third of
+    each sequence; those within a quarter of the least error count as equal. With each of these, level and size of the
+    channels are admitted where the kernel matrices of dynamics and moments are aligned (.3 or more). What then agrees
+    most between clusterings of random halves of the data is taken, and of what agrees equally well, what looks at most.
 
     References
     ----------
@@ -206,6 +237,7 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     stored_types = (
         *SequenceEstimator.stored_types,
         ClusteringChoice,
+        SettingsChoice,
         AlignMean,
         CanonicalMean,
         ExactMean,
@@ -224,11 +256,12 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         n_states: int | str = "auto",
         identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
+        moments: str = "auto",
         mean: str = "exact",
         solver: Any = "auto",
         inner_iter: int = 4,
         init: Any = "k-means++",
-        n_init: int = 4,
+        n_init: int | str = "auto",
         max_iter: int = 50,
         tol: float = 1e-4,
         relocate: bool = True,
@@ -241,6 +274,7 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.n_states = n_states
         self.identifier = identifier
         self.kernel = kernel
+        self.moments = moments
         self.mean = mean
         self.solver = solver
         self.inner_iter = inner_iter
@@ -287,7 +321,7 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """
         check_parameters(self, _RULES)
         self.__dict__.pop("choice_", None)
-        fitting = self._fit_chosen if self.n_clusters == AUTO else self._fit_quietly
+        fitting = self._fit_chosen if self.n_clusters == AUTO or is_open(self, X) else self._fit_quietly
         clustering, state = fitting(X, observers=observers, checkpoint=checkpoint, resume=resume)
         cost = clustering.cost_of_bound(state)
         if cost is not None:
@@ -296,26 +330,41 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _fit_chosen(self, X: Any, *, checkpoint: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
         """Choose the settings that are open, then fit with them; the parameters stay as they were given."""
-        if not isinstance(self.init, str):
-            raise ValueError("init has a number of clusters: pass it as n_clusters, or init='k-means++' with 'auto'")
-        store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
-        choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)
-        settings = self.get_params(deep=False)
-        made = type(self)(**settings | choice.best_params)
+        choice: Any
+        if self.n_clusters == AUTO:
+            if not isinstance(self.init, str):
+                raise ValueError(
+                    "init has a number of clusters: pass it as n_clusters, or init='k-means++' with 'auto'"
+                )
+            store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
+            choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)
+        else:
+            choice = choose_settings(self, X, int(self.n_clusters), dynamics_only=self._dynamics_only)
+        if choice is None:
+            return self._fit_quietly(X, checkpoint=checkpoint, **options)
+        made = cast(Any, clone(self)).set_params(**choice.best_params)
         found = made._fit_quietly(X, checkpoint=checkpoint, **options)
+        settings = self.get_params(deep=False)
         vars(self).update({name: value for name, value in vars(made).items() if name not in settings})
         self.choice_ = choice
         return found
+
+    @property
+    def _dynamics_only(self) -> bool:
+        """Whether the rule of the mean knows (A, C) only."""
+        return bool(resolved_rule(self.mean).on_AC_only)
 
     def _fit_quietly(self, X: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
         """Fit, and return the clustering problem with the best state."""
         systems, identifier = learned_systems(self, X)
         n_clusters = int(self.n_clusters)
         init = checked_init(self.init, systems, n_clusters)
+        race = self.n_init == AUTO and isinstance(init, str) and init == INITS[0]
+        keep_moment_weights(self, self.moments, systems)
         with one_blas_thread():
             clustering = self._clustering(systems, n_clusters)
             if isinstance(init, Systems):
-                init = items_on(clustering.manifold, init)
+                init = items_of(clustering.kernel, init)
             # kernels without a repr of their own are told apart by some of their values
             cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
             values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
@@ -324,12 +373,12 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
                 return ms.iterate(
                     clustering.step,
-                    lambda: clustering.start(init, rng, number),
+                    lambda: clustering.start(RACE if race else init, rng, number),
                     stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
                     **loop,
                 )
 
-            n_starts = self.n_init if isinstance(init, str) else 1
+            n_starts = 1 if race or not isinstance(init, str) else 4 if self.n_init == AUTO else int(self.n_init)
             best = fit_starts(self, run, clustering.systems, values, n_starts=n_starts, **options)
         self.labels_ = np.array(best.state["labels"])
         self.n_clusters_ = clustering.n_clusters
@@ -385,17 +434,21 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             raise ValueError("n_clusters='auto' is chosen by fit, from all sequences: pass a whole number")
         if begun and self.n_clusters not in (len(self.counts_), AUTO):
             raise ValueError(f"n_clusters={self.n_clusters} but there are {len(self.counts_)} centres: fit from new")
-        systems, identifier = (new_systems(self, X), None) if begun else learned_systems(self, X)
+        if begun:
+            systems, identifier = new_systems(self, X), None
+        else:
+            made = settled(self, X, int(self.n_clusters), dynamics_only=self._dynamics_only)
+            systems, identifier = learned_systems(made, X)
+            keep_moment_weights(self, made.moments, systems)
         self.n_clusters_ = len(self.counts_) if begun else int(self.n_clusters)
         with one_blas_thread():
             clustering = self._clustering(systems, self.n_clusters_)
             if begun:
-                known = items_on(clustering.manifold, self.systems_)
-                counts = self.counts_
+                known, counts = items_of(clustering.kernel, self.systems_), self.counts_
                 if clustering.stable:
                     centres = clustering.canonical(known)
                 else:
-                    centres = canonical_form(known.A, known.C, known.x1)
+                    centres = points_of(known)
                     if not beyond(clustering.manifold, centres).any():
                         centres = clustering.manifold.nearest(centres)
             else:
@@ -476,15 +529,19 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def _squared_distances(self, X: Any) -> Array:
         systems = new_systems(self, X)
         with one_blas_thread():
-            kernel = resolved_kernel(self.kernel)
+            kernel = fitted_kernel(self)
             packed = kernel.pack(items_of(kernel, systems))
             return distances(kernel, kernel.pack(self.systems_), packed, kernel.diag(packed))[1].T
 
     def _clustering(self, systems: Systems, n_clusters: int) -> Clustering:
-        kernel = resolved_kernel(self.kernel)
-        manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
-        used = items_on(manifold, systems)
+        kernel = fitted_kernel(self)
         rule = resolved_rule(self.mean)
+        # centres with moments are canonical points; of the exact mean they may be next to any stable system
+        whole = isinstance(rule, ExactMean) and isinstance(kernel, MomentKernel)
+        manifold = kernel.manifold(systems.n_outputs, systems.n_states, _NEARLY_ONE if whole else self.bound)
+        used = items_of(kernel, systems)
+        if used.moments is not None and rule.on_AC_only:
+            raise ValueError(f"mean={self.mean!r} is not defined with moments={self.moments!r}: choose 'exact'")
         if used.x1 is not None and rule.on_AC_only:
             raise ValueError(f"mean={self.mean!r} is not defined for the kernel {self.kernel!r}: choose 'exact'")
         packed = kernel.pack(used)

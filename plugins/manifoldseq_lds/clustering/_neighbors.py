@@ -5,19 +5,37 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_parameters, check_whole
+from manifoldseq.estimators import check_parameters, check_unmasked, check_whole
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
-from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
-from ..kernels._resolved import check_kernel, resolved_kernel
+from ..identification._sequence_input import (
+    IDENTIFICATION,
+    SequenceEstimator,
+    check_moments,
+    learned_systems,
+    new_systems,
+    remember,
+)
+from ..kernels._moments import fitted_kernel, keep_moment_weights
+from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
+from ._settings import SettingsChoice, settled
 
 Array = NDArray[np.floating[Any]]
+
+_RULES = {**IDENTIFICATION, "n_neighbors": check_whole, "kernel": check_kernel, "moments": check_moments}
+
+
+def _has_classes(model: Any) -> bool:
+    if hasattr(model, "targets_"):
+        return True
+    raise AttributeError("classes are predicted after fit(X, y), with a y")
 
 
 class LDSNeighbors(SequenceEstimator):
@@ -34,11 +52,19 @@ class LDSNeighbors(SequenceEstimator):
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    moments : {"auto", "none", "level", "size", "both"}
+        What counts beside the dynamics, as in `LDSKMeans`.
 
     Attributes
     ----------
     systems_ : Systems
         The systems of the sequences of `fit`.
+    classes_ : ndarray of shape (n_classes,)
+        Of the `y` of `fit`; absent without one.
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided; absent if it was given.
+    moment_weights_ : ndarray of shape (2 d,)
+        Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
@@ -55,6 +81,7 @@ class LDSNeighbors(SequenceEstimator):
 
     systems_: Systems
 
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
     stored_upgrades = MOVES_BOUND
 
     @settings_moved
@@ -65,11 +92,13 @@ class LDSNeighbors(SequenceEstimator):
         n_states: int | str = "auto",
         identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
+        moments: str = "auto",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_states = n_states
         self.identifier = identifier
         self.kernel = kernel
+        self.moments = moments
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Identify and keep the systems of sequences.
@@ -77,16 +106,26 @@ class LDSNeighbors(SequenceEstimator):
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
-        y : ignored
+        y : array-like of shape (N,), optional
+            The class of each, for `predict`.
 
         Raises
         ------
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
         """
-        check_parameters(self, {**IDENTIFICATION, "n_neighbors": check_whole, "kernel": check_kernel})
-        systems, identifier = learned_systems(self, X)
+        check_parameters(self, _RULES)
+        labels = None if y is None else np.asarray(check_unmasked(y))
+        if labels is not None and labels.shape != (len(X),):
+            raise ValueError(f"y has shape {labels.shape} but there are {len(X)} sequences: pass one class each")
+        made = settled(self, X)
+        systems, identifier = learned_systems(made, X)
+        keep_moment_weights(self, made.moments, systems)
         self.systems_ = systems
+        for name in ("classes_", "targets_"):
+            self.__dict__.pop(name, None)
+        if labels is not None:
+            self.classes_, self.targets_ = np.unique(labels, return_inverse=True)
         remember(self, systems, identifier)
         return self
 
@@ -116,7 +155,7 @@ class LDSNeighbors(SequenceEstimator):
         if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= most:
             raise ValueError(f"n_neighbors={n!r} is not valid: pass a whole number from 1 to {most}, of the sequences")
         systems = self.systems_ if X is None else new_systems(self, X)
-        kernel = resolved_kernel(self.kernel)
+        kernel = fitted_kernel(self)
         with one_blas_thread():
             known = kernel.pack(items_of(kernel, self.systems_))
             packed = known if X is None else kernel.pack(items_of(kernel, systems))
@@ -127,6 +166,31 @@ class LDSNeighbors(SequenceEstimator):
             np.fill_diagonal(distances, np.inf)
         rows = np.argsort(distances, axis=1, kind="stable")[:, :n]
         return np.take_along_axis(distances, rows, axis=1), rows
+
+    @available_if(_has_classes)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the share of each class among the nearest sequences of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (N, n_classes)
+        """
+        rows = self.kneighbors(X)[1]
+        return np.eye(len(self.classes_))[self.targets_[rows]].mean(axis=1)
+
+    @available_if(_has_classes)
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most frequent class among the nearest sequences of `fit`; of equals, that of the nearest.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+        """
+        shares = self.predict_proba(X)
+        nearest = self.targets_[self.kneighbors(X)[1]]
+        most = shares == shares.max(axis=1, keepdims=True)
+        first = np.take_along_axis(most, nearest, axis=1).argmax(axis=1)
+        return self.classes_[np.take_along_axis(nearest, first[:, None], axis=1)[:, 0]]
 
     def score_samples(self, X: Any = None) -> Array:
         """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers.

@@ -20,8 +20,9 @@ from manifoldseq.report import line_style, prepared_axes
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._order import default_sizes
-from ..identification._sequence_input import identifier_of
+from ..identification._sequence_input import identifier_of, learned_systems
 from ..systems._record import Systems
+from ._settings import SettingsChoice, choose_settings, is_open
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,6 +89,9 @@ class ClusteringChoice:
         Its standard errors.
     time : float
         Seconds that it took.
+    settings : SettingsChoice or None
+        How the settings of the identification were chosen beforehand, where they were open: ``n_states="auto"``, and
+        not in the grid.
     best : int
         The chosen row: of the settings with the best forecasts those within one standard error of the highest
         stability, of these those with the most clusters, and of these the most stable one.
@@ -98,6 +102,7 @@ class ClusteringChoice:
     stability: Array
     error: Array
     time: float = 0.0
+    settings: SettingsChoice | None = None
 
     @property
     def best(self) -> int:
@@ -111,13 +116,13 @@ class ClusteringChoice:
     @property
     def best_params(self) -> dict[str, Any]:
         """The chosen settings, for ``estimator.set_params(**choice.best_params)``."""
-        return dict(self.params[self.best])
+        return {**self.params[self.best], **(self.settings.best_params if self.settings else {})}
 
     def __str__(self) -> str:
-        """Two tables: forecasts of the settings that they judge, then the agreement of halves for all others."""
-        chosen = self.best_params
+        """Tables: forecasts of the settings that they judge, then the agreement of halves for all others."""
+        chosen = self.params[self.best]
         judged = [name for name in chosen if _identifies(name) and len({repr(p[name]) for p in self.params}) > 1]
-        lines = []
+        lines = [] if self.settings is None else str(self.settings).splitlines()
         if judged and np.isfinite(self.prediction).any():
             errors = {tuple(p[name] for name in judged): e for p, e in zip(self.params, self.prediction, strict=True)}
             best = tuple(chosen[name] for name in judged)
@@ -131,7 +136,7 @@ class ClusteringChoice:
         if any(settings):
             figures = [f"{self.stability[i]:.3f} ± {self.error[i]:.3f}" for i in compared]
             lines += _table("agreement", list(zip([i == self.best for i in compared], figures, settings, strict=True)))
-        return "\n".join([*lines, f"chosen: {_text(chosen)}"])
+        return "\n".join([*lines, f"chosen: {_text(self.best_params)}"])
 
 
 def _table(heading: str, rows: Sequence[tuple[bool, str, Mapping[str, Any]]]) -> list[str]:
@@ -160,7 +165,8 @@ def choose_clustering(
 
     One rule in two steps. Settings of the identification (`n_states`, ``identifier__delay`` and others) are those whose
     systems forecast best: each sequence is identified on its first two thirds, and every later step is forecast from
-    the one before. With these, `n_clusters` and all other settings are the most stable ones (Lange, Roth, Braun and
+    the one before; where they are open and not in the grid, they are chosen once, as ``n_states="auto"`` says. With
+    these, `n_clusters` and all other settings are the most stable ones (Lange, Roth, Braun and
     Buhmann 2004): the data are cut into random halves, the same for all settings; each half is clustered by itself;
     what the clusters of one half say about the other is compared with the other's own clusters by the adjusted Rand
     index. See `ClusteringChoice` for the last word.
@@ -217,6 +223,12 @@ def choose_clustering(
     if not grid:
         raise ValueError("the grid is empty: pass for example {'n_states': [3, 5], 'n_clusters': [2, 3, 4]}")
     began = time.perf_counter()
+    settings = None
+    if hasattr(estimator, "n_states") and is_open(estimator, X) and not any(map(_identifies, grid)):
+        settings = choose_settings(estimator, X, known["n_clusters"] if "n_clusters" not in grid else None)
+        if settings is not None:
+            estimator = cast(Any, clone(estimator)).set_params(**settings.best_params)
+            X = learned_systems(estimator, X)[0]
     params = [dict(one) for one in ParameterGrid(dict(grid))]
     rng, N = random_generator(random_state), len(X)
     largest = max(one.get("n_clusters", known.get("n_clusters", 1)) for one in params)
@@ -269,29 +281,22 @@ def choose_clustering(
     stability, error = np.full((2, len(params)), np.nan)
     stability[kept], error[kept] = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n_splits)
     return ClusteringChoice(
-        params, np.array(run.state["prediction"]), stability, error, max(run.time, time.perf_counter() - began)
+        params,
+        np.array(run.state["prediction"]),
+        stability,
+        error,
+        max(run.time, time.perf_counter() - began),
+        settings,
     )
 
 
 _CLUSTERS = range(2, 9)
-_STATES = (2, 3, 5, 8)
 _SPLITS = 10
 
 
-def default_grid(estimator: Any, X: Any) -> dict[str, list[int]]:
-    """Return what ``n_clusters="auto"`` tries: two to eight clusters, as many as a quarter of the sequences.
-
-    With ``n_states="auto"`` also 2, 3, 5 and 8 states, as far as every sequence allows.
-    """
-    grid = {"n_clusters": [k for k in _CLUSTERS if 4 * k <= len(X)] or [2]}
-    if isinstance(X, Systems) or (identifier := identifier_of(estimator)).n_states != "auto":
-        return grid
-    sequences = check_sequences(X)
-    shortest, channels = min(map(len, sequences)), sequences[0].shape[1]
-    delay = identifier.delay if isinstance(identifier.delay, int) else 2 if channels == 1 else 1
-    most = min(channels * delay, shortest // 3 - delay)
-    states = [n for n in _STATES if n <= most]
-    return {**grid, "n_states": states} if states else grid
+def default_grid(X: Any) -> dict[str, list[int]]:
+    """Return what ``n_clusters="auto"`` tries: two to eight clusters, as many as a quarter of the sequences."""
+    return {"n_clusters": [k for k in _CLUSTERS if 4 * k <= len(X)] or [2]}
 
 
 def chosen_by_default(
@@ -301,7 +306,7 @@ def chosen_by_default(
     seed = estimator.random_state
     if isinstance(seed, np.random.Generator):
         seed = seed.spawn(1)[0]
-    grid = default_grid(estimator, X)
+    grid = default_grid(X)
     options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
     return choose_clustering(estimator, X, grid, n_splits=_SPLITS, random_state=seed, **options)
 
@@ -310,9 +315,8 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     """Return what a fit will compute before it begins, in a sentence; nothing if the number of clusters is given."""
     if estimator.n_clusters != "auto":
         return ""
-    grid = default_grid(estimator, X)
-    clusters, states = grid["n_clusters"], grid.get("n_states", [])
-    first = f"forecasts for n_states {', '.join(map(str, states))}, then " if states else ""
+    clusters = default_grid(X)["n_clusters"]
+    first = "settings of the identification by forecasts and stability, then " if is_open(estimator, X) else ""
     if len(clusters) == 1:
         return (
             f"n_clusters='auto': {first}n_clusters {clusters[0]} alone, as {len(X)} sequences are too few for a "

@@ -11,9 +11,19 @@ from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
-from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, remember
-from ..kernels._resolved import check_kernel, resolved_kernel
+from ..identification._sequence_input import (
+    IDENTIFICATION,
+    SequenceEstimator,
+    check_moments,
+    learned_systems,
+    new_systems,
+    remember,
+)
+from ..kernels._moments import fitted_kernel, keep_moment_weights
+from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
+from ..systems._record import Systems
+from ._settings import SettingsChoice, settled
 
 Array = NDArray[np.floating[Any]]
 
@@ -21,6 +31,7 @@ _RULES = {
     **IDENTIFICATION,
     "n_clusters": check_whole,
     "kernel": check_kernel,
+    "moments": check_moments,
     "sharpness": check_positive,
 }
 
@@ -29,8 +40,8 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
     """Cluster sequences by the eigenvectors of the normalized kernel matrix of their systems.
 
     scikit-learn's `SpectralClustering` on the affinity ``(k(x, y) / sqrt(k(x, x) k(y, y)))**sharpness``; negative
-    values, which a kernel that is not positive can have, count as zero. There are no centres, so that new data cannot
-    be assigned: for that, see `LDSKMeans`.
+    values, which a kernel that is not positive can have, count as zero. New data go to the nearest cluster in the
+    feature space in which normalized cuts are a weighted k-means (Dhillon, Guan and Kulis 2004).
 
     Parameters
     ----------
@@ -41,6 +52,8 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+    moments : {"auto", "none", "level", "size", "both"}
+        What counts beside the dynamics, as in `LDSKMeans`.
     sharpness : float
         Power of the normalized kernel; larger ones keep near neighbours only.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -49,6 +62,12 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
     ----------
     labels_ : ndarray of shape (N,), int
     affinity_matrix_ : ndarray of shape (N, N)
+    systems_ : Systems
+        Of the sequences of `fit`.
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided; absent if it was given.
+    moment_weights_ : ndarray of shape (2 d,)
+        Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
@@ -63,6 +82,8 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
     [0, 0]
     """
 
+    systems_: Systems
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
     stored_upgrades = MOVES_BOUND
 
     @settings_moved
@@ -73,6 +94,7 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
         n_states: int | str = "auto",
         identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
+        moments: str = "auto",
         sharpness: float = 1.0,
         random_state: Any = None,
     ) -> None:
@@ -80,6 +102,7 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
         self.n_states = n_states
         self.identifier = identifier
         self.kernel = kernel
+        self.moments = moments
         self.sharpness = sharpness
         self.random_state = random_state
 
@@ -99,20 +122,16 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
         from sklearn.cluster import SpectralClustering
 
         check_parameters(self, _RULES)
-        kernel = resolved_kernel(self.kernel)
+        made = settled(self, X, self.n_clusters)
         seed = int(random_generator(self.random_state).integers(2**31))
-        systems, identifier = learned_systems(self, X)
+        systems, identifier = learned_systems(made, X)
         if len(systems) < self.n_clusters:
             raise ValueError(
                 f"X has {len(systems)} sequences for n_clusters={self.n_clusters}: pass more sequences or lower it"
             )
+        keep_moment_weights(self, made.moments, systems)
         with one_blas_thread():
-            packed = kernel.pack(items_of(kernel, systems))
-            own = np.sqrt(kernel.diag(packed))
-            for i in np.flatnonzero(~(own > 0)):
-                raise ValueError(f"system {i} has k(x, x) = 0 under {self.kernel!r}: remove it or take another kernel")
-            # cosines in feature space, k(x, y) / sqrt(k(x, x) k(y, y)), none negative
-            affinity = np.maximum(kernel.cross(packed, packed) / (own[:, None] * own), 0.0) ** self.sharpness
+            affinity = self._affinity(systems, systems)
             affinity = (affinity + affinity.T) / 2
             if self.n_clusters < len(systems):
                 spectral = SpectralClustering(self.n_clusters, affinity="precomputed", random_state=seed)
@@ -120,5 +139,36 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
             else:
                 self.labels_ = np.arange(len(systems))
         self.affinity_matrix_ = affinity
+        self.systems_ = systems
         remember(self, systems, identifier)
         return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Assign sequences or systems to the clusters of `fit`.
+
+        Normalized cuts are a k-means in the feature space of ``affinity / (degree degree')`` with the degrees as
+        weights: the nearest of these means is taken.
+
+        Returns
+        -------
+        ndarray of shape (N,), int
+        """
+        systems = new_systems(self, X)
+        members = np.eye(int(self.labels_.max()) + 1)[self.labels_]
+        with one_blas_thread():
+            cross = self._affinity(systems, self.systems_)
+        volume = members.T @ self.affinity_matrix_.sum(axis=1)
+        # |mean|^2 = sum of a_ij over the members / volume^2; phi(x)'mean = sum_j a(x, j) / (degree(x) volume), (N, K)
+        own = np.einsum("ik,ij,jk->k", members, self.affinity_matrix_, members, optimize=True) / volume**2
+        degree = np.maximum(cross.sum(axis=1), np.finfo(float).tiny)
+        return (own - 2 * cross @ members / (degree[:, None] * volume)).argmin(axis=1)
+
+    def _affinity(self, systems: Systems, others: Systems) -> Array:
+        """Return cosines in feature space, k(x, y) / sqrt(k(x, x) k(y, y)), none negative, to the power."""
+        kernel = fitted_kernel(self)
+        P = kernel.pack(items_of(kernel, systems))
+        Q = P if others is systems else kernel.pack(items_of(kernel, others))
+        roots = [np.sqrt(kernel.diag(one)) for one in (P, Q)]
+        for i in np.flatnonzero(~(roots[0] > 0)):
+            raise ValueError(f"system {i} has k(x, x) = 0 under {self.kernel!r}: remove it or take another kernel")
+        return np.maximum(kernel.cross(P, Q) / (roots[0][:, None] * roots[1]), 0.0) ** self.sharpness

@@ -14,7 +14,7 @@ import manifoldseq as ms
 
 from ..clustering._epoch import as_systems, chosen
 from ..means._centre_rules import observability_bases
-from ..means._common_problem import beyond, items_on
+from ..means._common_problem import beyond, items_of, items_on
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 
@@ -107,7 +107,7 @@ class SystemAtoms:
     inner_iter: int
 
     def pack(self, systems: Systems) -> Any:
-        return self.kernel.pack(items_on(self.manifold, systems))
+        return self.kernel.pack(items_of(self.kernel, systems))
 
     def chosen(self, systems: Systems) -> Leaves:
         used = items_on(self.manifold, systems)

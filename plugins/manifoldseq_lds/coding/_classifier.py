@@ -12,10 +12,19 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_unmasked
 from manifoldseq.execution import one_blas_thread
 
+from ..clustering._settings import SettingsChoice, settled
 from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
-from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
-from ..kernels._resolved import check_kernel, resolved_kernel
+from ..identification._sequence_input import (
+    IDENTIFICATION,
+    SequenceEstimator,
+    check_moments,
+    learned_systems,
+    new_systems,
+    remember,
+)
+from ..kernels._moments import fitted_kernel, keep_moment_weights
+from ..kernels._resolved import check_kernel
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
 from ._lasso import positive_semidefinite, sparse_codes, zero_codes
@@ -28,6 +37,7 @@ _RULES = {
     **IDENTIFICATION,
     "method": (check_choice, METHODS),
     "kernel": check_kernel,
+    "moments": check_moments,
     "C": check_positive,
     "alpha": check_positive,
 }
@@ -48,6 +58,8 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     identifier : LDSIdentifier, optional
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
+    moments : {"auto", "none", "level", "size", "both"}
+        What counts beside the dynamics, as in `LDSKMeans`.
     C : float
         Regularization of ``"svm"``, with the kernel divided by its mean k(x, x).
     alpha : float
@@ -60,6 +72,10 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         The training systems.
     targets_ : ndarray of shape (N,), int
         Their classes, as places in `classes_`.
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided, without `y` but for the number of classes; absent if it was given.
+    moment_weights_ : ndarray of shape (2 d,)
+        Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
@@ -84,6 +100,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     ['slow']
     """
 
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
     stored_upgrades = MOVES_BOUND
 
     @settings_moved
@@ -94,6 +111,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         n_states: int | str = "auto",
         identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
+        moments: str = "auto",
         C: float = 10.0,
         alpha: float = 0.1,
     ) -> None:
@@ -101,6 +119,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         self.n_states = n_states
         self.identifier = identifier
         self.kernel = kernel
+        self.moments = moments
         self.C = C
         self.alpha = alpha
 
@@ -113,12 +132,14 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         y : array-like of shape (N,)
         """
         check_parameters(self, _RULES)
-        systems, identifier = learned_systems(self, X)
         if y is None:
             raise ValueError("LDSClassifier requires y to be passed, but the target y is None")
         labels = np.asarray(check_unmasked(y))
+        made = settled(self, X, len(set(labels.ravel().tolist())))
+        systems, identifier = learned_systems(made, X)
         if labels.shape != (len(systems),):
             raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
+        keep_moment_weights(self, made.moments, systems)
         try:
             check_classification_targets(labels)
             classes, codes = np.unique(labels, return_inverse=True)
@@ -206,7 +227,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return weights, np.zeros(n_classes)
 
     def _family(self, systems: Systems) -> SystemAtoms:
-        kernel = resolved_kernel(self.kernel)
+        kernel = fitted_kernel(self)
         return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, 0.99), "pgd", (), 1)
 
 

@@ -25,6 +25,7 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._epoch import as_systems
+from ..clustering._settings import SettingsChoice, settled
 from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
@@ -133,6 +134,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         (mean squared distance), ``cost`` (it without the constant k(x, x)), ``nonzero`` (share of codes), ``replaced``
         (atoms that no datum used) and further ones.
     status_ : manifoldseq.Status
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided; absent if it was given.
     n_features_in_ : int
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
@@ -157,6 +160,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     >>> codes.shape, len(np.unique(codes.argmax(axis=1)))
     ((10, 2), 2)
     """
+
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
     @settings_moved
     def __init__(
@@ -236,7 +241,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             Once, if atoms are data beyond the bound; it says what the bound would cost.
         """
         check_parameters(self, _RULES)
-        systems, identifier = learned_systems(self, X)
+        systems, identifier = learned_systems(settled(self, X), X)
         self._check_data(systems, groups)
         with one_blas_thread():
             learning = self._learning(systems, groups)
@@ -288,7 +293,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         begun = hasattr(self, "objective_")
         if begun and (J := len(self.systems_ if hasattr(self, "systems_") else self.subspaces_)) != self.n_atoms:
             raise ValueError(f"n_atoms={self.n_atoms} but the dictionary has {J} atoms: fit from new")
-        systems, identifier = (self._new_systems(X), None) if begun else learned_systems(self, X)
+        systems, identifier = (self._new_systems(X), None) if begun else learned_systems(settled(self, X), X)
         with one_blas_thread():
             learning = self._learning(systems, solver="pgd")
             if begun:

@@ -1,18 +1,23 @@
 """Input of estimators that take sequences or `Systems`: identification at `fit`, the same scale for new data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Any, ClassVar, Self, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import ObjectParameters, check_parameters, validate_sequences
+from manifoldseq.estimators import ObjectParameters, check_choice, check_parameters, validate_sequences
 
 from ..systems._record import Systems
 from ._before import KEEPS_BOUND, moved_settings, warn_of
 from ._identifier import RULES, LDSIdentifier
 from ._order import check_order
+
+Array = NDArray[np.floating[Any]]
 
 _KERNELS = (ms.kernels.NormalizedKernel, ms.kernels.ProductKernel, ms.kernels.RBFKernel, ms.kernels.SumKernel)
 
@@ -26,6 +31,13 @@ def _check_identifier(name: str, value: Any) -> None:
 
 IDENTIFICATION = {"n_states": lambda _, value: check_order(value), "identifier": _check_identifier}
 """Rules of the parameters that all estimators of sequences have."""
+MOMENTS = ("level", "size", "both")
+"""What may count beside the dynamics."""
+
+
+def check_moments(name: str, value: Any) -> None:
+    """Raise ValueError unless a value says what counts beside the dynamics."""
+    check_choice(name, value, ("auto", "none", *MOMENTS))
 
 
 class SequenceEstimator(ObjectParameters, BaseEstimator):
@@ -80,14 +92,39 @@ def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> 
     return made
 
 
+_SMALLEST = 1e-3
+"""The least standard deviation that is told apart from none, in units of the scale of the channel."""
+
+
+def channel_moments(sequences: Iterable[Any]) -> Array:
+    """Return the mean of each channel of scaled sequences and the logarithm of its standard deviation, (N, 2 d)."""
+    rows = [np.concatenate([np.nanmean(x, axis=0), np.nanstd(x, axis=0)]) for x in sequences]
+    made = np.stack(rows)
+    d = made.shape[1] // 2
+    made[:, d:] = np.log(np.maximum(made[:, d:], _SMALLEST))
+    return made
+
+
+def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
+    """Return the systems of sequences with the moments of these."""
+    given = {one.name: getattr(systems, one.name) for one in fields(systems)}
+    return Systems.trusted({**given, "moments": channel_moments(np.asarray(x, dtype=np.float64) / scale for x in X)})
+
+
 def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:
-    """Return the systems to fit to, and what identified them: None if they were given."""
+    """Return the systems to fit to, and what identified them: None if they were given.
+
+    They have moments if those count beside the dynamics.
+    """
     if isinstance(X, Systems):
         if not len(X):
             raise ValueError("X holds no systems: pass at least one")
         return X, None
     identifier = identifier_of(estimator)
-    return identifier.fit_transform(X), identifier
+    systems = identifier.fit_transform(X)
+    if getattr(estimator, "moments", "none") in MOMENTS:
+        systems = with_moments(systems, X, identifier.scale_)
+    return systems, identifier
 
 
 def remember(estimator: Any, systems: Systems, identifier: LDSIdentifier | None) -> None:
@@ -105,12 +142,17 @@ def new_systems(estimator: Any, X: Any) -> Systems:
     if not isinstance(X, Systems):
         if not hasattr(estimator, "scale_"):
             raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")
-        identifier = identifier_of(estimator)
+        choice = getattr(estimator, "choice_", None)
+        settings = estimator
+        if choice is not None:
+            settings = cast(Any, clone(estimator)).set_params(**choice.best_params)
+        identifier = identifier_of(settings)
         if identifier.missing == "error":
             validate_sequences(estimator, X, reset=False)
         identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
         identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
-        return identifier.transform(X)
+        systems = identifier.transform(X)
+        return with_moments(systems, X, estimator.scale_) if hasattr(estimator, "moment_weights_") else systems
     if (X.n_outputs, X.n_states) != (known.n_outputs, known.n_states):
         raise ValueError(
             f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {name} was "

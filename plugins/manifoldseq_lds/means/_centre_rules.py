@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
+from ..kernels._moments import MomentKernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 from ._common_problem import common_objective, own_weight
@@ -185,11 +186,21 @@ def descended(task: Task, centre: Point, packed: Any, beta: Array, inner: int) -
 
     beta is negative; a kernel whose k(S, S) is not constant adds it, as in (7).
     """
-    kernel = task.kernel
-    if task.solver == "auto" and kernel.convex_in_output and kernel.constant_diagonal:
-        return _polar_steps(kernel, centre, packed, beta, inner, task.manifold.factors[0].bound)
-    solver = "lbfgs" if task.solver == "auto" else task.solver
-    problem = ms.Problem(task.manifold, common_objective(kernel, packed, beta, own_weight(kernel, 1.0)))
+    return _descended(task.kernel, task.manifold, task.solver, centre, packed, beta, inner)
+
+
+def _descended(
+    kernel: Any, manifold: Any, solver: Any, centre: Point, packed: Any, beta: Array, inner: int
+) -> tuple[Point, float]:
+    if isinstance(kernel, MomentKernel):  # the moments shift first; they weight what the dynamics descend on
+        moments, weights = kernel.settled(centre, packed, beta)
+        dynamics = ms.manifolds.Product(*manifold.factors[:-1])
+        found, spent = _descended(kernel.kernel, dynamics, solver, centre[:-1], packed.dynamics, weights, inner)
+        return (*found, moments), spent + 1
+    if solver == "auto" and kernel.convex_in_output and kernel.constant_diagonal:
+        return _polar_steps(kernel, centre, packed, beta, inner, manifold.factors[0].bound)
+    solver = "lbfgs" if solver == "auto" else solver
+    problem = ms.Problem(manifold, common_objective(kernel, packed, beta, own_weight(kernel, 1.0)))
     result = ms.minimize(problem, centre, solver=solver, stop=ms.MaxIterations(inner))
     if result.status is ms.Status.INTERRUPTED:
         raise KeyboardInterrupt  # the outer loop ends with its last complete state

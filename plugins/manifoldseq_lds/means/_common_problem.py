@@ -16,6 +16,7 @@ import manifoldseq as ms
 
 from ..identification._before import settings_moved
 from ..identification._identifier import check_bound
+from ..kernels._moments import MomentKernel
 from ..kernels._resolved import resolved_kernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, real_array
@@ -87,6 +88,8 @@ def items_on(manifold: Any, systems: Systems) -> Systems:
 
 def items_of(kernel: Any, systems: Systems) -> Systems:
     """Return systems with the fields that the points of a kernel's manifold have, whatever its bound."""
+    if isinstance(kernel, MomentKernel):
+        return Systems.trusted({"A": systems.A, "C": systems.C, "moments": systems.moments})
     return items_on(kernel.manifold(systems.n_outputs, systems.n_states, 0.99), systems)
 
 
@@ -108,10 +111,15 @@ class BestDatum:
         return best_datum(self.kernel, self.packed, self.beta, self.own)
 
 
+def points_of(systems: Systems) -> Point:
+    """Return items as stacked canonical points, with their singular values as they are."""
+    form = canonical_form(systems.A, systems.C, systems.x1)
+    return form if systems.moments is None else (*form, systems.moments)
+
+
 def whole_point(systems: Systems, row: int) -> Point:
     """Return one of the systems in canonical form, with its singular values as they are."""
-    one = systems[[row]]
-    return tuple(leaf[0] for leaf in canonical_form(one.A, one.C, one.x1))
+    return tuple(leaf[0] for leaf in points_of(systems[[row]]))
 
 
 def beyond(manifold: Any, point: Point) -> Any:

@@ -84,6 +84,11 @@ class Systems:
         What inputs add to the next state.
     D : array-like of shape (N, m, p), optional
         What inputs add to the output; G and D are given together.
+    Omega : array-like of shape (N, m), optional
+        Variances of the output noise w, which is independent between outputs.
+    moments : array-like of shape (N, 2 d), optional
+        What each sequence is beside its dynamics: the mean of each of its d channels and the logarithm of its standard
+        deviation, in units of the scale of the channel. `MomentKernel` compares them.
 
     Raises
     ------
@@ -115,6 +120,7 @@ class Systems:
     P1: Array | None = None
     G: Array | None = None
     D: Array | None = None
+    moments: Array | None = None
 
     def __init__(
         self,
@@ -127,8 +133,9 @@ class Systems:
         P1: ArrayLike | None = None,
         G: ArrayLike | None = None,
         D: ArrayLike | None = None,
+        moments: ArrayLike | None = None,
     ) -> None:
-        given = {"x1": x1, "B": B, "mean": mean, "Omega": Omega, "P1": P1, "G": G, "D": D}
+        given = {"x1": x1, "B": B, "mean": mean, "Omega": Omega, "P1": P1, "G": G, "D": D, "moments": moments}
         arrays = {name: None if value is None else real_array(name, value) for name, value in given.items()}
         self._set({"A": real_array("A", A), "C": real_array("C", C), **arrays})
         self._check_shapes()
@@ -274,6 +281,8 @@ class Systems:
             value = getattr(self, name)
             if value is not None and value.shape != shape:
                 raise ValueError(f"{name} has shape {value.shape}: pass {shape}, as A and C demand")
+        if self.moments is not None and (self.moments.ndim != 2 or len(self.moments) != N):
+            raise ValueError(f"moments have shape {self.moments.shape}: pass one row for each of the {N} systems")
 
 
 def replaced(systems: Systems, **parts: Array | None) -> Systems:
