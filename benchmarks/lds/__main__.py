@@ -19,6 +19,7 @@ SECTIONS = (
     "identification",
     "output_noise",
     "choice",
+    "settings",
     "svm",
 )
 

@@ -1,0 +1,193 @@
+"""``n_states="auto"``: the rule that chooses settings without labels, level and size beside dynamics, what predicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import adjusted_rand_score
+
+import manifoldseq as ms
+from manifoldseq_lds import (
+    LDSClassifier,
+    LDSDictionaryLearning,
+    LDSIdentifier,
+    LDSKMeans,
+    LDSNeighbors,
+    LDSSpectralClustering,
+    MomentKernel,
+    Systems,
+)
+
+
+def tones(levels: tuple[float, ...] = (0.0,), sizes: tuple[float, ...] = (1.0,), N: int = 24) -> list[np.ndarray]:
+    """Return sequences of one channel, of two near frequencies in turn; levels and sizes go with the frequencies."""
+    rng, t = np.random.default_rng(3), np.arange(80)[:, None]
+    made = []
+    for i in range(N):
+        x = np.cos((0.5, 0.7)[i % 2] * t + rng.uniform(0, 6)) + 0.2 * rng.standard_normal((80, 1))
+        made.append(sizes[i % len(sizes)] * x + levels[i % len(levels)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def fitted() -> LDSKMeans:
+    return LDSKMeans(2, random_state=0).fit(tones(sizes=(1.0, 3.0)))
+
+
+def test_near_tones_are_found_without_a_setting(fitted: LDSKMeans) -> None:
+    """A default of two stacked steps and five states cannot tell them apart."""
+    model = LDSKMeans(2, random_state=0).fit(tones())
+    assert adjusted_rand_score(model.labels_, np.arange(24) % 2) == 1.0
+    assert model.choice_.best_params["moments"] == "none" and model.choice_.best_params["identifier__delay"] > 2
+    assert fitted.choice_.best_params["moments"] in ("size", "both")  # sizes say what the dynamics say
+
+
+def test_the_choice_is_what_its_settings_give(fitted: LDSKMeans, tmp_path: Path) -> None:
+    X = tones(sizes=(1.0, 3.0))
+    given = LDSKMeans(2, random_state=0).set_params(**fitted.choice_.best_params).fit(X)
+    assert_array_equal(given.systems_.A, fitted.systems_.A)
+    assert_array_equal(fitted.predict(X), fitted.labels_)
+    assert fitted.n_states == "auto" and not hasattr(given, "choice_")
+    ms.storage.save_model(fitted, tmp_path)
+    loaded: Any = ms.load(tmp_path)
+    assert str(loaded.choice_) == str(fitted.choice_)
+    assert_array_equal(loaded.transform(X), fitted.transform(X))
+    with pytest.raises(ValueError, match="pass sequences, or Systems with as many columns of moments"):
+        fitted.predict(Systems(fitted.systems_.A, fitted.systems_.C))
+
+
+def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:
+    X = tones(sizes=(1.0, 3.0))
+    scale = np.concatenate(X).std()
+    for row in fitted.choice_.forecasts[::7]:
+        n, delay, error, total = row["n_states"], row["delay"], 0.0, 0.0
+        for x in X:
+            z = x / scale
+            seen = 2 * len(z) // 3
+            stacked = np.array([z[t - delay + 1 : t + 1].ravel() for t in range(delay - 1, len(z))])
+            before = stacked[: seen - delay + 1]
+            mean = before.mean(axis=0) if row["center"] else np.zeros(delay)
+            U, s, Vt = np.linalg.svd((before - mean).T, full_matrices=False)
+            C, states = U[:, :n], s[:n, None] * Vt[:n]
+            A = np.linalg.lstsq(states[:, :-1].T, states[:, 1:].T, rcond=None)[0].T
+            for t in range(seen, len(z)):
+                forecast = mean + C @ (A @ (C.T @ (stacked[t - delay] - mean)))
+                error += (z[t, 0] - forecast[-1]) ** 2
+                total += (z[t, 0] - z[:seen].mean()) ** 2
+        assert row["error"] == pytest.approx(error / total, rel=1e-8)
+
+
+def test_what_is_given_is_kept() -> None:
+    X = tones()
+    assert not hasattr(LDSKMeans(2, n_states=2, random_state=0).fit(X), "choice_")
+    model = LDSKMeans(2, identifier=LDSIdentifier(center=False, stabilizer="CG"), random_state=0).fit(X)
+    assert set(model.choice_.best_params) == {"n_states", "identifier__delay", "moments"}
+    assert {one["stabilizer"] for one in model.choice_.compared} == {"CG"}
+    assert not any(one["center"] for one in model.choice_.forecasts)
+    stacked = LDSIdentifier(delay=4)
+    explicit = LDSKMeans(2, n_states=2, identifier=stacked, moments="level", random_state=0).fit(tones((0.0, 5.0)))
+    assert adjusted_rand_score(explicit.labels_, np.arange(24) % 2) == 1.0
+    with pytest.raises(ValueError, match="moments='most' is not known: choose 'auto', 'none', 'level', 'size' or 'bo"):
+        LDSKMeans(2, moments="most").fit(X)
+    with pytest.raises(ValueError, match="mean='printed' is not defined with moments='size'"):
+        LDSKMeans(2, n_states=2, identifier=stacked, moments="size", mean="printed").fit(X)
+
+
+def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((60, 3)) + 8 * (i % 2) * np.array([1, -1, 1]) for i in range(32)]
+    model = LDSKMeans(2, identifier=LDSIdentifier(), moments="none", random_state=0).fit(X)
+    assert str(model.choice_).endswith("try them first")
+    assert "mean and deviation of the channels agree better between halves" in model.choice_.advice
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LDSSpectralClustering(2, random_state=0),
+        LDSClassifier(),
+        LDSClassifier("nearest"),
+        LDSNeighbors(3),
+        LDSDictionaryLearning(2, init="k-means", max_iter=2, random_state=0),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_every_estimator_has_the_rule(estimator: Any) -> None:
+    X, y = tones(), np.arange(24) % 2
+    model = estimator.fit(X, y)
+    assert model.choice_.best_params["identifier__delay"] > 2 and "chosen: n_states=" in str(model.choice_)
+    if hasattr(model, "predict"):
+        assert adjusted_rand_score(model.predict(X), y) == 1.0
+    else:
+        assert model.transform(X).shape == (24, 2)
+
+
+def test_neighbours_vote() -> None:
+    X, y = tones(), np.array(["low", "high"] * 12)
+    model = LDSNeighbors(5, n_states=2, identifier=LDSIdentifier(delay=8)).fit(X, y)
+    shares, rows = model.predict_proba(X), model.kneighbors(X)[1]
+    assert model.classes_.tolist() == ["high", "low"]
+    assert_allclose(shares[:, 0], [(y[some] == "high").mean() for some in rows])
+    assert_array_equal(model.predict(X), y)
+    assert not hasattr(LDSNeighbors(n_states=2, identifier=LDSIdentifier(delay=8)).fit(X), "predict")
+
+
+# The product kernel.
+
+
+def systems_with_moments(N: int = 6, p: int = 4) -> Systems:
+    rng = np.random.default_rng(0)
+    A = 0.5 * np.linalg.qr(rng.standard_normal((N, 3, 3)))[0]
+    return Systems(A, np.linalg.qr(rng.standard_normal((N, 5, 3)))[0], moments=rng.standard_normal((N, p)))
+
+
+def test_the_product_kernel_is_a_product() -> None:
+    systems = systems_with_moments()
+    kernel = MomentKernel("projection", weights=(0.5, 0.0, 2.0, 0.1))
+    packed = kernel.pack(systems)
+    dynamics = ms.get_kernel("projection")
+    for i in range(6):
+        for j in range(6):
+            one, other = (dynamics.pack(systems[[k]]) for k in (i, j))
+            squared = float(np.asarray(kernel.weights) @ (systems.moments[i] - systems.moments[j]) ** 2)
+            expected = dynamics.cross(one, other)[0, 0] * np.exp(-squared)
+            assert kernel.cross(packed, packed)[i, j] == pytest.approx(expected, rel=1e-10)
+    manifold = kernel.manifold(5, 3)
+    rng = np.random.default_rng(1)
+    point = manifold.random_point(rng)
+    beta = rng.standard_normal(6)
+    value, gradient = kernel.weighted(point, packed, beta)
+    for step in (1e-5,):
+        for leaf, slope in ((0, gradient[0]), (3, gradient[3])):
+            direction = rng.standard_normal(point[leaf].shape)
+            ends = []
+            for sign in (1, -1):
+                moved = list(point)
+                moved[leaf] = point[leaf] + sign * step * direction
+                ends.append(kernel.weighted(tuple(moved), packed, beta)[0])
+            assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(float((slope * direction).sum()), rel=1e-6)
+
+
+def test_centres_have_moments_and_never_get_worse() -> None:
+    X = tones(sizes=(1.0, 3.0))
+    settings: dict[str, Any] = {"n_states": 3, "identifier": LDSIdentifier(delay=4), "moments": "both"}
+    model = LDSKMeans(3, n_init=1, tol=0, max_iter=8, random_state=0, **settings).fit(X)
+    assert model.systems_.moments.shape == (3, 2)
+    assert (np.diff(model.history_["fun"]) <= 1e-12).all()
+    batches = LDSKMeans(2, random_state=0, **settings)
+    for batch in (X[:12], X[12:]):
+        batches.partial_fit(batch)
+    assert batches.counts_.sum() == 24 and np.isfinite(batches.systems_.moments).all()
+
+
+def test_spectral_clusters_take_new_data() -> None:
+    X = tones()
+    settings: dict[str, Any] = {"n_states": 2, "identifier": LDSIdentifier(delay=8), "random_state": 0}
+    model = LDSSpectralClustering(2, **settings).fit(X[:16])
+    both = LDSSpectralClustering(2, **settings).fit(X)
+    assert adjusted_rand_score(model.predict(X), both.labels_) == 1.0
+    assert_array_equal(model.predict(X[:16]), model.labels_)
