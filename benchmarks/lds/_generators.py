@@ -1,4 +1,4 @@
-"""Generated sequences whose classes differ in dynamics: a damaged structure, noisy textures, tones, coupled oscillators.
+"""Generated sequences whose classes differ in dynamics: structures, textures, tones, coupled oscillators.
 
 Each function returns sequences (T, d) and the class of each; what is random comes from the seed alone.
 """
