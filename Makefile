@@ -69,8 +69,7 @@ $(PEERS): $(EXTRAS)
 
 demo: $(RUN)
 	@rm -rf runs/demo
-	@$(BIN)/manifoldseq fit lds-kmeans japanese-vowels \
-	  --set n_clusters=9 --set n_states=3 --set identifier.center=False --seed 0 -o runs/demo
+	@$(BIN)/manifoldseq fit lds-kmeans japanese-vowels --set n_clusters=9 --seed 0 -o runs/demo
 
 lint: $(DEV)
 	$(BIN)/ruff check .

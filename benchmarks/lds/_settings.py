@@ -1,4 +1,4 @@
-"""The settings that are chosen without labels: purity of the defaults beside controls, on recorded and generated sets."""
+"""Settings chosen without labels: purity of the defaults beside controls, on recorded and generated sets."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -14,7 +14,8 @@ from .clustering._kmeans import LDSKMeans
 from .clustering._selection import plot_choice
 from .identification._identifier import LDSIdentifier
 from .identification._sequence_input import new_systems
-from .kernels._resolved import resolved_kernel
+from .kernels._moments import fitted_kernel
+from .means._common_problem import items_of
 from .systems._record import Systems
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     labels = np.asarray(model.labels_)
     order = np.argsort(labels, kind="stable")
     rows = order[_evenly(len(order), _MEMBERS)]
-    kernel = resolved_kernel(model.kernel)
+    kernel = fitted_kernel(model)
     systems = _systems(result, rows)
-    packed = kernel.pack(Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1}))
+    packed = kernel.pack(items_of(kernel, systems))
     name = model.kernel if isinstance(model.kernel, str) else type(model.kernel).__name__
     return ms.report.plot_kernel_matrix(
         kernel.cross(packed, packed), ax, clusters=labels[rows], label=f"{name} kernel (no unit)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,6 +21,7 @@ from manifoldseq_lds import (
     LDSSpectralClustering,
     MomentKernel,
     Systems,
+    plot_choice,
 )
 
 
@@ -58,6 +60,17 @@ def test_the_choice_is_what_its_settings_give(fitted: LDSKMeans, tmp_path: Path)
     assert_array_equal(loaded.transform(X), fitted.transform(X))
     with pytest.raises(ValueError, match="pass sequences, or Systems with as many columns of moments"):
         fitted.predict(Systems(fitted.systems_.A, fitted.systems_.C))
+
+
+def test_the_figure_rings_the_choice(fitted: LDSKMeans) -> None:
+    figure, ax = plt.subplots()
+    plot_choice(fitted.choice_, ax)
+    ring = next(line for line in ax.lines if line.get_label() == "chosen")
+    chosen = fitted.choice_.compared[fitted.choice_.best]
+    names = ("n_states", "delay", "center")
+    error = next(one["error"] for one in fitted.choice_.forecasts if all(one[k] == chosen[k] for k in names))
+    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (error, fitted.choice_.stability)
+    plt.close(figure)
 
 
 def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:

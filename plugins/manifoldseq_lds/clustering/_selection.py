@@ -352,14 +352,15 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
     return np.array([errors[repr(one)] for one in chosen])
 
 
-def plot_choice(choice: ClusteringChoice, ax: "Axes | None" = None) -> "Axes":
+def plot_choice(choice: ClusteringChoice | SettingsChoice, ax: "Axes | None" = None) -> "Axes":
     """Plot why settings were chosen; the chosen one is ringed.
 
     The agreement of halves, with standard errors, where several settings were compared by it; else the forecast errors.
+    Of a `SettingsChoice`: the agreement against the forecast error, a line for what counts beside the dynamics.
 
     Parameters
     ----------
-    choice : ClusteringChoice
+    choice : ClusteringChoice or SettingsChoice
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
 
@@ -379,6 +380,8 @@ def plot_choice(choice: ClusteringChoice, ax: "Axes | None" = None) -> "Axes":
     >>> plt.close(figure)
     """
     ax = prepared_axes(ax)
+    if isinstance(choice, SettingsChoice):
+        return _plot_settings(choice, ax)
     stable = np.count_nonzero(np.isfinite(choice.stability)) > 1
     heights, errors = (choice.stability, choice.error) if stable else (choice.prediction, None)
     shown = [i for i in range(len(choice.params)) if np.isfinite(heights[i])]
@@ -400,6 +403,29 @@ def plot_choice(choice: ClusteringChoice, ax: "Axes | None" = None) -> "Axes":
     if all(isinstance(value, int | np.integer) for value in values[along]):
         ax.set_xticks(values[along])
     ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _plot_settings(choice: SettingsChoice, ax: "Axes") -> "Axes":
+    names = ("n_states", "delay", "center")
+    errors = {tuple(one[name] for name in names): one["error"] for one in choice.forecasts}
+    if choice.compared:
+        x = [errors[tuple(one[name] for name in names)] for one in choice.compared]
+        parts = sorted({one["moments"] for one in choice.compared}, key=("none", "level", "size", "both").index)
+        for series, part in enumerate(parts):
+            rows = [i for i, one in enumerate(choice.compared) if one["moments"] == part]
+            heights, spread = ([choice.compared[i][name] for i in rows] for name in ("stability", "error"))
+            label = "dynamics alone" if part == "none" else f"with {part}" if part != "both" else "with level and size"
+            style = line_style(series, len(rows)) | {"linestyle": "", "marker": "osv^"[series % 4]}
+            ax.errorbar([x[i] for i in rows], heights, spread, capsize=2, label=label, **style)
+        ring: dict[str, Any] = {"marker": "o", "markersize": 13, "fillstyle": "none", "linestyle": ""}
+        ax.plot(x[choice.best], choice.stability, label="chosen", color=line_style(None)["color"], **ring)
+        ax.set(xlabel="forecast error, relative", ylabel="agreement of two halves")
+        ax.legend(frameon=False, fontsize="small")
+    else:
+        ax.plot(sorted(errors.values()), marker="o", linestyle="")
+        ax.set(xlabel="setting, by forecast error", ylabel="forecast error, relative")
+    ax.set_title("How the settings were chosen")
     return ax
 
 
