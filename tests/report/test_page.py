@@ -113,14 +113,14 @@ def test_a_setting_is_shown_once_as_it_was_used() -> None:
 
 def test_settings_that_were_left_open_are_shown_and_compared_as_used() -> None:
     sequences = [np.random.default_rng(i).standard_normal((20, 2)) for i in range(6)]
-    settings: list[dict[str, Any]] = [{}, {"n_states": 2}, {"identifier": LDSIdentifier(2)}, {"n_states": 1}]
+    settings: list[dict[str, Any]] = [{}, {"n_states": 1}, {"identifier": LDSIdentifier(2)}, {"n_states": 2}]
     fits = [
         Fitted(LDSKMeans(2, n_init=1, max_iter=2, random_state=0, **one).fit(sequences), sequences) for one in settings
     ]
     found = [re.findall("<dt>n_states</dt><dd>(.*?)</dd>", flat(render_html([one]))) for one in fits]
-    assert found == [["2 (auto)"], ["2"], ["2 (auto)"], ["1"]]
+    assert found == [["1 (auto)"], ["1"], ["2 (auto)"], ["2"]]
     assert "n_states</th>" not in render_html({"a": fits[0], "b": fits[1]})
-    assert '<th scope="row">n_states</th><td>2</td><td>1</td>' in flat(render_html({"a": fits[0], "b": fits[3]}))
+    assert '<th scope="row">n_states</th><td>1</td><td>2</td>' in flat(render_html({"a": fits[0], "b": fits[3]}))
 
 
 def test_unlabelled_clusters_have_sizes_only() -> None:
