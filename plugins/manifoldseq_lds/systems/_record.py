@@ -84,8 +84,6 @@ class Systems:
         What inputs add to the next state.
     D : array-like of shape (N, m, p), optional
         What inputs add to the output; G and D are given together.
-    Omega : array-like of shape (N, m), optional
-        Variances of the output noise w, which is independent between outputs.
     moments : array-like of shape (N, 2 d), optional
         What each sequence is beside its dynamics: the mean of each of its d channels and the logarithm of its standard
         deviation, in units of the scale of the channel. `MomentKernel` compares them.
