@@ -205,7 +205,9 @@ class Clustering:
 
     def pack_centres(self, centres: Point) -> Any:
         """Return stacked centres as the kernel packs them."""
-        return self.kernel.pack_points(centres[0]) if self.stable else self.kernel.pack(as_systems(centres, self.kernel))
+        return (
+            self.kernel.pack_points(centres[0]) if self.stable else self.kernel.pack(as_systems(centres, self.kernel))
+        )
 
     def systems_of(self, centres: Point) -> tuple[Systems, NDArray[np.bool_]]:
         """Return stacked centres as systems with orthonormal outputs, and which of them have no equivalent one."""
@@ -374,7 +376,9 @@ class Clustering:
         """
         N, K = len(self.systems), self.n_clusters
         some = np.arange(N) if N <= _RACED else np.sort(rng.permutation(N)[:_RACED])
-        gram = self.kernel.cross(self.packed[some], self.packed[some]) if self.gram is None else self.gram[some][:, some]
+        gram = (
+            self.kernel.cross(self.packed[some], self.packed[some]) if self.gram is None else self.gram[some][:, some]
+        )
         labels = raced_labels((gram + gram.T) / 2, K, rng)
         rows = np.array([some[members[medoid_of(gram, members)]] for members in _members(labels, K)])
         return (labels if len(some) == N else None), rows

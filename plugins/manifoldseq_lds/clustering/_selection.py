@@ -416,7 +416,7 @@ def _plot_settings(choice: SettingsChoice, ax: "Axes") -> "Axes":
             rows = [i for i, one in enumerate(choice.compared) if one["moments"] == part]
             heights, spread = ([choice.compared[i][name] for i in rows] for name in ("stability", "error"))
             label = "dynamics alone" if part == "none" else f"with {part}" if part != "both" else "with level and size"
-            style = line_style(series, len(rows)) | {"linestyle": "", "marker": "osv^"[series % 4]}
+            style: dict[str, Any] = line_style(series, len(rows)) | {"linestyle": "", "marker": "osv^"[series % 4]}
             ax.errorbar([x[i] for i in rows], heights, spread, capsize=2, label=label, **style)
         ring: dict[str, Any] = {"marker": "o", "markersize": 13, "fillstyle": "none", "linestyle": ""}
         ax.plot(x[choice.best], choice.stability, label="chosen", color=line_style(None)["color"], **ring)
