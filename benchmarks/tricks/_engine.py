@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -12,6 +13,7 @@ import manifoldseq as ms
 from manifoldseq.linalg import _blas, _cayley, _polar
 from manifoldseq.manifolds import _stiefel
 
+from ..engine._more_problems import synchronization
 from ..engine._problems import Case, joint_diagonalization, mixed
 from ._measure import Trick, replaced
 
@@ -25,8 +27,9 @@ def dot() -> Trick:
 
 def polar() -> Trick:
     """Return the series of the polar factor, against the singular value decomposition."""
-    plain = tuple(replaced(module, polar=_polar._polar_by_svd) for module in (_stiefel, _cayley))
-    return Trick(plain, _runs(_small(), mixed(), joint_diagonalization()))
+    by_svd = partial(_polar._polar_by_svd, known_finite=True)
+    plain = tuple(replaced(module, polar=by_svd) for module in (_stiefel, _cayley))
+    return Trick(plain, _runs(mixed(), joint_diagonalization(), synchronization()))
 
 
 def gemm() -> Trick:

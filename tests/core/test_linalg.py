@@ -53,6 +53,22 @@ def test_polar_broadcasts_and_keeps_dtype() -> None:
     assert np.abs(single.swapaxes(-1, -2) @ single - np.eye(2)).max() < 1e-6
 
 
+@pytest.mark.parametrize("length", [0.1, 0.6, 1.5, 6.0])
+@pytest.mark.parametrize("shape", [(40, 20), (16, 16), (8, 6, 3), (8, 3, 3)])
+def test_polar_after_steps_of_any_length(shape: tuple[int, ...], length: float) -> None:
+    rng = np.random.default_rng(0)
+    X = np.linalg.qr(rng.standard_normal(shape))[0]
+    U = rng.standard_normal(shape)
+    U -= X @ (X.mT @ U + U.mT @ X) / 2
+    lengths = length * np.linspace(0.01, 1, 8)[:, None, None] if len(shape) > 2 else length
+    M = X + lengths * U / np.linalg.norm(U, axis=(-2, -1), keepdims=True)
+    for scaled in (M, 1e3 * M, 1e-3 * M):
+        P = polar(scaled)
+        expected = [scipy.linalg.polar(one)[0] for one in scaled.reshape(-1, *shape[-2:])]
+        np.testing.assert_allclose(P.reshape(-1, *shape[-2:]), expected, atol=2e-14)
+        assert np.abs(P.mT @ P - np.eye(shape[-1])).max() < 5e-15
+
+
 @pytest.mark.parametrize("M", [np.zeros((4, 2)), np.ones((4, 2)), np.diag([1.0, 0.0])])
 def test_polar_of_a_rank_deficient_matrix_is_orthonormal(M: np.ndarray) -> None:
     P = polar(M)
