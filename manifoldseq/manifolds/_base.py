@@ -153,8 +153,7 @@ class Manifold(ABC, Generic[Point]):
         # over the axes of a point, leaf by leaf, in float64; what is left are the leading axes
         total: Any = 0.0
         for a, b, shape in zip(leaves(u), leaves(v), _leaf_shapes(self.shape), strict=True):
-            product = np.multiply(a, b, dtype=np.float64)
-            total = total + (product.sum(axis=tuple(range(-len(shape), 0))) if shape else product)
+            total = total + _dot(a, b, len(shape))
         return float(total) if np.ndim(total) == 0 else total
 
     def gradient(self, x: Point, egrad: Point) -> Point:
@@ -310,6 +309,13 @@ class InFrame(Manifold[Point]):
         def parallel_transport(self) -> Callable[..., Any] | None:
             carry = super().parallel_transport
             return None if carry is None else lambda x, y, c: self.to_frame(y, carry(x, y, self.from_frame(x, c)))
+
+
+def _dot(a: np.ndarray, b: np.ndarray, k: int) -> Any:
+    """Return the sums of products over the last k axes, in float64."""
+    if k != 1:
+        a, b = (leaf.reshape(*leaf.shape[: leaf.ndim - k], -1) for leaf in (a, b))
+    return np.vecdot(a, b, dtype=np.float64)
 
 
 def _root(square: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ._base import Manifold, _root, known_component, size
+from ._base import Manifold, _dot, _root, known_component, size
 from ._geodesics import carried_along, great_circle
 
 
@@ -25,16 +25,19 @@ class _UnitNorm(Manifold[np.ndarray]):
     def _axes(self) -> tuple[int, ...]:
         """The axes, counted from the end, that one norm runs over."""
 
+    @abstractmethod
     def _dot(self, u: np.ndarray, v: np.ndarray) -> Any:
-        return np.sum(np.multiply(u, v, dtype=np.float64), axis=self._axes, keepdims=True)
+        """Return the sums of products over these axes, which are kept, in float64."""
 
     def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         # U − X⟨X, U⟩: the normal space at X is the line of X
-        return u - x * self._dot(x, u).astype(u.dtype)
+        normal = x * self._dot(x, u).astype(u.dtype)
+        return np.subtract(u, normal, out=normal)
 
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         # P(D²f[U]) − ⟨X, G⟩U, the curvature of the sphere being one in every direction
-        return self.project(x, ehess) - u * self._dot(x, egrad).astype(u.dtype)
+        turned = u * self._dot(x, egrad).astype(u.dtype)
+        return np.subtract(self.project(x, ehess), turned, out=turned)
 
     def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         if self._kind(kind) == "polar":
@@ -78,7 +81,7 @@ class _UnitNorm(Manifold[np.ndarray]):
     def nearest(self, x: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             square = self._dot(x, x)
-        if not np.all(np.isfinite(square) & (square > 1e-250)):  # zero, or squares that leave the range
+        if not ((square > 1e-250) & (square < np.inf)).all():  # zero, or squares that leave the range
             scale = np.abs(x).max(axis=self._axes, keepdims=True)
             with np.errstate(invalid="ignore"):
                 x = np.divide(x, scale, out=np.ones_like(x), where=scale != 0)
@@ -142,6 +145,10 @@ class Sphere(_UnitNorm):
     def _axes(self) -> tuple[int, ...]:
         return tuple(range(-len(self.shape), 0))
 
+    def _dot(self, u: np.ndarray, v: np.ndarray) -> Any:
+        k = len(self.sizes)
+        return _dot(u, v, k)[..., *[None] * k]
+
     @property
     def _circles(self) -> int:
         return 1
@@ -192,6 +199,9 @@ class Oblique(_UnitNorm):
     @property
     def _axes(self) -> tuple[int, ...]:
         return (-2,)
+
+    def _dot(self, u: np.ndarray, v: np.ndarray) -> Any:
+        return np.einsum("...ij,...ij->...j", u, v, dtype=np.float64)[..., None, :]
 
     @property
     def _circles(self) -> int:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
+from ..linalg._blas import AXPY
 from ..linalg._tree import flatten, freeze, unflattener
+from ..manifolds import Manifold
 from ._base import Solver, positive_numbers, whole_numbers
 from ._hessian import Product, hessian_product
 from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, secant, try_point
@@ -23,9 +23,6 @@ from ._saddle import leave_saddle, stationary
 def _state_at(state: State, at: Iterate) -> State:
     return {**state, **at._asdict(), "reference": max(state["reference"], at.grad_norm)}
 
-
-Piece = tuple[np.ndarray, np.ndarray, float]
-"""A direction of the conjugate-gradient path, the Hessian times it, and how far it is followed (inf: no minimum)."""
 
 ACCEPT = 0.1
 SHRINKINGS = 40
@@ -125,7 +122,7 @@ class TR(Solver):
         if stationary(at):
             return leave_saddle(problem, state, at, self.retraction, partial(_state_at, state))
         product, error = hessian_product(problem, at, self.hessian, self.retraction)
-        path = _Path(self._pieces(problem, at, product, error, state["reference"]), dot)
+        path = _Path(at.grad, product, dot, self._goal(at, error, state["reference"]), self._most(manifold))
         slack = 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)
         radius: float = state["radius"]
         for _ in range(SHRINKINGS):
@@ -152,59 +149,89 @@ class TR(Solver):
             radius = 0.25 * min(radius, length)
         return state, at.measures(manifold, status=Status.NO_DECREASE)
 
-    def _pieces(
-        self, problem: Problem, at: Iterate, product: Product, error: float, reference: float
-    ) -> Iterator[Piece]:
-        """Yield the pieces of the conjugate-gradient path, from zero to where the model is solved well enough."""
-        dot = inner_product(problem, at.x)
-        # conjugate gradients for H s = −g from s = 0 (Steihaug): residual r = g + H s, direction d
-        residual, direction = at.grad, -at.grad
-        squared = first = dot(residual, residual)
-        goal = max(min(self.kappa, (at.grad_norm / reference) ** self.theta), 10 * error)
-        limit = max(problem.manifold.dim, 10) if self.max_inner is None else self.max_inner
-        for _ in range(limit):
-            curved = product(direction)
-            curvature = dot(direction, curved)
-            # along d the model falls without end: the path leaves the ball on it
-            if not curvature > 0:
-                yield direction, curved, math.inf
-                return
-            alpha = squared / curvature
-            yield direction, curved, alpha
-            residual = residual + alpha * curved
-            last, squared = squared, dot(residual, residual)
-            if squared <= goal**2 * first:
-                return
-            direction = (squared / last) * direction - residual
+    def _goal(self, at: Iterate, error: float, reference: float) -> float:
+        """Return the share of the residual at which a path may end."""
+        return max(min(self.kappa, (at.grad_norm / reference) ** self.theta), 10 * error)
+
+    def _most(self, manifold: Manifold) -> int:
+        return max(manifold.dim, 10) if self.max_inner is None else self.max_inner
+
+
+class _Piece(NamedTuple):
+    """A straight piece of the conjugate-gradient path.
+
+    Its direction d, the Hessian times it, how far it is followed (inf: no minimum), and of its start s the inner
+    products ⟨d, d⟩, ⟨s, d⟩ and ⟨s, s⟩.
+    """
+
+    direction: np.ndarray
+    curved: np.ndarray
+    alpha: float
+    dd: float
+    sd: float
+    ss: float
+
+    def reach(self, radius: float) -> float:
+        """Return the positive root τ of ‖s + τ d‖ = radius: where the piece leaves the ball."""
+        rest = self.ss - radius * radius
+        return (-self.sd + max(self.sd * self.sd - self.dd * rest, 0.0) ** 0.5) / self.dd
 
 
 class _Path:
-    """The conjugate-gradient path, computed as far as it was followed: a shorter step costs no product."""
+    """The path of conjugate gradients for H s = −g from zero, computed as far as it was followed.
 
-    def __init__(self, pieces: Iterator[Piece], dot: Dot) -> None:
-        self._known: list[Piece] = []
-        self._pieces, self._dot = pieces, dot
+    A shorter step costs no product.
+    """
+
+    def __init__(self, grad: np.ndarray, product: Product, dot: Dot, goal: float, most: int) -> None:
+        self.product, self.dot, self.most = product, dot, most
+        self.residual = grad.copy()  # g + H s
+        self.squared = dot(grad, grad)
+        self.end = goal * goal * self.squared
+        self.pieces: list[_Piece] = []
 
     def within(self, radius: float) -> tuple[np.ndarray, np.ndarray, bool]:
         """Return the last point of the path inside the radius, the Hessian times it, and whether the ball ended it."""
-        dot, s, curved = self._dot, None, None
-        for direction, product, alpha in chain(tuple(self._known), self._more()):
-            if s is None or curved is None:
-                s, curved = np.zeros_like(direction), np.zeros_like(direction)
-            # ‖s + τ d‖ = radius: the positive root of a τ² + 2 b τ + c
-            a, b, c = dot(direction, direction), dot(s, direction), dot(s, s) - radius**2
-            reach = (-b + max(b * b - a * c, 0.0) ** 0.5) / a
-            tau = min(alpha, reach)
-            s, curved = s + tau * direction, curved + tau * product
-            if alpha >= reach:
+        s, curved = np.zeros_like(self.residual), np.zeros_like(self.residual)
+        axpy, n = AXPY[s.dtype], s.size
+        for k in range(self.most):
+            piece = self.pieces[k] if k < len(self.pieces) else self.next()
+            if piece is None:
+                break
+            reach = piece.reach(radius)
+            tau = min(piece.alpha, reach)
+            axpy(piece.direction, s, n, tau)
+            axpy(piece.curved, curved, n, tau)
+            if piece.alpha >= reach:
                 return s, curved, True
-        assert s is not None and curved is not None
         return s, curved, False
 
-    def _more(self) -> Iterator[Piece]:
-        for piece in self._pieces:
-            self._known.append(piece)
-            yield piece
+    def next(self) -> _Piece | None:
+        """Add the next piece, None at the end of the path."""
+        dot, residual = self.dot, self.residual
+        axpy, n = AXPY[residual.dtype], residual.size
+        if not self.pieces:
+            direction, dd, sd, ss = -residual, self.squared, 0.0, 0.0
+        else:
+            # d ← β d − r with β = ‖r⁺‖²/‖r‖²; r is orthogonal to s and d, which gives the inner products
+            last = self.pieces[-1]
+            if last.alpha == math.inf:
+                return None
+            axpy(last.curved, residual, n, last.alpha)
+            before, self.squared = self.squared, dot(residual, residual)
+            if self.squared <= self.end:
+                return None
+            beta = self.squared / before
+            direction = residual.dtype.type(beta) * last.direction
+            axpy(residual, direction, n, -1.0)
+            dd, sd = self.squared + beta * beta * last.dd, beta * (last.sd + last.alpha * last.dd)
+            ss = last.ss + last.alpha * (2 * last.sd + last.alpha * last.dd)
+        curved = self.product(direction)
+        curvature = dot(direction, curved)
+        # where the curvature is not positive the model falls along d without end: the path leaves the ball on it
+        alpha = self.squared / curvature if curvature > 0 else math.inf
+        self.pieces.append(_Piece(direction, curved, alpha, dd, sd, ss))
+        return self.pieces[-1]
 
 
 def _as_moved(
