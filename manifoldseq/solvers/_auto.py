@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._problem import Problem
 
 LARGE = 500_000
-"""Dimension from which the twenty vectors of L-BFGS cost more than the evaluations that they save."""
+"""Dimension from which the vectors of L-BFGS and of conjugate gradients cost more than the evaluations they save."""
 
 
 def choose_solver(problem: Problem) -> str:
@@ -15,9 +15,9 @@ def choose_solver(problem: Problem) -> str:
 
     * ``"augmented-lagrangian"`` with equalities or inequalities;
     * ``"alternating"`` where the objective has closed-form updates and no gradient;
+    * ``"bb"`` from 500,000 dimensions on;
     * ``"tr"`` where Hessian products are given and the manifold has a Hessian; not where they are differentiated
       automatically, or summed over shards: one costs as much as several gradients there;
-    * ``"bb"`` from 500,000 dimensions on;
     * ``"lbfgs"``.
 
     Parameters
@@ -41,6 +41,8 @@ def choose_solver(problem: Problem) -> str:
         return "augmented-lagrangian"
     if f.value_and_gradient is None and f.updates:
         return "alternating"
+    if problem.manifold.dim >= LARGE:
+        return "bb"
     if f.hessian_product is not None and not f.costly_hessian and problem.manifold.hessian is not None:
         return "tr"
-    return "bb" if problem.manifold.dim >= LARGE else "lbfgs"
+    return "lbfgs"

@@ -56,6 +56,8 @@ def test_constraints_updates_and_size_choose_too() -> None:
     closed = ms.Objective(lambda x: float(x @ x), updates=(one_step,))
     assert ms.minimize(ms.Problem(Euclidean(2), closed), np.ones(2)).solver == "alternating"
     large = ms.objective(lambda x: float(x @ x), lambda x: 2 * x)
+    bent = dataclasses.replace(large, hessian_product=lambda x, u: 2 * u)
+    assert [ms.solvers.choose_solver(ms.Problem(Euclidean(n), bent)) for n in (499_999, 500_000)] == ["tr", "bb"]
     assert ms.minimize(ms.Problem(Euclidean(500_000), large), np.ones(500_000)).solver == "bb"
     assert ms.minimize(ms.Problem(Euclidean(499_999), large), np.ones(499_999)).solver == "lbfgs"
 
