@@ -92,7 +92,8 @@ def _polar_by_svd(M: np.ndarray, known_finite: bool) -> np.ndarray:
 
 
 # A trick of speed: with `_polar_by_svd` alone `minimize` takes 1.24 times as long on a product of three small factors,
-# 1.62 times on rotations in 50 dimensions, 1.35 times on a power of 150 rotations (`python -m benchmarks.tricks polar`).
+# 1.62 times on rotations in 50 dimensions, 1.35 times on a power of 150 rotations
+# (`python -m benchmarks.tricks polar`).
 
 
 def _nearer(M: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

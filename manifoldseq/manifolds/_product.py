@@ -210,12 +210,10 @@ class _Factored(Manifold[Point]):
             ]
         )
 
+    @_in_groups
     def scale(self, x: Point) -> Any:
         """Return the smallest scale among the factors that can move."""
-        if self._groups is not None:
-            parts = self._groups.scales(x)
-        else:
-            parts = [self.factors[k].scale(x[k]) for k in self._moving]
+        parts = [self.factors[k].scale(x[k]) for k in self._moving]
         if not parts:
             return 0.0
         return min(parts) if isinstance(parts[0], float) else functools.reduce(np.minimum, parts)
@@ -278,7 +276,7 @@ class _Groups:
 
     def __init__(self, groups: list[tuple[Manifold, tuple[int, ...]]]) -> None:
         self.groups = groups
-        self.product = Product(*[Power(f, len(where)) if len(where) > 1 else f for f, where in groups])
+        self.product = Product(*[_Alike(f, len(where)) if len(where) > 1 else f for f, where in groups])
         self.count = sum(len(where) for _, where in groups)
 
     @classmethod
@@ -314,13 +312,12 @@ class _Groups:
                 parts[k] = row
         return tuple(parts)
 
-    def scales(self, x: Any) -> list[Any]:
-        """Return the smallest scale of each group that can move."""
-        return [
-            factor.scale(part) if len(where) == 1 else number(np.min(factor.scale(part), axis=-1))
-            for (factor, where), part in zip(self.groups, self.stacked(x), strict=True)
-            if factor.dim > 0
-        ]
+
+class _Alike(Power[Point]):
+    """Equal factors of a product, whose scale is the smallest among them."""
+
+    def scale(self, x: Point) -> Any:
+        return number(np.min(self.manifold.scale(x), axis=-1))
 
 
 def _key(factor: Manifold) -> Any:

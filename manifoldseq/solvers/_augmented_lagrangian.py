@@ -17,7 +17,7 @@ from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
 from ._base import Solver
-from ._iterates import State
+from ._iterates import Iterate, State
 
 LARGEST = 1e12
 """The penalty grows no further: beyond, nothing is left of the objective."""
@@ -180,6 +180,8 @@ class AugmentedLagrangian(Solver):
         """Return the state after an inner step, and what it means for the problem with constraints."""
         at = penalized.parts(inner["x"])
         weights = penalized.weights(at.c)
+        if inner.get("egrad") is not None:  # the inner rule is asked here, and not again before the inner run ends
+            measures = Iterate.of(inner).at_boundary(penalized.problem.manifold, measures)
         first, kept = Measures.of(run["first"]), (*run["recent"][1 - LAST :], measures.kept())
         recent = tuple([Measures.of(numbers) for numbers in kept])
         so_far = RunSoFar(recent, run["count"], 0.0, Evaluations(), first, eps=_eps(inner["x"]))

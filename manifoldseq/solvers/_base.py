@@ -30,7 +30,7 @@ class Solver(ABC):
     resumable : bool
         Whether a run can be saved and resumed between its steps.
     curvature : bool
-        Whether its measures carry curvature, scale and boundary; of a deterministic solver that does not, ``minimize``
+        Whether its measures carry curvature and scale; of a deterministic solver that does not, ``minimize``
         adds them from the gradients that were asked for.
     frames : bool
         Whether ``minimize`` may give it ``manifold.frame`` for a manifold that has one: it asks for products with the
@@ -68,8 +68,8 @@ class Solver(ABC):
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
         """Return the measures of `state`, the last of `recent`, with the curvature along what is left of the gradient.
 
-        Asked before a run ends with success; the evaluations are counted. Here for states that hold an
-        :class:`Iterate` with a gradient.
+        With `pushed_inward` too, where the manifold has a boundary. Asked before a run ends with success; the
+        evaluations are counted. Here for states that hold an :class:`Iterate` with a gradient.
         """
         measured = self.curvature and state.get("egrad") is not None
         return confirm(problem, Iterate.of(state), recent) if measured else recent[-1]

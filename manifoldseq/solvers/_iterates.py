@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
@@ -94,8 +95,20 @@ class Iterate(NamedTuple, Generic[Point]):
             curvature,
             None,
             float(manifold.scale(self.x)),
-            float(manifold.pushed_inward(self.x, self.egrad)) if manifold.open else None,
         )
+
+    def at_boundary(self, manifold: Manifold, measures: Measures) -> Measures:
+        """Return the measures with `pushed_inward`, which is asked for before a run ends and not in every iteration.
+
+        Parameters
+        ----------
+        manifold : Manifold
+        measures : Measures
+            Of this point; they are returned as they are where there is no boundary, or no gradient.
+        """
+        if not manifold.open or self.egrad is None:
+            return measures
+        return replace(measures, pushed_inward=float(manifold.pushed_inward(self.x, self.egrad)))
 
 
 def evaluate(problem: Problem[Point], x: Point) -> Iterate[Point]:

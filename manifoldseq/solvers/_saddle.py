@@ -72,7 +72,7 @@ def leave_saddle(
     if lower is not None:
         new, t = lower
         return begin(new), new.measures(manifold, step_size=t, curvature=curvature)
-    measures = at.measures(manifold, curvature=curvature)
+    measures = at.at_boundary(manifold, at.measures(manifold, curvature=curvature))
     measures.status = Status.ROUNDING_LEVEL if direction is None and inside(measures) else Status.NO_DECREASE
     return state, measures
 
@@ -107,11 +107,14 @@ def lowest_curvature(
 def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Measures:
     """Return the measures of the current iterate with the curvature ahead, in two Lanczos steps from the gradient.
 
+    Where the boundary of an open manifold makes the gradient small, these say so, and nothing else is measured.
     At a stationary point it is the lowest curvature of any direction, and anywhere a negative one in the Krylov space
     of a random tangent vector. Steps that zigzag across a valley see none of its floor; the gradient that is left does.
     Curvature that cannot be told from rounding beside the largest of the recent ones counts as zero.
     """
-    now = recent[-1]
+    now = at.at_boundary(problem.manifold, recent[-1])
+    if not inside(now):
+        return now
     if stationary(at):
         return replace(now, curvature_ahead=lowest_curvature(problem, at, None)[0])
     lowest, direction = lowest_curvature(problem, at, None, PROBES)

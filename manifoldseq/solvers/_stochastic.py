@@ -115,7 +115,8 @@ class Stochastic(Solver):
         assert terms is not None  # one of the needs
         state = {"x": point, "nit": 0, "memory": self.begin(problem, point), "mean": None}
         at = evaluate(problem, point)
-        measures = replace(at.measures(problem.manifold), extra=self.columns(problem, at))
+        measures = at.at_boundary(problem.manifold, at.measures(problem.manifold))
+        measures = replace(measures, extra=self.columns(problem, at))
         return {**state, **MiniBatches(self.batch_size).start(self.seed)}, measures
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -357,3 +359,63 @@ def test_factors_without_a_hash_stay_apart() -> None:
     M = Product(*[Shifted(k) for k in range(5)])
     moved = M.retract((np.zeros(2),) * 5, (np.ones(2),) * 5)
     np.testing.assert_array_equal(np.stack(moved)[:, 0], [1, 2, 3, 4, 5])
+
+
+def rotations_and_scales() -> tuple[ms.Problem, Any]:
+    """The sum of squared distances to five rotations, four positive numbers, and a vector that is drawn to zero."""
+    rng = np.random.default_rng(0)
+    M = Product(*[SpecialOrthogonal(3)] * 3, Euclidean(2), *[Positive(1)] * 4, *[SpecialOrthogonal(3)] * 2)
+    goal = M.random_point(rng)
+
+    def fused(x: Any) -> tuple[float, Any]:
+        assert type(x) is tuple and [leaf.shape for leaf in x] == [leaf.shape for leaf in goal]
+        parts = [(k + 1) * (a - b) for k, (a, b) in enumerate(zip(x, goal, strict=True))]
+        coupling = float(x[3] @ x[3])
+        value = 0.5 * sum(float(np.vdot(p, p)) / (k + 1) for k, p in enumerate(parts)) + 0.5 * coupling
+        return value, tuple(p + x[3] if k == 3 else p for k, p in enumerate(parts))
+
+    def product(x: Any, u: Any) -> Any:
+        assert type(u) is tuple
+        return tuple((k + 1) * v + (v if k == 3 else 0) for k, v in enumerate(u))
+
+    return ms.Problem(M, ms.objective(value_and_gradient=fused, hessian_product=product)), goal
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg", "gd", "tr"])
+def test_runs_on_powers_show_the_points_of_the_product(solver: str, tmp_path: Path) -> None:
+    problem, goal = rotations_and_scales()
+    M, x0 = problem.manifold, problem.manifold.random_point(np.random.default_rng(1))
+    x0 = tuple(
+        a if k == 3 or a.ndim == 1 else b @ expm(0.3 * (a - a.T)) for k, (a, b) in enumerate(zip(x0, goal, strict=True))
+    )
+    points = ms.Recorder()
+    result = ms.minimize(problem, x0, solver=solver, observers=[points])
+    assert result.success and all(float(M.feasibility(x)) < 1e-12 for x in points.records)
+    expected = [0.8 * b if k == 3 else b for k, b in enumerate(goal)]  # ½·4‖x − b‖² + ½‖x‖²
+    for a, b in zip(result.x, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    # a resumed run is the uninterrupted one
+    for steps in (2, 4):
+        part = ms.minimize(problem, x0, solver=solver, max_iter=steps, checkpoint=tmp_path, resume=steps == 4)
+    whole = ms.minimize(problem, x0, solver=solver, max_iter=4)
+    for a, b in zip(part.x, whole.x, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_constraints_and_callables_of_users_beside_powers() -> None:
+    problem, goal = rotations_and_scales()
+    held = ms.objective(
+        lambda x: x[3][0] - 2.0,
+        lambda x: (*[np.zeros_like(a) for a in x[:3]], np.array([1.0, 0.0]), *[np.zeros_like(a) for a in x[4:]]),
+    )
+    result = ms.minimize(dataclasses.replace(problem, equalities=(held,)), goal)
+    assert result.success and result.x[3] == pytest.approx([2.0, 0.8 * goal[3][1]], abs=1e-5)
+    asked = []
+
+    def identity(given: ms.Problem, x: Any, g: Any) -> Any:
+        asked.append((len(x), len(g)))
+        return g
+
+    start = tuple(a + 0.5 if k == 3 else a for k, a in enumerate(goal))
+    assert ms.minimize(problem, start, solver="lbfgs", options={"precondition": identity}).success
+    assert set(asked) == {(10, 10)}
