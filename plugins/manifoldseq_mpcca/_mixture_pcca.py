@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,6 +67,8 @@ _GRID: dict[str, Sequence[Any]] = {
 """What "auto" tries, in this order."""
 _MOST_ITERATIONS, _TRIED_TOL = 15, 1e-5
 """Iterations, and least tolerance, of a fit that is tried."""
+_MOST_PATTERNS = 16
+"""Patterns of holes that are left to the fits that are tried."""
 _LEAST_ROWS = 20
 """Rows that a choice needs; with fewer, "auto" takes the first values."""
 _FORGETTING = 0.6
@@ -442,11 +444,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         list of ndarray of shape (N, d_v)
         """
         views = self._checked(X, Y, *more)
-        whole = np.concatenate(views, axis=1, dtype=np.float64)
-        for columns, rows, conditional, seen in self._missing(views):
-            for within, gate, mean in conditional.blocks(seen):
-                whole[np.ix_(rows[within], ~columns)] = np.einsum("kdb,kb->bd", mean, gate)
-        return self._split(whole)
+        return _filled(self.mixture_, views, self.gate_)
 
     @one_blas_thread()
     def impute_variance(self, X: Any, Y: Any = None, *more: Any) -> list[Array]:
@@ -466,12 +464,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         """
         views = self._checked(X, Y, *more)
         whole = np.zeros((len(views[0]), sum(self.mixture_.views)))
-        for columns, rows, conditional, seen in self._missing(views):
+        for columns, rows, conditional, seen in _missing(self.mixture_, views, self.gate_):
             for within, gate, mean in conditional.blocks(seen):
                 centre = np.einsum("kdb,kb->bd", mean, gate)
                 between = np.einsum("kdb,kb->bd", (mean - centre.T) ** 2, gate)
                 whole[np.ix_(rows[within], ~columns)] = gate.T @ conditional.variances + between
-        return self._split(whole)
+        return _split(self.mixture_, whole)
 
     @one_blas_thread()
     def impute_samples(
@@ -495,11 +493,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         check_whole("n_samples", n_samples)
         rng = random_generator(random_state)
         whole = np.repeat(np.concatenate(views, axis=1, dtype=np.float64)[None], n_samples, axis=0)
-        for columns, rows, conditional, seen in self._missing(views):
+        for columns, rows, conditional, seen in _missing(self.mixture_, views, self.gate_):
             for within, gate, mean in conditional.blocks(seen):
                 for sample in whole:
                     sample[np.ix_(rows[within], ~columns)] = conditional.draw(gate, mean, rng)
-        return self._split(whole)
+        return _split(self.mixture_, whole)
 
     @one_blas_thread()
     def pair_scores(self, X: Any, Y: Any) -> Array:
@@ -655,19 +653,6 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             every = slice(None) if rows is None else rows
             yield every, Expectation(self.mixture_.observed(columns)), self._seen(views, columns, every)
 
-    def _missing(self, views: list[View]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp], Conditional, Any]]:
-        """Go through rows that miss something: columns that are there, rows, the distribution of the others, views."""
-        for columns, rows in patterns(views):
-            if not columns.all():
-                every = np.arange(len(views[0])) if rows is None else rows
-                conditional = Conditional(self.mixture_, columns, self.gate_)
-                yield columns, every, conditional, self._seen(views, columns, every)
-
-    def _split(self, whole: Array) -> list[Array]:
-        """Return the views of rows (…, D)."""
-        ends = np.cumsum(self.mixture_.views)[:-1]
-        return [np.ascontiguousarray(part) for part in np.split(whole, ends, axis=-1)]
-
     def _seen(self, views: list[View], columns: NDArray[np.bool_], rows: Any) -> list[View]:
         if columns.all():
             return [view[rows] for view in views]
@@ -710,15 +695,22 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         setting = first
         if grid and N >= _LEAST_ROWS:
 
-            def fit(setting: Setting, rows: NDArray[np.intp]) -> Mixture:
-                part = [view[rows] for view in views]
-                em, first = self._problem(setting, part, moments, None if weights is None else weights[rows])
+            def fitted(setting: Setting, views: list[View], weights: Array | None) -> Mixture:
+                em, first = self._problem(setting, views, moments, weights)
                 rng = np.random.default_rng(0)
                 stop = ms.CostChange(max(self.tol, _TRIED_TOL)) | ms.MaxIterations(min(self.max_iter, _MOST_ITERATIONS))
                 return Mixture.from_point(ms.iterate(em.step, lambda: em.start(first(rng)), stop=stop).state["x"])
 
+            # each pattern of holes costs each fit a regression per component: many are filled in once, by one component
+            known = views
+            if len(patterns(views)) > _MOST_PATTERNS:
+                known = _filled(fitted(replace(first, n_components=1), views, weights), views)
+
+            def fit(setting: Setting, rows: NDArray[np.intp]) -> Mixture:
+                return fitted(setting, [view[rows] for view in known], None if weights is None else weights[rows])
+
             about = self.criterion, self.target, weights
-            setting, self.choice_ = choose(fit, views, moments.variance, first, grid, *about)
+            setting, self.choice_ = choose(fit, known, moments.variance, first, grid, *about)
         self._keep(setting)
         return setting
 
@@ -759,6 +751,30 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
+
+
+def _missing(
+    mixture: Mixture, views: list[View], gate: float
+) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp], Conditional, list[View]]]:
+    """Go through rows that miss something: columns that are there, rows, the others given these, their views."""
+    for columns, rows in patterns(views):
+        if not columns.all():
+            every = np.arange(len(views[0])) if rows is None else rows
+            yield columns, every, Conditional(mixture, columns, gate), observed_views(views, columns, every)
+
+
+def _filled(mixture: Mixture, views: list[View], gate: float = 1.0) -> list[Array]:
+    """Return the views with conditional expectations where they have NaN."""
+    whole = np.concatenate(views, axis=1, dtype=np.float64)
+    for columns, rows, conditional, seen in _missing(mixture, views, gate):
+        for within, weights, mean in conditional.blocks(seen):
+            whole[np.ix_(rows[within], ~columns)] = np.einsum("kdb,kb->bd", mean, weights)
+    return _split(mixture, whole)
+
+
+def _split(mixture: Mixture, whole: Array) -> list[Array]:
+    """Return the views of rows (…, D)."""
+    return [np.ascontiguousarray(part) for part in np.split(whole, np.cumsum(mixture.views)[:-1], axis=-1)]
 
 
 def _kept(setting: Setting) -> dict[str, Any]:

@@ -94,10 +94,10 @@ def test_missing_columns_follow_the_dense_conditional(full, hidden):
     found = np.hstack(model.impute_variance(given))
     np.testing.assert_allclose(found[:, hidden], variance, atol=1e-10)
     assert (found[:, o] == 0).all()
-    draws = np.concatenate(model.impute_samples(given, n_samples=20_000, random_state=0), axis=2)
-    np.testing.assert_array_equal(draws[:, :, o], np.broadcast_to(V[:, o], (20_000, 4, len(o))))
-    assert (abs(draws[:, :, hidden].mean(axis=0) - mean) < 5 * np.sqrt(variance / 20_000)).all()
-    np.testing.assert_allclose(draws[:, :, hidden].var(axis=0), variance, rtol=0.1)
+    draws = np.concatenate(model.impute_samples(given, n_samples=5_000, random_state=0), axis=2)
+    np.testing.assert_array_equal(draws[:, :, o], np.broadcast_to(V[:, o], (5_000, 4, len(o))))
+    assert (abs(draws[:, :, hidden].mean(axis=0) - mean) < 5 * np.sqrt(variance / 5_000)).all()
+    np.testing.assert_allclose(draws[:, :, hidden].var(axis=0), variance, rtol=0.2)
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -155,6 +155,18 @@ def test_a_constant_column_warns_and_changes_nothing_else():
     found = model.impute(X, None)[1]
     np.testing.assert_allclose(found[:, 2], 3.5)
     np.testing.assert_allclose(np.delete(found, 2, axis=1), plain.impute(X, None)[1], atol=1e-6)
+
+
+def test_scattered_holes_do_not_keep_the_default_from_choosing():
+    """A tenth of all cells is missing, in more patterns than fits are tried with; errors are those of hidden cells."""
+    views, _ = drawn(mixture(K=3, spread=3), 120)
+    rng = np.random.default_rng(0)
+    holed = [np.where(rng.random(view.shape) < 0.1, NAN, view) for view in views]
+    model = MixturePCCA(missing="em", max_iter=10, random_state=0).fit(holed)
+    hidden = np.isnan(np.hstack(holed))
+    V = np.hstack(views)
+    error = np.mean((np.hstack(model.impute(holed)) - V)[hidden] ** 2) / V.var()
+    assert model.n_components_ > 1 and error < 0.3
 
 
 def test_a_mixture_of_full_noise_takes_single_holes():
