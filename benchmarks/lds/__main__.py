@@ -8,6 +8,7 @@ SECTIONS = (
     "pairs",
     "memory",
     "mean",
+    "stable",
     "solvers",
     "compression",
     "epoch",

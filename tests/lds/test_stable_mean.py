@@ -9,7 +9,7 @@ from lds.test_bound import copies, sheared
 from scipy.linalg import subspace_angles
 
 import manifoldseq as ms
-from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems, solve_common_problem
+from manifoldseq_lds import LDSDictionaryLearning, LDSIdentifier, LDSKMeans, Systems, solve_common_problem
 from manifoldseq_lds.means._stable_systems import orthonormal, points_of
 
 
@@ -116,6 +116,30 @@ def test_identical_and_equivalent_systems_are_their_mean():
         assert model.mean_kernel_value_ == pytest.approx(n, abs=1e-8)
         assert projection(model.systems_[0], data[0], steps=400) == pytest.approx(n, abs=1e-8)
         assert solve_common_problem(both).fun == pytest.approx(-2 * n, abs=1e-8)
+
+
+@pytest.mark.parametrize("init", ["random", "k-means"])
+def test_an_atom_of_equal_systems_is_the_system(init):
+    """One atom for equal systems: its code is 1 - alpha / 4 and the objective alpha - alpha^2 / 8."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LDSDictionaryLearning(1, init=init, random_state=0).fit(copies())
+    assert model.objective_ == pytest.approx(0.1 - 0.01 / 8, abs=1e-9)
+    assert -model.score(copies()) == pytest.approx(model.objective_, abs=1e-9)
+    model.partial_fit(copies())  # goes on from it
+    assert -model.score(copies()) == pytest.approx(0.1 - 0.01 / 8, abs=1e-9)
+
+
+def test_atoms_are_sought_among_all_stable_systems():
+    data = sheared(N=20, noise=0.4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        both = [
+            LDSDictionaryLearning(3, method=method, init=data[[0, 1, 2]], inner_iter=5, max_iter=15).fit(data)
+            for method in ("lbfgs", "canonical")
+        ]
+    assert both[0].objective_ < both[1].objective_
+    assert np.diff(both[0].history_["fun"]).max() < 1e-12
 
 
 def test_clustering_beats_medoids_on_undamped_systems():

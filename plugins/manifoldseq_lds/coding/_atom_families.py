@@ -13,6 +13,7 @@ from scipy.linalg import eigh
 import manifoldseq as ms
 
 from ..clustering._epoch import as_systems, chosen
+from ..means import _stable_systems as stable
 from ..means._centre_rules import observability_bases
 from ..means._common_problem import beyond, items_of, items_on
 from ..systems._canonical_form import canonical_form
@@ -157,6 +158,75 @@ def weighted(kernel: Any, problem: AtomProblem, point: Leaves) -> tuple[float, L
         value += more
         gradient = tuple(g + h for g, h in zip(gradient, more_gradient, strict=True))
     return value, gradient
+
+
+@dataclass(frozen=True)
+class StableAtoms:
+    """All stable systems, as points ``[A; C]`` with orthonormal columns, under a kernel of observability subspaces.
+
+    Parameters
+    ----------
+    kernel : kernel object
+        That `means._stable_systems.covers`.
+    inner_iter : int
+        Iterations of L-BFGS per update.
+    rate : float, optional
+        Of the first step along the negative gradient, for mini-batches; it is shortened until the objective falls.
+    """
+
+    kernel: Any
+    inner_iter: int
+    rate: float | None = None
+
+    def pack(self, systems: Systems) -> Any:
+        return self.kernel.pack(systems)
+
+    def chosen(self, systems: Systems) -> Leaves:
+        return (stable.points_of(self.kernel.pack(systems)),)
+
+    def pack_atoms(self, atoms: Leaves) -> Any:
+        return self.kernel.pack_points(atoms[0])
+
+    def cross(self, P: Any, Q: Any) -> Array:
+        return self.kernel.cross(P, Q)
+
+    def diag(self, P: Any) -> Array:
+        return self.kernel.diag(P)
+
+    def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
+        N = len(problem.packed)
+        with_others = _WithOthers(self.kernel, problem.others, problem.gamma)
+        steps = None if self.rate is None else np.array([scale * self.rate])
+        (point,), _, spent, _ = stable.descended(
+            with_others, problem.packed, problem.beta, [(0, N)], atom[0][None], self.inner_iter, steps=steps
+        )
+        return (point,), spent / N
+
+    def within(self, atoms: Leaves) -> Leaves | None:
+        return None
+
+    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
+        return atom
+
+
+@dataclass(frozen=True)
+class _WithOthers:
+    """A kernel whose weighted sums have the other atoms in them, ``sum_j gamma_j k(S, D_j)``."""
+
+    kernel: Any
+    others: Any
+    gamma: Array
+
+    def pack(self, systems: Systems) -> Any:
+        return self.kernel.pack(systems)
+
+    def weighted_groups(self, points: Array, packed: Any, beta: Array, groups: Any) -> tuple[Array, Array]:
+        values, gradients = self.kernel.weighted_groups(points, packed, beta, groups)
+        if not self.gamma.any():
+            return values, gradients
+        everyone = [(0, len(self.others))] * len(points)
+        more, more_gradients = self.kernel.weighted_groups(points, self.others, self.gamma, everyone)
+        return values + more, gradients + more_gradients
 
 
 @dataclass(frozen=True)

@@ -30,15 +30,16 @@ from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
+from ..means import _stable_systems as stable
 from ..means._common_problem import BOUND_ADVICE, COSTLY
 from ..systems._record import Systems
-from ._atom_families import AtomFamily, GrassmannAtoms, Leaves, SymmetricAtoms, SystemAtoms
+from ._atom_families import AtomFamily, GrassmannAtoms, Leaves, StableAtoms, SymmetricAtoms, SystemAtoms
 from ._initial_atoms import INITS, starting_systems
 from ._learning import Batches, Coding, Learning, coding
 
 Array = NDArray[np.floating[Any]]
 
-METHODS = ("lbfgs", "pgd", "grassmann", "symmetric")
+METHODS = ("lbfgs", "canonical", "pgd", "grassmann", "symmetric")
 
 
 def _check_rates(name: str, value: Any) -> None:
@@ -83,15 +84,17 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     identifier : LDSIdentifier, optional
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     bound : float
-        Atoms are sought among systems with singular values of A up to this, as (12) asks; with ``method="lbfgs"`` one
-        that began as a datum with larger ones stays that while nothing better is found.
+        ``method="canonical"`` and ``"pgd"`` seek atoms among systems with singular values of A up to this, as (12)
+        asks; with the first, one that began as a datum with larger ones stays that while nothing better is found.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     alpha : float
         The sparsity factor lambda of (9), with kernel values as they are. (The authors' toolbox minimizes half the
         squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
-    method : {"lbfgs", "pgd", "grassmann", "symmetric"}
-        ``"lbfgs"``: descent on (10) by L-BFGS; the objective never rises. ``"pgd"``: Algorithm 1 at fixed rates, with
+    method : {"lbfgs", "canonical", "pgd", "grassmann", "symmetric"}
+        ``"lbfgs"``: descent on (10) by L-BFGS over all stable systems, for kernels that are functions of the
+        observability subspace alone; the objective never rises. ``"canonical"``: the same on the paper's problem (12);
+        of other kernels ``"lbfgs"`` is this. ``"pgd"``: Algorithm 1 at fixed rates, with
         all data or mini-batches. ``"grassmann"``: the baseline Grass-L, atoms are subspaces of `n_steps`-step
         observability. ``"symmetric"``: the baseline LDSST, systems with symmetric transition matrices. The last two
         have kernels of their own, and use all data.
@@ -238,7 +241,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         Warns
         -----
         UserWarning
-            Once, if atoms are data beyond the bound; it says what the bound would cost.
+            Once, if the outputs of atoms have lost a rank, so that `systems_` holds near systems; with
+            ``method="canonical"``, if atoms are data beyond the bound: it says what the bound would cost.
         """
         check_parameters(self, _RULES)
         systems, identifier = learned_systems(settled(self, X), X)
@@ -280,8 +284,9 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     def partial_fit(self, X: Any, y: object = None) -> Self:
         """Update the dictionary with one mini-batch of sequences or systems; the first one also starts it.
 
-        Codes the batch and updates every atom: of systems, by Algorithm 1 at the rates `step_size`, which stay as they
-        are (see `set_params`). Channels are scaled as in the first batch. After `fit`, continues its dictionary.
+        Codes the batch and updates every atom: within the bound of (12) by Algorithm 1 at the rates `step_size`, which
+        stay as they are (see `set_params`); over all stable systems by a step at the first of them, or a shorter one.
+        Channels are scaled as in the first batch. After `fit`, continues its dictionary.
 
         Parameters
         ----------
@@ -366,17 +371,22 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         if self.method == "symmetric":
             return SymmetricAtoms()
         kernel = resolved_kernel(self.kernel)
+        if self.method == "lbfgs" and stable.covers(kernel):
+            return StableAtoms(kernel, self.inner_iter, None if solver is None else float(self.step_size[0]))
         manifold = kernel.manifold(n_outputs, n_states, self.bound)
         rates = tuple(float(rate) for rate in self.step_size)
         rates += rates[:1] * (len(manifold.shape) - len(rates))  # a first state moves at the rate of Lambda
-        return SystemAtoms(kernel, manifold, solver or self.method, rates, self.inner_iter)
+        return SystemAtoms(
+            kernel, manifold, "pgd" if "pgd" in (solver, self.method) else "lbfgs", rates, self.inner_iter
+        )
 
     def _first_atoms(self, learning: Learning, rng: np.random.Generator) -> Leaves:
         """Return the atoms that a start begins with."""
         if isinstance(self.init, Systems):
             return learning.family.chosen(self.init)
-        settings = {"kernel": self.kernel, "bound": self.bound, "rng": rng}
         family = learning.family
+        mean = "exact" if isinstance(family, StableAtoms) else "canonical"
+        settings = {"kernel": self.kernel, "bound": self.bound, "mean": mean, "rng": rng}
         return family.chosen(
             starting_systems(self.init, self.n_atoms, learning.systems, family, learning.packed, **settings)
         )
@@ -389,8 +399,17 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         elif self.method == "symmetric":
             a, Ct = atoms
             self.systems_ = Systems(a[:, :, None] * np.eye(a.shape[1]), Ct.swapaxes(1, 2))
-        else:
+        elif len(atoms) != 1:
             self.systems_ = as_systems(atoms)
+        else:
+            (points,) = atoms
+            self.systems_, deficient = stable.orthonormal(points)
+            if deficient.any():
+                warnings.warn(
+                    f"the outputs C of atoms {np.flatnonzero(deficient).tolist()} have lost a rank, so that no "
+                    f"equivalent system has orthonormal outputs: systems_ holds near ones; choose fewer states",
+                    stacklevel=4,
+                )
 
     def _new_systems(self, X: Any) -> Systems:
         if hasattr(self, "systems_"):

@@ -12,7 +12,16 @@ INITS = ("random", "medoid", "k-means")
 
 
 def starting_systems(
-    init: str, n_atoms: int, systems: Systems, compared: Any, packed: Any, *, kernel: Any, bound: float, rng: Any
+    init: str,
+    n_atoms: int,
+    systems: Systems,
+    compared: Any,
+    packed: Any,
+    *,
+    kernel: Any,
+    bound: float,
+    rng: Any,
+    mean: str = "exact",
 ) -> Systems:
     """Return the systems that dictionary learning starts from.
 
@@ -24,7 +33,7 @@ def starting_systems(
         The data.
     compared, packed
         What compares data, with the methods ``cross`` and ``diag``, and the data as it packs them.
-    kernel, bound
+    kernel, bound, mean
         Of `LDSKMeans`, which runs five epochs for ``"k-means"``.
     rng : numpy.random.Generator
     """
@@ -35,6 +44,6 @@ def starting_systems(
         groups = [np.flatnonzero(labels == k) for k in range(n_atoms)]
         return systems[[int(rows[medoid_row(compared, packed[rows])]) for rows in groups]]
     seed = int(rng.integers(2**31))
-    clustering = LDSKMeans(n_atoms, kernel=kernel, n_init=1, max_iter=5, bound=bound, random_state=seed)
+    clustering = LDSKMeans(n_atoms, kernel=kernel, mean=mean, n_init=1, max_iter=5, bound=bound, random_state=seed)
     clustering._fit_quietly(systems)
     return clustering.systems_

@@ -33,7 +33,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "PGD-128": {"method": "pgd", "batch_size": 128},
     "LDSST": {"method": "symmetric"},
     "Grass-3": {"method": "grassmann", "n_steps": 3},
-    "ours (L-BFGS)": {"method": "lbfgs", "inner_iter": 3},
+    "ours (L-BFGS)": {"method": "canonical", "inner_iter": 3},
 }
 _METRICS = {
     "error": ("NR, test, end", ""),

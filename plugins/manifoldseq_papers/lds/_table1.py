@@ -32,7 +32,7 @@ PYRAMIDS: dict[str, dict[str, Any]] = {
     "Grass-3 + STPM": {"method": "grassmann"},
     "LDSST + STPM": {"method": "symmetric"},
     "PGD + STPM": {"method": "pgd", "batch_size": (20, 4), "step_size": (0.5, 0.5, 5.0)},
-    "ours + STPM": {"method": "lbfgs", "inner_iter": 3},
+    "ours + STPM": {"method": "canonical", "inner_iter": 3},
 }
 _PAPER = {
     "yupenn": (83.3, 82.1, 84.1, None, 91.6, 90.7, 93.6, None),
