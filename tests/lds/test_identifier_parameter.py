@@ -141,6 +141,22 @@ def test_missing_values_are_smoothed_if_the_identifier_says_so(cls):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("cls", list(MADE)[7:], ids=lambda cls: cls.__name__)
+def test_missing_values_are_smoothed_before_sequences_are_cut(cls, tmp_path):
+    X, identifier = sequences(), LDSIdentifier(2, missing="smooth")
+    X[1][2:17, 1] = X[6][20, 0] = np.nan  # of sequence 1 a block has no value in channel 1
+    with pytest.raises(ValueError, match="sequence 1 has NaN at t=2, channel 1"):
+        fitted(cls(**MADE[cls], n_states=2), X)
+    model = fitted(cls(**MADE[cls], identifier=identifier), X)
+    filled = identifier.fit(X).interpolate(X)
+    assert all((np.isnan(x) | (x == y)).all() for x, y in zip(X, filled, strict=True))
+    expected = fitted(cls(**MADE[cls], n_states=2), filled)
+    ms.storage.save_model(model, tmp_path)
+    for one in (model, ms.storage.load_model(tmp_path)):
+        np.testing.assert_allclose(one.transform(X), expected.transform(filled), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(one.transform(X[1:2]), expected.transform(filled[1:2]), rtol=1e-9, atol=1e-9)
+
+
 @every
 def test_keywords_of_before_do_the_same_with_a_warning(cls):
     with pytest.warns(DeprecationWarning) as caught:

@@ -10,7 +10,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import ObjectParameters, check_choice, check_parameters, validate_sequences
+from manifoldseq.estimators import (
+    ObjectParameters,
+    check_choice,
+    check_parameters,
+    check_sequences,
+    validate_sequences,
+)
 
 from ..systems._record import Systems
 from ._before import KEEPS_BOUND, moved_settings, warn_of
@@ -109,6 +115,21 @@ def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
     """Return the systems of sequences with the moments of these."""
     given = {one.name: getattr(systems, one.name) for one in fields(systems)}
     return Systems.trusted({**given, "moments": channel_moments(np.asarray(x, dtype=np.float64) / scale for x in X)})
+
+
+def whole_sequences(
+    estimator: Any, X: Any, filler: LDSIdentifier | None = None, **least: Any
+) -> tuple[list[Any], LDSIdentifier | None]:
+    """Return checked sequences for what cuts them, and what filled their missing values: None if nothing does.
+
+    Values are filled before cutting, from the whole of each sequence: by `filler`, or an identifier fitted here.
+    """
+    settings = identifier_of(estimator)
+    if settings.missing == "error":
+        return check_sequences(X, **least), None
+    if filler is None:
+        filler = settings.fit(X)
+    return check_sequences(filler.interpolate(X), **least), filler
 
 
 def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:

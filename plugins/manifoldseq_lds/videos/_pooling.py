@@ -10,13 +10,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_optional, check_parameters, check_sequences, check_whole
+from manifoldseq.estimators import check_optional, check_parameters, check_whole
 
 from ..clustering._kmeans import LDSKMeans
 from ..coding._dictionary import LDSDictionaryLearning
 from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier
-from ..identification._sequence_input import SequenceEstimator
+from ..identification._sequence_input import SequenceEstimator, whole_sequences
 from ._blocks import Blocks, cut_sequence
 
 Array = NDArray[np.floating[Any]]
@@ -114,10 +114,10 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         y : ignored
         """
         codebook = self._codebook()
-        window, stride, bags = _bags(self, X)
+        window, stride, bags, filler = _bags(self, X)
         sequences, groups = _flat(bags)
         codebook.fit([sequences[i] for i in _sample(self, groups)])
-        self.window_, self.stride_ = window, stride
+        self.window_, self.stride_, self.filler_ = window, stride, filler
         _hand_over(codebook, self)
         return self
 
@@ -262,11 +262,11 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         """
         levels = _levels(self.levels)
         dictionary = self._dictionary()
-        window, stride, bags = _bags(self, X)
+        window, stride, bags, filler = _bags(self, X)
         sequences, groups = _flat(bags)
         rows = _sample(self, groups)
         dictionary.fit([sequences[i] for i in rows], groups=groups[rows])
-        self.window_, self.stride_ = window, stride
+        self.window_, self.stride_, self.filler_ = window, stride, filler
         self.cells_ = sum(level ** bags[0].positions.shape[1] for level in levels)
         _hand_over(dictionary, self)
         return self
@@ -316,16 +316,16 @@ def _hand_over(giver: Any, taker: Any) -> Any:
     return taker
 
 
-def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks]]:
-    """Return what sequences are cut by, and the blocks of each."""
+def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks], LDSIdentifier | None]:
+    """Return what sequences are cut by, the blocks of each, and what filled missing values."""
     check_parameters(estimator, _RULES)
     if (bags := _given(X)) is not None:
-        return 0, 0, bags
-    sequences = check_sequences(X, min_length=_LEAST_WINDOW, needed_by="a block")
+        return 0, 0, bags, None
+    sequences, filler = whole_sequences(estimator, X, min_length=_LEAST_WINDOW, needed_by="a block")
     shortest = min(map(len, sequences))
     window = estimator.window or max(shortest // 2, _LEAST_WINDOW)
     stride = estimator.stride or max(window // 2, 1)
-    return window, stride, _cut_all(sequences, window, stride)
+    return window, stride, _cut_all(sequences, window, stride), filler
 
 
 def _new_bags(estimator: Any, X: Any) -> list[Blocks]:
@@ -333,7 +333,8 @@ def _new_bags(estimator: Any, X: Any) -> list[Blocks]:
     if (bags := _given(X)) is None:
         if not estimator.window_:
             raise ValueError(f"this {name} was fitted on Blocks: pass Blocks, or fit it on sequences")
-        bags = _cut_all(check_sequences(X), estimator.window_, estimator.stride_)
+        sequences, _ = whole_sequences(estimator, X, getattr(estimator, "filler_", None))
+        bags = _cut_all(sequences, estimator.window_, estimator.stride_)
     elif estimator.window_:
         raise ValueError(f"this {name} was fitted on sequences: pass sequences, or fit it on Blocks")
     channels = bags[0].sequences.shape[2]
