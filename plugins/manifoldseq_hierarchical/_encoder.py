@@ -1,5 +1,6 @@
 """A long sequence of frames kept in about a byte per frame, and places found in it."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from ._digit_classes import Digits
 from ._filtering import Motion, along_lines, contrast, likelihood, marginals, scale_of, windows
 from ._moments import Array, Moments, not_finite
 from ._path import NodeSubspaces, Path
-from ._quantize import BITS, ProductQuantizer, ScalarQuantizer
+from ._quantize import BITS, WIDTH, ProductQuantizer, RelativeQuantizer, ScalarQuantizer
 
 # What an encoded sequence takes, to the byte.
 
@@ -41,18 +42,19 @@ class StorageReport:
         a model file keeps too and no search needs.
     n_frames : int
     resident : int
-        Bytes of the decoded points and nodes that a search makes from these and keeps in memory.
+        Bytes in memory while searching: `total`, codes of nodes above the points, and a buffer of decoded points. Not
+        the scores of queries, at most a few MiB for many of them at once.
 
     Examples
     --------
-    >>> report = StorageReport({"codes": 600, "subspace": 400}, n_frames=500, resident=8000)
+    >>> report = StorageReport({"codes": 600, "subspace": 400}, n_frames=500, resident=1800)
     >>> report.total, report.per_frame
     (1000, 2.0)
     >>> print(report)
     codes               600 bytes   60.0 %
     subspace            400 bytes   40.0 %
     total              1000 bytes    2.000 per frame, 500 frames
-    in memory          8000 bytes, made from them by the first search
+    in memory          1800 bytes while searching
     """
 
     parts: dict[str, int]
@@ -73,7 +75,7 @@ class StorageReport:
         lines = [f"{name:<13}{size:>10} bytes  {size / self.total:6.1%}" for name, size in self.parts.items()]
         lines = [line.replace("%", " %") for line in lines]
         lines.append(f"{'total':<13}{self.total:>10} bytes   {self.per_frame:6.3f} per frame, {self.n_frames} frames")
-        lines.append(f"{'in memory':<13}{self.resident:>10} bytes, made from them by the first search")
+        lines.append(f"{'in memory':<13}{self.resident:>10} bytes while searching")
         return "\n".join(lines)
 
 
@@ -81,21 +83,70 @@ LABELS = ("segments", "digits")
 SUBSPACES = ("shared", "per-node")
 SUMMARIES = ("mean", "key")
 METHODS = ("bayes", "lines")
+
+
+def _or_auto(name: str, value: Any, rule: Any, *arguments: Any) -> None:
+    if not (isinstance(value, str) and value == "auto"):
+        rule(name, value, *arguments)
+
+
 _RULES = {
-    "segment_length": check_whole,
+    "segment_length": (_or_auto, check_whole),
     "branching": (check_whole, 2),
-    "levels": (check_whole, 0),
+    "levels": (_or_auto, check_whole, 0),
     "labels": (check_choice, LABELS),
     "subspace": (check_choice, SUBSPACES),
     "summary": (check_choice, SUMMARIES),
-    "bits": (check_choice, BITS),
+    "bits": (check_choice, (*BITS, "auto")),
+    "relative": (check_choice, (False, True, "auto")),
+    "bytes_per_frame": (check_optional, check_positive),
     "n_groups": (check_optional, check_whole),
     "beam": check_whole,
 }
+_LENGTH = 40
+"""Frames per point by default."""
+_LONGEST = 400
+"""Frames per point within a budget, at most."""
+_FLAT = 100_000
+"""Frames up to which a search compares with all points: it is as fast, and exact."""
+_ASKED = 400
+"""Own frames with noise that are looked for to choose codes."""
+_APART = 10
+"""Frames that a place may be off, and whose distance gives the size of the noise."""
+_AS_GOOD = 0.02
+"""Recall that fewer bytes may cost."""
 _NUMBERS = 5 * 8
 """Bytes of the settings that a search needs: frames, segment length, bits, branching, levels."""
 _RANGE = 1e-15, 1e17
 """Distances of points from their mean that single precision, in which places are searched, can square and multiply."""
+
+
+def _without_relative(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give what was saved before codes were chosen the values that stand for what it has."""
+    found = {"bits_": parameters["bits"], "relative_": False, "estimated_recall_": None}
+    return {"relative": False, **parameters}, {**found, **attributes}
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A sequence in one code: what `fit` keeps, and how well noisy copies of own frames are found in it."""
+
+    length: int
+    bits: int | None
+    relative: bool
+    index: Path
+    components: NDArray[np.float32] | None
+    singular_values: Array
+    center: NDArray[np.float32]
+    tail: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything that is kept."""
+        V = 0 if self.components is None else self.components.nbytes
+        index = self.index
+        kept = index.nbytes + index.quantizer.nbytes + (index.subspaces.nbytes if index.subspaces else 0)
+        return kept + V + self.center.nbytes + self.tail.nbytes + index.places.nbytes + _NUMBERS
 
 
 class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -108,17 +159,18 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     Parameters
     ----------
-    segment_length : int
+    segment_length : int or "auto"
         Frames per point, at most: a short sequence gets at least two nodes of points. Best about as long as
-        neighbouring frames resemble each other, or less.
+        neighbouring frames resemble each other, or less. ``"auto"``: 40, or what `bytes_per_frame` allows.
     branching : int
-        Nodes per node of the level above; with ``labels="digits"`` the base of the digits.
-    levels : int
-        Levels of means above the points; 0 compares queries with all points. A mean of frames that no longer resemble
-        each other says little: many levels lose recall.
+        Nodes per node of the level above.
+    levels : int or "auto"
+        Levels of means above the points; 0 compares queries with all points. ``"auto"``: one above 100,000 frames. A
+        mean of frames that no longer resemble each other says little: many levels lose recall.
     labels : {"segments", "digits"}
         Points for contiguous segments, or shared classes for the digits of the number of a segment: storage
-        logarithmic in the length, and hardly any recall, since distant segments share their classes.
+        logarithmic in the length, and hardly any recall, since distant segments share their classes. ``"digits"`` is
+        deprecated and goes with the next release; `branching` is the base of the digits.
     subspace : {"shared", "per-node"}
         One V for all points, or one for each node above them.
     n_components : int, optional
@@ -126,9 +178,16 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         more bytes than it saves. With m = d every V is optimal, and none is stored.
     summary : {"mean", "key"}
         The point of a segment: the mean of its frames, or the frame in the middle (key-framing).
-    bits : {1, 2, 4, 8, 32}
-        Bits per coordinate. The levels span what a coordinate takes along the whole way: one that wanders off and does
-        not return needs 4 or 8.
+    bits : {"auto", 1, 2, 3, 4, 8, 32}
+        Bits per coordinate, of levels that span what it takes along the whole way, or around (see `relative`).
+        ``"auto"``: of two bits, of one or two relative ones, and of two with segments a third shorter, the fewest bytes
+        that find as many noisy copies of own frames, to .02; or the best that `bytes_per_frame` allows.
+    relative : bool or "auto"
+        Keep the mean of eight points in eight bits, and the points less it in `bits` (1 to 3): for ways that wander
+        off. ``"auto"``: tried where `bits` is ``"auto"``, otherwise False.
+    bytes_per_frame : float, optional
+        A budget for everything that is kept, in place of `segment_length` and `bits`: of all codes, each with the
+        shortest segments within the budget, the one that finds most noisy copies of own frames.
     n_groups : int, optional
         In place of `bits`: product quantization with so many bytes per point (needs faiss).
     beam : int
@@ -144,6 +203,11 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Of the weighted segment means: what each coordinate tells.
     segment_length_ : int
         Frames per point of this sequence.
+    bits_ : int or None
+        Bits per coordinate; None with `n_groups`.
+    relative_ : bool
+    estimated_recall_ : float or None
+        The share of noisy copies of own frames that are found within ten frames, where codes were chosen.
     index_ : Path or Digits
         What is searched.
     n_frames_ : int
@@ -167,7 +231,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     True
     """
 
-    stored_types = (Path, Digits, NodeSubspaces, ScalarQuantizer, ProductQuantizer)
+    stored_types = (Path, Digits, NodeSubspaces, ScalarQuantizer, ProductQuantizer, RelativeQuantizer)
+    stored_upgrades = (_without_relative,)
 
     components_: NDArray[np.float32] | None
     center_: NDArray[np.float32]
@@ -181,15 +246,17 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def __init__(
         self,
-        segment_length: int = 40,
+        segment_length: int | str = "auto",
         *,
         branching: int = 8,
-        levels: int = 1,
+        levels: int | str = "auto",
         labels: str = "segments",
         subspace: str = "shared",
         n_components: int | None = None,
         summary: str = "mean",
-        bits: int = 2,
+        bits: int | str = "auto",
+        relative: bool | str = "auto",
+        bytes_per_frame: float | None = None,
         n_groups: int | None = None,
         beam: int = 32,
     ) -> None:
@@ -201,6 +268,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.n_components = n_components
         self.summary = summary
         self.bits = bits
+        self.relative = relative
+        self.bytes_per_frame = bytes_per_frame
         self.n_groups = n_groups
         self.beam = beam
 
@@ -222,41 +291,192 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_parameters(self, _RULES)
         if self.labels == "digits" and (self.n_groups is not None or self.subspace == "per-node"):
             raise ValueError("labels='digits' has a subspace per digit and scalar codes: leave subspace and n_groups")
+        if self.relative is True and (self.subspace == "per-node" or self.n_groups is not None):
+            raise ValueError("relative codes need one subspace and scalar codes: leave subspace and n_groups")
+        if self.relative is True and self.bits not in ("auto", 1, 2, 3):
+            raise ValueError(f"bits={self.bits} with relative=True is not known: choose 1, 2, 3 or 'auto'")
         X = validate_rows(self, X, reset=True, finite=False, least=2)
         m = check_components(self.n_components, X.shape[1])
         if len(X) < self.branching:
             raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it")
-        length = max(1, min(self.segment_length, len(X) // (2 * self.branching)))
+        if self.labels == "digits":
+            warnings.warn(
+                "labels='digits' finds next to nothing and goes with the next release: leave labels out, and set "
+                "bytes_per_frame for fewer bytes",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return self._fit_digits(X, m)
+        made, recall = self._chosen(X, m)
+        self.center_, self.components_, self.singular_values_ = made.center, made.components, made.singular_values
+        self.index_, self.segment_length_, self.n_frames_ = made.index, made.length, len(X)
+        self.bits_, self.relative_, self.estimated_recall_ = made.bits, made.relative, recall
+        self.tail_ = made.tail
+        return self
+
+    def _chosen(self, X: NDArray, m: int | None) -> tuple[_Fit, float | None]:
+        """Return the sequence in the code that was asked for or that is best, and the recall that was estimated."""
+        longest = max(1, len(X) // (2 * self.branching))
+        length = min(_LENGTH if isinstance(self.segment_length, str) else self.segment_length, longest)
+        scalar = self.n_groups is None and self.subspace == "shared"
+        relative = scalar and self.relative in (True, "auto")
+        plain = self.relative is not True
+        budget = self.bytes_per_frame
+        if budget is None and (self.bits != "auto" or not scalar):
+            bits = 2 if isinstance(self.bits, str) else self.bits
+            return self._encoded(X, length, bits, self.relative is True, m, {}), None
+        # bits, whether relative, frames per point (None: as many as the budget wants)
+        codes: list[tuple[int, bool, int | None]] = []
+        if budget is not None:
+            codes += [(bits, False, None) for bits in (1, 2, 4, 8) if plain]
+            codes += [(bits, True, None) for bits in (1, 2, 3) if relative]
+            if self.bits != "auto":
+                codes = [code for code in codes if code[0] == self.bits] or [(int(self.bits), False, None)]
+        else:
+            codes += [(2, False, length)] if plain else []
+            codes += [(bits, True, length) for bits in (1, 2) if relative]
+            if plain and isinstance(self.segment_length, str):  # as many bytes as two bits with means take
+                codes.append((2, False, -(-2 * length // 3)))
+        points: dict[int, Any] = {}
+        made: list[_Fit] = []
+        for bits, of_means, own in codes:
+            if budget is not None:
+                own = self._length_within(X, bits, of_means, m, float(budget), longest)
+            if own is None or (of_means and -(-len(X) // own) < WIDTH):
+                continue
+            candidate = self._encoded(X, own, bits, of_means, m, points)
+            if budget is not None and candidate.nbytes > budget * len(X) and own < longest:  # V, by its rank
+                share = candidate.nbytes / (budget * len(X))
+                own = min(int(np.ceil(own * share * 1.02)), longest)
+                candidate = self._encoded(X, own, bits, of_means, m, points)
+            if budget is None or candidate.nbytes <= budget * len(X):
+                made.append(candidate)
+        if not made:
+            least = self._encoded(X, min(_LONGEST, longest), 1, False, m, points).nbytes / len(X)
+            raise ValueError(
+                f"bytes_per_frame={budget} is too little for {len(X)} frames of {X.shape[1]} numbers: pass at least "
+                f"{least:.2g}"
+            )
+        if len(made) == 1:
+            return made[0], None
+        recalls = self._estimated(X, made)
+        if budget is not None:
+            best = max(range(len(made)), key=lambda k: (recalls[k], -made[k].nbytes))
+        else:
+            enough = max(recalls) - _AS_GOOD
+            best = min((k for k in range(len(made)) if recalls[k] >= enough), key=lambda k: made[k].nbytes)
+        return made[best], recalls[best]
+
+    def _length_within(
+        self, X: NDArray, bits: int, relative: bool, m: int | None, budget: float, longest: int
+    ) -> int | None:
+        """Return the least length of segments that a budget allows, without V, or None if there is none."""
+        N, d = X.shape
+        taken = d if m is None else m
+        side = (
+            4 * d + 4 * taken * (2 if relative else 1) + 8 * d + 4 * 8 + _NUMBERS + (4 * d * taken if taken < d else 0)
+        )
+        left = budget * N - side - (8 * taken if relative else 0)
+        each = -(-taken * bits // 8) + (taken / WIDTH if relative else 0)
+        if left < each:
+            return None
+        own = max(int(np.ceil(N / (left / each))), 1)
+        if not isinstance(self.segment_length, str):
+            own = max(own, self.segment_length)
+        return own if own <= min(_LONGEST, longest) else None
+
+    def _estimated(self, X: NDArray, made: list[_Fit]) -> list[float]:
+        """Return the share of noisy copies of own frames that are found in each code within ten frames."""
+        rng = np.random.default_rng(0)
+        at = np.sort(rng.integers(len(X), size=_ASKED))
+        asked = X[at].astype(np.float64)
+        # half as much noise in a coordinate as frames differ that are ten apart
+        apart = asked - X[np.where(at + _APART < len(X), at + _APART, at - _APART).clip(0)].astype(np.float64)
+        noise = 0.5 * np.sqrt(np.median(np.vecdot(apart, apart)) / X.shape[1])
+        asked += noise * rng.standard_normal(asked.shape)
+        recalls = []
+        for fit in made:
+            Z = (asked - fit.center).astype(np.float32)
+            Z = Z if fit.components is None else Z @ fit.components.T
+            found = fit.index.search(Z, self.beam)[0][:, 0]
+            recalls.append(float(np.mean(np.abs(np.rint(found - 1e-3) - at) <= _APART)))
+        return recalls
+
+    def _moments(self, X: NDArray, length: int) -> tuple[Moments, Array]:
+        """Return the moments of segments, and their points about the mean of all frames.
+
+        Raises
+        ------
+        ValueError
+            If all points are the same, or single precision does not hold them.
+        """
         moments = Moments.of(X, np.arange(len(X)) // length)
-        n, mean, sizes = len(moments.counts), moments.mean, moments.counts
+        mean = moments.mean
         points = (moments.centroids if self.summary == "mean" else _keys(X, length)) - mean
-        tolerance = moments.tolerance(mean)
-        B = weighted_centroids(points, sizes, np.zeros(len(mean)))
-        if not np.linalg.norm(B) > tolerance:
+        B = weighted_centroids(points, moments.counts, np.zeros(len(mean)))
+        if not np.linalg.norm(B) > moments.tolerance(mean):
             raise ValueError("all segments of X have the same mean, so that no place differs: pass frames that differ")
         _check_reach(points, _RANGE[0])
+        return moments, points
+
+    def _encoded(
+        self, X: NDArray, length: int, bits: int, relative: bool, m: int | None, known: dict[int, Any]
+    ) -> _Fit:
+        """Return the sequence in one code; `known` keeps points by the length of segments."""
+        if length not in known:
+            known[length] = self._moments(X, length)
+        moments, points = known[length]
+        n, mean, sizes = len(moments.counts), moments.mean, moments.counts
         center = mean.astype(np.float32)
-        points += mean - center  # about what is kept, as queries are
-        places = _places(len(X), n, length, self.summary)
+        B = weighted_centroids(points, sizes, np.zeros(len(mean)))
+        points = points + (mean - center)  # about what is kept, as queries are
         components, singular_values, subspaces = None, np.empty(0), None
-        if self.labels == "digits":
-            settings = {"branching": self.branching, "bits": self.bits, "n_components": m, "tolerance": tolerance}
-            index: Path | Digits = Digits.of(points, sizes, places[:2], **settings)
+        if self.subspace == "per-node":
+            subspaces = NodeSubspaces.of(points, self.branching, m)
+            points = subspaces.encode(points)
         else:
-            if self.subspace == "per-node":
-                subspaces = NodeSubspaces.of(points, self.branching, m)
-                points = subspaces.encode(points)
-            else:
-                V, singular_values = leading_directions(B, tolerance, m)
-                if V.shape[1] < len(V) and (m is not None or self._saves(n, *V.shape)):
-                    components = np.ascontiguousarray(V.T, np.float32)
-                    points = points @ V
-            quantizer = self._quantizer(points)
-            index = Path(quantizer.encode(points), places, quantizer, self.branching, self.levels, subspaces)
-        self.center_, self.components_, self.singular_values_ = center, components, singular_values
-        self.index_, self.segment_length_, self.n_frames_ = index, length, len(X)
-        self.tail_ = self._unfinished(moments)
+            V, singular_values = leading_directions(B, moments.tolerance(mean), m)
+            taken = bits + 8 / WIDTH * relative
+            saves = self.n_groups is not None or 4 * V.size < n * (len(V) - V.shape[1]) * taken / 8
+            if V.shape[1] < len(V) and (m is not None or saves):
+                components = np.ascontiguousarray(V.T, np.float32)
+                points = points @ V
+        places = _places(len(X), n, length, self.summary)
+        branching, levels = self.branching, self._levels(len(X))
+        if relative:
+            quantizer: Any = RelativeQuantizer.of(points, bits)
+            codes, means, last = quantizer.encode(points, len(X) % length == 0)
+            index = Path(codes, places, quantizer, branching, levels, None, means, last)
+        else:
+            groups = self.n_groups
+            quantizer = ScalarQuantizer.of(points, bits) if groups is None else ProductQuantizer.of(points, groups)
+            index = Path(quantizer.encode(points), places, quantizer, branching, levels, subspaces)
+        tail = self._unfinished(moments, len(X) % length == 0)
+        used = None if self.n_groups is not None else bits
+        return _Fit(length, used, relative, index, components, singular_values, center, tail)
+
+    def _fit_digits(self, X: NDArray, m: int | None) -> Self:
+        """Encode the digits of the numbers of segments."""
+        longest = max(1, len(X) // (2 * self.branching))
+        length = min(_LENGTH if isinstance(self.segment_length, str) else self.segment_length, longest)
+        moments, points = self._moments(X, length)
+        mean = moments.mean
+        self.center_, self.components_, self.singular_values_ = mean.astype(np.float32), None, np.empty(0)
+        settings = {
+            "branching": self.branching,
+            "bits": 2 if isinstance(self.bits, str) else self.bits,
+            "n_components": m,
+            "tolerance": moments.tolerance(mean),
+        }
+        places = _places(len(X), len(points), length, self.summary)[:2]
+        self.index_ = Digits.of(points + (mean - self.center_), moments.counts, places, **settings)
+        self.segment_length_, self.n_frames_ = length, len(X)
+        self.bits_, self.relative_, self.estimated_recall_ = settings["bits"], False, None
+        self.tail_ = np.empty((0, X.shape[1]))
         return self
+
+    def _levels(self, n_frames: int) -> int:
+        return int(n_frames > _FLAT) if isinstance(self.levels, str) else self.levels
 
     def partial_fit(self, X: Any, y: None = None) -> Self:
         """Append frames to the sequence; what was learned from the first ones stays.
@@ -292,11 +512,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             moments.counts[0] += unfinished
         points = sums / moments.counts[:, None] - self.center_
         _check_reach(points)
-        codes = index.quantizer.encode(points if self.components_ is None else points @ self.components_.T)
-        codes = np.concatenate([index.codes[: len(index.codes) - (unfinished > 0)], codes])
+        points = points if self.components_ is None else points @ self.components_.T
+        n = index.n - (unfinished > 0) + len(points)
         self.n_frames_ += len(X)
-        places = _places(self.n_frames_, len(codes), self.segment_length_, self.summary)
-        self.index_ = Path(codes, places, index.quantizer, index.branching, index.levels)
+        places = _places(self.n_frames_, n, self.segment_length_, self.summary)
+        final = self.n_frames_ % self.segment_length_ == 0
+        self.index_ = index.appended(points, unfinished > 0, final, places, self._levels(self.n_frames_))
         left = self.n_frames_ % self.segment_length_
         self.tail_ = sums[-1:] if left else sums[:0]
         return self
@@ -352,13 +573,20 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Parameters
         ----------
         X : array-like of shape (Q, d)
-        y : array-like of shape (Q,), optional
-            Numbers of the true frames; by default 0, 1, 2, …
+        y : array-like of shape (Q,)
+            Numbers of the true frames.
         tolerance : int
+
+        Raises
+        ------
+        ValueError
+            Without `y`: that frames are those of the sequence from its start on is nothing to take for granted.
         """
         check_number("tolerance", tolerance)
+        if y is None:
+            raise ValueError("score compares places with the true ones: pass y, the number of the frame of each query")
         found = self.predict(X)
-        truth = np.arange(len(found)) if y is None else one_per_frame(y, len(found)).astype(np.float64)
+        truth = one_per_frame(y, len(found)).astype(np.float64)
         return float(np.mean(np.abs(found - truth) <= tolerance))
 
     def match(
@@ -515,7 +743,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         parts = {"codes": 0, "subspace": self.center_.nbytes + V, "quantizer": 0}
         index = self.index_
         if isinstance(index, Path):
-            parts["codes"], parts["quantizer"] = index.codes.nbytes, index.quantizer.nbytes
+            parts["codes"], parts["quantizer"] = index.nbytes, index.quantizer.nbytes
             parts["subspace"] += index.subspaces.nbytes if index.subspaces is not None else 0
             resident = index.resident
         else:
@@ -525,7 +753,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             resident = 0
         parts["growth"] = self.tail_.nbytes
         parts["numbers"] = index.places.nbytes + _NUMBERS
-        return StorageReport(parts, self.n_frames_, resident)
+        return StorageReport(parts, self.n_frames_, sum(parts.values()) + resident)
 
     def _run(self, X: Any, speed: Any) -> tuple[NDArray[np.float32], NDArray[np.float64], Path]:
         """Return the coordinates of consecutive queries, the limits of their speed in points, and the points."""
@@ -545,15 +773,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_is_fitted(self, "index_")
         return validate_rows(self, X, reset=False, finite=False)  # `_coordinates` says which are not finite
 
-    def _quantizer(self, points: NDArray) -> ScalarQuantizer | ProductQuantizer:
-        if self.n_groups is None:
-            return ScalarQuantizer.of(points, self.bits)
-        return ProductQuantizer.of(points, self.n_groups)
-
-    def _saves(self, n: int, d: int, m: int) -> bool:
-        """Return whether V, of float32, takes less than the coordinates that it saves."""
-        return self.n_groups is not None or 4 * d * m < n * (d - m) * self.bits / 8
-
     def _coordinates(self, X: NDArray, dtype: Any = np.float32) -> NDArray:
         with np.errstate(over="ignore", invalid="ignore"):
             Z = (X - self.center_).astype(dtype, copy=False)
@@ -568,10 +787,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _n_features_out(self) -> int:
         return self.n_features_in_ if self.components_ is None else len(self.components_)
 
-    def _unfinished(self, moments: Moments) -> Array:
+    def _unfinished(self, moments: Moments, full: bool) -> Array:
         """Return the sum of the frames of the last segment if it is not full, shape (1, d) or (0, d)."""
-        grows = self.labels == "segments" and self.subspace == "shared" and self.summary == "mean"
-        full = not grows or self.n_frames_ % self.segment_length_ == 0
+        full = full or self.subspace != "shared" or self.summary != "mean"
         last = moments.centroids[-1:] * moments.counts[-1]
         return last[:0] if full else last
 

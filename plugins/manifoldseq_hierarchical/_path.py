@@ -4,9 +4,8 @@ The point of a segment of frames is their mean (or one of them). Neighbouring se
 placed between points, and a segment can be several times as long as the tolerance.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from manifoldseq.execution import cached_property
 
 from ._closed_form import leading_directions
-from ._quantize import Codes, Coordinates, Quantizer
+from ._quantize import WIDTH, Codes, Coordinates, Quantizer, RelativeQuantizer, ScalarQuantizer
 
 # A subspace for each group of consecutive points: exact for the group, and dear, as every group keeps its own V.
 
@@ -61,6 +60,11 @@ class NodeSubspaces:
         made = self._grouped(Z) @ self.components + self.origins[:, None]
         return np.ascontiguousarray(made.reshape(-1, made.shape[2])[: len(Z)])
 
+    def decode_some(self, Z: Coordinates, start: int) -> Coordinates:
+        """Return the points from number `start` on that these coordinates stand for."""
+        groups = (start + np.arange(len(Z))) // self.width
+        return np.matmul(Z[:, None], self.components[groups])[:, 0] + self.origins[groups]
+
     def _grouped(self, rows: NDArray) -> Coordinates:
         padded = np.pad(rows, ((0, -len(rows) % self.width), (0, 0)), mode="edge")
         return padded.reshape(len(self.origins), self.width, -1).astype(np.float32)
@@ -69,8 +73,10 @@ class NodeSubspaces:
 Found = tuple[NDArray[np.float64], NDArray[np.float32]]
 """Places in frames, and squared distances."""
 
-_BLOCK = 1 << 22
-"""Numbers in a block of scores or coordinates: 16 MiB in float32."""
+_BLOCK = 1 << 18
+"""Numbers in a block of scores: 1 MiB in float32."""
+_BUFFER = 1 << 15
+"""Bytes of decoded points in memory while searching, at most, beside what 17 points take."""
 _CELLS = 8
 """Cells of a filter from point to point, at most: as many as make them a frame wide."""
 _SAMPLED = 512
@@ -79,20 +85,26 @@ _SAMPLED = 512
 
 @dataclass
 class Path:
-    """Points of a path in the coordinates of a subspace, quantized, with groups of them above.
+    """Points of a path in the coordinates of a subspace, quantized.
+
+    A search decodes some points at a time into a buffer and compares them with all queries, or, with levels of nodes
+    above the points, with the queries that have a node among their nearest ones there.
 
     Parameters
     ----------
     codes : ndarray of shape (n, bytes), uint8
+        With a `RelativeQuantizer`, of the points in full groups.
     places : ndarray of shape (4,), float64
         The frame of the first point, the frames from one point to the next, the frame of the last point, the last
         frame.
-    quantizer : ScalarQuantizer or ProductQuantizer
+    quantizer : ScalarQuantizer, ProductQuantizer or RelativeQuantizer
     branching, levels : int
         Each level above the points holds the means of `branching` consecutive nodes of the one below. They are
-        made from the codes and not stored.
+        made from the codes by the first search, and kept as codes.
     subspaces : NodeSubspaces, optional
         Of the groups of points, if each has its own; the points are then in the coordinates of frames.
+    means, last : ndarrays of shape (g, m) and (at most 8, m), uint8, optional
+        What a `RelativeQuantizer` keeps beside.
     """
 
     codes: Codes
@@ -101,58 +113,112 @@ class Path:
     branching: int
     levels: int
     subspaces: NodeSubspaces | None = None
+    means: Codes | None = None
+    last: Codes | None = None
 
-    @cached_property
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name in self.__dataclass_fields__}
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return len(self.codes) + (0 if self.last is None else len(self.last))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the codes."""
+        return sum(part.nbytes for part in (self.codes, self.means, self.last) if part is not None)
+
+    def decoded(self, start: int, stop: int) -> Coordinates:
+        """Return the points from one number to another, shape (stop - start, m)."""
+        stop = min(stop, self.n)
+        if not isinstance(self.quantizer, RelativeQuantizer):
+            Z = self.quantizer.decode(self.codes[start:stop])
+            return Z if self.subspaces is None else self.subspaces.decode_some(Z, start)
+        assert self.means is not None and self.last is not None
+        coarse, full = self.quantizer.coarse, len(self.codes)
+        Z = self.quantizer.fine.decode(self.codes[start:stop])
+        first = start // WIDTH
+        means = coarse.decode(self.means[first : -(-min(stop, full) // WIDTH)])
+        Z += means[np.arange(start, start + len(Z)) // WIDTH - first] if len(Z) else 0
+        if stop <= full:
+            return Z
+        return np.concatenate([Z, coarse.decode(self.last[max(start - full, 0) : stop - full])])
+
+    def appended(self, points: NDArray, again: bool, final: bool, places: NDArray[np.float64], levels: int) -> "Path":
+        """Return the path with more points: the first replaces the last one if `again`, the last stays if `final`."""
+        if not isinstance(self.quantizer, RelativeQuantizer):
+            codes = self.codes[: len(self.codes) - again]
+            codes = np.concatenate([codes, self.quantizer.encode(points)])
+            return Path(codes, places, self.quantizer, self.branching, levels)
+        assert self.means is not None and self.last is not None
+        codes, means, last = self.codes, self.means, self.last
+        if again:
+            last = last[:-1]
+        fine, more, last = self.quantizer.encode(points, final, last)
+        codes, means = np.concatenate([codes, fine]), np.concatenate([means, more])
+        return Path(codes, places, self.quantizer, self.branching, levels, None, means, last)
+
+    @property
     def points(self) -> Coordinates:
-        """The decoded points, shape (n, m); kept from the first search on."""
-        Z = self.quantizer.decode(self.codes)
-        return Z if self.subspaces is None else self.subspaces.decode(Z)
+        """All points, shape (n, m); they are not kept."""
+        return self.decoded(0, self.n)
 
     @cached_property
-    def nodes(self) -> list[Coordinates]:
-        """The nodes of every level, the topmost first, the points last."""
-        tree = [self.points]
+    def nodes(self) -> list[tuple[Codes, ScalarQuantizer]]:
+        """Codes of the nodes of every level above the points, the topmost first."""
+        tree: list[tuple[Codes, ScalarQuantizer]] = []
+        count, made = self.n, None
         for _ in range(self.levels):
-            below = tree[-1]
-            if len(below) == 1:
+            if count == 1:
                 break  # further levels would repeat this node
-            starts = np.arange(0, len(below), self.branching)
-            sizes = np.diff(np.append(starts, len(below)))
-            sums: Coordinates = np.add.reduceat(below, starts, axis=0)
-            tree.append(sums / sizes[:, None].astype(np.float32))
+            # means of the nodes below, some at a time: so many are a level that may be held in floats
+            width, parts = self.branching, []
+            step = max(_BLOCK // (width * self._m), 1) * width
+            for start in range(0, count, step):
+                below = self.decoded(start, start + step) if made is None else made[start : start + step]
+                starts = np.arange(0, len(below), width)
+                sizes = np.diff(np.append(starts, len(below)))
+                parts.append(np.add.reduceat(below, starts, axis=0) / sizes[:, None].astype(np.float32))
+            made = np.concatenate(parts)
+            count = len(made)
+            few = isinstance(self.quantizer, ScalarQuantizer) and self.quantizer.bits <= 2
+            quantizer = ScalarQuantizer.of(made, 4 if few else 8)
+            tree.append((quantizer.encode(made), quantizer))
         return tree[::-1]
 
     @property
     def resident(self) -> int:
-        """Bytes of the decoded points and nodes."""
-        return sum(level.nbytes for level in self.nodes)
+        """Bytes beside the codes while searching: codes of the nodes, and the buffer of decoded points."""
+        nodes = sum(codes.nbytes + quantizer.nbytes for codes, quantizer in self.nodes)
+        return nodes + 4 * self._m * min(self._step + 1, self.n)
+
+    @property
+    def _m(self) -> int:
+        return self.subspaces.components.shape[2] if self.subspaces is not None else self.decoded(0, 1).shape[1]
+
+    @property
+    def _step(self) -> int:
+        """Lines that are searched at a time."""
+        return max(_BUFFER // (4 * self._m), 16)
 
     @cached_property
-    def _at(self) -> NDArray[np.float64]:
-        """The frame of each point, shape (n,)."""
+    def _at(self) -> "_Evenly":
+        """The frames of the points."""
         first, step, last, _ = self.places
-        return np.append(first + step * np.arange(len(self.codes) - 1), last)
-
-    @cached_property
-    def _norms(self) -> list[NDArray[np.float32]]:
-        return [np.square(level).sum(axis=1) for level in self.nodes]
-
-    @cached_property
-    def _products(self) -> NDArray[np.float32]:
-        """Inner products of neighbours, shape (n - 1,)."""
-        return np.einsum("ij,ij->i", self.points[:-1], self.points[1:])
+        return _Evenly(float(first), float(step), float(last), self.n)
 
     def search(self, Z: Coordinates, beam: int, n_best: int = 1) -> Found:
-        """Return where on the path queries are, the best places first.
+        """Place queries on the path.
 
         Parameters
         ----------
         Z : ndarray of shape (Q, m), float32
-            Queries in the coordinates of the subspace.
+            In the coordinates of the subspace.
         beam : int
             Nodes that are kept at every level.
         n_best : int
-            Places per query, on different lines between points.
+            Lines to return for each query, the best first.
 
         Returns
         -------
@@ -160,97 +226,161 @@ class Path:
             In frames. Where the path has fewer lines, the last is repeated.
         squared : ndarray of shape (Q, n_best), float32
         """
-        found = [self._search(Z[rows], beam, n_best) for rows in self._blocks(len(Z), beam)]
+        lines = self._step
+        rows = max(1, _BLOCK // lines)
+        found = [self._search(Z[start : start + rows], beam, n_best, lines) for start in range(0, len(Z), rows)]
         places, squared = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return places, squared
 
-    def _blocks(self, n_queries: int, beam: int) -> Iterator[slice]:
-        width = max(len(self.nodes[0]), beam * (self.branching + 2) * self.points.shape[1])
-        step = max(1, _BLOCK // width)
-        for start in range(0, n_queries, step):
-            yield slice(start, start + step)
+    def _search(self, Z: Coordinates, beam: int, n_best: int, lines: int) -> Found:
+        energy = np.vecdot(Z, Z)
+        k = min(n_best, self.n - 1)
+        best = np.full((len(Z), k), np.inf, np.float32)
+        where = np.zeros((len(Z), k))
+        wanted = None
+        if self.nodes:
+            some = max(1, _BLOCK // len(self.nodes[0][0]))
+            parts = [self._wanted(Z[start : start + some], beam, lines) for start in range(0, len(Z), some)]
+            wanted = np.concatenate(parts)
+        for number, start in enumerate(range(0, self.n - 1, lines)):
+            rows: Any = slice(None) if wanted is None else np.flatnonzero(wanted[:, number])
+            if wanted is not None and not len(rows):
+                continue
+            found = self._placed(Z[rows], energy[rows], start, min(start + lines + 1, self.n), k)
+            if k == 1:
+                # of distances that are equal to rounding, the first one stays
+                better = found[1][:, 0] < best[rows, 0] - 1e-6 * (energy[rows] + found[2])
+                chosen = np.where(better, found[0][:, 0], where[rows, 0])
+                best[rows, 0] = np.where(better, found[1][:, 0], best[rows, 0])
+                where[rows, 0] = chosen
+                continue
+            both = np.concatenate([best[rows], found[1]], axis=1)
+            order = np.argsort(both, axis=1, kind="stable")[:, :k]
+            where[rows] = np.take_along_axis(np.concatenate([where[rows], found[0]], axis=1), order, axis=1)
+            best[rows] = np.take_along_axis(both, order, axis=1)
+        # where a search met fewer lines than asked for, the last one is repeated
+        met = np.maximum(np.isfinite(best).sum(axis=1), 1)
+        column = np.minimum(np.arange(n_best), met[:, None] - 1)
+        return np.take_along_axis(where, column, axis=1), np.take_along_axis(best, column, axis=1)
 
-    def _search(self, Z: Coordinates, beam: int, n_best: int) -> Found:
-        top = self.nodes[0]
-        # down the levels: of the nodes kept at one, the children with the least |c|² - 2 z'c at the next, (Q, beam)
-        scores = self._norms[0] - 2 * (Z @ top.T)
-        kept = least(scores, beam)
-        for level, norms in zip(self.nodes[1:-1], self._norms[1:-1], strict=True):
-            children = _children(kept, self.branching, len(level))
-            scores = norms[children] - 2 * _products(Z, level, children)
-            kept = np.take_along_axis(children, least(scores, beam), axis=1)
-        lines, products = self._lines(Z, kept, scores)
-        return self._placed(Z, lines, products, n_best)
+    def _wanted(self, Z: Coordinates, beam: int, lines: int) -> NDArray[np.bool_]:
+        """Return which blocks of lines hold the best nodes of each query, shape (Q, blocks)."""
+        kept = None
+        for codes, quantizer in self.nodes:
+            # of the nodes kept at one level, the children with the least |c|² - 2 z'c at the next, (Q, beam)
+            if kept is None:
+                scores = np.empty((len(Z), len(codes)), np.float32)
+                for start in range(0, len(codes), lines):
+                    C = quantizer.decode(codes[start : start + lines])
+                    scores[:, start : start + lines] = np.vecdot(C, C) - 2 * (Z @ C.T)
+                kept = least(scores, beam)
+            else:
+                children = _children(kept, self.branching, len(codes))
+                chosen = []
+                for z, own in zip(Z, children, strict=True):
+                    C = quantizer.decode(codes[own])
+                    chosen.append(own[least((np.vecdot(C, C) - 2 * (C @ z))[None], beam)[0]])
+                kept = np.array(chosen)
+        assert kept is not None
+        wanted = np.zeros((len(Z), -(-(self.n - 1) // lines)), bool)
+        rows = np.arange(len(Z))[:, None]
+        # lines from the point before a node to the point after it
+        for point in (kept * self.branching - 1, np.minimum((kept + 1) * self.branching, self.n) - 1):
+            wanted[rows, np.clip(point, 0, self.n - 2) // lines] = True
+        for inner in range(0, self.branching, lines):
+            wanted[rows, np.minimum(kept * self.branching + inner, self.n - 2) // lines] = True
+        return wanted
 
-    def _lines(self, Z: Coordinates, kept: NDArray[np.intp], scores: NDArray) -> tuple[NDArray, NDArray]:
-        """Return the runs of consecutive points to try, shape (Q, runs, length), and the products of queries with them.
+    def _placed(
+        self, Z: Coordinates, energy: NDArray[np.float32], start: int, stop: int, k: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
+        """Place queries on the best of the lines between some points: the nearest point of each line, in closed form.
 
-        A run is what a node holds, with the neighbour on either side.
+        Returns
+        -------
+        places, squared : ndarrays of shape (Q, k)
+        largest : float
+            Squared norm of the points, for rounding.
         """
-        width = self.branching if self.levels else 1
-        runs = np.clip(kept[:, :, None] * width + np.arange(-1, width + 1), 0, len(self.points) - 1)
-        if self.levels:
-            flat = runs.reshape(len(Z), -1)
-            return runs, _products(Z, self.points, flat).reshape(runs.shape)
-        # without levels the scores |c|² - 2 z'c of all points are known: z'c follows
-        dense = (self._norms[-1] - scores) / 2
-        return runs, np.take_along_axis(dense, runs.reshape(len(Z), -1), axis=1).reshape(runs.shape)
-
-    def _placed(self, Z: Coordinates, runs: NDArray[np.intp], products: NDArray, n_best: int) -> Found:
-        """Place each query on its best lines: the nearest point of each line, in closed form."""
-        starts, ends = runs[..., :-1], runs[..., 1:]
-        norms, gaps = self._norms[-1], np.diff(self._at)
-        # on the line a + s (b - a): along = (z - a)'(b - a), length = |b - a|², share = along / length, all from inner
-        # products; the squared distance is |z|² + |a|² - 2 z'a - s (2 along - s length), (Q, runs, lines)
-        between = self._products[np.minimum(starts, len(gaps) - 1)]
-        along = products[..., 1:] - products[..., :-1] + norms[starts] - between
-        length = norms[starts] + norms[ends] - 2 * between
-        # a run that was cut repeats a point, and points may coincide: there is no line then
-        apart = (ends > starts) & (length > 1e-6 * (norms[starts] + norms[ends]))
-        along, length = along * apart, np.where(apart, length, 1)
-        # the first and the last line go on to the ends of the sequence
-        first = np.where(starts == 0, -self._at[0] / gaps[0], 0.0)
-        last = np.where(ends == len(gaps), 1 + (self.places[3] - self._at[-1]) / gaps[-1], 1.0)
-        share = np.clip(along / length, first, last).astype(np.float32)
+        P = self.decoded(start, stop)
+        norms, between = np.vecdot(P, P), np.vecdot(P[1:], P[:-1])
+        scores = Z @ (-2 * P).T
+        # on the line a + s (b - a) with length = |b - a|², from |p|² - 2 z'p of points alone: t = 2 (z - a)'(b - a) =
+        # |z - a|² - |z - b|² + length, s = t / (2 length), and the squared distance |z - a|² - s (t - s length)
+        length = norms[:-1] + norms[1:] - 2 * between
+        apart = length > 1e-6 * (norms[:-1] + norms[1:])  # points may coincide: there is no line then
+        scores += norms
+        t = scores[:, :-1] - scores[:, 1:]
+        t += length
+        share = t * (np.where(apart, 0.5, 0) / np.where(apart, length, 1)).astype(np.float32)
+        first, last = np.zeros(stop - start - 1, np.float32), np.ones(stop - start - 1, np.float32)
+        if start == 0:  # the first and the last line go on to the ends of the sequence
+            first[0] = self._at.before
+        if stop == self.n:
+            last[-1] = self._at.after(self.places[3])
+        np.clip(share, np.where(apart, first, 0), np.where(apart, last, 0), out=share)
         if self.places[1] == 1:  # every frame has its point: there is nothing between
-            share = np.rint(share)
-        squared = norms[starts] - 2 * products[..., :-1] - share * (2 * along - share * length)
-        lines, share = starts.reshape(len(Z), -1), share.reshape(len(Z), -1)
-        energy = np.square(Z).sum(axis=1, keepdims=True)
-        squared = np.maximum(squared.reshape(len(Z), -1) + energy, 0)
-        best = _first_least(squared, lines, 1e-6 * (energy + norms[lines].max(axis=1, keepdims=True)), n_best)
-        best = np.pad(best, ((0, 0), (0, n_best - best.shape[1])), mode="edge")
-        line, share = np.take_along_axis(lines, best, axis=1), np.take_along_axis(share, best, axis=1)
-        found = self._at[line] + share * gaps[np.minimum(line, len(gaps) - 1)]
-        return found, np.take_along_axis(squared, best, axis=1)
+            np.rint(share, out=share)
+        squared = share * length
+        squared -= t
+        squared *= share
+        squared += scores[:, :-1]
+        largest = float(norms.max())
+        if k == 1:
+            # of distances that are equal to rounding, the first line
+            floor = squared.min(axis=1, keepdims=True) + 1e-6 * (energy[:, None] + largest)
+            column = (squared <= floor).argmax(axis=1)[:, None]
+        else:
+            column = np.argsort(squared, axis=1, kind="stable")[:, :k]
+        places = self._at.between(start + column, np.take_along_axis(share, column, axis=1))
+        found = np.take_along_axis(squared, column, axis=1) + energy[:, None]
+        return places, np.maximum(found, 0), largest
 
     def distances(self, Z: Coordinates) -> NDArray[np.float32]:
         """Return the squared distances of queries to all points, shape (Q, n)."""
-        energy = np.square(Z).sum(axis=1, keepdims=True)
-        return np.maximum(self._norms[-1] - 2 * (Z @ self.points.T) + energy, 0)
+        products, norms, _ = self._against(Z)
+        return np.maximum(norms - 2 * products + np.square(Z).sum(axis=1, keepdims=True), 0)
 
     def near(self, Z: Coordinates, at: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return where on the lines to either side of one point each queries are, in frames, shape (Q,)."""
-        runs = np.clip(at[:, None, None] + np.arange(-1, 2), 0, len(self.points) - 1)
-        products = _products(Z, self.points, runs[:, 0])[:, None]
-        return self._placed(Z, runs, products, 1)[0][:, 0]
+        places = np.empty(len(Z))
+        for q, point in enumerate(at.tolist()):
+            z, start = Z[q : q + 1], max(point - 1, 0)
+            places[q] = self._placed(z, np.vecdot(z, z), start, min(point + 2, self.n), 1)[0][0, 0]
+        return places
 
     def decode(self, frames: NDArray[np.float64]) -> Coordinates:
         """Return the points of the path at some frames, shape (Q, m)."""
-        line, share = self._between(frames)
+        line, share = self._at.lines(frames)
         share = np.clip(share, 0, 1)[:, None]
-        return ((1 - share) * self.points[line] + share * self.points[line + 1]).astype(np.float32)
+        ends = np.unique(np.concatenate([line, line + 1]))
+        P = np.concatenate([self.decoded(i, i + 1) for i in ends.tolist()])
+        a, b = P[np.searchsorted(ends, line)], P[np.searchsorted(ends, line + 1)]
+        return ((1 - share) * a + share * b).astype(np.float32)
 
     def scores(self, Z: Coordinates, frames: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the squared distances of queries to the path at some frames, less those to the origin, (Q, frames)."""
-        line, share = self._between(frames)
+        line, share = self._at.lines(frames)
         a, b = (1 - share).astype(np.float32), share.astype(np.float32)
         # |a p + b r|² - 2 z'(a p + b r), with p and r the ends of the line, from inner products
-        norms = self._norms[-1]
-        squares = a * a * norms[line] + b * b * norms[line + 1] + 2 * a * b * self._products[line]
-        products = Z @ self.points.T
+        products, norms, between = self._against(Z)
+        squares = a * a * norms[line] + b * b * norms[line + 1] + 2 * a * b * between[line]
         scores = squares - 2 * (a * products[:, line] + b * products[:, line + 1])
         return scores.astype(np.float32, copy=False)
+
+    def _against(self, Z: Coordinates) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """Return products of queries and points (Q, n), squared norms (n,), products of neighbouring points."""
+        products = np.empty((len(Z), self.n), np.float32)
+        norms, between = np.empty(self.n, np.float32), np.zeros(self.n, np.float32)
+        step = self._step
+        for start in range(0, self.n, step):
+            P = self.decoded(start, start + step + 1)
+            rows = slice(start, start + min(step, self.n - start))
+            products[:, rows] = Z @ P[:step].T
+            norms[rows] = np.vecdot(P[:step], P[:step])
+            pairs = np.vecdot(P[1:], P[:-1])
+            between[start : start + len(pairs)] = pairs
+        return products, norms, between
 
     @cached_property
     def cells(self) -> NDArray[np.float64]:
@@ -269,22 +399,40 @@ class Path:
         away = np.concatenate([part.mean(axis=1) - part.min(axis=1) for part in parts])
         return Z - self.decode(frames[nearest]), float(np.median(away)) * 1e-5
 
-    def _between(self, frames: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the lines that frames are on, by their first points, and where on them; at the ends beyond 0 or 1."""
-        line = np.clip(np.searchsorted(self._at, frames, side="right") - 1, 0, len(self._at) - 2)
-        return line, (frames - self._at[line]) / (self._at[line + 1] - self._at[line])
 
+@dataclass(frozen=True)
+class _Evenly:
+    """Frames of points at equal gaps, but for the last one: nothing of the length of the path is kept."""
 
-def _first_least(scores: NDArray, lines: NDArray[np.intp], rounding: NDArray, k: int) -> NDArray[np.intp]:
-    """Return the columns of the k least scores of each row in order; of equal ones (to rounding), first lines."""
-    # scores in units of rounding, so that equal ones compare by their line
-    steps = np.floor((scores - scores.min(axis=1, keepdims=True)) / np.maximum(rounding, np.finfo(np.float32).tiny))
-    if k == 1:
-        return np.where(steps == 0, lines, np.iinfo(np.intp).max).argmin(axis=1)[:, None]
-    order = np.lexsort((lines, steps), axis=1)
-    ordered = np.take_along_axis(lines, order, axis=1)
-    again = np.pad(ordered[:, 1:] == ordered[:, :-1], ((0, 0), (1, 0)))  # a line may be in two runs
-    return np.take_along_axis(order, np.argsort(again, axis=1, kind="stable"), axis=1)[:, :k]
+    first: float
+    step: float
+    last: float
+    n: int
+
+    @property
+    def _gap(self) -> float:
+        """Frames from the last but one point to the last."""
+        return self.last - (self.first + self.step * (self.n - 2))
+
+    @property
+    def before(self) -> float:
+        """The first frame, as a share of the first line."""
+        return -self.first / (self.step if self.n > 2 else self._gap)
+
+    def after(self, frame: float) -> float:
+        """Return the share of the last line that a frame after the last point is at."""
+        return 1 + (frame - self.last) / self._gap
+
+    def between(self, line: NDArray[np.intp], share: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the frames at some shares of lines."""
+        gaps = np.where(line == self.n - 2, self._gap, self.step)
+        return self.first + self.step * line + share.astype(np.float64) * gaps
+
+    def lines(self, frames: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the lines that frames are on, and where on them; at the ends beyond 0 or 1."""
+        line = np.clip(np.floor((frames - self.first) / self.step), 0, self.n - 2).astype(np.intp)
+        line[frames >= self.last] = self.n - 2
+        return line, (frames - self.first - self.step * line) / np.where(line == self.n - 2, self._gap, self.step)
 
 
 def least(scores: NDArray, k: int) -> NDArray[np.intp]:
@@ -300,8 +448,3 @@ def _children(nodes: NDArray[np.intp], branching: int, n: int) -> NDArray[np.int
     """Return the children of nodes, shape (Q, nodes * branching); the last node may repeat its last one."""
     children = nodes[:, :, None] * branching + np.arange(branching)
     return np.minimum(children, n - 1).reshape(len(nodes), -1)
-
-
-def _products(Z: Coordinates, rows: Coordinates, which: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Return the product of each query with its own rows, shape (Q, rows)."""
-    return (rows[which] @ Z[:, :, None])[:, :, 0]

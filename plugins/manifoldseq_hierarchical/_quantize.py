@@ -11,7 +11,9 @@ from scipy.stats import norm
 Codes = NDArray[np.uint8]
 Coordinates = NDArray[np.float32]
 
-BITS = (1, 2, 4, 8, 32)
+BITS = (1, 2, 3, 4, 8, 32)
+WIDTH = 8
+"""Points that relative codes have a mean in common."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class ScalarQuantizer:
 
     Parameters
     ----------
-    bits : {1, 2, 4, 8, 32}
+    bits : {1, 2, 3, 4, 8, 32}
     scale : ndarray of shape (m,), float32
     """
 
@@ -49,17 +51,23 @@ class ScalarQuantizer:
         # the nearest level is found among the edges halfway between them; indices fill bytes from the lowest bits
         levels = _levels(self.bits)
         index = np.searchsorted((levels[1:] + levels[:-1]) / 2, Z / self.scale).astype(np.uint8)
-        per_byte = 8 // self.bits
-        index = np.pad(index, ((0, 0), (0, -index.shape[1] % per_byte)))
-        digits = index.reshape(len(index), -1, per_byte)
-        return np.bitwise_or.reduce(digits << (self.bits * np.arange(per_byte, dtype=np.uint8)), axis=2)
+        if self.bits == 3:  # two bits of every coordinate, then the third one of every coordinate
+            return np.concatenate([_packed(index & 3, 2), _packed(index >> 2, 1)], axis=1)
+        return _packed(index, self.bits)
 
     def decode(self, codes: Codes) -> Coordinates:
         """Return the coordinates that codes stand for, shape (n, m)."""
         if self.bits == 32:
             return np.ascontiguousarray(codes).view(np.float32)
-        made = _table(self.bits)[codes].reshape(len(codes), -1)[:, : len(self.scale)]
-        return made * self.scale
+        m = len(self.scale)
+        if not len(codes):
+            return np.empty((0, m), np.float32)
+        if self.bits == 3:
+            low = -(-m // 4)
+            index = _indices(2)[codes[:, :low]].reshape(len(codes), -1)[:, :m]
+            index = index + (_indices(1)[codes[:, low:]].reshape(len(codes), -1)[:, :m] << 2)
+            return _levels(3)[index] * self.scale
+        return _table(self.bits)[codes].reshape(len(codes), -1)[:, :m] * self.scale
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,66 @@ class ProductQuantizer:
         return self.codebooks[groups, codes].reshape(len(codes), -1)
 
 
-Quantizer = ScalarQuantizer | ProductQuantizer
+@dataclass(frozen=True)
+class RelativeQuantizer:
+    """Means of eight consecutive points in eight bits, and points less these means in a few bits each.
+
+    A path that wanders off spreads its points over a range in which a few bits say little; relative to the points
+    around, they say where it is. A group that is not full yet keeps its points in eight bits.
+
+    Parameters
+    ----------
+    coarse : ScalarQuantizer
+        Of eight bits: means, and points of the last group until it is full.
+    fine : ScalarQuantizer
+        Of one to three bits: points less their mean.
+    """
+
+    coarse: ScalarQuantizer
+    fine: ScalarQuantizer
+
+    @classmethod
+    def of(cls, Z: NDArray, bits: int) -> Self:
+        """Return the quantizer that suits consecutive points, shape (n, m), at least eight."""
+        coarse = ScalarQuantizer.of(Z, 8)
+        groups = Z[: len(Z) // WIDTH * WIDTH].reshape(-1, WIDTH, Z.shape[1])
+        away = groups - groups.mean(axis=1, keepdims=True)
+        return cls(coarse, ScalarQuantizer.of(away.reshape(-1, Z.shape[1]), bits))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what must be kept beside the codes."""
+        return self.coarse.nbytes + self.fine.nbytes
+
+    def encode(self, Z: NDArray, final: bool, last: Codes | None = None) -> tuple[Codes, Codes, Codes]:
+        """Return the codes of points that follow others.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, m)
+        final : bool
+            Whether the last point stays as it is; otherwise its group is not full.
+        last : ndarray of shape (k, m), uint8, optional
+            Points before these in eight bits, of the group that is not full yet.
+
+        Returns
+        -------
+        fine : ndarray of shape (8 g, bytes), uint8
+            Of the groups that are full.
+        means : ndarray of shape (g, m), uint8
+        last : ndarray of shape (at most 8, m), uint8
+        """
+        # all points go through eight bits first: so it does not matter in which portions they come
+        codes = self.coarse.encode(Z)
+        codes = codes if last is None else np.concatenate([last, codes])
+        full = (len(codes) - (not final)) // WIDTH * WIDTH
+        points = self.coarse.decode(codes[:full]).reshape(full // WIDTH, WIDTH, len(self.coarse.scale))
+        means = self.coarse.encode(points.mean(axis=1))
+        away = points - self.coarse.decode(means)[:, None]
+        return self.fine.encode(away.reshape(full, codes.shape[1])), means, codes[full:]
+
+
+Quantizer = ScalarQuantizer | ProductQuantizer | RelativeQuantizer
 
 
 @cache
@@ -132,8 +199,22 @@ def _levels(bits: int) -> Coordinates:
 @cache
 def _table(bits: int) -> Coordinates:
     """Return what each byte stands for, shape (256, 8 / bits)."""
+    return _levels(bits)[_indices(bits)]
+
+
+@cache
+def _indices(bits: int) -> Codes:
+    """Return the numbers that each byte holds, shape (256, 8 / bits)."""
     shifts = bits * np.arange(8 // bits)
-    return _levels(bits)[(np.arange(256)[:, None] >> shifts) & (2**bits - 1)]
+    return ((np.arange(256)[:, None] >> shifts) & (2**bits - 1)).astype(np.uint8)
+
+
+def _packed(index: NDArray[Any], bits: int) -> Codes:
+    """Return numbers of a few bits in bytes, shape (n, bytes), the first ones in the lowest bits."""
+    per_byte = 8 // bits
+    index = np.pad(index, ((0, 0), (0, -index.shape[1] % per_byte)))
+    digits = index.reshape(len(index), index.shape[1] // per_byte, per_byte).astype(np.uint8, copy=False)
+    return np.bitwise_or.reduce(digits << (bits * np.arange(per_byte, dtype=np.uint8)), axis=2)
 
 
 def load_faiss() -> Any:

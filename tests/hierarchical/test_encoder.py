@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_a_truncated_subspace_is_that_of_the_closed_form():
 
 def test_bytes_are_those_of_the_arrays(walk):
     # identity: codes of two bits, the origin and the scales in float32
-    report = HierarchicalSequenceEncoder(20).fit(walk).storage_report()
+    report = HierarchicalSequenceEncoder(20, bits=2).fit(walk).storage_report()
     assert report.parts["codes"] == 150 * 24 * 2 // 8
     assert report.parts["subspace"] == report.parts["quantizer"] == 24 * 4
     assert report.total == sum(report.parts.values()) and report.per_frame == report.total / 3000
@@ -112,7 +113,7 @@ def test_bytes_are_those_of_the_arrays(walk):
     assert truncated.parts["codes"] == 150 * 8 and truncated.parts["subspace"] == 4 * 24 * (8 + 1)
     nodes = HierarchicalSequenceEncoder(20, subspace="per-node", branching=5, bits=8).fit(walk).storage_report()
     assert nodes.parts["subspace"] == 4 * 24 * (1 + 30 * (1 + 4)) and nodes.parts["codes"] == 150 * 4
-    assert HierarchicalSequenceEncoder(20).fit(walk[:2990]).storage_report().parts["growth"] == 24 * 8
+    assert HierarchicalSequenceEncoder(20, bits=2).fit(walk[:2990]).storage_report().parts["growth"] == 24 * 8
 
 
 def test_what_is_saved_is_not_more_than_what_is_counted(walk, tmp_path):
@@ -126,7 +127,10 @@ def test_what_is_saved_is_not_more_than_what_is_counted(walk, tmp_path):
     np.testing.assert_array_equal(again.query(walk[::50])[0], encoder.query(walk[::50])[0])
 
 
-@pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"labels": "digits"}, {"summary": "key"}])
+@pytest.mark.filterwarnings("ignore:labels=.digits")
+@pytest.mark.parametrize(
+    "settings", [{"subspace": "per-node"}, {"labels": "digits"}, {"summary": "key"}, {"bits": 3, "relative": True}]
+)
 def test_every_kind_survives_files_and_pickle(walk, tmp_path, settings):
     encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
     ms.storage.save_model(encoder, tmp_path)
@@ -142,14 +146,16 @@ def test_a_truncated_file_is_refused(walk, tmp_path):
         ms.storage.load_model(tmp_path)
 
 
-@pytest.mark.parametrize("cuts", [(1500,), (1490, 1495, 1497, 2200), (1, 2999)])
-def test_growth_in_any_portions_is_the_same(walk, cuts):
+@pytest.mark.parametrize("settings", [{"bits": 2}, {"bits": 2, "relative": True}])
+@pytest.mark.parametrize("cuts", [(1500,), (1490, 1495, 1497, 2200), (1, 2999), tuple(range(70, 3000, 70))])
+def test_growth_in_any_portions_is_the_same(walk, cuts, settings):
     first = walk[:1400]
-    whole = HierarchicalSequenceEncoder(20).fit(first).partial_fit(walk)
-    parts = HierarchicalSequenceEncoder(20).fit(first)
+    whole = HierarchicalSequenceEncoder(20, **settings).fit(first).partial_fit(walk)
+    parts = HierarchicalSequenceEncoder(20, **settings).fit(first)
     for part in np.split(walk, cuts):
         parts.partial_fit(part)
     np.testing.assert_array_equal(parts.index_.codes, whole.index_.codes)
+    np.testing.assert_array_equal(parts.index_.points, whole.index_.points)
     np.testing.assert_array_equal(parts.index_.places, whole.index_.places)
     assert parts.n_frames_ == whole.n_frames_ == 4400
     np.testing.assert_allclose(parts.tail_, whole.tail_, atol=1e-9)
@@ -162,6 +168,7 @@ def test_growth_appends_the_codes_of_the_new_segments(walk):
     np.testing.assert_allclose(encoder.decode(middles(3000, 20)), means(walk.astype(float), 20), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:labels=.digits")
 @pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"labels": "digits"}, {"summary": "key"}])
 def test_growth_that_is_not_possible_is_refused(walk, settings):
     encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
@@ -171,13 +178,13 @@ def test_growth_that_is_not_possible_is_refused(walk, settings):
 
 def test_short_sequences_get_short_segments(walk):
     encoder = HierarchicalSequenceEncoder(40, branching=4).fit(walk[:100])
-    assert encoder.segment_length_ == 12 and encoder.score(walk[:100]) > 0.9
+    assert encoder.segment_length_ == 12 and encoder.score(walk[:100], np.arange(100)) > 0.9
     assert HierarchicalSequenceEncoder().fit(walk[:8]).predict(walk[:8]).tolist() == list(range(8))
 
 
 def test_levels_end_at_one_node(walk):
     many, few = (HierarchicalSequenceEncoder(20, levels=levels).fit(walk) for levels in (10**9, 3))
-    assert len(many.index_.nodes) == 4
+    assert len(many.index_.nodes) == 3
     np.testing.assert_array_equal(many.predict(walk[::50]), few.predict(walk[::50]))
 
 
@@ -205,6 +212,7 @@ def test_a_refused_refit_leaves_the_encoder_as_it_was(walk):
     np.testing.assert_array_equal(encoder.query(walk[::50]), before)
 
 
+@pytest.mark.filterwarnings("ignore:labels=.digits")
 @pytest.mark.parametrize(("settings", "n"), [({}, 24), ({"n_components": 5}, 5), ({"labels": "digits"}, 24)])
 def test_names_of_coordinates(walk, settings, n):
     encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
@@ -214,13 +222,15 @@ def test_names_of_coordinates(walk, settings, n):
 def test_digits_store_the_logarithm():
     sizes = {}
     for n in (2_000, 16_000, 128_000):
-        encoder = HierarchicalSequenceEncoder(10, labels="digits", branching=8).fit(long_path(n, 8, seed=0))
+        with pytest.warns(DeprecationWarning, match="goes with the next release"):
+            encoder = HierarchicalSequenceEncoder(10, labels="digits", branching=8).fit(long_path(n, 8, seed=0))
         sizes[n] = encoder.storage_report().total
     # each step of 8 times the frames adds one place of eight class means and a subspace of at most 7 × 8
     steps = np.diff(list(sizes.values()))
     assert (steps > 0).all() and (steps <= 4 * (7 * 8 + 8) + 8 * 2).all()
 
 
+@pytest.mark.filterwarnings("ignore:labels=.digits")
 def test_digits_find_the_best_digits(walk):
     X = walk[:640]
     encoder = HierarchicalSequenceEncoder(10, labels="digits", branching=4, bits=32, beam=64).fit(X)
@@ -238,7 +248,7 @@ def test_digits_find_the_best_digits(walk):
 
 def test_a_denser_path_takes_no_more_bytes():
     sizes = [
-        HierarchicalSequenceEncoder(40 * k).fit(dense_path(2000 * k, 16, length=2000)).storage_report().total
+        HierarchicalSequenceEncoder(40 * k, bits=2).fit(dense_path(2000 * k, 16, length=2000)).storage_report().total
         for k in (1, 4, 16)
     ]
     assert len(set(sizes)) == 1
@@ -275,7 +285,10 @@ def test_product_quantization():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [({"segment_length": 0}, "segment_length=0"), ({"segment_length": 2.5}, "segment_length=2.5"),
-     ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 3}, "choose 1, 2, 4"),
+     ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 5}, "choose 1, 2, 3, 4"),
+     ({"bits": 4, "relative": True}, "choose 1, 2, 3"),
+     ({"bytes_per_frame": 0.01}, "pass at least"), ({"relative": True, "n_groups": 2}, "leave subspace"),
+     ({"segment_length": "long"}, "segment_length='long'"),
      ({"labels": "words"}, "'segments' or 'digits'"), ({"subspace": "own"}, "'shared' or 'per-node'"),
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
      ({"n_components": 25}, "1 to the 24 features"), ({"labels": "digits", "n_groups": 4}, "leave subspace"),
@@ -316,13 +329,93 @@ def test_frames_that_do_not_fit_are_refused(walk):
     with pytest.raises(ValueError, match=r"y has shape \(1,\) for 2 frames"):
         encoder.score(walk[:2], [0])
     with pytest.raises(ValueError, match="tolerance=-1"):
-        encoder.score(walk[:2], tolerance=-1)
-    assert encoder.score(walk[:9], np.arange(9)[:, None]) == encoder.score(walk[:9])
+        encoder.score(walk[:2], [0, 1], tolerance=-1)
+    with pytest.raises(ValueError, match="pass y, the number of the frame"):
+        encoder.score(walk[:2])
+    assert encoder.score(walk[:9], np.arange(9)[:, None]) == encoder.score(walk[:9], np.arange(9))
     with pytest.raises(ValueError, match="between 0 and 2999"):
         encoder.decode([3000])
     with pytest.raises(ValueError, match="between 0 and 2999"):
         encoder.decode("last")
     assert encoder.n_frames_ == 3000, "a refused portion leaves no trace"
+
+
+def drifting(seed):
+    """A walk that does not return, and noisy frames of it."""
+    X = np.cumsum(np.random.default_rng(seed).standard_normal((20_000, 64)), axis=0)
+    return X, *queries(X, 500, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_way_that_wanders_off_is_found_by_default(seed):
+    X, t, Q = drifting(seed)
+    encoder = HierarchicalSequenceEncoder().fit(X)
+    report = encoder.storage_report()
+    assert encoder.relative_ and report.per_frame <= 0.65 and encoder.score(Q, t) >= 0.9
+    assert abs(encoder.estimated_recall_ - encoder.score(Q, t)) < 0.06
+    plain = HierarchicalSequenceEncoder(bits=2).fit(X)
+    assert plain.score(Q, t) < 0.5 and not plain.relative_
+
+
+def test_a_way_that_returns_keeps_two_bits():
+    X = long_path(20_000, 64)
+    t, Q = queries(X, 500)
+    encoder = HierarchicalSequenceEncoder().fit(X)
+    plain = HierarchicalSequenceEncoder(encoder.segment_length_, bits=2).fit(X)
+    assert encoder.score(Q, t) >= plain.score(Q, t) and encoder.storage_report().total <= plain.storage_report().total
+
+
+@pytest.mark.parametrize("budget", [0.4, 0.65, 2.0])
+def test_a_budget_is_kept_and_used(budget):
+    X = long_path(20_000, 32)
+    encoder = HierarchicalSequenceEncoder(bytes_per_frame=budget).fit(X)
+    report = encoder.storage_report()
+    assert 0.8 * budget < report.per_frame <= budget
+    t, Q = queries(X, 400)
+    for bits, relative in ((1, False), (4, False), (2, True)):
+        other = HierarchicalSequenceEncoder(bytes_per_frame=budget, bits=bits, relative=relative).fit(X)
+        assert other.storage_report().per_frame <= budget and other.bits_ == bits and other.relative_ is relative
+        assert encoder.score(Q, t) >= other.score(Q, t) - 0.06
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3])
+def test_relative_codes_by_loops(walk, bits):
+    """The mean of eight points in eight bits, and the nearest level of what is left, coordinate by coordinate."""
+    X = walk[:1300]  # 65 points: eight groups, and one point
+    encoder = HierarchicalSequenceEncoder(20, bits=bits, relative=True).fit(X)
+    index, points = encoder.index_, means(X.astype(float), 20)
+    found = encoder.decode(middles(1300, 20))
+    step = index.quantizer.coarse.scale  # a 255th of the range
+    levels = np.unique((index.quantizer.fine.decode(index.codes) / index.quantizer.fine.scale).round(5))
+    assert len(levels) == 2**bits
+    for g in range(8):
+        rows = slice(8 * g, 8 * g + 8)
+        mean = points[rows].mean(axis=0)
+        kept = index.quantizer.coarse.decode(index.means[g : g + 1])[0] + encoder.center_
+        assert (np.abs(kept - mean) <= 1.01 * step).all()
+        left = np.abs((points[rows] - kept)[..., None] - levels * index.quantizer.fine.scale[:, None]).min(axis=-1)
+        assert (np.abs(found[rows] - points[rows]) <= left + 1.01 * step + 1e-4).all()
+    assert (np.abs(found[64] - points[64]) <= 0.51 * step).all()
+    report = encoder.storage_report()
+    assert report.parts["codes"] == 64 * 3 * bits + 8 * 24 + 24 and report.parts["quantizer"] == 2 * 4 * 24
+
+
+@pytest.mark.parametrize("settings", [{}, {"levels": 1}, {"bits": 2, "relative": True}, {"bits": 1, "levels": 1}])
+def test_memory_while_searching_is_that_of_the_codes(settings):
+    X = long_path(40_000, 32)
+    encoder = HierarchicalSequenceEncoder(10, **{"bits": 2, **settings}).fit(X)
+    encoder.predict(X[:1])
+    before = len(pickle.dumps(encoder))
+    tracemalloc.start()
+    encoder.predict(X[7:8])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    report = encoder.storage_report()
+    made = report.resident - report.total
+    assert report.resident <= 1.5 * report.total + 65_536
+    assert peak <= made + 200_000  # of numpy, and a few numbers for each of the lines compared
+    fresh = HierarchicalSequenceEncoder(10, **{"bits": 2, **settings}).fit(X)
+    assert before == len(pickle.dumps(fresh)), "what a search makes is not pickled"
 
 
 def test_storage_report_reads_as_a_table(walk):

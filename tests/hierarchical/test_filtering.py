@@ -85,6 +85,7 @@ def test_no_speed_is_beyond_the_whole_sequence(method):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.filterwarnings("ignore:labels=.digits")
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [({"method": "guess"}, "'bayes' or 'lines'"), ({"window": 0}, "window=0"),
