@@ -47,3 +47,20 @@ def test_listing_what_plugins_offer_loads_no_model_code() -> None:
     loaded = loaded_by(LISTING)
     assert not loaded & HEAVY
     assert all(name.partition(".")[2] in ("", "_plugin") for name in of_bundled_plugins(loaded))
+
+
+WITHOUT_TORCH = """
+import importlib.util, sys
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "torch" else found(name, *rest)
+try:
+    import manifoldseq.torch
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_torch_the_import_says_what_to_install() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("manifoldseq.torch needs torch, which is not installed: pip install torch")
+    assert len(done.stdout.splitlines()) == 1

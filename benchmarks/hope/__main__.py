@@ -4,7 +4,19 @@ import sys
 
 from .._report import run_sections
 
-SECTIONS = ("accuracy", "sweep", "mixture", "small", "text", "density", "dimension", "patches", "features", "network")
+SECTIONS = (
+    "accuracy",
+    "sweep",
+    "mixture",
+    "small",
+    "text",
+    "density",
+    "dimension",
+    "patches",
+    "features",
+    "network",
+    "orthogonal",
+)
 
 if __name__ == "__main__":
     sys.exit(run_sections("benchmarks.hope", SECTIONS, __doc__))

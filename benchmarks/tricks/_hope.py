@@ -13,7 +13,6 @@ import numpy as np
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, HOPENetworkClassifier, PCAMovMF
 from manifoldseq_hope.features import _convolution, _patches
 from manifoldseq_hope.mixtures import _expectation
-from manifoldseq_hope.networks import _retractions, _stiefel_sgd
 
 from ..hope._data import mnist_images, patches
 from ._measure import Trick, replaced
@@ -76,6 +75,8 @@ def cut() -> Trick:
 def rows() -> Trick:
     """Return the iteration for orthonormal rows, against an eigendecomposition in the precision of the network."""
 
+    from manifoldseq.torch import _retractions
+
     def by_eigh(Y: Any) -> Any:
         import torch
 
@@ -87,7 +88,9 @@ def rows() -> Trick:
 
 def skip() -> Trick:
     """Return steps without a retraction while rows stay orthonormal to rounding, against one in every step."""
-    return Trick((replaced(_stiefel_sgd, _SLACK=-1.0),), _networks(0.05) | _networks(0.001))
+    from manifoldseq.torch import _optimizers
+
+    return Trick((replaced(_optimizers, _SLACK=-1.0),), _networks(0.05) | _networks(0.001))
 
 
 def _fit(model: Any, X: Array) -> Any:

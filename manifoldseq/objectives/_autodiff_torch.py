@@ -46,6 +46,12 @@ class ByTorch(Differentiated):
         except RuntimeError as error:
             if "requires grad" in str(error):
                 raise self.explained(error) from error
+            if "dtype" in str(error) or "scalar type" in str(error):
+                own = sorted({str(leaf.dtype) for leaf in leaves(at)})
+                raise ValueError(
+                    f"the cost {getattr(self.cost, '__name__', 'function')} multiplies tensors of several dtypes, the "
+                    f"point being {' and '.join(own)}: convert its own tensors, or give objective(dtype='float32')"
+                ) from error
             raise
         if not isinstance(value, torch.Tensor):
             if isinstance(value, int | float):

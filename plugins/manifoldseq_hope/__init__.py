@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .networks._network import HOPENetworkClassifier
     from .networks._schedule import Exponential, Ramp, ReduceOnPlateau
     from .networks._stack import HOPEStack
-    from .networks._stiefel_sgd import StiefelSGD
     from .networks._windows import Windows
 
 _HOMES = {
@@ -44,7 +43,6 @@ _HOMES = {
     "Ramp": "networks._schedule",
     "ReduceOnPlateau": "networks._schedule",
     "SphericalKMeans": "mixtures._spherical_kmeans",
-    "StiefelSGD": "networks._stiefel_sgd",
     "VonMisesFisherMixture": "mixtures._without_hope",
     "Windows": "networks._windows",
     "bessel_ratio": "families._bessel",
@@ -77,7 +75,6 @@ __all__ = [
     "Ramp",
     "ReduceOnPlateau",
     "SphericalKMeans",
-    "StiefelSGD",
     "VonMisesFisherMixture",
     "Windows",
     "bessel_ratio",
@@ -114,6 +111,9 @@ def __getattr__(name: str) -> Any:
     if name == "Halving":  # for one release
         warn("manifoldseq_hope.Halving is manifoldseq_hope.ReduceOnPlateau now", DeprecationWarning, stacklevel=2)
         name = "ReduceOnPlateau"
+    if name == "StiefelSGD":  # for one release
+        warn("manifoldseq_hope.StiefelSGD is manifoldseq.torch.RiemannianSGD now", DeprecationWarning, stacklevel=2)
+        return import_module(".networks._stiefel_sgd", __name__).StiefelSGD
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -16,7 +16,8 @@ if importlib.util.find_spec("torch") is None:
 
 import torch
 
-from manifoldseq_hope import Dense, HOPELayer, StiefelSGD, penalty_gradient
+from manifoldseq.torch import OrthonormalParameter, RiemannianSGD
+from manifoldseq_hope import Dense, HOPELayer, penalty_gradient
 
 MODES = ("polar", "qr")
 
@@ -97,8 +98,8 @@ def test_penalty_and_its_derivative_are_15_and_18() -> None:
 @pytest.mark.parametrize("rate", [1e-3, 0.3, 30.0])
 def test_steps_keep_float32_rows_orthonormal(mode: str, rate: float) -> None:
     torch.manual_seed(5)
-    U = torch.nn.Parameter(torch.linalg.qr(torch.randn(784, 100))[0].T.contiguous())
-    optimizer = StiefelSGD([U], lr=rate, momentum=0.9, retraction=mode)
+    U = OrthonormalParameter(torch.linalg.qr(torch.randn(784, 100))[0].T.contiguous())
+    optimizer = RiemannianSGD([U], lr=rate, momentum=0.9, retraction=mode)
     A = torch.randn(784, 784) / 28
     for _ in range(30):
         optimizer.zero_grad()
@@ -113,8 +114,8 @@ def test_steps_keep_float32_rows_orthonormal(mode: str, rate: float) -> None:
 def test_a_step_follows_the_formulas_by_scipy(mode: str) -> None:
     rng = np.random.default_rng(6)
     U0 = np.linalg.qr(rng.standard_normal((9, 4)))[0].T
-    U = torch.nn.Parameter(torch.tensor(U0))
-    optimizer = StiefelSGD([U], lr=0.1, momentum=0.7, retraction=mode)
+    U = OrthonormalParameter(torch.tensor(U0))
+    optimizer = RiemannianSGD([U], lr=0.1, momentum=0.7, retraction=mode)
     V = np.zeros_like(U0)
     for _ in range(3):
         G = rng.standard_normal(U0.shape)
@@ -136,8 +137,8 @@ def test_steps_find_the_leading_subspace() -> None:
     rng = np.random.default_rng(7)
     Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
     S = (Q * np.arange(1.0, 21.0)) @ Q.T
-    U = torch.nn.Parameter(torch.tensor(np.linalg.qr(rng.standard_normal((20, 3)))[0].T))
-    optimizer = StiefelSGD([U], lr=0.01, momentum=0.9)
+    U = OrthonormalParameter(torch.tensor(np.linalg.qr(rng.standard_normal((20, 3)))[0].T))
+    optimizer = RiemannianSGD([U], lr=0.01, momentum=0.9)
     for _ in range(600):
         loss = -torch.trace(U @ torch.tensor(S) @ U.T)
         optimizer.zero_grad()
@@ -147,8 +148,8 @@ def test_steps_find_the_leading_subspace() -> None:
 
 
 def test_a_closure_is_asked_for_the_loss() -> None:
-    U = torch.nn.Parameter(torch.eye(2, 5))
-    optimizer = StiefelSGD([U], lr=0.1)
+    U = OrthonormalParameter(torch.eye(2, 5))
+    optimizer = RiemannianSGD([U], lr=0.1)
 
     def closure() -> Any:
         optimizer.zero_grad()
@@ -158,6 +159,13 @@ def test_a_closure_is_asked_for_the_loss() -> None:
 
     first = float(optimizer.step(closure).detach())
     assert float(optimizer.step(closure).detach()) < first
+
+
+def stiefel(U: Any, **options: Any) -> Any:
+    """Under the old name."""
+    with pytest.warns(DeprecationWarning, match="manifoldseq.torch.RiemannianSGD now"):
+        from manifoldseq_hope import StiefelSGD  # pyright: ignore[reportAttributeAccessIssue]
+    return StiefelSGD([torch.nn.Parameter(U)], **options)
 
 
 @pytest.mark.parametrize(
@@ -172,10 +180,11 @@ def test_a_closure_is_asked_for_the_loss() -> None:
         (lambda: HOPELayer.from_linear(np.full((3, 4), np.nan)), "NaN"),
         (lambda: HOPELayer.from_linear(np.ones(3)), "(3,)"),
         (lambda: HOPELayer.from_dense(Dense(None, np.ones((2, 3)), np.zeros(2))), "from_linear"),
-        (lambda: StiefelSGD([torch.nn.Parameter(torch.ones(2, 3))]), "not orthonormal"),
-        (lambda: StiefelSGD([torch.nn.Parameter(torch.ones(4, 3))]), "M <= D"),
-        (lambda: StiefelSGD([torch.nn.Parameter(torch.eye(2))], retraction="cayley"), "'polar' or 'qr'"),
-        (lambda: StiefelSGD([torch.nn.Parameter(torch.eye(2))], lr=-1), "lr=-1"),
+        (lambda: stiefel(torch.ones(2, 3)), "not orthonormal"),
+        (lambda: stiefel(torch.ones(4)), "not orthonormal"),
+        (lambda: stiefel(torch.eye(2), retraction="cayley"), "'polar' or 'qr'"),
+        (lambda: HOPELayer(5, 2, 3)(torch.ones(1, 5).double()), "the rows are torch.float64 and the layer is"),
+        (lambda: stiefel(torch.eye(2), lr=-1), "lr=-1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(make: Any, words: str) -> None:

@@ -16,7 +16,8 @@ import torch
 from sklearn.datasets import load_digits
 
 import manifoldseq as ms
-from manifoldseq_hope import HOPENetworkClassifier, StiefelSGD
+from manifoldseq.torch import RiemannianSGD
+from manifoldseq_hope import HOPENetworkClassifier
 from manifoldseq_hope.features._mnist import Digits, read_mnist
 from manifoldseq_hope.networks._initial_weights import begin, checked_sizes
 from manifoldseq_papers.hope import _tables2_to_4 as tables
@@ -65,7 +66,10 @@ def error_by_torch(digits: Digits, layers: tuple[Any, ...], choice: Any, epochs:
             parts += [torch.nn.Dropout(dropout[1])] if dropout else []
     network = torch.nn.Sequential(*parts)
     groups = [{"params": weights, "weight_decay": 1e-5}, {"params": biases}]
-    optimizers: list[Any] = [torch.optim.SGD(groups), *([StiefelSGD(projections)] if projections else [])]
+    optimizers: list[Any] = [
+        torch.optim.SGD(groups),
+        *([RiemannianSGD([{"params": projections, "orthonormal": True}])] if projections else []),
+    ]
     with torch.random.fork_rng(devices=[]):
         for epoch in range(epochs):
             share = min(1, epoch / max(1, epochs // 4))

@@ -8,7 +8,6 @@ import numpy as np
 from manifoldseq.estimators import check_number, check_whole, renamed_parameters
 
 from ..mixtures._dense import Dense, decomposed
-from ._retractions import qr_rows
 from ._torch import load_torch, module_base
 
 
@@ -16,7 +15,8 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     """A layer ``eta = max(0, (x U') mu' + b)`` of two matrices, the first a projection (Figure 1 (a)).
 
     Learnt in two parts, used as one: `merged` gives the ordinary layer with weights ``w_k = U' mu_k`` (Figure 1 (b)).
-    z is not brought to unit length (footnote 4). Train U by `StiefelSGD` or with `penalty` added to the loss.
+    z is not brought to unit length (footnote 4). Train U by `manifoldseq.torch.RiemannianSGD`, or with `penalty` added
+    to the loss.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
     Attributes
     ----------
-    U : torch.nn.Parameter of shape (M, D)
+    U : manifoldseq.torch.OrthonormalParameter of shape (M, D)
+        A plain `torch.nn.Parameter` without `orthonormal`, and by `from_dense`.
     mu : torch.nn.Parameter of shape (K, M)
     bias : torch.nn.Parameter of shape (K,)
 
@@ -75,7 +76,12 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         if n_latent > n_features:
             raise ValueError(f"n_latent={n_latent} exceeds n_features={n_features}: lower n_latent")
         U = _uniform(torch, n_latent, n_features, gamma or 1.0 if orthonormal else gamma)
-        self.U = torch.nn.Parameter(qr_rows(U) if orthonormal else U)
+        if orthonormal:
+            from manifoldseq.torch import OrthonormalParameter, qr_rows
+
+            self.U = OrthonormalParameter(qr_rows(U))
+        else:
+            self.U = torch.nn.Parameter(U)
         self.mu = torch.nn.Parameter(_uniform(torch, n_units, n_latent, gamma))
         self.bias = torch.nn.Parameter(torch.zeros(n_units))
 
@@ -132,6 +138,10 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     def forward(self, x: Any) -> Any:
         """Return eta (39) of rows x, (N, D) -> (N, K)."""
         torch = load_torch()
+        if x.dtype != self.U.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise ValueError(
+                f"the rows are {x.dtype} and the layer is {self.U.dtype}: call x.to(layer.U.dtype), or layer.to"
+            )
         linear = torch.nn.functional.linear
         return torch.relu(linear(linear(x, self.U), self.mu, self.bias))
 

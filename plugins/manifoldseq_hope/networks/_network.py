@@ -51,7 +51,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         smaller of inputs and units for M. ``[(400, 1200), (400, 1200)]`` stacks two (Figure 3 (b)), ``[(400, 1200),
         1200]`` puts a network on one (Figure 3 (a)), ``[1000]`` is the plain baseline.
     orthogonality : {"polar", "qr", "penalty", None}
-        ``"polar"``, ``"qr"``: every step moves on the manifold of orthonormal rows, see `StiefelSGD`. ``"penalty"``:
+        ``"polar"``, ``"qr"``: every step moves along orthonormal rows, see `manifoldseq.torch`. ``"penalty"``:
         the gradient (18) of the paper's penalty, times `beta`, is added, rows are orthonormal only about. None: a
         linear bottleneck.
     beta : float

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_number, check_whole
 
-from ._retractions import RETRACTIONS
-
-OF_HOPE = (*RETRACTIONS, "penalty")
+_ON_STIEFEL = ("polar", "qr")
+OF_HOPE = (*_ON_STIEFEL, "penalty")
 """What keeps the rows of a HOPE layer orthonormal, or about so."""
 ORTHOGONALITIES = (*OF_HOPE, None)
 CRITERIA = ("softmax", "eta")
@@ -163,4 +162,4 @@ class Training:
     @property
     def on_stiefel(self) -> bool:
         """Whether projections stay orthonormal in every step."""
-        return self.orthogonality in RETRACTIONS
+        return self.orthogonality in _ON_STIEFEL

@@ -13,7 +13,6 @@ from ..families._family import Array
 from ..mixtures._dense import Dense
 from ._layer import HOPELayer
 from ._schedule import ReduceOnPlateau, Training
-from ._stiefel_sgd import StiefelSGD
 from ._torch import load_torch
 from ._windows import Windows
 
@@ -139,7 +138,10 @@ class Trainer:
         groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": free}]
         made: list[Any] = [torch.optim.SGD([group for group in groups if group["params"]], fused=True)]
         if training.on_stiefel and projections:
-            made.append(StiefelSGD(projections, retraction=str(training.orthogonality)))
+            from manifoldseq.torch import RiemannianSGD
+
+            kind = {"params": projections, "orthonormal": True}
+            made.append(RiemannianSGD([kind], retraction=str(training.orthogonality)))
         return made
 
     def _criterion(self) -> Any:

@@ -1,21 +1,23 @@
-"""Retractions to orthonormal rows of tensors: polar factor by iteration, or QR; importing this needs no torch."""
+"""Retractions to orthonormal rows of tensors: polar factor by iteration, or QR."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from ._torch import load_torch
+torch: Any = import_module("torch")
 
 _CONVERGES = 0.5
 _PASSES = 30
 
 
 def polar_rows(Y: Any) -> Any:
-    """Return the nearest matrix with orthonormal rows, of a tensor (M, D) near one: Newton and Schulz, else eigh.
+    """Return the nearest matrix with orthonormal rows, of a tensor (M, D) with M <= D.
+
+    By the iteration of Newton and Schulz where it is near one, else by an eigendecomposition in float64.
 
     The cubic step is ``(I - E/2 + 3/8 E^2) Y`` with ``E = Y Y' - I``; after a tangent step E is quadratic in the step,
     so that one such step, three products, nearly always suffices; two, where E^2 is below rounding.
     """
-    torch = load_torch()
     # A trick of speed: with eigh in place of the iteration an epoch of a network on MNIST takes 1.12 times as long with
     # 50 rows, 1.19 times with 200, .86 times with 400 (`python -m benchmarks.tricks rows`)
     eps = torch.finfo(Y.dtype).eps
@@ -40,10 +42,9 @@ def polar_rows(Y: Any) -> Any:
 
 def qr_rows(Y: Any) -> Any:
     """Return the orthonormal factor of Y' = QR with positive diagonal of R, as rows, of a tensor (M, D)."""
-    torch = load_torch()
     Q, R = torch.linalg.qr(Y.T)
     return torch.where(R.diagonal() < 0, -Q, Q).T.contiguous()
 
 
 RETRACTIONS: dict[str, Callable[[Any], Any]] = {"polar": polar_rows, "qr": qr_rows}
-"""What `StiefelSGD`, networks and their tables choose from; a new one is one entry."""
+"""What optimizers, networks and their tables choose from; a new one is one entry."""

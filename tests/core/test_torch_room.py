@@ -1,0 +1,170 @@
+"""Orthonormal parameters in torch: shapes, optimizers, files, autocast, copies; against scipy and torch's own."""
+
+import copy
+import importlib.util
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+import torch
+
+import manifoldseq as ms
+from manifoldseq.torch import (
+    OrthonormalParameter,
+    RiemannianAdam,
+    RiemannianSGD,
+    keep_orthonormal,
+    orthonormality,
+    orthonormalize,
+)
+
+SHAPES = [(3, 7), (7, 3), (4, 4), (8, 3, 2, 2), (20, 2, 3)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_parameter_is_the_nearest_orthonormal_tensor(shape: tuple[int, ...]) -> None:
+    data = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    W = OrthonormalParameter(data)
+    expected = scipy.linalg.polar(data.numpy().reshape(shape[0], -1))[0]
+    np.testing.assert_allclose(W.detach().numpy().reshape(shape[0], -1), expected, atol=1e-12)
+    for again in (copy.deepcopy(W), pickle.loads(pickle.dumps(W)), OrthonormalParameter(W.data)):
+        assert isinstance(again, OrthonormalParameter) and torch.equal(again, W)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
+def test_optimizers_find_the_nearest_point_and_stay_orthonormal(shape: tuple[int, ...], make: Any) -> None:
+    """Minus the inner product with a tensor is least at its polar factor, whatever the shape."""
+    torch.manual_seed(1)
+    A, W = torch.randn(shape), OrthonormalParameter(torch.randn(shape))
+    if shape == (4, 4):  # a rotation and a reflection are not connected
+        W = OrthonormalParameter(A + 0.5 * torch.randn(shape))
+    free = torch.nn.Parameter(torch.zeros(3))
+    options: dict[str, Any] = {"lr": 0.1, "momentum": 0.5} if make is RiemannianSGD else {"lr": 0.05}
+    optimizer = make([W, free], **options)
+    for k in range(400):
+        for group in optimizer.param_groups:
+            group["lr"] = options["lr"] * 0.98**k if make is RiemannianAdam else options["lr"]
+        optimizer.zero_grad()
+        (-(A * W).sum() + (free - 2).square().sum()).backward()
+        optimizer.step()
+        assert orthonormality(W) < 1e-5
+    expected = scipy.linalg.polar(A.double().numpy().reshape(shape[0], -1))[0]
+    np.testing.assert_allclose(W.detach().numpy().reshape(shape[0], -1), expected, atol=5e-3)
+    if make is RiemannianSGD:
+        np.testing.assert_allclose(free.detach(), 2, atol=1e-4)
+
+
+@pytest.mark.parametrize(("ours", "torchs"), [(RiemannianSGD, torch.optim.SGD), (RiemannianAdam, torch.optim.Adam)])
+def test_other_parameters_take_the_steps_of_torch(ours: Any, torchs: Any) -> None:
+    torch.manual_seed(2)
+    a = torch.nn.Parameter(torch.randn(4, 3))
+    b = torch.nn.Parameter(a.detach().clone())
+    options: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.1} | ({"momentum": 0.9} if ours is RiemannianSGD else {})
+    first, second = ours([a], **options), torchs([b], **options)
+    for _ in range(5):
+        a.grad = torch.randn(4, 3)
+        b.grad = a.grad.clone()
+        first.step()
+        second.step()
+    torch.testing.assert_close(a, b)
+
+
+def network() -> Any:
+    torch.manual_seed(3)
+    convolution = orthonormalize(torch.nn.Conv2d(1, 8, 3))
+    tall = orthonormalize(torch.nn.Linear(5, 10))
+    return torch.nn.Sequential(convolution, torch.nn.Flatten(), torch.nn.Linear(8 * 16, 5), tall)
+
+
+@pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
+def test_training_goes_on_from_a_file(make: Any) -> None:
+    X = torch.randn(16, 1, 6, 6, generator=torch.Generator().manual_seed(4))
+
+    def train(net: Any, optimizer: Any, steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            net(X).square().mean().backward()
+            optimizer.step()
+
+    whole = network()
+    train(whole, make(whole.parameters(), lr=0.05), 8)
+    half = network()
+    optimizer = make(half.parameters(), lr=0.05)
+    train(half, optimizer, 4)
+    file = io.BytesIO()
+    torch.save({"net": half.state_dict(), "optimizer": optimizer.state_dict()}, file)
+    file.seek(0)
+    stored = torch.load(file)
+    assert set(stored["net"]) == set(network().state_dict()) and "0.weight" in stored["net"]
+    again = torch.nn.Sequential(*network())
+    again.load_state_dict(stored["net"])
+    resumed = make(again.parameters(), lr=0.05)
+    resumed.load_state_dict(stored["optimizer"])
+    train(again, resumed, 4)
+    assert isinstance(again[0].weight, OrthonormalParameter)
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+
+
+def test_autocast_casts_products_and_no_parameter() -> None:
+    net = network()
+    optimizer = RiemannianSGD(net.parameters(), lr=0.1, momentum=0.9)
+    X = torch.randn(16, 1, 6, 6, generator=torch.Generator().manual_seed(5))
+    for _ in range(5):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = net(X)
+            assert out.dtype == torch.bfloat16
+            out.float().square().mean().backward()
+            optimizer.step()  # inside too
+        assert net[0].weight.dtype == torch.float32 and orthonormality(net[0].weight) < 2e-6
+    net.double()
+    assert isinstance(net[0].weight, OrthonormalParameter) and net[0].weight.dtype == torch.float64
+
+
+def test_optimizers_of_torch_keep_orthonormal_what_is_marked() -> None:
+    net = network()
+    free = net[2].weight.detach().clone()
+    optimizer = keep_orthonormal(torch.optim.AdamW(net.parameters(), lr=0.1))
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(torch.ones(2, 1, 6, 6)).square().mean().backward()
+        optimizer.step()
+        assert max(orthonormality(net[0].weight), orthonormality(net[3].weight)) < 2e-6
+    assert not torch.equal(net[2].weight, free)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: OrthonormalParameter(torch.ones(3, 3).half()), "a parameter of torch.float16 cannot be orthonormal"),
+        (lambda: OrthonormalParameter(torch.ones(3)), r"a parameter of shape \(3,\) is no matrix"),
+        (lambda: OrthonormalParameter(torch.full((2, 3), torch.nan)), "has NaN or infinity"),
+        (lambda: orthonormalize(torch.nn.Linear(2, 3), "kernel"), r"no parameter 'kernel' of its own \(it has: weight"),
+        (lambda: keep_orthonormal(None, "cayley"), "retraction='cayley' is not known: choose 'polar' or 'qr'"),
+        (
+            lambda: RiemannianSGD([{"params": [torch.nn.Parameter(torch.ones(2, 3))], "orthonormal": True}]),
+            "begin with",
+        ),
+        (lambda: RiemannianAdam([OrthonormalParameter(torch.eye(2))], lr=-1), "lr=-1"),
+    ],
+)
+def test_bad_input_is_one_sentence(make: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cost_in_two_precisions_says_so() -> None:
+    A = torch.eye(4)  # float32, the point is float64
+    cost = ms.objective(lambda x: (A @ x).square().sum(), backend="torch")
+    with pytest.raises(ValueError, match=r"several dtypes, the point being torch\.float64: convert its own tensors"):
+        ms.minimize(ms.Problem(ms.manifolds.Stiefel(4, 2), cost), seed=0)
