@@ -115,6 +115,8 @@ _APART = 10
 """Frames that a place may be off, and whose distance gives the size of the noise."""
 _AS_GOOD = 0.02
 """Recall that fewer bytes may cost."""
+_AS_SURE = 0.01
+"""Recall that is within the errors of its estimate."""
 _NUMBERS = 5 * 8
 """Bytes of the settings that a search needs: frames, segment length, bits, branching, levels."""
 _RANGE = 1e-15, 1e17
@@ -187,7 +189,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         off. ``"auto"``: tried where `bits` is ``"auto"``, otherwise False.
     bytes_per_frame : float, optional
         A budget for everything that is kept, in place of `segment_length` and `bits`: of all codes, each with the
-        shortest segments within the budget, the one that finds most noisy copies of own frames.
+        shortest segments within the budget, the one that finds most noisy copies of own frames, or of the shortest segments among equals (to .01).
     n_groups : int, optional
         In place of `bits`: product quantization with so many bytes per point (needs faiss).
     beam : int
@@ -361,7 +363,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             return made[0], None
         recalls = self._estimated(X, made)
         if budget is not None:
-            best = max(range(len(made)), key=lambda k: (recalls[k], -made[k].nbytes))
+            # of codes that find as much, the shortest segments: they bear changes of speed best
+            enough = max(recalls) - _AS_SURE
+            best = min((k for k in range(len(made)) if recalls[k] >= enough), key=lambda k: made[k].length)
         else:
             enough = max(recalls) - _AS_GOOD
             best = min((k for k in range(len(made)) if recalls[k] >= enough), key=lambda k: made[k].nbytes)
