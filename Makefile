@@ -28,7 +28,7 @@ help:
 	@echo "make docs      this version's documentation, into docs/_build/html"
 	@echo "make bench-lds measured speed against naive loops (make bench: every benchmark there is)"
 	@echo "make bench-engine the solvers beside pymanopt, geoopt and scipy"
-	@echo "make bench-mpcca  EM beside dense matrices, Fisher vectors beside scikit-image"
+	@echo "make bench-mpcca  EM beside dense matrices, Fisher vectors beside scikit-image, imputation beside ridge"
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
 	@echo "make bench-hope  Bessel functions, an EM sweep, held-out densities and patches of MNIST beside peers"
 	@echo "make bench-mpcca bench-hope bench-scale  the other plugins; files on several processes"
