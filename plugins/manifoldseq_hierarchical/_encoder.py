@@ -189,7 +189,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         off. ``"auto"``: tried where `bits` is ``"auto"``, otherwise False.
     bytes_per_frame : float, optional
         A budget for everything that is kept, in place of `segment_length` and `bits`: of all codes, each with the
-        shortest segments within the budget, the one that finds most noisy copies of own frames, or of the shortest segments among equals (to .01).
+        shortest segments within the budget, the one that finds most noisy copies of own frames; of equals (to .01) the
+        one of the shortest segments.
     n_groups : int, optional
         In place of `bits`: product quantization with so many bytes per point (needs faiss).
     beam : int
