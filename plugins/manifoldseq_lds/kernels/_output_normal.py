@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -145,9 +146,8 @@ class OutputNormalKernel(ABC):
         """
         weights = weights_of(beta, len(P), point[2], P.Ct.shape[:0:-1])
         with one_blas_thread():
-            A, U = transition(point)[None], point[2][None]
-            (value,), (gA,), (gU,) = _weighted(A, U, P, weights, [(0, len(P))], self.outer, own=True)
-        return float(value), canonical_gradient(point, gA, gU)
+            value, gA, gU = _weighted(transition(point), point[2], P, weights, self.outer)
+        return value, canonical_gradient(point, gA, gU)
 
     def weighted_groups(self, points: Array, P: PackedSystems, beta: Array, groups: Groups) -> tuple[Array, Array]:
         """Return the values and the Euclidean gradients of ``sum_i beta_i k(S_k, P_i)`` at many systems at once.
@@ -171,7 +171,7 @@ class OutputNormalKernel(ABC):
         """
         n = points.shape[-1]
         with one_blas_thread():
-            values, gA, gC = _weighted(points[:, :n], points[:, n:], P, beta, groups, self.outer, own=False)
+            values, gA, gC = _weighted_groups(points[:, :n], points[:, n:], P, beta, groups, self.outer)
         return values, np.concatenate([gA, gC], axis=1)
 
     def pack_points(self, points: Array) -> PackedSystems:
@@ -285,23 +285,61 @@ def columns(X: Array, c: int, n: int) -> Array:
     return X.reshape(len(X), c, n).transpose(1, 0, 2)
 
 
-def _weighted(
-    A: Array, U: Array, P: PackedSystems, beta: Array, groups: Groups, outer: Any, own: bool
+def _weighted(A: Array, U: Array, P: PackedSystems, beta: Array, outer: Any) -> tuple[float, Array, Array]:
+    """Return the value and the gradients in A and U of ``sum_i beta_i k((A, U), P_i)``."""
+    n = len(A)
+    G0, powers, norms = _gramian(A)
+    inverse = np.linalg.inv(G0)
+    value, gA, gU, R0 = 0.0, np.zeros((n, n)), np.zeros(U.shape), np.zeros((n, n))
+    rows = max(16, 2 * _CHUNK_BYTES // (8 * n * (len(U) + 4 * n)))  # C is read twice: the second time from the cache
+    rows = max(1, -(-len(P) // max(1, len(P) // rows)))  # equal chunks
+    if P.Ct.dtype == np.float32:
+        U = U.astype(np.float32)
+    for start in range(0, len(P), rows):
+        part, b = (P, beta) if rows >= len(P) else (P[start : start + rows], beta[start : start + rows])
+        c = len(part)
+        steps = _steps(norms, part)
+        C = part.Ct.reshape(c * n, -1)
+        buffers = np.empty((2, c, n, n))
+        W, Z = buffers[0], buffers[1]
+        flat = W.reshape(c * n, n)
+        G = (C @ U).astype(float, copy=False)  # G_i' of (6), stacked: A_i' G_i' A - G_i' + C_i' U = 0
+        for k in range(steps):
+            np.matmul(G, powers[k], out=flat)
+            np.matmul(part.powers[k].swapaxes(-1, -2), W, out=Z)
+            G += Z.reshape(c * n, n)
+        # H_i = dk/dG_i and the part of dk/dG0, from the kernel's own function
+        more, R, H0 = outer(G, inverse, b)
+        value += more
+        R0 += H0
+        for k in range(steps):  # R_i', stacked: A_i R_i' A' - R_i' + H_i' = 0
+            np.matmul(R, powers[k].T, out=flat)
+            np.matmul(part.powers[k], W, out=Z)
+            R += Z.reshape(c * n, n)
+        # Theorem 4: dA = sum_i G_i A_i R_i', (n, c n) (c n, n), and dU = sum_i C_i R_i'
+        np.matmul(part.powers[0], R.reshape(c, n, n), out=W)
+        gA += G.T @ flat
+        gU += C.T @ R.astype(C.dtype, copy=False)
+    # of the point's own Gramian: A R0 A' - R0 + H0 = 0, and dA = 2 G0 A R0, as A enters on both sides
+    for L in powers:
+        R0 += L @ R0 @ L.T
+    gA += 2 * G0 @ A @ R0
+    return value, gA, gU
+
+
+def _weighted_groups(
+    A: Array, U: Array, P: PackedSystems, beta: Array, groups: Groups, outer: Any
 ) -> tuple[Array, Array, Array]:
     """Return the values (K,) and the gradients in A (K, n, n) and U (K, m, n) of ``sum_i beta_i k((A_k, U_k), P_i)``.
 
-    The sum of group k is over the rows `groups[k]` of P, from the first to the one after the last. With `own` the
-    point's Gramian is ``A' G A - G + I = 0``, as U has orthonormal columns; without, it is I, as the point is in
-    output-normal form, and a point whose spectral radius is not below 1 - 1e-10 has the value infinity.
+    As `_weighted`, but at many points in output-normal form, whose Gramians are I. The sum of group k is over the rows
+    `groups[k]` of P, from the first to the one after the last. A point whose spectral radius is not below 1 - 1e-10 has
+    the value infinity.
     """
     K, n = len(A), A.shape[-1]
-    values, gA, gU, R0 = np.zeros(K), np.zeros((K, n, n)), np.zeros(U.shape), np.zeros((K, n, n))
-    if own:
-        G0, powers, norms = _gramians(A)
-        inverse = np.linalg.inv(G0)
-    else:
-        A, powers, norms, values = _stable_powers(A, values)
-        G0 = inverse = np.broadcast_to(np.eye(n), A.shape)
+    gA, gU = np.zeros((K, n, n)), np.zeros(U.shape)
+    A, powers, norms, values = _stable_powers(A, np.zeros(K))
+    identity = np.eye(n)
     if P.Ct.dtype == np.float32:
         U = U.astype(np.float32)
     adjoints = [np.ascontiguousarray(L.swapaxes(-1, -2)) for L in powers]
@@ -323,11 +361,10 @@ def _weighted(
                 np.dot(Gk, L[k], out=Wk)
             np.matmul(right.swapaxes(-1, -2), W, out=Z)
             G += added
-        # H_i = dk/dG_i and the part of dk/dG0, from the kernel's own function
+        # H_i = dk/dG_i, from the kernel's own function
         for (k, start, stop), Gk, Rk in zip(pieces, Gs, Rs, strict=True):
-            more, Rk[...], H0 = outer(Gk, inverse[k], b[start - first : stop - first])
+            more, Rk[...], _ = outer(Gk, identity, b[start - first : stop - first])
             values[k] += more
-            R0[k] += H0
         for L, right in zip(adjoints[:steps], part.powers, strict=False):  # R_i': A_i R_i' A' - R_i' + H_i' = 0
             for k, Rk, Wk in zip(numbers, Rs, Ws, strict=True):
                 np.dot(Rk, L[k], out=Wk)
@@ -338,10 +375,6 @@ def _weighted(
         for k, Ck, Gk, Rk, Wk in zip(numbers, Cs, Gs, Rs, Ws, strict=True):
             gA[k] += Gk.T @ Wk
             gU[k] += Ck.T @ Rk.astype(C.dtype, copy=False)
-    if own:  # of the point's own Gramian: A R0 A' - R0 + H0 = 0, and dA = 2 G0 A R0, as A enters on both sides
-        for L in powers:
-            R0 += L @ R0 @ L.swapaxes(-1, -2)
-        gA += 2 * G0 @ A @ R0
     return values, gA, gU
 
 
@@ -368,21 +401,20 @@ def _steps(norms: list[float], P: PackedSystems) -> int:
     return next((k for k, (a, b) in enumerate(pairs) if a * b <= _TOLERANCE), min(len(norms), len(largest)))
 
 
-def _gramians(A: Array) -> tuple[Array, list[Array], list[Array]]:
-    """Return the Gramians ``A' G A - G + I = 0`` of systems (K, n, n), the powers ``A**(2**k)`` and their norms."""
-    G, L = np.broadcast_to(np.eye(A.shape[-1]), A.shape), A
+def _gramian(A: Array) -> tuple[Array, list[Array], list[float]]:
+    """Return the Gramian ``A' G A - G + I = 0`` of one system, the powers ``A**(2**k)`` and their norms."""
+    G, L = np.eye(len(A)), A
     powers, norms = [], []
     for _ in range(_MAX_STEPS):
-        G = G + L.swapaxes(-1, -2) @ G @ L
+        G += L.T @ G @ L
         powers.append(L)
-        norms.append(_norms(L))
-        largest = norms[-1].max()
-        if largest**2 <= _TOLERANCE:
+        norms.append(math.sqrt(np.vdot(L, L)))
+        if norms[-1] ** 2 <= _TOLERANCE:
             return G, powers, norms
-        if not largest <= _DIVERGED:
+        if norms[-1] > _DIVERGED:
             break
         L = L @ L
-    raise ValueError(f"the point is unstable (norm of A: {norms[0].max():.6g}): move it with manifold.nearest(point)")
+    raise ValueError(f"the point is unstable (norm of A: {norms[0]:.6g}): move it with manifold.nearest(point)")
 
 
 def _stable_powers(A: Array, values: Array) -> tuple[Array, list[Array], list[Array], Array]:
