@@ -276,7 +276,7 @@ class Gram:
         if M >= min(N, D) // 2:
             return np.linalg.eigh((self.root.T @ self.root).toarray())[1][:, : -M - 1 : -1].T
         start = np.random.default_rng(0).standard_normal(min(N, D))
-        return svds(self.root, k=M, v0=start)[2][::-1]
+        return svds(self.root, k=M, v0=start)[2][::-1]  # pyright: ignore[reportOptionalSubscript]  vectors are asked for
 
 
 def second_moment(X: Any, weight: Array | None = None) -> Any:
