@@ -28,6 +28,7 @@ SAYS = {
     "reproduction": "rows, parts",
     "kernels": "similarity",
     "interop": "pymanopt",
+    "torch": "layers",
     "objectives": "what",
     "manifolds": "where",
     "_stopping": "until when",

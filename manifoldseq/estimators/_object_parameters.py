@@ -213,7 +213,7 @@ def used_settings(model: Any) -> dict[str, Any]:
     >>> from manifoldseq_lds import LDSKMeans
     >>> sequences = [np.random.default_rng(i).standard_normal((20, 2)) for i in range(4)]
     >>> used_settings(LDSKMeans(n_clusters=2, random_state=0).fit(sequences))["n_states"]
-    2
+    1
     """
     found: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():

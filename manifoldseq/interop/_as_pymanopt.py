@@ -13,6 +13,7 @@ from ..linalg._tree import leaves, norm, tree_map
 from ..manifolds._base import Manifold
 from ..manifolds._power import Power
 from ..manifolds._product import _Factored
+from ..manifolds._stiefel import Stiefel
 from ._pymanopt import pymanopt
 
 pymanopt()
@@ -54,6 +55,7 @@ class OurManifold(TheirManifold):
         super().__init__(repr(manifold), int(manifold.dim), len(list(leaves(self.tree.skeleton))))
         self.manifold = manifold
         self.rng = rng
+        self.chords = False  # in place of logarithms that are iterations, for searches that take thousands
         self._typical = _typical_distance(manifold)
 
     @property
@@ -126,10 +128,10 @@ class OurManifold(TheirManifold):
         return self._vector(self.manifold.transport(x, self.to_ours(point_b), u))
 
     def log(self, point_a: Any, point_b: Any) -> Any:
-        return self._vector(_to_first_order(self.manifold, self.to_ours(point_a), self.to_ours(point_b)))
+        return self._vector(_to_first_order(self.manifold, self.to_ours(point_a), self.to_ours(point_b), self.chords))
 
     def dist(self, point_a: Any, point_b: Any) -> np.float64:  # type: ignore[override]
-        return np.float64(_distance(self.manifold, self.to_ours(point_a), self.to_ours(point_b)))
+        return np.float64(_distance(self.manifold, self.to_ours(point_a), self.to_ours(point_b), self.chords))
 
     def pair_mean(self, point_a: Any, point_b: Any) -> Any:
         half = self.log(point_a, point_b) / 2
@@ -151,24 +153,31 @@ def _skeleton(shape: Any) -> Any:
     return tuple(_skeleton(part) for part in shape) if shape and isinstance(shape[0], tuple) else None
 
 
-def _to_first_order(manifold: Manifold, x: Any, y: Any) -> Any:
+def _to_first_order(manifold: Manifold, x: Any, y: Any, chords: bool) -> Any:
     """Return the logarithm of `y`; where it is unknown, ``y − x`` as a tangent vector at `x`."""
     if isinstance(manifold, _Factored):
-        return tuple(_to_first_order(f, a, b) for f, a, b in zip(manifold.factors, x, y, strict=True))
+        return tuple(_to_first_order(f, a, b, chords) for f, a, b in zip(manifold.factors, x, y, strict=True))
     chord = manifold.project(x, tree_map(np.subtract, y, x))
-    if manifold.log is None:
+    if manifold.log is None or (chords and _iterates(manifold)):
         return chord
     return tree_map(lambda u, v: np.where(np.isnan(u), v, u), manifold.log(x, y), chord)
 
 
-def _distance(manifold: Manifold, x: Any, y: Any) -> float:
+def _iterates(manifold: Manifold) -> bool:
+    """Return whether the logarithm is an iteration, NaN beyond a radius."""
+    manifold = manifold.manifold if isinstance(manifold, Power) else manifold
+    return isinstance(manifold, Stiefel) and manifold.n > manifold.p > 1
+
+
+def _distance(manifold: Manifold, x: Any, y: Any, chords: bool) -> float:
     """Return the distance, where it is unknown the Euclidean one, whose half square has the gradient −log."""
     if isinstance(manifold, _Factored):
-        return math.hypot(*(_distance(f, a, b) for f, a, b in zip(manifold.factors, x, y, strict=True)))
-    length = np.nan if manifold.dist is None else float(manifold.dist(x, y))
+        return math.hypot(*(_distance(f, a, b, chords) for f, a, b in zip(manifold.factors, x, y, strict=True)))
+    dist = None if chords and _iterates(manifold) else manifold.dist
+    length = np.nan if dist is None else float(dist(x, y))
     if np.isnan(length) and isinstance(manifold, Power):
         rows = ([tree_map(lambda leaf, k=k: leaf[k], tree) for tree in (x, y)] for k in range(manifold.n))
-        return math.hypot(*(_distance(manifold.manifold, a, b) for a, b in rows))
+        return math.hypot(*(_distance(manifold.manifold, a, b, chords) for a, b in rows))
     return norm(tree_map(np.subtract, y, x)) if np.isnan(length) else length
 
 

@@ -72,9 +72,6 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
         if metric is not None:
             _OTHERS[metric] = cls
 
-    def __new__(cls, n: int = 1, metric: str = "affine-invariant") -> Any:
-        return object.__new__(_OTHERS.get(metric, cls) if cls is SymmetricPositiveDefinite else cls)
-
     def __post_init__(self) -> None:
         size("SymmetricPositiveDefinite", n=self.n)
         if self.metric not in (known := ("affine-invariant", *_OTHERS)):
@@ -82,6 +79,8 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
                 f"SymmetricPositiveDefinite(metric={self.metric!r}): choose {', '.join(map(repr, known[:-1]))} or "
                 f"{known[-1]!r}"
             )
+        if type(self) is SymmetricPositiveDefinite and self.metric in _OTHERS:
+            object.__setattr__(self, "__class__", _OTHERS[self.metric])
         if isinstance(self, InFrame):  # whose inner product is the dot product
             object.__setattr__(self, "metric", "embedded")
 

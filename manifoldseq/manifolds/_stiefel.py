@@ -186,10 +186,6 @@ class Stiefel(_OrthonormalColumns):
     p: int
     metric: str = field(default="embedded", repr=False)
 
-    def __new__(cls, n: int = 1, p: int = 1, metric: str = "embedded") -> Any:
-        chosen = cls is Stiefel and metric == "canonical"
-        return object.__new__(_Canonical if chosen else cls)
-
     def __post_init__(self) -> None:
         size("Stiefel", n=self.n, p=self.p)
         if self.n < self.p:
@@ -198,6 +194,8 @@ class Stiefel(_OrthonormalColumns):
             )
         if self.metric not in ("embedded", "canonical"):
             raise ValueError(f"Stiefel(metric={self.metric!r}): choose 'embedded' or 'canonical'")
+        if type(self) is Stiefel and self.metric == "canonical":
+            object.__setattr__(self, "__class__", _Canonical)
         if isinstance(self, InFrame):  # whose inner product is the dot product
             object.__setattr__(self, "metric", "embedded")
 

@@ -146,6 +146,7 @@ class Pymanopt(Solver):
         if problem.objective.value_and_gradient is None:
             watched = replace(watched, value_and_gradient=None)
         theirs = replace(problem, objective=watched).to_pymanopt()
+        theirs.manifold.chords = True
         given, draws = dict(self.options), self.optimizer in DRAWS
         run = {name: given.pop(name) for name in self._parameters("run") if name in given}
         if draws:

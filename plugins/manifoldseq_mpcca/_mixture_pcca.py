@@ -215,7 +215,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     >>> Y = np.where(which[:, None], z * [1, -1], 5 + z * [1, 1]) + 0.3 * rng.standard_normal((300, 2))
     >>> model = MixturePCCA(2, 1, random_state=0).fit(X, Y)
     >>> model.mixture_
-    Mixture(K=2, views=(3, 2), d=1, diag)
+    Mixture(K=2, views=(3, 2), d=1, full)
     >>> labels = model.predict(X, Y)
     >>> bool(max(np.mean(labels == which), np.mean(labels != which)) > 0.99)
     True

@@ -225,12 +225,12 @@ STARTS = {"n_init", "max_iter"}
 
 
 def iterative() -> list[str]:
-    """Return the bundled estimators with starts or iterations of their own."""
+    """Return the bundled estimators with starts or iterations of their own, but for sweeps of one batch."""
     found = []
     for plugin, record in ms.hooks.records("estimators"):
         if plugin.name in ("hope", "lds", "mpcca", "hierarchical"):
             factory: Any = record.resolved().factory  # type: ignore[attr-defined]
-            if STARTS & signature(factory).parameters.keys():
+            if STARTS & signature(factory).parameters.keys() and record.name != "lds-identifier":
                 found.append(record.name)
     return found
 

@@ -264,9 +264,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         (1, 5, 3)
         """
         check_parameters(self, RULES)
+        (x,) = self._one(X)
         if self.method != "n4sid":
             raise ValueError(f"partial_fit learns by method='n4sid', and method={self.method!r}: set it, or use fit")
-        (x,) = self._one(X)
         sums, begun = getattr(self, "recording_", None), hasattr(self, "recording_")
         if begun and x.shape[1] != self.n_features_in_:
             raise ValueError(
