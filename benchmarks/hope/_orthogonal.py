@@ -1,5 +1,6 @@
 """Orthonormal layers in torch: time per step, orthonormality and accuracy beside torch's own maps and geoopt."""
 
+import functools
 import importlib.util
 import time
 from collections.abc import Callable
@@ -117,11 +118,11 @@ def _accuracy(report: Report) -> None:
         first, second = wrap(nn.Conv2d(1, 16, 3)), wrap(nn.Linear(576, 64))
         return nn.Sequential(first, nn.ReLU(), nn.Flatten(), second, nn.ReLU(), nn.Linear(64, 10))
 
-    by_map = torch.nn.utils.parametrizations.orthogonal
+    by_map = functools.partial(torch.nn.utils.parametrizations.orthogonal, orthogonal_map="cayley")  # its fastest
     kinds: dict[str, tuple[Any, Any]] = {
         "RiemannianSGD": (orthonormalize, lambda p: RiemannianSGD(p, lr=0.1, momentum=0.9)),
         "RiemannianAdam": (orthonormalize, lambda p: RiemannianAdam(p, lr=0.003)),
-        "torch, default map, SGD": (by_map, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
+        "torch, Cayley, SGD": (by_map, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
         "no constraint, SGD": (lambda layer: layer, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
     }
     for name, (wrap, make) in kinds.items():

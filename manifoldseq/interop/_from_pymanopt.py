@@ -111,7 +111,8 @@ class TheirManifold(Manifold):
         object.__setattr__(self, "has_transport", _implements(theirs, "transport", point, point, vector))
         # a logarithm counts if it inverts exp, a distance if it is its length: some of theirs are approximations
         near = theirs.exp(point, 0.1 * vector) if exact else point
-        with warnings.catch_warnings(action="ignore"):  # of scipy's logm
+        # scipy's logm warns, and draws random numbers
+        with numpy_random(np.random.default_rng(0)), warnings.catch_warnings(action="ignore"):
             inverts = exact and _agrees(theirs, "log", (point, near), lambda w: theirs.norm(point, w - 0.1 * vector))
             length = 0.1 * theirs.norm(point, vector)
             measures = inverts and _agrees(theirs, "dist", (point, near), lambda d: d - length)
@@ -174,7 +175,8 @@ class TheirManifold(Manifold):
     def _log(self, x: Point, y: Point) -> Point:
         def log(x: Point, y: Point) -> Point:
             # theirs may divide zero by zero between equal points, and scipy's logm warn of single precision
-            with np.errstate(invalid="ignore"), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            quiet = warnings.catch_warnings(action="ignore", category=RuntimeWarning)
+            with np.errstate(invalid="ignore"), quiet, numpy_random(np.random.default_rng(0)):
                 u = tree_map(_real, self.vectors.to_ours(x, self.theirs.log(x, y)))
             step = tree_map(np.subtract, y, x)
             return self.vectors.project(x, step) if norm(step) < 1e-13 * norm(x) else u
@@ -187,7 +189,8 @@ class TheirManifold(Manifold):
 
     def _dist(self, x: Point, y: Point) -> Any:
         x, y = self._together(x, y)
-        length = self._each(lambda x, y: np.asarray(self.theirs.dist(x, y), dtype=float), x, y, cast=False)
+        with numpy_random(np.random.default_rng(0)):
+            length = self._each(lambda x, y: np.asarray(self.theirs.dist(x, y), dtype=float), x, y, cast=False)
         return float(length) if length.ndim == 0 else length
 
     @property

@@ -79,7 +79,7 @@ def test_three_clusters_are_chosen(run: Run, tmp_path: Path, form: str) -> None:
     assert "7 settings (n_clusters 2 to 8) on 10 pairs of halves, 140 fits of 18 sequences." in err
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["chosen"]["n_clusters"] == 3 and about["parameters"]["n_clusters"] == "auto"
-    assert "chosen: n_clusters=3, n_states=3" in out
+    assert "chosen: n_clusters=3, n_states=" in out
     page = (tmp_path / "run" / "report.html").read_text()
     assert "How the settings were chosen" in page and "How well the clusters of two halves of the data agree" in page
     assert agreement(assignments(tmp_path / "run")) == 1.0
@@ -91,7 +91,7 @@ def test_three_clusters_are_chosen_in_a_data_frame(tmp_path: Path) -> None:
 
     data = ms.storage.from_frame(write("long-frame", tmp_path))
     model = LDSKMeans("auto", random_state=0).fit(data.sequences)
-    assert model.n_clusters_ == 3 and model.choice_.best_params == {"n_clusters": 3, "n_states": 3}
+    assert model.n_clusters_ == 3 and model.choice_.best_params["n_clusters"] == 3
     assert agreement(dict(zip(data.ids, map(str, model.labels_), strict=True))) == 1.0
 
 
