@@ -126,8 +126,27 @@ def test_an_interrupted_fit_resumes_to_the_same_figures(tmp_path: Path, monkeypa
 def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
     assert ms.hooks.get_reproduction("hope-table1").run is table.table1
     assert set(table.CHOSEN) == set(table.MODELS)
-    for model, choice in table.CHOSEN.items():
-        assert choice in [table.replace(tried, C=C) for tried in table._grid(model) for C in table.CS]
+    for kappa, choices in (("fixed", table.CHOSEN), ("free", table.FREE)):
+        for model, choice in choices.items():
+            assert choice in [table.replace(tried, C=C) for tried in table._grid(model, kappa) for C in table.CS]
+
+
+def test_concentrations_may_be_free_and_cells_finer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ConvolutionalFeatures] = []
+    real = table._Bench.features
+
+    def features(*args: Any) -> ConvolutionalFeatures:
+        made.append(real(*args))
+        return made[-1]
+
+    monkeypatch.setattr(table._Bench, "features", features)
+    settings: dict[str, Any] = {"K": 6, "seeds": 1, "models": ["pca-movmf"], "folder": tmp_path}
+    rows = [*table.table1("there", kappa="free", **settings), *table.table1("there", pooling=3, **settings)]
+    free, finer = made
+    assert np.ptp(free.model_.concentrations_) > 0 and free.keep_weights and free.pooling == 2
+    assert finer.pooling == 3 and finer.transform(np.zeros((1, 28, 28), np.uint8)).shape == (1, 54)
+    assert not finer.keep_weights and np.allclose(finer.model_.concentrations_, 40.0)
+    assert "kappa" not in rows[0]["setting"] and rows[3]["setting"].endswith("kappa 40, pooling 3")
 
 
 @pytest.mark.parametrize(
@@ -141,6 +160,8 @@ def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
         ({"models": []}, "models=[] is empty"),
         ({"K": []}, "K=[] is empty"),
         ({"search": "maybe"}, "search='maybe' is not known: choose True or False"),
+        ({"kappa": 30}, "kappa=30 is not known: choose 'fixed' or 'free'"),
+        ({"pooling": 0}, "pooling=0"),
         ({"folder": 3}, "folder=3 is not valid: name a folder"),
     ],
 )

@@ -49,6 +49,8 @@ class Choice:
         Of all components, fixed; None: each has its own, and ln pi_k is kept, as (37) has it.
     kmeans : {"triangle", "distance"} or None
         The feature of k-means.
+    pooling : int
+        Cells down and right; the paper's quadrants are 2.
     """
 
     quantile: float
@@ -56,20 +58,23 @@ class Choice:
     power: float = 0.5
     kappa: float | None = None
     kmeans: str | None = None
+    pooling: int = 2
 
 
 CS = (0.005, 0.02, 0.06)
 """Tried with every other choice."""
 
 
-def _grid(model: str) -> list[Choice]:
+def _grid(model: str, kappa: str = "fixed", pooling: int = 2) -> list[Choice]:
     """Return three choices for a model, each to be tried with all of `CS`."""
     C = CS[0]
-    if model == "spkmeans":
-        return [Choice(q, C) for q in (0.75, 0.85, 0.92)]
     if model == "kmeans":
-        return [*(Choice(q, C, kmeans="triangle") for q in (0.5, 0.75)), Choice(0.1, C, kmeans="distance")]
-    return [Choice(q, C, kappa=40.0) for q in (0.75, 0.85, 0.92)]
+        return [
+            *(Choice(q, C, kmeans="triangle", pooling=pooling) for q in (0.5, 0.75)),
+            Choice(0.1, C, kmeans="distance", pooling=pooling),
+        ]
+    of_all = 40.0 if kappa == "fixed" and model != "spkmeans" else None
+    return [Choice(q, C, kappa=of_all, pooling=pooling) for q in (0.75, 0.85, 0.92)]
 
 
 CHOSEN = {
@@ -80,6 +85,9 @@ CHOSEN = {
     "hope": Choice(0.85, 0.02, kappa=40.0),
 }
 """What it chose for K = 400; see docs/guide/hope-features.md."""
+
+FREE = {"movmf": Choice(0.85, 0.005), "pca-movmf": Choice(0.75, 0.02), "hope": Choice(0.85, 0.02)}
+"""The same for mixtures whose units learn concentrations of their own."""
 
 _SEARCH_ROWS, _VALIDATION = 20_000, 10_000
 _GAP = 1e-4
@@ -92,6 +100,8 @@ def table1(
     seeds: int = 3,
     models: Sequence[str] = MODELS,
     search: bool = False,
+    kappa: str = "fixed",
+    pooling: int = 2,
     folder: Path | str = "runs/hope-table1",
     resume: bool = False,
 ) -> Rows:
@@ -110,7 +120,12 @@ def table1(
     models : sequence of {"kmeans", "spkmeans", "movmf", "pca-movmf", "hope"}
     search : bool
         Choose anew for each model and K, with seed 0, on 10 000 images held out of the training set, learning from
-        20 000 others: three choices times three C for every model. By default those in `CHOSEN`.
+        20 000 others: three choices times three C for every model. By default those in `CHOSEN`, or `FREE`.
+    kappa : {"fixed", "free"}
+        Concentrations of the mixtures: one of all units, or learnt for each, with ln pi_k in the responses (37).
+    pooling : int
+        Cells down and right over which responses are summed; the paper's quadrants are 2. What is chosen by default is
+        for these: others need ``search=True``.
     folder : path-like
         Where models and results are kept as they are made.
     resume : bool
@@ -123,14 +138,16 @@ def table1(
     sizes, models, place = whole_numbers("K", K), names("models", models, MODELS), folder_of(folder)
     check_whole("seeds", seeds)
     check_choice("search", search, (True, False))
+    check_choice("kappa", kappa, ("fixed", "free"))
+    check_whole("pooling", pooling)
     digits = read_mnist(data)
     rows: Rows = []
     for k in sizes:
         for model in models:
             bench = _Bench(model, k, place, resume)
-            choice = CHOSEN[model]
+            choice = _chosen(model, kappa, pooling)
             if search:
-                choice, found = bench.searched(digits)
+                choice, found = bench.searched(digits, _grid(model, kappa, pooling))
                 rows += found
             done = [bench.measured(choice, digits, seed)[0] for seed in tqdm(range(seeds), model, disable=None)]
             setting = f"K={k}, {_words(choice)}"
@@ -151,13 +168,13 @@ class _Bench:
     resume: bool
     fitted: dict[str, Any] = field(default_factory=dict)
 
-    def searched(self, digits: Digits) -> tuple[Choice, Rows]:
-        """Return the choice of the least error on validation images, and all errors; the first of several."""
+    def searched(self, digits: Digits, grid: Sequence[Choice]) -> tuple[Choice, Rows]:
+        """Return the choice of least error on validation images, the first of several, and all errors."""
         order = np.random.default_rng(0).permutation(len(digits.train))
         held, train = order[:_VALIDATION], order[_VALIDATION:][:_SEARCH_ROWS]
         part = Digits(digits.train[train], digits.train_labels[train], digits.train[held], digits.train_labels[held])
         tried: list[tuple[Choice, float]] = []
-        for choice in tqdm(_grid(self.model), f"{self.model}, validation", disable=None):
+        for choice in tqdm(grid, f"{self.model}, validation", disable=None):
             found = self.measured(choice, part, 0, CS, "validation ")
             tried += [(replace(choice, C=C), result["error"]) for C, result in zip(CS, found, strict=True)]
         rows = [
@@ -218,12 +235,19 @@ class _Bench:
             model,
             patch_size=PATCH,
             n_patches=PATCHES,
+            pooling=choice.pooling,
             quantile=choice.quantile,
             power=choice.power,
             keep_weights=choice.kappa is None,
             kmeans=choice.kmeans or "triangle",
             random_state=seed,
         )
+
+
+def _chosen(model: str, kappa: str, pooling: int) -> Choice:
+    """Return what was chosen on validation images, for quadrants."""
+    chosen = FREE.get(model) if kappa == "free" else None
+    return replace(chosen or CHOSEN[model], pooling=pooling)
 
 
 def standardize(X: Array, T: Array) -> None:
@@ -238,4 +262,4 @@ def standardize(X: Array, T: Array) -> None:
 def _words(choice: Choice) -> str:
     """Return the choice in words."""
     shown = {name: value for name, value in asdict(choice).items() if value is not None}
-    return ", ".join(f"{name} {value:g}" if isinstance(value, float) else str(value) for name, value in shown.items())
+    return ", ".join(value if isinstance(value, str) else f"{name} {value:g}" for name, value in shown.items())
