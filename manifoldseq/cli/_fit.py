@@ -180,7 +180,7 @@ def fit(
             metrics, warned = _write(run, fitted, ids, evaluation)
     for warning in warned:
         click.echo(f"Warning: {warning}", err=True)
-    said = [*given.lines(asked), *_choice(model).splitlines()]
+    said = [*given.lines(asked), *_choice(model).splitlines(), *_not_chosen(asked, record, parameters)]
     if as_json:
         judged = None if evaluation is None else evaluation.as_dict()
         echo_json({"about": said, "metrics": metrics, "evaluation": judged, "directory": str(directory)})
@@ -487,6 +487,16 @@ def _evaluated(
 def _choice(model: Any) -> str:
     """Return the table of what was tried, of an estimator that chooses settings itself."""
     return str(model.choice_) if hasattr(model, "choice_") else ""
+
+
+def _not_chosen(asked: _Asked, record: hooks.EstimatorSpec, parameters: Mapping[str, Any]) -> list[str]:
+    """Return what to say of settings that ``--choose`` would choose, and that neither it nor the user did."""
+    plain = [f"{name}={parameters[name]}" for name in record.auto if name not in asked.settings]
+    plain = [setting for setting in plain if not setting.endswith("=auto")]
+    if not plain:
+        return []
+    numbers = " and ".join(plain)
+    return [f"{numbers}: a default that does not look at the data; --choose chooses, --set {record.auto[0]}=... gives"]
 
 
 def _write(

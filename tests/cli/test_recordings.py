@@ -103,6 +103,12 @@ def test_only_what_is_open_is_chosen(run: Run, tmp_path: Path) -> None:
     assert status == 2 and "has no rule by which settings are chosen: --choose goes with lds-kmeans" in err
 
 
+def test_a_default_that_nobody_chose_is_said(run: Run, tmp_path: Path) -> None:
+    plain = ("--set", "n_states=2", "--set", "moments=none", "--no-quality", "-o", tmp_path / "plain")
+    _, out, err = run("fit", "lds-kmeans", write("folder", tmp_path), *plain)
+    assert "n_clusters=8: a default that does not look at the data; --choose chooses, --set n_clusters=" in out, err
+
+
 @pytest.mark.slow
 def test_the_sentence_on_a_missing_cell_says_where_it_is_and_what_to_type(run: Run, tmp_path: Path) -> None:
     data = write("one-nan", tmp_path)
