@@ -20,7 +20,7 @@ export MKL_NUM_THREADS := 1
 	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables bench-memory clean
 
 help:
-	@echo "make demo      cluster recorded speech, write runs/demo/report.html"
+	@echo "make demo      cluster shaken structures and recorded speech, write runs/demo/report.html"
 	@echo "make test      lint, types, import contracts, fast tests"
 	@echo "make test-all  every test, the built wheel in a clean environment and the documentation too"
 	@echo "make faults    kill and resume a fit twenty times, compare what it leaves"
@@ -68,7 +68,9 @@ $(PEERS): $(EXTRAS)
 	@$(PIP) geoopt && $(PIP) --no-deps clustpy && touch $@
 
 demo: $(RUN)
-	@rm -rf runs/demo
+	@rm -rf runs/demo runs/demo-structure
+	@$(BIN)/manifoldseq fit lds-kmeans damaged-structure --set n_clusters=4 --seed 0 -o runs/demo-structure
+	@echo
 	@$(BIN)/manifoldseq fit lds-kmeans japanese-vowels --set n_clusters=9 --seed 0 -o runs/demo
 
 lint: $(DEV)

@@ -19,8 +19,10 @@ SECTIONS = (
     "purity",
     "identification",
     "output_noise",
+    "controls",
     "choice",
     "settings",
+    "dynamics",
     "svm",
 )
 

@@ -1,4 +1,4 @@
-"""Support vector machines on the projection kernel; settings by cross-validation on training data."""
+"""Support vector machines on the projection kernel, settings by cross-validation on training data; controls."""
 
 from itertools import product
 
@@ -10,6 +10,7 @@ import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier
 
 from .._report import Report
+from ._controls import classified
 
 STATES, DELAYS, CENTER, PENALTIES = (2, 3, 4, 5, 6, 8), (1, 4), (True, False), (1.0, 10.0, 100.0)
 RESPLITS = 20
@@ -29,13 +30,19 @@ def run(report: Report) -> None:
     found, chosen = _accuracy(vowels.sequences, labels, np.arange(270), np.arange(270, len(labels)))
     report.note(f"japanese-vowels, chosen: {chosen}")
     report.row("japanese-vowels: accuracy on its test part", found, ".4f", least=0.97)
+    for control, value in classified(vowels.sequences, labels, np.arange(270), np.arange(270, len(labels))):
+        report.row(f"japanese-vowels: accuracy of the control {control}", value, ".4f")
     labels = np.asarray(motions.labels)
-    splits = StratifiedShuffleSplit(RESPLITS, test_size=0.5, random_state=0).split(labels, labels)
+    splits = list(StratifiedShuffleSplit(RESPLITS, test_size=0.5, random_state=0).split(labels, labels))
     scores = [_accuracy(motions.sequences, labels, train, test)[0] for train, test in splits]
     report.note(f"basic-motions: deviation over {RESPLITS} resplits into halves {np.std(scores):.4f}")
     report.row(
         f"basic-motions: mean accuracy of {RESPLITS} resplits into halves", float(np.mean(scores)), ".4f", least=0.95
     )
+    controls = [dict(classified(motions.sequences, labels, train, test)) for train, test in splits]
+    for control in controls[0]:
+        mean = float(np.mean([one[control] for one in controls]))
+        report.row(f"basic-motions: mean accuracy of the control {control}", mean, ".4f")
 
 
 Setting = tuple[int, int, bool]

@@ -2,7 +2,8 @@
 
 What is where, from the top down; rooms import from their own row and from those below it:
 
-* `_plots`: figures of fitted systems and clusterings; `_recordings`: sequences in the wheel of aeon
+* `_plots`: figures of fitted systems and clusterings; `_recordings`: sequences in the wheel of aeon; `_generated`:
+  sequences whose classes differ in dynamics
 * `videos/`: `_pooling` (bags of systems, pyramid pooling), `_lbp` (LBP-TOP), `_blocks` (blocks of videos, windows of
   sequences), `_texture_files` (folders of videos), `_generated_textures`
 * `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one step of it),
@@ -231,7 +232,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
 
 @ms.hookimpl
 def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
-    """Recorded sequences from the wheel of aeon, and generated videos."""
+    """Recorded sequences from the wheel of aeon, generated ones, and generated videos."""
     yield hooks.DatasetSpec(
         "japanese-vowels",
         loader="manifoldseq_lds._recordings:japanese_vowels",
@@ -250,3 +251,23 @@ def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
         licence="generated; nothing is read",
         summary="60 generated videos of six moving textures, 60 frames of 32 × 32 pixels",
     )
+    for name, target, summary in (
+        (
+            "damaged-structure",
+            "damaged_structure",
+            "80 shaken rows of six masses, all springs whole or one of three weak, 200 time steps",
+        ),
+        (
+            "noisy-textures",
+            "noisy_textures",
+            "80 films of waves in four directions, deep in noise, 80 frames of 8 × 8 pixels",
+        ),
+        ("echoes", "echoes", "60 single channels of noise with an echo after 8, 10 or 12 steps, 200 time steps"),
+        ("two-tones", "two_tones", "60 single channels of two near tones of equal level, in noise, 200 time steps"),
+    ):
+        yield hooks.DatasetSpec(
+            name,
+            loader=f"manifoldseq_lds._generated:{target}",
+            licence="generated; nothing is read",
+            summary=summary,
+        )

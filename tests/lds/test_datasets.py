@@ -1,4 +1,4 @@
-"""The recorded sequences in aeon's wheel: shapes, classes, and no import of aeon."""
+"""Recorded sequences in aeon's wheel, no import of aeon; generated ones: what tells their classes apart."""
 
 import subprocess
 import sys
@@ -50,3 +50,56 @@ def test_missing_files_get_one_sentence(monkeypatch):
     with pytest.raises(FileNotFoundError) as caught:
         load("basic-motions")
     assert str(caught.value) == "aeon's data files are not installed: run `pip install --no-deps aeon`"
+
+
+GENERATED = {
+    "damaged-structure": (80, (200, 6), 4),
+    "noisy-textures": (80, (80, 64), 4),
+    "echoes": (60, (200, 1), 3),
+    "two-tones": (60, (200, 1), 3),
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), GENERATED.items())
+def test_generated_sets_repeat_and_have_other_seeds(name, expected):
+    loader = ms.hooks.get_dataset(name).loader
+    data, again, other = loader(), loader(0), loader(1)
+    classes, counts = np.unique(data.labels, return_counts=True)
+    assert (len(data), data.sequences[0].shape, len(classes)) == expected and len(set(counts)) == 1
+    np.testing.assert_array_equal(data.sequences, again.sequences)
+    assert not np.isclose(data.sequences, other.sequences).all(axis=(1, 2)).any()
+
+
+def test_the_damage_is_in_the_spectrum():
+    """The highest natural frequency of the whole row is 2 sin(6 π / 14) radians per second; damage lowers it."""
+    data = ms.hooks.get_dataset("damaged-structure").loader(0, per_class=5, T=4000)
+    highest = {}
+    for label in ("whole", "spring 4"):
+        power = sum(
+            np.abs(np.fft.rfft(x, axis=0)) ** 2 for x, y in zip(data.sequences, data.labels, strict=True) if y == label
+        )
+        angle = np.fft.rfftfreq(4000, 0.5) * 2 * np.pi
+        highest[label] = angle[np.argmax(np.where(angle > 1.83, power.sum(axis=1), 0))]
+    assert highest["whole"] == pytest.approx(2 * np.sin(6 * np.pi / 14), abs=0.01)
+    assert highest["spring 4"] < highest["whole"] - 0.05
+
+
+def test_an_echo_is_where_its_label_says():
+    data = ms.hooks.get_dataset("echoes").loader(0, T=2000)
+    for x, label in zip(data.sequences, data.labels, strict=True):
+        correlation = [float(np.mean(x[lag:] * x[:-lag])) for lag in range(1, 14)]
+        assert f"after {1 + int(np.argmax(correlation))}" == label
+
+
+def test_tones_are_as_far_apart_as_their_label_says():
+    data = ms.hooks.get_dataset("two-tones").loader(0, T=2000)
+    for x, label in zip(data.sequences, data.labels, strict=True):
+        power, angle = np.abs(np.fft.rfft(x[:, 0])) ** 2, 2 * np.pi * np.fft.rfftfreq(2000)
+        low, high = (angle[np.argmax(np.where(part, power, 0))] for part in (angle < 0.6, angle > 0.6))
+        assert float(label.split()[0]) == pytest.approx(high - low, abs=0.01)
+
+
+def test_textures_have_one_mean_and_variance():
+    data = ms.hooks.get_dataset("noisy-textures").loader(0, per_class=5, T=400, noise=0.5)
+    moments = np.array([(x.mean(), x.var()) for x in data.sequences])
+    np.testing.assert_allclose(moments, [[0.0, 1.0]] * 20, atol=0.03)

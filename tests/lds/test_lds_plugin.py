@@ -51,6 +51,10 @@ def test_the_names():
         ("datasets", "japanese-vowels"),
         ("datasets", "basic-motions"),
         ("datasets", "dynamic-textures"),
+        ("datasets", "damaged-structure"),
+        ("datasets", "noisy-textures"),
+        ("datasets", "echoes"),
+        ("datasets", "two-tones"),
     }
 
 
