@@ -22,7 +22,7 @@ from manifoldseq.estimators import (
 from ._classes import one_per_frame
 from ._closed_form import check_components, leading_directions, weighted_centroids
 from ._digit_classes import Digits
-from ._filtering import Motion, along_lines, contrast, likelihood, marginals, scale_of, windows
+from ._filtering import Doubt, Motion, along_lines, contrast, likelihood, marginals, scale_of, windows
 from ._moments import Array, Moments, not_finite
 from ._path import NodeSubspaces, Path
 from ._quantize import BITS, WIDTH, ProductQuantizer, RelativeQuantizer, ScalarQuantizer
@@ -648,7 +648,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_choice("method", method, METHODS)
         check_whole("window", window)
         if method == "bayes":
-            return self.match_proba(X, speed=speed, smooth=smooth, tolerance=tolerance)[0]
+            return self._matched(X, speed, smooth, tolerance)[0]
         Z, (slow, fast), index = self._run(X, speed)
         at = along_lines(contrast(index.distances(Z).astype(np.float64)), (slow, fast), int(window))
         return np.clip(index.near(Z, at), 0, self.n_frames_ - 1)
@@ -662,7 +662,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         out of seven to 41 in the range. What a query says of a cell is a normal density of its distance to the path
         there, of a variance estimated from all queries; a speed shifts the place by whole cells, so that no speed
         outside the range comes about by rounding. The forward algorithm filters, the forward-backward algorithm smooths
-        (Rabiner, "A tutorial on hidden Markov models", 1989, equations 18-27). Of Q states, 2 √Q are in memory.
+        (Rabiner, "A tutorial on hidden Markov models", 1989, equations 18-27). Of Q states, 2 √Q are in memory. A
+        second model, of a traveller who moves by any steps, tells by its likelihood whether the range holds.
 
         Parameters
         ----------
@@ -680,8 +681,13 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         places : ndarray of shape (Q,), float64
             The mean of the place within the window, in frames.
         probabilities : ndarray of shape (Q,), float64
-            That the window holds the place, if the traveller's speeds are in the range; with a range that is wrong they
-            are too high, and no alarm.
+            That the window holds the place, and that the traveller keeps to the range of speeds there. Of a traveller
+            who does not, the places are wrong, and the probabilities fall within some ten queries.
+
+        Warns
+        -----
+        UserWarning
+            If the traveller does not keep to the range at more than half of the queries.
 
         Raises
         ------
@@ -699,21 +705,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         >>> places.shape, bool(probabilities.min() > 0.9)
         ((50,), True)
         """
-        check_positive("tolerance", tolerance)
-        Z, limits, index = self._run(X, speed)
-        cells = index.cells
-        width = cells[1]
-        slow, fast = limits * self.segment_length_ / width
-        motion = Motion.between(float(slow), float(fast), len(cells))
-        scale = scale_of(*index.residuals(Z, cells))
-
-        def seen(rows: slice) -> NDArray[np.float32]:
-            return likelihood(index.scores(Z[rows], cells), scale)
-
-        places, shares = np.empty(len(Z)), np.empty(len(Z))
-        for rows, probabilities in marginals(seen, len(Z), motion, smooth):
-            places[rows], shares[rows] = windows(probabilities, tolerance / width)
-        return np.clip(places * width, 0, self.n_frames_ - 1), shares
+        return self._matched(X, speed, smooth, tolerance)
 
     def decode(self, frames: Any) -> NDArray[np.float32]:
         """Return what is kept of some frames of the sequence.
@@ -759,6 +751,34 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         parts["growth"] = self.tail_.nbytes
         parts["numbers"] = index.places.nbytes + _NUMBERS
         return StorageReport(parts, self.n_frames_, sum(parts.values()) + resident)
+
+    def _matched(
+        self, X: Any, speed: Any, smooth: bool, tolerance: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what `match_proba` returns."""
+        check_positive("tolerance", tolerance)
+        Z, limits, index = self._run(X, speed)
+        cells = index.cells
+        width = cells[1]
+        slow, fast = limits * self.segment_length_ / width
+        motion = Motion.between(float(slow), float(fast), len(cells))
+        scale = scale_of(*index.residuals(Z, cells))
+
+        def seen(rows: slice) -> NDArray[np.float32]:
+            return likelihood(index.scores(Z[rows], cells), scale)
+
+        places, shares = np.empty(len(Z)), np.empty(len(Z))
+        doubt = Doubt(len(Z), len(cells))
+        for rows, probabilities in marginals(seen, len(Z), motion, smooth, doubt):
+            places[rows], shares[rows] = windows(probabilities, tolerance / width)
+        lost = doubt.smoothed if smooth else doubt.filtered
+        if lost.mean() > 0.5:
+            warnings.warn(
+                f"X does not move by speed={tuple(speed)} frames per query in {int((lost > 0.5).sum())} of {len(Z)} "
+                "queries, and its places are likely wrong: pass the range of its speeds, negative ones if it goes back",
+                stacklevel=3,
+            )
+        return np.clip(places * width, 0, self.n_frames_ - 1), shares * (1 - lost)
 
     def _run(self, X: Any, speed: Any) -> tuple[NDArray[np.float32], NDArray[np.float64], Path]:
         """Return the coordinates of consecutive queries, the limits of their speed in points, and the points."""

@@ -1,5 +1,6 @@
 """Consecutive queries placed together: along straight lines through distances, or by a filter over place and speed."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isqrt
@@ -23,10 +24,16 @@ _SLIP, _SLIP_EVERY = 1e-4, 8
 once for so many queries: 1.16 times as fast (1,000 smoothed queries of `python -m benchmarks.hierarchical match`)."""
 _JUMP = 1e-12
 """Probability that a traveller is put anywhere, at any speed, between two queries."""
-_TEMPER = 0.7
+_TEMPER = 0.85
 """Share of a squared distance that counts: its errors at neighbouring places are alike, through the codes."""
 _FLOOR = -40.0
 """Log-likelihood of a cell, at least, relative to the best one: single precision holds the states; outliers end."""
+_LOST, _FOUND = 5e-4, 2e-2
+"""Probability that a traveller leaves the range of speeds between two queries, and that one comes back to it."""
+_STEPS = 0, 1, 4, 16, 64
+"""Cells that a traveller out of the range moves in a query, at most: one of these, which lasts as a speed does."""
+_SAYS = 1.0
+"""Nats that a query says for or against the range, at most: outliers among real frames say ten, again and again."""
 
 
 def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> NDArray[np.intp]:
@@ -140,8 +147,71 @@ class Motion:
             flow = np.float32(_SLIP * _SLIP_EVERY) * (state[:, 1:] - state[:, :-1])
             state[:, :-1] += flow
             state[:, 1:] -= flow
-        state += np.float32(_JUMP) * state.mean()
+        state += np.float32(_JUMP * _mean(state))
         return state
+
+
+class _Free:
+    """A traveller who moves by any steps: a Markov chain over (size of steps, cell), steps uniform up to the size.
+
+    Parameters
+    ----------
+    n_cells : int
+    """
+
+    def __init__(self, n_cells: int) -> None:
+        self._state = np.ones((len(_STEPS), n_cells), np.float32)
+        self._mean = 1.0
+
+    def seen(self, t: int, likelihood: NDArray[np.float32]) -> float:
+        """Take query t, and return its log-likelihood given the queries before it."""
+        state = self._state
+        if t:
+            state *= np.float32(_KEEP / self._mean)  # of mean 1, as all that follows, but for what stays
+            state += state.mean(axis=0) * np.float32((1 - _KEEP) / _KEEP) + np.float32(_JUMP)
+            for row, size in zip(state, _STEPS, strict=True):
+                if size:
+                    uniform_filter1d(row, 2 * size + 1, output=row, mode="reflect")
+        state *= likelihood
+        self._mean = _mean(state)
+        return math.log(self._mean)
+
+
+class Doubt:
+    """The probability, at each query, that the traveller is lost: does not keep to the range of speeds.
+
+    Two models say how likely each query is, given those before it: a `Motion`, and a traveller who moves by any steps.
+    Which of them holds is a Markov chain of two states.
+
+    Parameters
+    ----------
+    n_queries, n_cells : int
+    """
+
+    def __init__(self, n_queries: int, n_cells: int) -> None:
+        self._free = _Free(n_cells)
+        self._odds = np.zeros(n_queries)  # logarithm of the likelihood without the range over that with it
+        self.filtered = np.zeros(n_queries)
+        """By the queries so far, shape (Q,)."""
+
+    def seen(self, t: int, likelihood: NDArray[np.float32], within: float) -> None:
+        """Take query t: what it says of the cells, and its log-likelihood in the range given the queries before it."""
+        self._odds[t] = np.clip(self._free.seen(t, likelihood) - within, -_SAYS, _SAYS)
+        before = self.filtered[t - 1] * (1 - _FOUND - _LOST) + _LOST if t else _LOST / (_LOST + _FOUND)
+        self.filtered[t] = 1 / (1 + (1 / before - 1) * np.exp(-self._odds[t]))
+
+    @property
+    def smoothed(self) -> NDArray[np.float64]:
+        """By all queries, shape (Q,)."""
+        lost = np.empty_like(self.filtered)
+        transition = np.array([[1 - _LOST, _LOST], [_FOUND, 1 - _FOUND]])
+        worth = np.ones(2)  # of being in the range, and lost, by the queries after it
+        for t in reversed(range(len(lost))):
+            both = np.array([1 - self.filtered[t], self.filtered[t]]) * worth
+            lost[t] = both[1] / both.sum()
+            worth = transition @ (worth * np.exp([0, self._odds[t]]))
+            worth /= worth.sum()
+        return lost
 
 
 def _shift(to: NDArray, row: NDArray, by: int) -> None:
@@ -172,7 +242,7 @@ Likelihoods = Callable[[slice], NDArray[np.float32]]
 
 
 def marginals(
-    likelihoods: Likelihoods, n_queries: int, motion: Motion, smooth: bool
+    likelihoods: Likelihoods, n_queries: int, motion: Motion, smooth: bool, doubt: Doubt
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Yield the probabilities of the cells at each query, given the queries so far, or all of them, block by block.
 
@@ -187,6 +257,8 @@ def marginals(
     n_queries : int
     motion : Motion
     smooth : bool
+    doubt : Doubt
+        Gets the queries one by one, and knows all of them with the last block.
 
     Yields
     ------
@@ -206,7 +278,8 @@ def marginals(
                 break  # computed on the way back
         summed = np.empty((rows.stop - rows.start, motion.n_cells), np.float32)
         for t, likelihood in enumerate(likelihoods(rows), rows.start):
-            state = _seen(motion, state, t, likelihood)
+            state, log = _seen(motion, state, t, likelihood)
+            doubt.seen(t, likelihood, log)
             if not smooth:
                 state.sum(axis=0, out=summed[t - rows.start])
         if not smooth:
@@ -217,7 +290,9 @@ def marginals(
     for rows in reversed(blocks):
         seen, state, states = likelihoods(rows), starts.pop(), []
         for t, likelihood in enumerate(seen, rows.start):
-            state = _seen(motion, state, t, likelihood)
+            state, log = _seen(motion, state, t, likelihood)
+            if rows is blocks[-1]:
+                doubt.seen(t, likelihood, log)
             states.append(state)
         summed = np.empty((len(states), motion.n_cells), np.float32)
         for t in reversed(range(rows.start, rows.stop)):
@@ -226,17 +301,24 @@ def marginals(
         yield rows, _normalized(summed)
 
 
-def _seen(motion: Motion, state: States, t: int, likelihood: NDArray[np.float32]) -> States:
-    """Return the state at query t, up to a factor, from that at query t - 1."""
+def _seen(motion: Motion, state: States, t: int, likelihood: NDArray[np.float32]) -> tuple[States, float]:
+    """Return the state at query t from that at query t - 1, both of mean 1, and the log-likelihood of the query."""
     state = motion.ahead(state, t) if t else state.copy()
     state *= likelihood
-    return _scaled(state)
+    mean = _mean(state)
+    state *= np.float32(1 / mean)
+    return state, math.log(mean)
 
 
 def _scaled(state: States) -> States:
     """Scale values to a mean of 1, in place: their products stay within the range of single precision."""
-    state *= 1 / state.mean()
+    state *= np.float32(1 / _mean(state))
     return state
+
+
+def _mean(state: States) -> float:
+    """Return the mean of all values; the method of arrays takes twice as long for a few thousand."""
+    return float(np.add.reduce(state, axis=None)) / state.size
 
 
 def _normalized(summed: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -365,8 +365,13 @@ class Path:
         # |a p + b r|² - 2 z'(a p + b r), with p and r the ends of the line, from inner products
         products, norms, between = self._against(Z)
         squares = a * a * norms[line] + b * b * norms[line + 1] + 2 * a * b * between[line]
-        scores = squares - 2 * (a * products[:, line] + b * products[:, line + 1])
-        return scores.astype(np.float32, copy=False)
+        scores = np.take(products, line, axis=1)
+        scores *= -2 * a
+        after = np.take(products, line + 1, axis=1)
+        after *= -2 * b
+        scores += after
+        scores += squares
+        return scores
 
     def _against(self, Z: Coordinates) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """Return products of queries and points (Q, n), squared norms (n,), products of neighbouring points."""

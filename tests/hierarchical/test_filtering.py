@@ -45,17 +45,42 @@ def test_ways_of_travelling(name):
         assert abs(right.mean() - probabilities.mean()) < 0.05
 
 
-def test_a_wrong_range_of_speeds_loses():
-    """Else the range says nothing: transitions that leak from cell to cell let every speed through."""
+@pytest.fixture(scope="module")
+def known():
+    """A way of 8000 frames and its encoder."""
     X = long_path(8000, 64, seed=2)
-    encoder = HierarchicalSequenceEncoder().fit(X)
-    t = np.arange(3000, 3200)
-    Q = X[t] + 3 * np.random.default_rng(0).standard_normal((len(t), 64), dtype=np.float32)
-    right, reverse, fast = (
-        np.mean(np.abs(encoder.match(Q, speed=speed, smooth=True) - t) <= 10)
-        for speed in ((0.5, 2), (-2, -0.5), (5, 20))
-    )
-    assert right > 0.9 and reverse < right - 0.3 and fast < right - 0.3
+    return X, HierarchicalSequenceEncoder().fit(X)
+
+
+WRONG = {
+    "reversed": (np.arange(3000, 3200), (-2, -0.5)),
+    "too fast": (np.arange(3000, 3200), (5, 20)),
+    "too slow": (np.arange(3000, 3800, 4), (0.5, 2)),
+    "turned round": (np.arange(3200, 3000, -1), (0.5, 2)),
+    "thrown about": (np.random.default_rng(0).permutation(8000)[:200], (0.5, 2)),
+}
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_range_of_speeds_loses_and_says_so(known, name, smooth):
+    """Else the range says nothing: transitions that leak from cell to cell let every speed through."""
+    (t, speed), (X, encoder) = WRONG[name], known
+    Q = X[t] + 2 * np.random.default_rng(0).standard_normal((len(t), 64), dtype=np.float32)
+    with pytest.warns(UserWarning, match="does not move by speed"):
+        places, probabilities = encoder.match_proba(Q, speed=speed, smooth=smooth)
+    wrong = np.abs(places - t) > 10
+    assert wrong.mean() > 0.4
+    assert probabilities.mean() < 0.3 and np.mean(wrong & (probabilities > 0.9)) < 0.06
+
+
+def test_a_stop_out_of_the_range_is_doubted_while_it_lasts(known):
+    X, encoder = known
+    t = np.r_[1000:1150, [1150] * 80, 1150:1300]
+    Q = X[t] + 2 * np.random.default_rng(0).standard_normal((len(t), 64), dtype=np.float32)
+    probabilities = encoder.match_proba(Q, speed=(0.8, 1.2), smooth=True)[1]
+    assert probabilities[160:220].mean() < 0.2 < 0.9 < probabilities[:130].mean()
+    assert probabilities[260:].mean() > 0.9
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
