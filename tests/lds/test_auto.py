@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lds.clusterings import projection
+from sklearn.metrics import silhouette_score
 
 import manifoldseq as ms
 from manifoldseq.cli import main
-from manifoldseq_lds import LDSIdentifier, LDSKMeans, choose_clustering
+from manifoldseq_lds import LDSIdentifier, LDSKMeans, LDSSpectralClustering, choose_clustering
 
 SMALL: dict[str, Any] = {"n_init": 1, "max_iter": 3, "random_state": 0}
 
@@ -30,7 +32,8 @@ def fitted() -> LDSKMeans:
 
 def test_it_is_the_public_rule_on_the_default_grid(fitted: LDSKMeans) -> None:
     X = oscillations()
-    expected = choose_clustering(LDSKMeans(**SMALL), X, {"n_clusters": [2, 3, 4]}, random_state=0)
+    grid = {"n_clusters": [2, 3, 4]}
+    expected = choose_clustering(LDSKMeans(**SMALL), X, grid, n_splits=12, random_state=0)
     np.testing.assert_array_equal(fitted.choice_.stability, expected.stability)
     assert str(fitted.choice_) == str(expected)
     assert fitted.choice_.best_params == expected.best_params and fitted.choice_.time > 0
@@ -97,7 +100,7 @@ def test_progress_knows_the_number_of_steps() -> None:
     LDSKMeans("auto", **SMALL).fit(
         oscillations(), observers=[lambda event: seen.append((event.nit, event.measures.extra.get("of", 0.0)))]
     )
-    assert seen[:11] == [(nit, 10.0) for nit in range(11)] and seen[11] == (0, 0.0)
+    assert seen[:13] == [(nit, 12.0) for nit in range(13)] and seen[13] == (0, 0.0)
 
 
 def test_wrong_settings_are_a_sentence() -> None:
@@ -126,9 +129,9 @@ def test_the_shell_says_the_cost_before_and_the_table_after(tmp_path: Path, caps
     for auto in ("--choose", "--set=n_clusters=auto"):
         assert main([*command, auto, "-o", str(tmp_path / auto)]) == 0
         out, err = capsys.readouterr()
-        fits = "3 settings (n_clusters 2 to 4) on 10 pairs of halves, 60 fits of 8 sequences"
+        then = "n_clusters 2 to 4 by the agreement of 12 pairs of halves, on one kernel matrix of 16 sequences"
         first = "settings of the identification by forecasts and stability"
-        assert err == f"n_clusters='auto': {first}, then {fits}.\n"
+        assert err == f"n_clusters='auto': {first}, then {then}.\n"
         assert "chosen: n_clusters=2, n_states=" in out and "> 1.000 ± 0.000  n_clusters=2" in out
     first, second = (tmp_path / auto for auto in ("--choose", "--set=n_clusters=auto"))
     assert (first / "model.npz").read_bytes() == (second / "model.npz").read_bytes()
@@ -160,3 +163,35 @@ def test_the_mean_kernel_value_has_its_old_name_for_one_release(fitted: LDSKMean
     with pytest.warns(DeprecationWarning, match="objective_ is mean_kernel_value_ now"):
         assert fitted.objective_ == fitted.mean_kernel_value_
     assert fitted.history_["mean_kernel_value"][-1] == fitted.mean_kernel_value_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [(0.2, 0.9), (0.2, 0.6, 1.1), (0.2, 0.5, 0.8, 1.1, 1.4)])
+def test_the_number_of_clusters_is_that_of_the_frequencies(turns: tuple[float, ...]) -> None:
+    rng, t = np.random.default_rng(0), np.arange(80)[:, None]
+    X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) + 0.5 * rng.standard_normal((80, 3)) for w in turns * 12]
+    identified = LDSIdentifier(2, delay=8, center=False).fit_transform(X)
+    for estimator in (LDSKMeans(), LDSSpectralClustering()):
+        choice = choose_clustering(estimator, identified, {"n_clusters": [*range(2, 13)]}, n_splits=12, random_state=0)
+        assert choice.best_params == {"n_clusters": len(turns)} and choice.stability[choice.best] > 0.95
+
+
+def test_figures_of_a_clustering_are_attributes(fitted: LDSKMeans) -> None:
+    X = oscillations()
+    assert fitted.stability_ == fitted.choice_.stability[fitted.choice_.best]
+    systems = LDSIdentifier(2).fit_transform(X)
+    values = np.array([[projection(a, b) for b in systems] for a in systems])
+    rng = np.random.default_rng(0)
+    for labels in (np.arange(16) % 2, rng.permutation(np.arange(16) % 3)):
+        k = int(labels.max()) + 1
+        model = LDSKMeans(k, init=labels, max_iter=1, relocate=False).fit(systems)
+        expected = silhouette_score(np.sqrt(np.maximum(4 - 2 * values, 0)), model.labels_, metric="precomputed")
+        assert model.silhouette_ == pytest.approx(expected, abs=1e-6)
+        assert not hasattr(model, "stability_") and not hasattr(model, "agreement_")
+        assert not hasattr(model.partial_fit(systems), "silhouette_")
+    spectral = LDSSpectralClustering(3, random_state=0).fit(systems)
+    expected = silhouette_score(np.sqrt(np.maximum(2 - values, 0)), spectral.labels_, metric="precomputed")
+    assert spectral.silhouette_ == pytest.approx(expected, abs=1e-6)
+    assert LDSKMeans(2, random_state=0).fit(systems).agreement_ == 1.0
+    assert LDSKMeans(6, random_state=0).fit(systems).agreement_ < 0.95  # two clusters, cut in six parts
+    assert np.isnan(LDSKMeans(1).fit(systems).silhouette_)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 import manifoldseq as ms
 from manifoldseq.execution import cached_property, map_ordered
@@ -44,6 +45,8 @@ RACE = "race"
 _RACED = 1000
 """The most systems that race."""
 _RACERS = 10
+_SILHOUETTE = 500
+"""The silhouette is that of at most so many systems."""
 _LAPS = 30
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
@@ -86,19 +89,21 @@ class Clustering:
 
     def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
         """Return the state that k-means begins with, and its measures."""
-        labels, rows = None, None
+        labels, rows, agreement = None, None, None
         if isinstance(init, Systems):
             centres = self.canonical(init)
         else:
             if isinstance(init, str) and init == RACE:
-                labels, rows = self._raced(rng)
+                labels, rows, agreement = self._raced(rng)
             elif isinstance(init, str) and init == "k-means++":
                 rows = self._spread_rows(rng)
             else:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
                 rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
             centres = self._points(rows)
-        state = {"start": number, "x": centres, "labels": labels, "inner": self.inner_iter, "tried": 0}
+        state: State = {"start": number, "x": centres, "labels": labels, "inner": self.inner_iter, "tried": 0}
+        if agreement is not None:
+            state["agreement"] = agreement
         if self.stable:
             state["steps"] = np.full(self.n_clusters, np.nan)
         if labels is None:
@@ -203,6 +208,12 @@ class Clustering:
         best = int(sums.argmax())
         return int(some[best]), float(sums[best])
 
+    def silhouette(self, labels: Labels) -> float:
+        """Return the mean silhouette of labels in feature space, of many systems that of evenly spaced ones."""
+        rows = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), _SILHOUETTE)).astype(int))
+        packed = self.packed[rows]
+        return silhouette(self.self_values[rows], self.kernel.cross(packed, packed), labels[rows])
+
     def pack_centres(self, centres: Point) -> Any:
         """Return stacked centres as the kernel packs them."""
         return (
@@ -304,7 +315,7 @@ class Clustering:
             tried = 0 if found else tried + 1
         inner = state["inner"] * 2 if moved <= _SETTLED * len(everyone) else state["inner"]
         inner = min(inner, max(_MOST_INNER, self.inner_iter))
-        made = {"start": state["start"], "x": centres, "labels": labels, "inner": inner, "tried": tried}
+        made = {**state, "x": centres, "labels": labels, "inner": inner, "tried": tried}
         if self.stable:
             made |= {"values": values[labels, everyone], "steps": state["steps"]}
         return made, _measures(values[labels, everyone], squared[labels, everyone], moved, spent)
@@ -368,8 +379,8 @@ class Clustering:
         form = points_of(systems)
         return self.manifold.nearest(form) if isinstance(self.rule, CanonicalMean) and not self.cut.any() else form
 
-    def _raced(self, rng: np.random.Generator) -> tuple[Labels | None, Labels]:
-        """Return labels, unless there are too many systems, and the rows of medoids: the best of a race of starts.
+    def _raced(self, rng: np.random.Generator) -> tuple[Labels | None, Labels, float]:
+        """Return labels, unless there are too many systems, rows of medoids, and the agreement: of a race of starts.
 
         Each start is k-means on a kernel matrix, whose centres are means in feature space, of no system: an epoch costs
         one product with the matrix.
@@ -379,9 +390,10 @@ class Clustering:
         gram = (
             self.kernel.cross(self.packed[some], self.packed[some]) if self.gram is None else self.gram[some][:, some]
         )
-        labels = raced_labels((gram + gram.T) / 2, K, rng)
+        labels, *others = raced_labels((gram + gram.T) / 2, K, rng)
+        agreement = float(np.mean([adjusted_rand_score(labels, other) for other in others]))
         rows = np.array([some[members[medoid_of(gram, members)]] for members in _members(labels, K)])
-        return (labels if len(some) == N else None), rows
+        return (labels if len(some) == N else None), rows, agreement
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
         """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
@@ -402,6 +414,18 @@ class Clustering:
         return np.array(rows)
 
 
+def silhouette(own: Array, gram: Array, labels: Labels) -> float:
+    """Return the mean silhouette of labels under kernel values k(x, x) and k(x, y); NaN for one cluster, or N of them.
+
+    Distances are those of feature space.
+    """
+    if not 1 < len(np.unique(labels)) < len(labels):
+        return float("nan")
+    distance = np.sqrt(np.maximum(own[:, None] + own - gram - gram.T, 0.0))
+    np.fill_diagonal(distance, 0.0)
+    return float(silhouette_score(distance, labels, metric="precomputed"))
+
+
 def _members(labels: Labels, n_clusters: int) -> list[Labels]:
     return [np.flatnonzero(labels == k) for k in range(n_clusters)]
 
@@ -412,10 +436,13 @@ def medoid_of(gram: Array, members: Labels) -> int:
     return int((len(members) * inner.diagonal() - 2 * inner.sum(axis=1)).argmin())
 
 
-def raced_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:
-    """Return the best labels, none empty, of several starts of k-means in the feature space of a kernel matrix."""
+def raced_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> list[Labels]:
+    """Return the labels of ten starts of k-means in the feature space of a kernel matrix, the best first.
+
+    No cluster is empty.
+    """
     N, own = len(gram), gram.diagonal()
-    best, least = np.arange(N) % n_clusters, np.inf
+    found, values = [], []
     for _ in range(_RACERS):
         labels, squared = _spread_labels(gram, n_clusters, rng), np.empty((N, n_clusters))
         for _ in range(_LAPS):
@@ -428,10 +455,9 @@ def raced_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labe
             if (new == labels).all() or np.bincount(new, minlength=n_clusters).min() == 0:
                 break
             labels = new
-        value = float(squared[np.arange(N), labels].sum())
-        if value < least:
-            best, least = labels, value
-    return best
+        found.append(labels)
+        values.append(float(squared[np.arange(N), labels].sum()))
+    return [found[i] for i in np.argsort(values, kind="stable")]
 
 
 def _spread_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:

@@ -47,7 +47,7 @@ from ..means._centre_rules import (
 from ..means._common_problem import beyond, items_of, points_of
 from ..systems._record import Systems
 from ._epoch import RACE, Clustering, absorbed, distances
-from ._selection import ClusteringChoice, chosen_by_default
+from ._selection import Chosen, ClusteringChoice, chosen_by_default
 from ._settings import SettingsChoice, choose_settings, is_open, settled
 
 Array = NDArray[np.floating[Any]]
@@ -118,7 +118,7 @@ def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
     return labels.astype(np.int64)
 
 
-class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SequenceEstimator):
+class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SequenceEstimator):
     """Cluster sequences by k-means of their linear dynamical systems.
 
     Each sequence is identified as a system; k-means runs in the feature space of a kernel on systems, with the squared
@@ -128,8 +128,8 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     Parameters
     ----------
     n_clusters : int or "auto"
-        ``"auto"``: chosen in `fit` without labels, by `choose_clustering` from two to eight, as many as a quarter of
-        the sequences. It clusters ten pairs of halves with each number: up to 140 fits of half of the sequences.
+        ``"auto"``: chosen in `fit` without labels, by `choose_clustering` from two to twelve, as many as a quarter of
+        the sequences. Twelve pairs of halves are clustered with each number, on one matrix of kernel values.
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short. ``"auto"``:
         chosen in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes.
@@ -201,6 +201,15 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     choice_ : SettingsChoice or ClusteringChoice
         How ``n_states="auto"`` was decided, or ``n_clusters="auto"``, with the first inside: ``print(model.choice_)``
         is the table. Absent if both were given.
+    stability_ : float
+        Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
+        `choice_`: 1 is perfect, 0 chance. Absent if nothing was compared.
+    agreement_ : float
+        Mean adjusted Rand index of the starts that raced with the best of them, after a fit with ``n_init="auto"`` and
+        ``init="k-means++"``. The best of ten is steadier than one of them: other seeds agree at least about as well.
+    silhouette_ : float
+        Mean silhouette of the sequences, of more than 500 that of as many evenly spaced ones, by distances in feature
+        space: 1 for clusters far from each other, 0 between two. NaN for one cluster. Absent after `partial_fit`.
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     counts_ : ndarray of shape (K,), int
@@ -389,6 +398,11 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.n_iter_ = best.nit
         self.history_ = best.history
         self.status_ = best.status
+        self.__dict__.pop("agreement_", None)
+        if "agreement" in best.state:
+            self.agreement_ = float(best.state["agreement"])
+        with one_blas_thread():
+            self.silhouette_ = clustering.silhouette(self.labels_)
         remember(self, systems, identifier)
         return clustering, best.state
 
@@ -462,6 +476,8 @@ class LDSKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.mean_kernel_value_ = float(values[self.labels_, everyone].mean())
         self.inertia_ = float(squared[self.labels_, everyone].sum())
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
+        for name in ("agreement_", "silhouette_"):  # of all sequences of a fit
+            self.__dict__.pop(name, None)
         if not begun:
             remember(self, systems, identifier)
         return self

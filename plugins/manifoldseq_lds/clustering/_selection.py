@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import ClusterMixin, clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_sequences, random_generator
-from manifoldseq.execution import map_ordered
+from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.report import line_style, prepared_axes
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._order import default_sizes
-from ..identification._sequence_input import identifier_of, learned_systems
+from ..identification._sequence_input import SequenceEstimator, identifier_of, learned_systems
+from ..kernels._moments import fitted_kernel, keep_moment_weights
+from ..kernels._resolved import check_kernel
+from ..means._common_problem import items_of
 from ..systems._record import Systems
-from ._settings import SettingsChoice, choose_settings, is_open
+from ._epoch import raced_labels
+from ._settings import SettingsChoice, agreements, choose_settings, is_open
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,6 +143,23 @@ class ClusteringChoice:
         return "\n".join([*lines, f"chosen: {_text(self.best_params)}"])
 
 
+class Chosen:
+    """What a clustering says of its choice beside the table."""
+
+    @property
+    def stability_(self) -> float:
+        """Agreement of the clusters of random halves of the data, by `choice_`; absent if nothing was compared."""
+        choice = vars(self).get("choice_")
+        value = np.nan
+        if isinstance(choice, SettingsChoice):
+            value = choice.stability
+        elif choice is not None:
+            value = float(choice.stability[choice.best])
+        if np.isnan(value):
+            raise AttributeError("stability_ is measured where fit compares settings: n_states or n_clusters is 'auto'")
+        return value
+
+
 def _table(heading: str, rows: Sequence[tuple[bool, str, Mapping[str, Any]]]) -> list[str]:
     """Return lines of a figure and the settings that have it, the chosen one marked."""
     width = max(len(heading), *(len(figure) for _, figure, _ in rows))
@@ -171,11 +192,16 @@ def choose_clustering(
     what the clusters of one half say about the other is compared with the other's own clusters by the adjusted Rand
     index. See `ClusteringChoice` for the last word.
 
+    If `n_clusters` is all that is compared, halves are clustered on the matrix of kernel values of at most 480
+    sequences, or of eight for each cluster: by the best of ten k-means in feature space, whose centres are means of no
+    system. That is as good a judge, and costs a few fits in all. Otherwise every half is a fit with every setting.
+
     Parameters
     ----------
-    estimator : LDSKMeans
-        Or any clustering with ``fit``, ``labels_`` and ``predict``. An integer `random_state` of its own gives all
-        fits the same seed; with None each fit is given its own, drawn from `random_state`.
+    estimator : LDSKMeans or LDSSpectralClustering
+        Or any clustering with ``fit``, ``labels_`` and ``predict``, which is fitted to all halves. An integer
+        `random_state` of its own gives all fits the same seed; with None each fit is given its own, drawn from
+        `random_state`.
     X : list of array-like of shape (T_i, d), or Systems
     grid : dict of str to sequence
         Names of settings, as ``set_params`` takes them, and what to try.
@@ -235,6 +261,9 @@ def choose_clustering(
     if N // 2 < largest:
         raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
 
+    gram = _kernel_matrix(estimator, X, 8 * largest, rng) if set(grid) == {"n_clusters"} else None
+    N = N if gram is None else len(gram)
+
     def start() -> tuple[dict[str, Any], ms.Measures]:
         prediction = _predictions(estimator, X, params)
         kept = np.flatnonzero(np.isnan(prediction) | (prediction == np.nanmin([*prediction, np.inf])))
@@ -248,6 +277,16 @@ def choose_clustering(
         """Cluster the halves of the next split with every setting that is left."""
         number = state["agreement"].shape[1]
         order, seeds = state["orders"][number], state["seeds"][number]
+        if gram is not None:
+            generator = np.random.default_rng(seeds)
+            with one_blas_thread():
+                values = agreements(
+                    gram,
+                    order,
+                    [params[row]["n_clusters"] for row in state["kept"]],
+                    lambda K, clusters: [raced_labels(K, k, generator)[0] for k in clusters],
+                )
+            return measured(state, values)
         halves = [_rows(X, order[: N // 2]), _rows(X, order[N // 2 :])]
 
         def agreement(row: int) -> float:
@@ -263,7 +302,10 @@ def choose_clustering(
                 np.mean([adjusted_rand_score(models[b].labels_, models[a].predict(halves[b])) for a, b in pairs])
             )
 
-        found = np.column_stack([state["agreement"], map_ordered(agreement, state["kept"].tolist())])
+        return measured(state, map_ordered(agreement, state["kept"].tolist()))
+
+    def measured(state: dict[str, Any], values: Sequence[float]) -> tuple[dict[str, Any], ms.Measures]:
+        found = np.column_stack([state["agreement"], values])
         best = float(found.mean(axis=1).max())
         return {**state, "agreement": found}, ms.Measures(fun=1 - best, extra={"of": float(n_splits)})
 
@@ -290,12 +332,35 @@ def choose_clustering(
     )
 
 
-_CLUSTERS = range(2, 9)
-_SPLITS = 10
+def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator) -> Array | None:
+    """Return kernel values between sequences, many of them at random; None if the estimator has no kernel of systems.
+
+    At least `least` sequences are compared, if there are as many.
+    """
+    if not (isinstance(estimator, SequenceEstimator) and isinstance(estimator, ClusterMixin)):
+        return None
+    most = max(_COMPARED, least)
+    if len(X) > most:
+        X = _rows(X, np.sort(rng.permutation(len(X))[:most]))
+    check_kernel("kernel", cast(Any, estimator).kernel)
+    made: Any = clone(estimator)
+    systems, _ = learned_systems(made, X)
+    keep_moment_weights(made, made.moments, systems)
+    kernel = fitted_kernel(made)
+    with one_blas_thread():
+        packed = kernel.pack(items_of(kernel, systems))
+        gram = kernel.cross(packed, packed)
+    return (gram + gram.T) / 2
+
+
+_COMPARED = 480
+"""The agreement of halves is measured on so many sequences, or on eight per cluster."""
+_CLUSTERS = range(2, 13)
+_SPLITS = 12
 
 
 def default_grid(X: Any) -> dict[str, list[int]]:
-    """Return what ``n_clusters="auto"`` tries: two to eight clusters, as many as a quarter of the sequences."""
+    """Return what ``n_clusters="auto"`` tries: two to twelve clusters, as many as a quarter of the sequences."""
     return {"n_clusters": [k for k in _CLUSTERS if 4 * k <= len(X)] or [2]}
 
 
@@ -322,9 +387,10 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
             f"n_clusters='auto': {first}n_clusters {clusters[0]} alone, as {len(X)} sequences are too few for a "
             "choice: give n_clusters if you know it"
         )
+    compared = min(len(X), _COMPARED)
     return (
-        f"n_clusters='auto': {first}{len(clusters)} settings (n_clusters {clusters[0]} to {clusters[-1]}) on {_SPLITS} "
-        f"pairs of halves, {2 * _SPLITS * len(clusters)} fits of {len(X) // 2} sequences"
+        f"n_clusters='auto': {first}n_clusters {clusters[0]} to {clusters[-1]} by the agreement of {_SPLITS} pairs of "
+        f"halves, on one kernel matrix of {compared} sequences"
     )
 
 

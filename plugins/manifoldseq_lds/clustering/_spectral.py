@@ -23,6 +23,8 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
+from ._epoch import silhouette
+from ._selection import Chosen
 from ._settings import SettingsChoice, settled
 
 Array = NDArray[np.floating[Any]]
@@ -36,7 +38,7 @@ _RULES = {
 }
 
 
-class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
+class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     """Cluster sequences by the eigenvectors of the normalized kernel matrix of their systems.
 
     scikit-learn's `SpectralClustering` on the affinity ``(k(x, y) / sqrt(k(x, x) k(y, y)))**sharpness``; negative
@@ -66,6 +68,11 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
         Of the sequences of `fit`.
     choice_ : SettingsChoice
         How ``n_states="auto"`` was decided; absent if it was given.
+    stability_ : float
+        Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
+        `choice_`: 1 is perfect, 0 chance. Absent if nothing was compared.
+    silhouette_ : float
+        Mean silhouette of the sequences, with ``sqrt(2 - 2 affinity)`` as distance; NaN for one cluster.
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
@@ -139,6 +146,7 @@ class LDSSpectralClustering(ClusterMixin, SequenceEstimator):
             else:
                 self.labels_ = np.arange(len(systems))
         self.affinity_matrix_ = affinity
+        self.silhouette_ = silhouette(affinity.diagonal(), affinity, self.labels_)
         self.systems_ = systems
         remember(self, systems, identifier)
         return self
