@@ -266,8 +266,8 @@ class _Loop:
             so_far.evaluations.nfev,
         )
         columns = self.columns
-        for name, value in zip(_COLUMNS, values, strict=True):
-            columns[name].append(value)
+        for column, value in zip(columns.values(), values, strict=False):  # without the extra ones, which come last
+            column.append(value)
         if current.extra or len(columns) > len(_COLUMNS):
             if not set(_COLUMNS).isdisjoint(current.extra):
                 repeated = f"Measures(extra={dict(current.extra)!r}) repeats one of {', '.join(_COLUMNS)}"

@@ -306,6 +306,7 @@ def _single(
 
     def step(state: Any) -> tuple[Any, Measures]:
         new, measures = solver.step(counted, state)
+        measures.evaluations = counter.take()
         if keep_best:  # "best" is None while the iterate itself is
             best, before, now = state["best"], state["seen"], _seen(measures)
             if best is None and _rank(*now) > _rank(*before):
@@ -314,7 +315,7 @@ def _single(
             elif best is not None and _rank(*now) <= _rank(best["fun"], best["grad_norm"], best["feasibility"]):
                 best = None
             new = {**new, "best": best, "seen": now}
-        return new, measures.with_evaluations(counter.take())
+        return new, measures
 
     def sure(state: Any, recent: tuple[Measures, ...]) -> Measures:
         return solver.confirm(counted, state, recent).with_evaluations(counter.take())

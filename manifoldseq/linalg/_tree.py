@@ -120,8 +120,14 @@ def freeze(tree: Any) -> Any:
 
 def norm(tree: Any) -> float:
     """Return the Euclidean norm over all entries, summed in float64."""
-    flat = flatten(tree).astype(np.float64, copy=False)
-    return DOT[flat.dtype](flat, flat) ** 0.5
+    square = 0.0
+    for leaf in leaves(tree):
+        flat = leaf.ravel().astype(np.float64, copy=False)
+        square += _DOT(flat, flat)
+    return square**0.5
+
+
+_DOT = DOT[np.dtype(np.float64)]
 
 
 def dot(u: np.ndarray, v: np.ndarray) -> float:

@@ -326,9 +326,12 @@ def _root(square: Any) -> Any:
 
 def _filled(x: Tree, shape: Any, value: float) -> Any:
     """Return a number: a float, or an array over the leading axes of `x`."""
-    leaf, single = leaves(x)[0], _leaf_shapes(shape)[0]
-    axes = leaf.shape[: leaf.ndim - len(single)]
-    return np.full(axes, value) if axes else value
+    return alike(leaves(x)[0], len(_leaf_shapes(shape)[0]), value)
+
+
+def alike(leaf: np.ndarray, k: int, value: float) -> Any:
+    """Return a number: a float, or an array over the axes of an array but the last `k`."""
+    return value if leaf.ndim == k else np.full(leaf.shape[: leaf.ndim - k], value)
 
 
 def logarithmic_longest(manifold: Manifold[Point], x: Point, u: Point) -> Any:

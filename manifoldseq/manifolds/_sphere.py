@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ._base import Manifold, _dot, _root, known_component, size
+from ._base import Manifold, _dot, _root, alike, known_component, size
 from ._geodesics import carried_along, great_circle
 
 
@@ -87,6 +87,9 @@ class _UnitNorm(Manifold[np.ndarray]):
                 x = np.divide(x, scale, out=np.ones_like(x), where=scale != 0)
             square = self._dot(x, x)
         return (x / np.sqrt(square)).astype(x.dtype, copy=False)
+
+    def scale(self, x: np.ndarray) -> Any:
+        return alike(x, len(self.shape), self._circles**0.5)
 
     def feasibility(self, x: np.ndarray) -> Any:
         violation = np.abs(self._dot(x, x) - 1).max(axis=tuple(range(-len(self.shape), 0)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..linalg._cayley import cayley_curve, cayley_retraction
 from ..linalg._polar import orthonormality, polar, qr_retraction, symmetric
-from ._base import InFrame, Manifold, known_component, size
+from ._base import InFrame, Manifold, alike, known_component, size
 from ._geodesics import (
     carried_along,
     great_circle,
@@ -112,6 +112,9 @@ class _OrthonormalColumns(Manifold[np.ndarray]):
 
     def nearest(self, x: np.ndarray) -> np.ndarray:
         return polar(x)
+
+    def scale(self, x: np.ndarray) -> Any:
+        return alike(x, 2, x.shape[-1] ** 0.5)
 
     def feasibility(self, x: np.ndarray) -> Any:
         violation = orthonormality(x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
@@ -59,12 +60,20 @@ class Iterate(NamedTuple, Generic[Point]):
     @classmethod
     def of(cls, state: State) -> Iterate[Any]:
         """Return the iterate that :meth:`state` put into a state."""
-        return cls(*[state[name] for name in cls._fields])
+        return cls._make(_parts(state))
 
     def state(self, **more: Any) -> State:
         """Return the state of a solver with this iterate, one key per attribute, and `more`."""
-        more.update(zip(self._fields, self, strict=True))
-        return more
+        x, fun, egrad, grad, grad_norm, egrad_norm = self
+        return {
+            **more,
+            "x": x,
+            "fun": fun,
+            "egrad": egrad,
+            "grad": grad,
+            "grad_norm": grad_norm,
+            "egrad_norm": egrad_norm,
+        }
 
     def measures(
         self,
@@ -109,6 +118,9 @@ class Iterate(NamedTuple, Generic[Point]):
         if not manifold.open or self.egrad is None:
             return measures
         return replace(measures, pushed_inward=float(manifold.pushed_inward(self.x, self.egrad)))
+
+
+_parts = itemgetter(*Iterate._fields)
 
 
 def evaluate(problem: Problem[Point], x: Point) -> Iterate[Point]:

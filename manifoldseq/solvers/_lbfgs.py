@@ -122,7 +122,7 @@ class LBFGS(Solver):
             pairs, P = (), P if pairs else None
         new, t = found
         # the secant pair s = t d, y = g⁺ − g; with another metric both are first transported to the new point
-        s, length = t * direction, t * size
+        s, length = direction if t == 1 else t * direction, t * size
         if manifold.metric != "embedded":
             pairs, curvature = _transported(manifold, at, new, (*pairs, (s, -at.grad))[-self.memory :])
         else:

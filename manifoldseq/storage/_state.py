@@ -45,25 +45,28 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
     place: str | int = ""
     try:
         if kind is tuple:
-            known = set(map(id, before)) if type(before) is tuple else ()
-            parts = []
-            for place, part in enumerate(state):  # noqa: B007 (the sentence names it)
+            # of a list of the last few of something most parts are known: where they were, or further ahead by one
+            known = 0
+            if type(before) is tuple:
+                old = before[1:] if len(before) == len(state) else before
+                known = len(old) if len(old) <= len(state) and all(map(operator.is_, old, state)) else 0
+            parts = list(state)
+            for place in range(known, len(state)):
+                part = state[place]
                 one = type(part)
-                if one in _PLAIN or id(part) in known:
-                    parts.append(part)
-                else:
-                    parts.append(_array(part, copy) if one is np.ndarray else normalize(part, copy=copy))
+                if one not in _PLAIN:
+                    parts[place] = _array(part, copy) if one is np.ndarray else normalize(part, copy=copy)
             return state if all(map(operator.is_, parts, state)) else tuple(parts)
         if kind is dict:
             old = before if type(before) is dict else {}
-            new = {}
+            new = dict(state)
             for place, part in state.items():
                 one = type(part)
-                if one in _PLAIN:
-                    new[place] = part
-                elif one is np.ndarray:
-                    new[place] = _array(part, copy)
-                else:
+                if one is np.ndarray:
+                    flags = part.flags
+                    if flags.writeable or not flags.c_contiguous or part.dtype.hasobject:
+                        new[place] = _array(part, copy)
+                elif one not in _PLAIN:
                     new[place] = normalize(part, old.get(place), copy=copy)
             return new
     except _Outside as error:
