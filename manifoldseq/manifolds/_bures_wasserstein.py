@@ -8,9 +8,9 @@ import numpy as np
 
 from ..linalg._eigen import eigh, smallest_eigenvalue
 from ..linalg._polar import polar, symmetric
-from ._base import InFrame, Manifold, _root
+from ._base import Manifold, _root
 from ._memory import remembered
-from ._spd import SymmetricPositiveDefinite, double, square
+from ._spd import SymmetricInFrame, SymmetricPositiveDefinite, double, square
 
 
 class _BuresWasserstein(SymmetricPositiveDefinite, metric="bures-wasserstein"):
@@ -79,7 +79,7 @@ class _BuresWasserstein(SymmetricPositiveDefinite, metric="bures-wasserstein"):
         return _by_sums(x, rng.standard_normal(x.shape), 0.5).astype(x.dtype)
 
 
-class _BuresWassersteinInFrame(InFrame[np.ndarray], _BuresWasserstein):
+class _BuresWassersteinInFrame(SymmetricInFrame, _BuresWasserstein):
     parallel_transport = None  # type: ignore[assignment]
 
     def to_frame(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -87,12 +87,6 @@ class _BuresWassersteinInFrame(InFrame[np.ndarray], _BuresWasserstein):
 
     def from_frame(self, x: np.ndarray, c: np.ndarray) -> np.ndarray:
         return _by_sums(x, c, 0.5).astype(x.dtype, copy=False)
-
-    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return symmetric(u)
-
-    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
-        return self.from_frame(x, egrad)
 
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         return self.to_frame(x, _turned(x, egrad, ehess, _by_sums(x, u, 0.5)))
@@ -105,9 +99,6 @@ class _BuresWassersteinInFrame(InFrame[np.ndarray], _BuresWasserstein):
 
     def longest(self, x: np.ndarray, u: np.ndarray) -> Any:
         return _BuresWasserstein.longest(self, x, _by_sums(x, u, 0.5))
-
-    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return symmetric(rng.standard_normal(x.shape)).astype(x.dtype)
 
 
 class _Sums(NamedTuple):

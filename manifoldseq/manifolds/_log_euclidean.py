@@ -9,9 +9,9 @@ import scipy.linalg
 
 from ..linalg._eigen import eigh
 from ..linalg._polar import symmetric
-from ._base import InFrame, Manifold, _root
+from ._base import Manifold, _root
 from ._memory import remembered
-from ._spd import SymmetricPositiveDefinite, double, square
+from ._spd import SymmetricInFrame, SymmetricPositiveDefinite, double, square
 
 
 class _LogEuclidean(SymmetricPositiveDefinite, metric="log-euclidean"):
@@ -65,18 +65,12 @@ class _LogEuclidean(SymmetricPositiveDefinite, metric="log-euclidean"):
         return _exponential_along(x, symmetric(rng.standard_normal(x.shape))).astype(x.dtype)
 
 
-class _LogEuclideanInFrame(InFrame[np.ndarray], _LogEuclidean):
+class _LogEuclideanInFrame(SymmetricInFrame, _LogEuclidean):
     def to_frame(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return _logarithm_along(x, u).astype(x.dtype, copy=False)
 
     def from_frame(self, x: np.ndarray, c: np.ndarray) -> np.ndarray:
         return _exponential_along(x, c).astype(x.dtype, copy=False)
-
-    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return symmetric(u)
-
-    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
-        return self.from_frame(x, egrad)  # D exp is its own adjoint
 
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         return _bent(x, egrad, ehess, u).astype(x.dtype, copy=False)
@@ -84,9 +78,6 @@ class _LogEuclideanInFrame(InFrame[np.ndarray], _LogEuclidean):
     def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         self._kind(kind)
         return _at_logarithm(x, _limited(u, x.dtype))
-
-    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return symmetric(rng.standard_normal(x.shape)).astype(x.dtype)
 
 
 class _Eigen(NamedTuple):

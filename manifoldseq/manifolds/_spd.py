@@ -181,7 +181,17 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
         return _congruent(spectral(x).root, rng.standard_normal(x.shape)).astype(x.dtype)
 
 
-class _InFrame(InFrame[np.ndarray], SymmetricPositiveDefinite):
+class SymmetricInFrame(InFrame[np.ndarray]):
+    """Coordinates that are symmetric matrices, linear in U by a map that is its own adjoint: inherit it first."""
+
+    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
+        return self.from_frame(x, egrad)
+
+    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return symmetric(rng.standard_normal(x.shape)).astype(x.dtype)
+
+
+class _InFrame(SymmetricInFrame, SymmetricPositiveDefinite):
     """The coordinates are C = X^-½ U X^-½."""
 
     def to_frame(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -190,18 +200,12 @@ class _InFrame(InFrame[np.ndarray], SymmetricPositiveDefinite):
     def from_frame(self, x: np.ndarray, c: np.ndarray) -> np.ndarray:
         return _congruent(spectral(x).root, c).astype(x.dtype, copy=False)
 
-    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
-        return self.from_frame(x, egrad)
-
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         root = spectral(x).root
         return symmetric(_congruent(root, ehess) + double(u) @ _congruent(root, egrad)).astype(x.dtype, copy=False)
 
     def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return _moved(x, double(u), self._kind(kind))
-
-    def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return symmetric(rng.standard_normal(x.shape)).astype(x.dtype)
 
 
 def double(x: np.ndarray) -> np.ndarray:
