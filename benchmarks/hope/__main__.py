@@ -14,6 +14,7 @@ SECTIONS = (
     "dimension",
     "patches",
     "features",
+    "digits",
     "network",
     "orthogonal",
 )

@@ -9,15 +9,25 @@ import numpy as np
 SIZE = 6
 
 
-def mnist_images() -> np.ndarray | None:
-    """Return the training images of MNIST, (60000, 28, 28) bytes, or None if the files are not there."""
+def mnist_images(part: str = "train") -> np.ndarray | None:
+    """Return the images of MNIST, (60000, 28, 28) bytes (part "t10k": 10000), or None if the files are not there."""
+    values = _mnist(f"{part}-images-idx3-ubyte.gz", 16)
+    return None if values is None else values.reshape(-1, 28, 28)
+
+
+def mnist_labels(part: str = "train") -> np.ndarray | None:
+    """Return the digits of MNIST, or None if the files are not there."""
+    return _mnist(f"{part}-labels-idx1-ubyte.gz", 8)
+
+
+def _mnist(name: str, offset: int) -> np.ndarray | None:
+    """Return the bytes of a file behind its header."""
     root = Path(__file__).resolve().parents[2]
-    folder = Path(os.environ.get("MANIFOLDSEQ_MNIST", root.parent / "shared" / "data" / "mnist"))
-    path = folder / "train-images-idx3-ubyte.gz"
+    path = Path(os.environ.get("MANIFOLDSEQ_MNIST", root.parent / "shared" / "data" / "mnist")) / name
     if not path.is_file():
         return None
     with gzip.open(path) as stream:
-        return np.frombuffer(stream.read(), np.uint8, offset=16).reshape(-1, 28, 28)
+        return np.frombuffer(stream.read(), np.uint8, offset=offset)
 
 
 def patches(n: int, seed: int = 0) -> tuple[np.ndarray, str]:

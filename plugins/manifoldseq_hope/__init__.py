@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .mixtures._penalty_sgd import PenaltySGD
     from .mixtures._spherical_kmeans import SphericalKMeans
     from .mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
+    from .networks._convolution_layer import HOPEConvolution
     from .networks._initial_weights import uniform
     from .networks._layer import HOPELayer
     from .networks._network import HOPENetworkClassifier
@@ -35,6 +36,7 @@ _HOMES = {
     "Exponential": "networks._schedule",
     "Family": "families._family",
     "HOPE": "mixtures._hope",
+    "HOPEConvolution": "networks._convolution_layer",
     "HOPELayer": "networks._layer",
     "HOPENetworkClassifier": "networks._network",
     "HOPEStack": "networks._stack",
@@ -67,6 +69,7 @@ __all__ = [
     "Dense",
     "Exponential",
     "Family",
+    "HOPEConvolution",
     "HOPELayer",
     "HOPENetworkClassifier",
     "HOPEStack",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
 
 import manifoldseq as ms
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
@@ -13,12 +14,14 @@ IMAGES = DIGITS.reshape(-1, 8, 8)[:24]
 N = len(IMAGES)
 
 
-def naive(model, images, patch=(3, 3), stride=(1, 1), grid=(2, 2), threshold=0.0, power=0.5, respond=None):
+def naive(
+    model, images, patch=(3, 3), stride=(1, 1), grid=(2, 2), threshold=0.0, power=0.5, respond=None, overlap=False
+):
     """Return features by loops over images, patches and pixels; constant patches give nothing."""
     respond = respond or (lambda x: model.log_contributions(x[None])[0] - np.log(model.weights_))
     found = []
     for image in images.astype(float):
-        (H, W), (h, w) = image.shape, patch
+        (H, W), (h, w) = image.shape[:2], patch
         down, right = range(0, H - h + 1, stride[0]), range(0, W - w + 1, stride[1])
         sums = None
         for a, i in enumerate(down):
@@ -27,11 +30,17 @@ def naive(model, images, patch=(3, 3), stride=(1, 1), grid=(2, 2), threshold=0.0
                 if np.ptp(x) == 0:
                     continue
                 eta = np.maximum(respond((x - x.mean()) / x.std()) - threshold, 0)
-                cell = [
-                    next(c for c, part in enumerate(np.array_split(np.arange(len(places)), n)) if at in part)
-                    for at, places, n in ((a, down, grid[0]), (b, right, grid[1]))
-                ]
                 sums = np.zeros((grid[0] * grid[1], len(eta))) if sums is None else sums
+                where = ((a, len(down), grid[0]), (b, len(right), grid[1]))
+                if overlap:  # distances to the centres of cells in widths of cells, a patch reaching from at to at + 1
+                    far = [[abs((at + 0.5) / (n / cells) - (c + 0.5)) for c in range(cells)] for at, n, cells in where]
+                    for c, (i_cell, j_cell) in enumerate(np.ndindex(*grid)):
+                        sums[c] += max(0, 1 - far[0][i_cell]) * max(0, 1 - far[1][j_cell]) * eta
+                    continue
+                cell = [
+                    next(c for c, part in enumerate(np.array_split(np.arange(n), cells)) if at in part)
+                    for at, n, cells in where
+                ]
                 sums[cell[0] * grid[1] + cell[1]] += eta
         found.append(np.zeros(0) if sums is None else sums.ravel() ** power)
     width = max(map(len, found))
@@ -103,6 +112,36 @@ def test_weights_power_stride_grid_and_shape():
     rows = ConvolutionalFeatures(**features.get_params(deep=False)).set_params(image_shape=(4, 11))
     np.testing.assert_array_equal(rows.fit(images.reshape(N, -1)).transform(images), features.transform(images))
     assert len(features.get_feature_names_out()) == 6 * 5
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_channels_and_cells_that_overlap_are_those_of_loops(overlap):
+    images = np.stack([IMAGES, IMAGES[::-1], IMAGES.transpose(0, 2, 1)], axis=-1)[:, :7]
+    images[:, :4, :5] = images[:, :4, :5, :1] * [1, 0, 0] + [0, 3, 4]  # patches that vary in one channel only
+    images[5] = 7  # and an image that is constant
+    images[6] = [1, 2, 3]  # each channel is, their patches are not
+    settings = {"patch_size": (3, 2), "pooling": (3, 2), "overlap": overlap, "n_patches": 900, "random_state": 0}
+    features = ConvolutionalFeatures(HOPE(5, n_latent=6, kappa=20.0), **settings).fit(images)
+    found = features.transform(images)
+    expected = naive(features.model_, images, (3, 2), (1, 1), (3, 2), features.threshold_, overlap=overlap)
+    assert features.image_shape_ == (7, 8, 3) and found[6].any() and not found[5].any()
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    features.set_params(image_shape=(7, 8, 3))
+    np.testing.assert_array_equal(features.fit(images.reshape(N, -1)).transform(images), found)
+    one = ConvolutionalFeatures(HOPE(5, n_latent=6, kappa=20.0), **settings).fit(IMAGES[..., None])
+    assert one.image_shape_ == (8, 8)
+    np.testing.assert_array_equal(one.transform(IMAGES), one.transform(IMAGES[..., None]))
+
+
+def test_a_second_layer_learns_from_the_cells_of_the_first():
+    first = ConvolutionalFeatures(HOPE(6, n_latent=4, kappa=20.0), patch_size=3, pooling=4, random_state=0)
+    second = ConvolutionalFeatures(
+        HOPE(5, n_latent=8, kappa=20.0), patch_size=2, pooling=1, image_shape=(4, 4, 6), random_state=0
+    )
+    both = make_pipeline(first, second).fit(IMAGES)
+    maps = first.transform(IMAGES).reshape(N, 4, 4, 6)
+    expected = naive(second.model_, maps, (2, 2), (1, 1), (1, 1), second.threshold_)
+    np.testing.assert_allclose(both.transform(IMAGES), expected, atol=1e-6)
 
 
 def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter():
@@ -246,6 +285,8 @@ def test_an_interrupted_fit_resumes(tmp_path):
         ({"stride": 1.5}, "stride=1.5 is not valid"),
         ({"pooling": 7}, "smaller than the 9 x 9 .* pooling=7"),
         ({"image_shape": (4, 8)}, r"image_shape=\(4, 8\) does not fit X"),
+        ({"image_shape": (4, 4, 4, 1)}, r"image_shape=\(4, 4, 4, 1\) is not valid: pass height, width and"),
+        ({"overlap": "yes"}, "overlap='yes' is not"),
         ({"n_patches": 0}, "n_patches=0"),
         ({"n_patches": 5}, "n_components=7 exceeds n_samples=5"),
         ({"quantile": 1.5}, "quantile=1.5"),
@@ -270,8 +311,8 @@ def test_bad_images_are_refused():
     for call in (features.fit, features.transform):
         with pytest.raises(ValueError, match="image 17 of X has NaN or infinity"):
             call(bad)
-    with pytest.raises(ValueError, match=r"X has shape \(24, 8, 8, 1\): pass gray images"):
-        features.fit(IMAGES[..., None])
+    with pytest.raises(ValueError, match=r"X has shape \(24, 8, 8, 1, 1\): pass images, \(N, H, W\), "):
+        features.fit(IMAGES[..., None, None])
     with pytest.raises(ValueError, match=r"X has images of shapes \(7, 8\), \(8, 8\): bring all to one"):
         features.fit([IMAGES[0], IMAGES[1, 1:]])
     features.fit(IMAGES)

@@ -1,7 +1,8 @@
 """Features of images: responses of a model to all patches, pruned and summed over the cells of a grid (6.1.1)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from math import isqrt
+from itertools import pairwise
+from math import isqrt, prod
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +31,7 @@ from ..families._family import Array
 from ..mixtures._hope import HOPE
 from ..mixtures._spherical_kmeans import SphericalKMeans
 from ..mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
-from ._patches import Patches, read
+from ._patches import Patches, read, sizes_of
 from ._responses import KMEANS, OWN, Responses, check_model, empty_units, responses_of
 
 _ENTRIES = 44_000
@@ -42,6 +43,7 @@ _RULES = {
     "quantile": (check_number, 0.0, 1.0),
     "power": check_positive,
     "kmeans": (check_choice, KMEANS),
+    "overlap": (check_choice, (True, False)),
     "threshold": (check_optional, check_number, -np.inf),
 }
 _ROWS = 10_000
@@ -64,13 +66,17 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     patch_size : int or (int, int), optional
         Down and right; by default 6, or what the images have if that is less.
     stride : int or (int, int)
-    image_shape : (int, int), optional
-        Height and width where images are rows of pixels; by default square, or one line if that is impossible.
+    image_shape : (int, int) or (int, int, int), optional
+        Height, width and, if there are several, channels, where images are rows of pixels; by default square, or one
+        line if that is impossible, of one channel. A patch of several channels is normalized as a whole.
     n_patches : int
         Patches that the model is fitted to, drawn at random; constant ones are drawn again.
     pooling : int or (int, int), optional
         Cells down and right; by default 2, the quadrants of the paper, or 1 where there is only one patch. The first
         cells have one patch more where there is a rest: 23 are 12 and 11.
+    overlap : bool
+        Each patch counts in up to four cells, by weights that fall linearly, down and right, from one at the centre of
+        a cell to zero at the centres of those beside it: features change less when an image is shifted.
     threshold : float, optional
         epsilon of (39); by default the `quantile` of the responses to patches that the model is fitted to.
     quantile : float
@@ -96,15 +102,18 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     threshold_ : float
     units_ : ndarray of int
         Which units of the model give features: K of them.
-    image_shape_ : (int, int)
+    image_shape_ : (int, int) or (int, int, int)
     n_features_in_ : int
-        Pixels of an image.
+        Pixels of an image, times channels.
 
     Notes
     -----
     Images may be integers, float32 or, in twice the time, float64. They are read some at a time: arrays mapped to files
     (``numpy.load(mmap_mode="r")``) are never in memory as a whole. With 6 x 6 patches, 28 x 28 images, M = 20 and
     K = 400 the responses are matrix products of the projections, (patches x 21) (21 x 400).
+
+    Features of a grid are an image of this grid with as many channels as units, so that a second layer is
+    another one with ``image_shape=(down, right, units)`` behind it, in a pipeline.
 
     References
     ----------
@@ -133,6 +142,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         image_shape: Any = None,
         n_patches: int = 400_000,
         pooling: Any = None,
+        overlap: bool = False,
         threshold: float | None = None,
         quantile: float = 0.85,
         power: float = 0.5,
@@ -148,6 +158,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.image_shape = image_shape
         self.n_patches = n_patches
         self.pooling = pooling
+        self.overlap = overlap
         self.threshold = threshold
         self.quantile = quantile
         self.power = power
@@ -171,7 +182,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         Parameters
         ----------
-        X : array-like of shape (N, H, W) or (N, H W)
+        X : array-like of shape (N, H, W), (N, H, W, channels) or (N, pixels)
         y : ignored
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for the model; those of scikit-learn have none.
@@ -203,7 +214,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         Parameters
         ----------
-        X : array-like of shape (N, H, W) or (N, H W)
+        X : array-like of shape (N, H, W), (N, H, W, channels) or (N, pixels)
         out : ndarray of shape (N, cells * K), optional
             Where to put them, such as a `numpy.memmap`.
 
@@ -249,6 +260,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         several, parts = patches.groups()
         places = [(np.arange(several)[:, None] * size + patches.corners[part]).ravel() for part in parts]
+        shares = patches.shares.astype(dtype)
         for begin in range(0, len(images), several):
             some = slice(begin, min(begin + several, len(images)))
             pixels = read(images, some, dtype)
@@ -259,6 +271,10 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 at = place[: len(number) * each]
                 used = np.flatnonzero(varied[at])
                 t = responses.inputs(patches.cut(pixels, at[used]))
+                if self.overlap:
+                    ends = used.searchsorted(np.arange(len(number) + 1) * each)
+                    pooled += _shared(rectified, t.T, shares[part][used % each], ends, most, K)
+                    continue
                 # where the varied patches of each image and cell begin among all that are used
                 begins = number[:, None] * each + patches.cells[part].searchsorted(np.arange(C))
                 ends = used.searchsorted(np.append(begins, len(at)))
@@ -272,12 +288,12 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @property
     def _patches(self) -> Patches:
-        return Patches.of(self.image_shape_, *self._sizes)
+        return Patches.of(self.image_shape_, *self._sizes, self.overlap)
 
     @property
     def _sizes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """Patch, stride and grid, down and right."""
-        (H, W), stride = self.image_shape_, _pair("stride", self.stride)
+        (H, W, _), stride = sizes_of(self.image_shape_), _pair("stride", self.stride)
         patch = (min(H, _PATCH), min(W, _PATCH)) if self.patch_size is None else _pair("patch_size", self.patch_size)
         if self.pooling is not None:
             return patch, stride, _pair("pooling", self.pooling)
@@ -296,10 +312,11 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             if len(sizes) > 1:
                 raise ValueError(f"X has images of shapes {', '.join(map(str, sorted(sizes)))}: bring all to one")
             X = np.asarray(X)
-        if isinstance(X, np.ndarray) and X.ndim > 3:
-            raise ValueError(f"X has shape {X.shape}: pass gray images, (N, H, W) or (N, H W)")
-        if isinstance(X, np.ndarray) and X.ndim == 3:
-            shape, X = X.shape[1:], X.reshape(len(X), X.shape[1] * X.shape[2])
+        if isinstance(X, np.ndarray) and X.ndim > 4:
+            raise ValueError(f"X has shape {X.shape}: pass images, (N, H, W), (N, H, W, channels) or (N, pixels)")
+        if isinstance(X, np.ndarray) and X.ndim > 2:
+            shape = X.shape[1:3] if X.shape[3:] == (1,) else X.shape[1:]
+            X = X.reshape(len(X), prod(shape))
         X = validate_rows(self, X, reset=reset, finite=False)
         if reset:
             self.image_shape_ = self._shape(X.shape[1], shape)
@@ -308,19 +325,25 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise ValueError(f"X has images of shape {shape}: pass images of shape {self.image_shape_}, as fit got")
         return X
 
-    def _shape(self, size: int, found: tuple[int, ...] | None) -> tuple[int, int]:
+    def _shape(self, size: int, found: tuple[int, ...] | None) -> tuple[int, ...]:
         side = isqrt(size)
-        H, W = found or ((side, side) if side * side == size else (1, size))
+        shape = found or ((side, side) if side * side == size else (1, size))
         if self.image_shape is not None:
-            H, W = _pair("image_shape", self.image_shape)
-            if H * W != size or (found is not None and found != (H, W)):
+            if not _whole(self.image_shape, (2, 3)):
+                raise ValueError(
+                    f"image_shape={self.image_shape!r} is not valid: pass height, width and, if there are several, "
+                    "channels"
+                )
+            shape = tuple(int(n) for n in self.image_shape)
+            shape = shape[:2] if shape[2:] == (1,) else shape
+            if prod(shape) != size or (found is not None and found != shape):
                 raise ValueError(f"image_shape={self.image_shape!r} does not fit X: images have {found or size} pixels")
-        return H, W
+        return shape
 
     def _check_room(self) -> None:
-        (H, W), sizes = self.image_shape_, self._sizes
+        (H, W, channels), sizes = sizes_of(self.image_shape_), self._sizes
         h, w = ((n - 1) * step + size for size, step, n in zip(*sizes, strict=True))
-        if sizes[0] == (1, 1) != (H, W):
+        if sizes[0] == (1, 1) != (H, W) and channels == 1:
             raise ValueError(f"patch_size={self.patch_size!r}: a patch of one pixel is always constant, raise it")
         if h > H or w > W:
             raise ValueError(
@@ -379,6 +402,20 @@ def _pooled(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp
     return pooled
 
 
+def _shared(
+    rectified: Callable[[Array], Array], t: Array, shares: Array, ends: NDArray[np.intp], most: int, K: int
+) -> Array:
+    """Return the sums of the K answers to patches by their shares, (n, cells), in cells; image i begins at ends[i]."""
+    C = shares.shape[1]
+    pooled = np.zeros(((len(ends) - 1) * C, K), t.dtype)
+    for image, (begin, end) in enumerate(pairwise(ends.tolist())):
+        of_image = pooled[image * C : (image + 1) * C]
+        for start in range(begin, end, most):
+            some = slice(start, min(start + most, end))
+            of_image += shares[some].T @ rectified(t[some])
+    return pooled
+
+
 def _dtype(images: Array) -> Any:
     return np.float64 if images.dtype == np.float64 else np.float32
 
@@ -386,10 +423,15 @@ def _dtype(images: Array) -> Any:
 def _pair(name: str, value: Any) -> tuple[int, int]:
     """Return two whole numbers above zero, or refuse the value."""
     pair = (value, value) if isinstance(value, Integral) else value
-    if (
-        not isinstance(pair, Sequence)
-        or len(pair) != 2
-        or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in pair)
-    ):
+    if not _whole(pair, (2,)):
         raise ValueError(f"{name}={value!r} is not valid: pass a whole number above zero, or two")
     return int(pair[0]), int(pair[1])
+
+
+def _whole(values: Any, lengths: tuple[int, ...]) -> bool:
+    """Return whether there are so many values, all of them whole numbers above zero."""
+    return (
+        isinstance(values, Sequence)
+        and len(values) in lengths
+        and all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in values)
+    )

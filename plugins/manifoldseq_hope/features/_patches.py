@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..families._family import Array
 
 _PIXELS = 1 << 19
 """Pixels of the patches that are cut out together."""
-_CONSTANT = 1e-5
+CONSTANT = 1e-5
 """A patch is constant if its pixels differ by at most this share of the largest: about what rounding leaves."""
 _ROOM = 1e3
 """By this factor, squares of pixels stay below the largest number, so that they can be summed over a patch."""
@@ -25,27 +26,37 @@ class Patches:
 
     Attributes
     ----------
-    image_shape, patch_shape : (int, int)
+    image_shape : (int, int) or (int, int, int)
+        Height, width and, if there are several, channels.
+    patch_shape : (int, int)
     corners : ndarray of int of shape (P,)
-        First pixel of every patch, in an image read row by row.
+        First pixel of every patch, in an image read row by row, the channels of a pixel one after the other.
     cells : ndarray of int of shape (P,)
         Not decreasing.
     offsets : ndarray of int of shape (D,)
-        From the first pixel of a patch to each of its D pixels.
+        From the first pixel of a patch to each of its D pixels, or values of pixels.
+    shares : ndarray of shape (P, cells)
+        Weight of a patch in every cell: one or zero, or the bilinear ones of cells that overlap.
     """
 
-    image_shape: tuple[int, int]
+    image_shape: tuple[int, ...]
     patch_shape: tuple[int, int]
     corners: NDArray[np.intp]
     cells: NDArray[np.intp]
     offsets: NDArray[np.intp]
+    shares: Array
 
     @classmethod
     def of(
-        cls, image_shape: tuple[int, int], patch_shape: tuple[int, int], stride: tuple[int, int], grid: tuple[int, int]
+        cls,
+        image_shape: tuple[int, ...],
+        patch_shape: tuple[int, int],
+        stride: tuple[int, int],
+        grid: tuple[int, int],
+        overlap: bool = False,
     ) -> "Patches":
         """Divide the positions of patches into cells; where that leaves a rest, the first cells have one more."""
-        (H, W), (h, w) = image_shape, patch_shape
+        (H, W, channels), (h, w) = sizes_of(image_shape), patch_shape
         places = np.arange(0, H - h + 1, stride[0]), np.arange(0, W - w + 1, stride[1])
         down, right = (
             np.repeat(np.arange(n), [len(part) for part in np.array_split(place, n)])
@@ -53,22 +64,28 @@ class Patches:
         )
         cells = (down[:, None] * grid[1] + right).ravel()
         order = np.argsort(cells, kind="stable")
-        corners = (places[0][:, None] * W + places[1]).ravel()
-        offsets = (np.arange(h)[:, None] * W + np.arange(w)).ravel()
-        return cls(image_shape, patch_shape, corners[order], cells[order], offsets)
+        corners = channels * (places[0][:, None] * W + places[1]).ravel()
+        offsets = (channels * (np.arange(h)[:, None] * W + np.arange(w))[..., None] + np.arange(channels)).ravel()
+        if overlap:
+            shares = np.kron(*(_tents(len(place), n) for place, n in zip(places, grid, strict=True)))
+        else:
+            shares = np.eye(grid[0] * grid[1])[cells]
+        return cls(image_shape, patch_shape, corners[order], cells[order], offsets, shares[order])
 
     def varied(self, pixels: Array) -> NDArray[np.bool_]:
         """Return, for every pixel of images one after the other, whether a patch that begins there is not constant.
 
         What it says of pixels that no patch begins at means nothing.
         """
-        # the largest and the least pixel of the window that begins at each pixel: along rows, then along columns
-        high, low = (
-            _sliding(_sliding(pixels, self.patch_shape[1], 1, of), self.patch_shape[0], self.image_shape[1], of)
-            for of in (np.maximum, np.minimum)
-        )
+        # the largest and the least value of the window that begins at each: over channels, along rows, along columns
+        _, W, channels = sizes_of(self.image_shape)
+        (h, w), ends = self.patch_shape, []
+        for of in (np.maximum, np.minimum):
+            along = _sliding(_sliding(pixels, channels, 1, of), w, channels, of)
+            ends.append(_sliding(along, h, W * channels, of))
+        high, low = ends
         largest = np.maximum(np.abs(high), np.abs(low))
-        largest *= pixels.dtype.type(_CONSTANT)
+        largest *= pixels.dtype.type(CONSTANT)
         limits = np.finfo(pixels.dtype)
         np.maximum(largest, np.sqrt(limits.tiny / limits.eps), out=largest)  # else the squares underflow
         high -= low
@@ -111,7 +128,7 @@ class Patches:
 
     def _normalized(self, images: Any, which: NDArray[np.intp], dtype: Any) -> Array:
         """Return the patches of these numbers, image by image, without constant ones."""
-        P, size = len(self.corners), self.image_shape[0] * self.image_shape[1]
+        P, size = len(self.corners), prod(self.image_shape)
         found = [np.empty((0, len(self.offsets)), dtype)]
         for first in range(0, len(images), _IMAGES):
             part = which[np.searchsorted(which, first * P) : np.searchsorted(which, (first + _IMAGES) * P)] - first * P
@@ -132,6 +149,19 @@ def centred(x: Array) -> Array:
     variance = np.einsum("dn,dn->n", x, x)
     variance /= len(x)
     return np.sqrt(variance)
+
+
+def sizes_of(image_shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return height, width and channels."""
+    H, W, channels = (*image_shape, 1)[:3]
+    return H, W, channels
+
+
+def _tents(places: int, cells: int) -> Array:
+    """Return weights, (places, cells), that fall linearly from one at the centre of a cell to zero at the next ones."""
+    width = places / cells
+    centres = (np.arange(cells) + 0.5) * width - 0.5
+    return np.maximum(0.0, 1 - np.abs(np.arange(places)[:, None] - centres) / width)
 
 
 def _sliding(pixels: Array, width: int, step: int, of: np.ufunc) -> Array:

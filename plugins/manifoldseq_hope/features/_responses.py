@@ -70,6 +70,12 @@ class Responses:
         t = self.statistics(z.T).T
         return np.concatenate([t, np.ones((1, t.shape[1]), t.dtype)])
 
+    @property
+    def linear(self) -> bool:
+        """Whether responses are ``W z + b``: t(z) = z, and nothing is done to products."""
+        probe = np.linspace(0.5, 2.0, self.W.shape[1])[None]
+        return self.finish is None and np.array_equal(self.statistics(probe), probe)
+
     def astype(self, dtype: Any) -> "Responses":
         """Return the same in another dtype."""
         parts = {name: getattr(self, name) for name in ("U", "c", "W", "b")}
