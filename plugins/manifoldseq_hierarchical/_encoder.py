@@ -109,13 +109,15 @@ _LONGEST = 400
 """Frames per point within a budget, at most."""
 _FLAT = 100_000
 """Frames up to which a search compares with all points: it is as fast, and exact."""
-_ASKED = 400
+_ASKED = 800
 """Own frames with noise that are looked for to choose codes."""
 _APART = 10
 """Frames that a place may be off, and whose distance gives the size of the noise."""
+_NOISE = 1.0
+"""Noise of the copies, in a coordinate, relative to the difference of such frames."""
 _AS_GOOD = 0.02
 """Recall that fewer bytes may cost."""
-_AS_SURE = 0.01
+_AS_SURE = 0.001
 """Recall that is within the errors of its estimate."""
 _NUMBERS = 5 * 8
 """Bytes of the settings that a search needs: frames, segment length, bits, branching, levels."""
@@ -189,7 +191,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         off. ``"auto"``: tried where `bits` is ``"auto"``, otherwise False.
     bytes_per_frame : float, optional
         A budget for everything that is kept, in place of `segment_length` and `bits`: of all codes, each with the
-        shortest segments within the budget, the one that finds most noisy copies of own frames; of equals (to .01) the
+        shortest segments within the budget, the one that finds most noisy copies of own frames; of equals (to .001) the
         one of the shortest segments.
     n_groups : int, optional
         In place of `bits`: product quantization with so many bytes per point (needs faiss).
@@ -210,7 +212,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Bits per coordinate; None with `n_groups`.
     relative_ : bool
     estimated_recall_ : float or None
-        The share of noisy copies of own frames that are found within ten frames, where codes were chosen.
+        The share of noisy copies of own frames that are found within ten frames, or at frames as much like them, where
+        codes were chosen.
     index_ : Path or Digits
         What is searched.
     n_frames_ : int
@@ -391,20 +394,24 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return own if own <= min(_LONGEST, longest) else None
 
     def _estimated(self, X: NDArray, made: list[_Fit]) -> list[float]:
-        """Return the share of noisy copies of own frames that are found in each code within ten frames."""
+        """Return the share of noisy copies of own frames that are found in each code.
+
+        That is within ten frames, or, where the way comes back or stops, at a frame that is as much like the own one as
+        frames are that are ten apart.
+        """
         rng = np.random.default_rng(0)
         at = np.sort(rng.integers(len(X), size=_ASKED))
-        asked = X[at].astype(np.float64)
-        # half as much noise in a coordinate as frames differ that are ten apart
-        apart = asked - X[np.where(at + _APART < len(X), at + _APART, at - _APART).clip(0)].astype(np.float64)
-        noise = 0.5 * np.sqrt(np.median(np.vecdot(apart, apart)) / X.shape[1])
-        asked += noise * rng.standard_normal(asked.shape)
+        own = X[at].astype(np.float64)
+        apart = own - X[np.where(at + _APART < len(X), at + _APART, at - _APART).clip(0)].astype(np.float64)
+        alike = np.median(np.vecdot(apart, apart))
+        asked = own + _NOISE * np.sqrt(alike / X.shape[1]) * rng.standard_normal(own.shape)
         recalls = []
         for fit in made:
             Z = (asked - fit.center).astype(np.float32)
             Z = Z if fit.components is None else Z @ fit.components.T
-            found = fit.index.search(Z, self.beam)[0][:, 0]
-            recalls.append(float(np.mean(np.abs(np.rint(found - 1e-3) - at) <= _APART)))
+            found = np.rint(fit.index.search(Z, self.beam)[0][:, 0] - 1e-3).astype(np.intp).clip(0, len(X) - 1)
+            away = X[found].astype(np.float64) - own
+            recalls.append(float(np.mean((np.abs(found - at) <= _APART) | (np.vecdot(away, away) <= alike))))
         return recalls
 
     def _moments(self, X: NDArray, length: int) -> tuple[Moments, Array]:

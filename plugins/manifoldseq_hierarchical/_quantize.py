@@ -67,7 +67,9 @@ class ScalarQuantizer:
             index = _indices(2)[codes[:, :low]].reshape(len(codes), -1)[:, :m]
             index = index + (_indices(1)[codes[:, low:]].reshape(len(codes), -1)[:, :m] << 2)
             return _levels(3)[index] * self.scale
-        return _table(self.bits)[codes].reshape(len(codes), -1)[:, :m] * self.scale
+        Z = np.take(_table(self.bits), codes, axis=0).reshape(len(codes), -1)[:, :m]
+        Z *= self.scale
+        return Z
 
 
 @dataclass(frozen=True)

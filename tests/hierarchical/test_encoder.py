@@ -76,6 +76,30 @@ def test_a_wide_beam_finds_what_a_full_search_finds(walk):
     np.testing.assert_allclose(tree.query(walk[::7])[0], full.query(walk[::7])[0], atol=1e-3)
 
 
+@pytest.mark.parametrize("settings", [{}, {"bits": 2, "relative": True}, {"subspace": "per-node"}])
+def test_few_queries_are_placed_as_many_are(walk, settings):
+    """Through nodes few queries meet only the lines of their own nodes, many whole blocks of lines."""
+    Q = walk[::60] + 0.1
+    exact = HierarchicalSequenceEncoder(10, levels=0, **settings).fit(walk).query(Q, n_best=2)
+    encoder = HierarchicalSequenceEncoder(10, levels=1, beam=100, **settings).fit(walk)
+    single = zip(*(encoder.query(q[None], n_best=2) for q in Q), strict=True)
+    for found in (encoder.query(Q, n_best=2), [np.concatenate(parts) for parts in single]):
+        for got, wanted in zip(found, exact, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_a_way_that_comes_back_is_not_a_miss():
+    """A frame that is found on the other visit is found, also where the codes are chosen."""
+    way = long_path(3000, 64)
+    X = np.concatenate([way, way[::-1]])
+    encoder = HierarchicalSequenceEncoder(bytes_per_frame=4).fit(X)
+    assert encoder.estimated_recall_ > 0.98
+    at = np.random.default_rng(0).integers(6000, size=500)
+    found = encoder.predict(X[at] + 0.5 * np.random.default_rng(1).standard_normal((500, 64), dtype=np.float32))
+    place = np.r_[:3000, 2999:-1:-1]
+    assert np.mean(np.abs(place[found] - place[at]) <= 10) > 0.98
+
+
 @pytest.mark.parametrize(
     ("settings", "least"),
     [({}, 0.9), ({"bits": 1}, 0.7), ({"bits": 8}, 0.95), ({"bits": 32}, 0.95), ({"summary": "key"}, 0.85),
