@@ -90,14 +90,14 @@ labels = np.asarray(data.labels)
 purity, kernel = cluster(data, labels)
 
 
-def row(films):
+def strip(films):
     """Return the tenth frame of a film of each class, side by side."""
     frames = [films.sequences[np.flatnonzero(labels == label)[0]][10].reshape(8, 8) for label in dict.fromkeys(labels)]
     return np.hstack([np.pad(frame / frame.std(), 1, constant_values=np.nan) for frame in frames])
 
 
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.4), layout="constrained", width_ratios=[1.6, 1.1, 1])
-axes[0].imshow(np.vstack([row(data), row(clean)]), cmap="gray")
+axes[0].imshow(np.vstack([strip(data), strip(clean)]), cmap="gray")
 axes[0].set(xticks=[], yticks=[4.5, 14.5], title=", ".join(dict.fromkeys(labels)))
 axes[0].set_yticklabels(["as it is", "the wave"])
 axes[0].title.set_fontsize(8)
@@ -108,7 +108,8 @@ draw(axes[1:], labels, purity, kernel)
 # ------------------------
 # Noise that is heard again after 8, 10 or 12 steps. One number per step shows no state; the rule stacks sixteen steps
 # into one output, of which nobody told it. Autocovariances at five lags do not reach the echo, and at sixteen lags
-# most of what k-means sees is noise (`Where systems win` has the figures).
+# most of what k-means sees is noise (*Where systems win* has the figures, also those of random convolutions, which find
+# the echoes too).
 
 data = ms.hooks.get_dataset("echoes").loader()
 labels = np.asarray(data.labels)

@@ -58,6 +58,16 @@ def test_figure_2_on_a_folder(folder, small_figure):
     assert sorted(path.stat().st_mtime_ns for path in (root / "parts").iterdir()) == kept
 
 
+def test_rates_of_figure_2_are_halved_only_where_pgd_has_them(folder, small_figure, tmp_path):
+    settings = small_figure[1] | {"store": str(tmp_path)}
+    halved = figure2(folder, halve_every=1, **settings)
+    ends = [
+        {row["model"]: row["ours"] for row in rows if row["metric"] == "NR, test, end"}
+        for rows in (halved, small_figure[2])
+    ]
+    assert {model for model in ends[0] if ends[0][model] != ends[1][model]} == {"PGD-full", "PGD-128"}
+
+
 def test_errors_of_figure_2_are_those_of_the_test_half(folder, small_figure):
     """Both readings of the error of one half of the systems, by (9), with atoms learned from the other half."""
     rows = small_figure[2]

@@ -73,6 +73,7 @@ def figure2(
     n_seeds: int = 3,
     n_videos: int = 120,
     alpha: float = 0.1,
+    halve_every: int = 10,
     kernel: Any = "projection",
     complexity: bool = True,
     figure: str | None = None,
@@ -95,6 +96,8 @@ def figure2(
     n_videos : int
         Generated dynamic textures.
     alpha : float
+    halve_every : int
+        Epochs after which the rates of PGD are halved; 0 never halves them, and PGD goes on to converge.
     kernel : str or kernel object
         Of PGD and ours; LDSST and Grass-3 have their own.
     complexity : bool
@@ -122,6 +125,8 @@ def figure2(
     for name, value in (("max_iter", max_iter), ("n_seeds", n_seeds), ("n_videos", n_videos)):
         check_whole(name, value)
     check_number("alpha", alpha, open_=True)
+    if halve_every != 0:
+        check_whole("halve_every", halve_every)
     rows: Rows = []
     curves: dict[tuple[str, int, str], list[Curve]] = {}
     with one_blas_thread():
@@ -129,7 +134,10 @@ def figure2(
             source = {"data": str(data), "videos": n_videos if name == "dynamic-textures" else 0}
             items = _Items(name, data, n_videos)
             for J in atoms:
-                for method, settings in METHODS.items():
+                for method, special in METHODS.items():
+                    settings = special
+                    if special["method"] == "pgd" and halve_every != 10:  # the default of the estimator
+                        settings = {**special, "halve_every": halve_every or None}
                     for seed in range(n_seeds):
                         key = {"part": "curve", "dataset": name, **source, "J": J, "method": method, "seed": seed}
                         key |= {"settings": settings, "epochs": max_iter, "alpha": alpha, "kernel": kernel}
