@@ -41,7 +41,7 @@ def draw(axes, labels, purity, kernel):
     axes[0].figure.colorbar(image, ax=axes[0])
     axes[1].barh(list(purity), list(purity.values()), color=["C0", "0.7", "0.7"])
     axes[1].axvline(np.unique(labels, return_counts=True)[1].max() / len(labels), color="k", linewidth=1)
-    axes[1].set(xlim=(0, 1), title="purity (line: chance)")
+    axes[1].set(xlim=(0, 1), title="purity (line: 1 / K)")
     axes[1].invert_yaxis()
 
 
