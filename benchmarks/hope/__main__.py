@@ -14,6 +14,7 @@ SECTIONS = (
     "dimension",
     "patches",
     "features",
+    "vectors",
     "digits",
     "network",
     "orthogonal",

@@ -17,7 +17,17 @@ from .._result import Result
 from ..storage import load, read_bytes
 from ..storage._files import write_durably
 from ..storage._model import registered_name
-from ._data import Loaded, advice_on_missing, as_input, describe, load_data, member_ids, named_views, takes_missing
+from ._data import (
+    Loaded,
+    advice_on_missing,
+    as_input,
+    check_sparse,
+    describe,
+    load_data,
+    member_ids,
+    named_views,
+    takes_missing,
+)
 from ._run import csv_text
 from ._settings import parse_pairs
 from ._shared import BadInput, completed_by, read_option, views_option
@@ -75,6 +85,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     if not methods:
         raise BadInput(f"{type(model).__name__} has none of {', '.join(_METHODS)}: there is nothing to apply")
     loaded = _loaded(run_dir, model, data, parse_pairs(reading, "--read"), views)
+    check_sparse(registered_name(model), model, loaded)
     X, _ = as_input(loaded, None)
     try:
         arrays = {

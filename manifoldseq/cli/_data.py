@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import numpy as np
+from scipy.sparse import issparse
 
 from .. import hooks
 from ..estimators import check_sequences
@@ -142,6 +143,9 @@ def load_data(
     _check_number(name, kind, sources, views)
     names = partial(named_columns, views, run and run[1], len(sources))
     files = [_load_one(source, options, kind, partial(names, i)) for i, source in enumerate(sources)]
+    for source, data in zip(sources, files, strict=True):
+        if kind != "samples" and any(map(issparse, data.sequences)):
+            raise BadInput(f"{source} holds a sparse matrix, but {name} takes {kind}: fit {_takers_of_sparse()} to it")
     remarks = [line for source, data in zip(sources, files, strict=True) for line in _remarks(source, data)]
     missing = refuse is None
     columns: list[Columns | None]
@@ -219,7 +223,8 @@ def _load_one(
         if options:
             raise BadInput(f"--read sets options for reading a file, but there is no file or folder {source}")
         loaded = hooks.get_dataset(source).loader()
-        check_sequences([np.zeros_like(x[:1]) for x in loaded.sequences])  # their shapes, as readers of files do
+        dense = [x for x in loaded.sequences if not issparse(x)]
+        check_sequences([np.zeros_like(x[:1]) for x in dense])  # their shapes, as readers of files do
         return loaded
     except hooks.UnknownName as error:
         raise BadInput(f"{source!r} is neither a file or folder nor a data set: {error}") from error
@@ -293,6 +298,32 @@ def takes_missing(model: Any, *, fitted: bool = False) -> bool:
     return taken or (hasattr(model, "__sklearn_tags__") and bool(get_tags(model).input_tags.allow_nan))
 
 
+def check_sparse(name: str, model: Any, loaded: Loaded) -> None:
+    """Raise BadInput if rows are sparse and an estimator does not say that it takes such."""
+    from sklearn.utils import get_tags
+
+    if not any(map(issparse, loaded.data.sequences)):
+        return
+    if not (hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.sparse):
+        raise BadInput(
+            f"{loaded.sources[0]} holds a sparse matrix, which {name} does not take: fit {_takers_of_sparse()}, or "
+            "save the rows as an array, numpy.savez(path, X=rows.toarray())"
+        )
+
+
+def _takers_of_sparse() -> str:
+    """Return the names of the estimators that take sparse rows."""
+    from sklearn.utils import get_tags
+
+    found = []
+    for _, record in hooks.records("estimators"):
+        with suppress(Exception):  # of a plugin that is broken, or of an extra that is not there
+            made: Any = hooks.get_record(hooks.EstimatorSpec, record.name)
+            if made.input == "samples" and get_tags(made.factory()).input_tags.sparse:
+                found.append(record.name)
+    return " or ".join(filter(None, [", ".join(found[:-1]), *found[-1:]])) or "no estimators"
+
+
 def _missing(model: Any) -> dict[str, Any]:
     """Return the settings of an estimator, and of objects in it, that say what missing values are taken for."""
     found = known_settings(type(model), model.get_params(deep=False))
@@ -303,8 +334,9 @@ def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: Sequenc
     """Return where the first value of that kind is, in the words of the files, or nothing if there is none."""
     before = 0
     for name, x in zip(data.ids, data.sequences, strict=True):
-        if not _finite(x) and wrong(x).any():
-            t, channel = np.argwhere(wrong(x))[0].tolist()
+        values: Any = x.data if issparse(x) else x
+        if not _finite(x) and wrong(values).any():
+            t, channel = _first_entry(wrong, x)
             column = f"column {channel}" if data.channel_names is None else f"column {data.channel_names[channel]}"
             path = Path(source)
             if kind in _BY_ROW and data.numbered:
@@ -313,8 +345,17 @@ def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: Sequenc
                 return f"{source}, id {name}, {column}" + (f", row {t}" if len(x) > 1 else "")
             where = f"{path / name}" if path.is_dir() else f"{source}, {name}" if len(data) > 1 else source
             return f"{where}, {column}, t = {t}"
-        before += len(x)
+        before += x.shape[0]
     return ""
+
+
+def _first_entry(wrong: Callable[[np.ndarray], np.ndarray], x: Any) -> tuple[int, int]:
+    """Return row and column of the first wrong value of an array, or of sparse rows."""
+    if not issparse(x):
+        t, channel = np.argwhere(wrong(x))[0].tolist()
+        return t, channel
+    at = int(np.flatnonzero(wrong(x.data))[0])
+    return int(np.searchsorted(x.indptr, at, side="right")) - 1, int(x.indices[at])
 
 
 def _member(sources: Sequence[str], name: str) -> str:
@@ -365,7 +406,8 @@ def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
         raise BadInput(f"{path} holds no labels: {error}") from error
     if path.suffix != ".npy" and (named := _by_name(path, labels.tolist(), loaded)) is not None:
         return named
-    n, n_rows, by_row = len(loaded.data), sum(map(len, loaded.data.sequences)), loaded.kind in _BY_ROW
+    n, by_row = len(loaded.data), loaded.kind in _BY_ROW
+    n_rows = sum(x.shape[0] for x in loaded.data.sequences)
     if labels.shape != (n,) and not (by_row and labels.shape == (n_rows,)):
         what = f"{n_rows} rows" if by_row else f"{n} sequences"
         raise BadInput(f"{path} holds labels of shape {labels.shape} for {what}: give one label each")
@@ -436,8 +478,8 @@ def as_input(loaded: Loaded, labels: np.ndarray | None) -> tuple[Any, np.ndarray
     if loaded.kind == "bags":
         return [part.sequences for part in loaded.parts], labels
     views = [_joined(part.sequences) for part in loaded.parts]
-    if labels is not None and len(labels) < len(views[0]):
-        labels = np.repeat(labels, [len(sequence) for sequence in loaded.data.sequences])
+    if labels is not None and len(labels) < views[0].shape[0]:
+        labels = np.repeat(labels, [sequence.shape[0] for sequence in loaded.data.sequences])
     return views if loaded.kind == "views" else views[0], labels
 
 
@@ -467,7 +509,7 @@ def member_ids(loaded: Loaded) -> list[str]:
     if loaded.kind not in _BY_ROW:
         return list(data.ids)
     if data.numbered and len(data) == 1:  # the file has no ids
-        return list(map(str, range(len(data.sequences[0]))))
+        return list(map(str, range(data.sequences[0].shape[0])))
     return [name for name, sequence in zip(data.ids, data.sequences, strict=True) for _ in sequence]
 
 
@@ -491,13 +533,15 @@ def _remarks(source: str, data: SequenceData) -> list[str]:
 
 def describe(loaded: Loaded, labels: np.ndarray | None) -> str:
     """Return one line about the data, as an estimator of this kind sees it."""
-    lengths = [len(sequence) for sequence in loaded.data.sequences]
+    lengths = [sequence.shape[0] for sequence in loaded.data.sequences]
     classes = "" if labels is None else f", {counted(len(np.unique(labels)), 'class')}"
     *others, last = (part.sequences[0].shape[1] for part in loaded.parts)
     what = "column" if loaded.kind in _BY_ROW else "channel"
     widths = "".join(f"{width} and " for width in others) + counted(last, what)
     if loaded.kind in _BY_ROW:
-        return f"{counted(sum(lengths), 'row')} of {widths}{classes}"
+        sparse: Any = loaded.data.sequences[0]
+        entries = f" ({sparse.nnz} values that are not zero)" if issparse(sparse) else ""
+        return f"{counted(sum(lengths), 'row')} of {widths}{entries}{classes}"
     spread = "" if min(lengths) == max(lengths) else f"{min(lengths)} to "
     return f"{counted(len(lengths), 'sequence')} of {spread}{counted(max(lengths), 'step')}, {widths}{classes}"
 

@@ -26,6 +26,7 @@ from ._data import (
     absolute,
     advice_on_missing,
     as_input,
+    check_sparse,
     describe,
     listed,
     load_data,
@@ -338,6 +339,7 @@ def _given(asked: _Asked, record: hooks.EstimatorSpec, model: Any) -> _Given:
     """Read data and labels, and refuse what the estimator cannot take before it starts."""
     refuse = _refusal(asked.estimator, record, model)
     loaded = load_data(asked.data, asked.reading, record.input, name=asked.estimator, views=asked.views, refuse=refuse)
+    check_sparse(asked.estimator, model, loaded)
     labels = loaded.data.labels if asked.labels is None else load_labels(asked.labels, loaded)
     if labels is None and record.input in ("sequences", "samples") and takes_labels(model, only=True):
         raise BadInput(

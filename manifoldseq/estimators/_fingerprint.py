@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from ..storage import Checkpoint
 from ._random import seed_fingerprint
@@ -29,10 +30,10 @@ def fingerprint(*parts: Any) -> str:
     Parameters
     ----------
     *parts
-        Arrays, by their bytes, dtypes and shapes; numbers and strings; mappings, sequences and dataclasses of them;
-        generators, as in `seed_fingerprint`; estimators, by their classes and parameters, without `max_iter`, `tol`,
-        `n_init`, `n_jobs` and `verbose`, with which a fit may be resumed. Anything else by its class and repr, without
-        addresses in memory: of a function of yours, pass some values too.
+        Arrays and sparse matrices, by their bytes, dtypes and shapes; numbers and strings; mappings, sequences and
+        dataclasses of them; generators, as in `seed_fingerprint`; estimators, by their classes and parameters, without
+        `max_iter`, `tol`, `n_init`, `n_jobs` and `verbose`, with which a fit may be resumed. Anything else by its class
+        and repr, without addresses in memory: of a function of yours, pass some values too.
 
     Returns
     -------
@@ -91,6 +92,9 @@ def _feed(update: Callable[[bytes], None], part: Any) -> None:
         rows = part if part.ndim else part[None]
         for block in row_blocks(len(rows), max(1, _BYTES // max(1, rows[:1].nbytes))):
             update(rows[block].tobytes())
+    elif issparse(part):
+        rows = csr_array(part)
+        _feed(update, ["sparse", rows.shape, rows.data, rows.indices, rows.indptr])
     elif isinstance(part, _SEEDS):
         update(f"seed {seed_fingerprint(part)};".encode())
     elif isinstance(part, Mapping):

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
@@ -94,11 +95,11 @@ class LaggedAutocovariance(TransformerMixin, BaseEstimator):
 
 
 class _Rows:
-    """Rows of numbers as they are, checked."""
+    """Rows of numbers as they are, checked; sparse ones stay sparse."""
 
     def fit_transform(self, X: Any) -> Array:
         """Return the rows, (N, d), float64."""
-        return check_array(check_real(X), dtype=cast(Any, np.float64))
+        return check_array(check_real(X), dtype=cast(Any, np.float64), accept_sparse=cast(Any, "csr"))
 
 
 class PrincipalComponents(TransformerMixin, BaseEstimator):
@@ -151,8 +152,7 @@ class RowNeighbors(BaseEstimator):
     def fit(self, X: Any, y: object = None) -> Self:
         """Keep rows of numbers, (N, d), standardized."""
         Z = _Rows().fit_transform(X)
-        scaler = StandardScaler().fit(Z)
-        self.mean_, self.scale_ = cast(Array, scaler.mean_), cast(Array, scaler.scale_)
+        self.mean_, self.scale_ = _location_and_scale(Z)
         self.rows_ = (Z - self.mean_) / self.scale_
         return self
 
@@ -175,8 +175,7 @@ class _KMeans(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: object = None) -> Self:
         """Cluster the members."""
         Z = self._features().fit_transform(X)
-        scaler = StandardScaler().fit(Z)
-        self.mean_, self.scale_ = cast(Array, scaler.mean_), cast(Array, scaler.scale_)
+        self.mean_, self.scale_ = _location_and_scale(Z)
         kmeans: Any = KMeans(self.n_clusters, n_init=cast(Any, self.n_init), random_state=self.random_state)
         kmeans.fit((Z - self.mean_) / self.scale_)
         self.cluster_centers_: Array = kmeans.cluster_centers_
@@ -193,6 +192,14 @@ class _KMeans(ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the nearest cluster of each member, (N,)."""
         return self.transform(X).argmin(axis=1)
+
+
+def _location_and_scale(Z: Any) -> tuple[Array | float, Array | float]:
+    """Return what features are standardized by; sparse ones, whose zeros mean something, stay as they are."""
+    if issparse(Z):
+        return 0.0, 1.0
+    scaler = StandardScaler().fit(Z)
+    return cast(Array, scaler.mean_), cast(Array, scaler.scale_)
 
 
 class StatisticsKMeans(_KMeans):
@@ -222,7 +229,10 @@ class AutocovarianceKMeans(_KMeans):
 
 
 class RowKMeans(_KMeans):
-    """k-means of standardized rows, parameters as of `StatisticsKMeans`: a control for clusterings of samples."""
+    """k-means of standardized rows, parameters as of `StatisticsKMeans`: a control for clusterings of samples.
+
+    Sparse rows are not standardized.
+    """
 
     _features = _Rows
 

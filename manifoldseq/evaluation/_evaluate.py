@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from .. import hooks
 from ..report._quality import CHANCE, Evaluation, name_of
@@ -225,6 +226,9 @@ def _copies(X: Any, input: str) -> NDArray[np.intp] | None:
     """
     if input == "bags":
         return None
+    if issparse(X):
+        X = np.split(np.stack([X.indices, X.data], axis=1), X.indptr[1:-1])
+        input = "sequences"
     parts = X if input == "views" else [X]
     numbers: dict[bytes, int] = {}
     members = zip(*parts, strict=True) if not any(hasattr(part, "iloc") for part in parts) else ()
@@ -244,7 +248,7 @@ def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> s
     """Return which of several columns has nearly all of the variance, as the end of a verdict."""
     from ._controls import STANDARDIZING
 
-    if isinstance(model, STANDARDIZING) or input not in ("samples", "sequences"):
+    if isinstance(model, STANDARDIZING) or input not in ("samples", "sequences") or issparse(X):
         return ""
     parts = [np.asarray(x) for x in ([X] if input == "samples" else X)]
     step = max(1, sum(map(len, parts)) // _ROWS)

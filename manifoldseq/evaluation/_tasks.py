@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
@@ -82,7 +83,7 @@ def taken(X: Any, rows: Rows | slice, input: str) -> Any:
         return [np.asarray(view)[rows] for view in X]
     if input == "bags":
         return [taken(view, rows, "sequences") for view in X]
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) or issparse(X):
         return X[rows]
     if hasattr(X, "iloc"):
         return X.iloc[rows]
@@ -91,7 +92,7 @@ def taken(X: Any, rows: Rows | slice, input: str) -> Any:
 
 def size(X: Any, input: str) -> int:
     """Return the number of members."""
-    return len(X[0]) if input in ("views", "bags") else len(X)
+    return len(X[0]) if input in ("views", "bags") else X.shape[0] if issparse(X) else len(X)
 
 
 def counted(n: int, what: str) -> str:

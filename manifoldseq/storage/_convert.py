@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import hooks
-from ._data import SequenceData
-from ._limits import FilePath, ReadError
+from ._data import SequenceData, check_steps
+from ._limits import FilePath, ReadError, naming
 from ._real import check_real, real_dtype
 
 
@@ -50,7 +50,10 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     if missing not in ("keep", "linear"):
         raise ReadError(f"{path}: missing is {missing!r}: choose 'keep' or 'linear'")
     data = _call(path, reader_of(path), options)
-    return interpolate(data) if missing == "linear" else data
+    if missing == "keep":
+        return data
+    with naming(path):
+        return interpolate(data)
 
 
 def reader_of(path: FilePath) -> hooks.ReaderSpec:
@@ -203,6 +206,7 @@ def interpolate(data: SequenceData) -> SequenceData:
     >>> interpolate(SequenceData([[[nan], [1.0], [nan], [2.0]]])).sequences[0].ravel().tolist()
     [1.0, 1.0, 1.5, 2.0]
     """
+    check_steps(data)
     filled = []
     for name, x in zip(data.ids, data.sequences, strict=True):
         holes = np.isnan(x)
@@ -247,6 +251,8 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
     >>> [x[:, 0].tolist() for x in windows(recording, 4, step=3).sequences]
     [[0.0, 1.0, 2.0, 3.0], [3.0, 4.0, 5.0, 6.0], [6.0, 7.0, 8.0, 9.0]]
     """
+    if isinstance(data, SequenceData):
+        check_steps(data)
     step = length if step is None else step
     if length < 1 or step < 1:
         raise ValueError(f"length is {length} and step is {step}: pass positive whole numbers")
@@ -298,6 +304,7 @@ def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | No
     >>> [x.ravel().tolist() for x in scale(data, "minmax").sequences]
     [[0.0, 0.5], [1.0]]
     """
+    check_steps(data)
     if mode not in ("standard", "minmax", "robust"):
         raise ValueError(f"mode is {mode!r}: choose 'standard', 'minmax' or 'robust'")
     source = data if like is None else like

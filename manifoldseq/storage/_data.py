@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 
 from ._real import check_real, warn_of_order
 
@@ -21,7 +22,8 @@ class SequenceData:
     Parameters
     ----------
     sequences : list of ndarray of shape (T_i, d)
-        Time first; NaN marks a missing value. float32 if all are given so, else float64.
+        Time first; NaN marks a missing value. float32 if all are given so, else float64. Sparse rows are kept as a
+        `scipy.sparse.csr_array`, which only estimators of samples take.
     labels : ndarray of shape (N,) or None
         One label per sequence.
     name : str
@@ -79,7 +81,10 @@ class SequenceData:
             warn_of_order(sequences.shape, "sequences", "pass from_aeon(sequences), else list(sequences)")
         real = [check_real(x, f"sequence {i}") for i, x in enumerate(sequences)]
         single = bool(real) and all(getattr(x, "dtype", None) == np.float32 for x in real)
-        arrays = [np.ascontiguousarray(x, dtype=np.float32 if single else np.float64) for x in real]
+        dtype = np.dtype(np.float32 if single else np.float64)
+        arrays: list[Any] = [
+            csr_array(x, dtype=dtype) if issparse(x) else np.ascontiguousarray(x, dtype=dtype) for x in real
+        ]
         for i, x in enumerate(arrays):
             if x.ndim != 2:
                 raise ValueError(f"sequence {i} has shape {x.shape}: pass a (T, d) array, time first")
@@ -106,7 +111,7 @@ class SequenceData:
         object.__setattr__(self, "channel_names", None if channel_names is None else tuple(channel_names))
         object.__setattr__(self, "ids", names)
         object.__setattr__(self, "clocks", tuple(clocks))
-        kept = order is not None and len(order) == sum(map(len, arrays)) and not (np.diff(order) == 1).all()
+        kept = order is not None and len(order) == sum(x.shape[0] for x in arrays) and not (np.diff(order) == 1).all()
         object.__setattr__(self, "order", order if kept else None)
 
     @property
@@ -139,6 +144,7 @@ class SequenceData:
         """
         import matplotlib.pyplot as plt
 
+        check_steps(self)
         rows = np.unique(np.linspace(0, len(self) - 1, min(sequences, len(self))).round().astype(int))
         number = min(channels, self.sequences[0].shape[1])
         size = (7, 1.2 + 1.3 * number)
@@ -160,7 +166,7 @@ class SequenceData:
         return figure
 
     def __repr__(self) -> str:
-        lengths = sorted({len(x) for x in self.sequences}) or [0]
+        lengths = sorted({x.shape[0] for x in self.sequences}) or [0]
         steps = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
         channels = self.sequences[0].shape[1] if self.sequences else 0
         names = self.channel_names or ()
@@ -169,3 +175,9 @@ class SequenceData:
         rate = "" if self.sampling_rate is None else f", {self.sampling_rate:.4g} per second"
         what = f"{len(self)} sequences of {steps} steps, {channels} channels{shown}{classes}{rate}"
         return f"<SequenceData {self.name!r}: {what}>" if self.name else f"<SequenceData: {what}>"
+
+
+def check_steps(data: SequenceData) -> None:
+    """Raise ValueError if sequences are sparse rows, which are no steps of time."""
+    if any(map(issparse, data.sequences)):
+        raise ValueError("data are sparse rows, no steps of time: make an array of them by sequences[0].toarray()")

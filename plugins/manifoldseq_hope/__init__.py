@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .families._laws import check_family
     from .families._von_mises_fisher import von_mises_fisher
     from .features._convolution import ConvolutionalFeatures
+    from .features._vector import VectorFeatures
     from .mixtures._dense import Dense
     from .mixtures._hope import HOPE
     from .mixtures._noise import residual_energy
@@ -45,6 +46,7 @@ _HOMES = {
     "Ramp": "networks._schedule",
     "ReduceOnPlateau": "networks._schedule",
     "SphericalKMeans": "mixtures._spherical_kmeans",
+    "VectorFeatures": "features._vector",
     "VonMisesFisherMixture": "mixtures._without_hope",
     "Windows": "networks._windows",
     "bessel_ratio": "families._bessel",
@@ -78,6 +80,7 @@ __all__ = [
     "Ramp",
     "ReduceOnPlateau",
     "SphericalKMeans",
+    "VectorFeatures",
     "VonMisesFisherMixture",
     "Windows",
     "bessel_ratio",

@@ -6,8 +6,8 @@ What is where, from the top down; rooms import from their own row and from those
 * `networks/`: `_network` (the classifier), `_stack` (layers learnt one on another), `_training` (an epoch), `_layer`
   and `_convolution_layer` (of torch), `_stiefel_sgd` (an old name), `_schedule` (rates, momentum), `_initial_weights`
   (41), `_windows` (rows from consecutive frames), `_labels` (checks), `_torch` (loads it)
-* `features/`: `_convolution` (`ConvolutionalFeatures`), `_responses` (units to patches), `_patches` (windows of
-  images), `_mnist` (the digits)
+* `features/`: `_convolution` (`ConvolutionalFeatures`), `_vector` (`VectorFeatures`), `_responses` (units to patches),
+  `_patches` (windows of images), `_mnist` (the digits)
 * `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`), `_spherical_kmeans`,
   what they share in `_projected`, `_learn` (one start), `_sizes` (K and M); the models
   `_likelihood` and their `_projection_factors` (appendix A); EM in `_em`, `_online` (mini-batches), `_expectation` (one
@@ -80,6 +80,12 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory="manifoldseq_hope.features._convolution:ConvolutionalFeatures",
         input="samples",
         summary="Images, as rows of pixels, to pooled responses of units that are learnt from their patches",
+    )
+    yield hooks.EstimatorSpec(
+        "vector-features",
+        factory="manifoldseq_hope.features._vector:VectorFeatures",
+        input="samples",
+        summary="Features of rows for a linear classifier: chord lengths to the directions of a mixture",
     )
     yield hooks.EstimatorSpec(
         "hope-stack",

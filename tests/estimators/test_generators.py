@@ -22,6 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "spherical-kmeans": {"n_clusters": 3, **ITERATIONS},
     "pca-movmf": {"n_components": 2, "n_latent": 3, **ITERATIONS},
     "convolutional-features": {"patch_size": 3, "n_patches": 40, "model": SphericalKMeans(3, max_iter=2)},
+    "vector-features": {"n_components": 3, "model": SphericalKMeans(3, max_iter=2)},
     "hope-stack": {"layers": [(3, 4)]},
     "hope-network": {"layers": [(3, 4)], **ITERATIONS},
     "subspace-kmeans": {"n_clusters": 3, "n_components": 2, "n_init": 1, **ITERATIONS},
@@ -31,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "fisher-vector": {"n_components": 2, **ITERATIONS},
     "super-vector": {"n_components": 2, "n_latent": 1, **ITERATIONS},
 }
-DRAW_SEEDS = ("hope-stack", "fisher-vector", "super-vector", "convolutional-features")
+DRAW_SEEDS = ("hope-stack", "fisher-vector", "super-vector", "convolutional-features", "vector-features")
 """They draw the seeds of their parts, and default_rng(0) draws the same after it was spawned from, and as 0 does."""
 NEEDS = {"hope-network": "torch"}
 RNG = np.random.default_rng(7)

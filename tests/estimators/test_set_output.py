@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import manifoldseq as ms
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder, SubspaceEncoder, SubspaceKMeans
-from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
+from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VectorFeatures, VonMisesFisherMixture
 from manifoldseq_lds import (
     BagOfSystems,
     LDSDictionaryLearning,
@@ -50,6 +50,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "vmf-mixture": (VonMisesFisherMixture(3, max_iter=5, random_state=0), (ROWS,)),
     "pca-movmf": (PCAMovMF(3, n_latent=2, max_iter=5, random_state=0), (ROWS,)),
     "spherical-kmeans": (SphericalKMeans(3, random_state=0), (ROWS,)),
+    "vector-features": (VectorFeatures(3, random_state=0), (ROWS,)),
     "subspace-encoder": (SubspaceEncoder(n_segments=3), (ROWS,)),
     "subspace-kmeans": (SubspaceKMeans(3, random_state=0), (ROWS,)),
     "hierarchical-encoder": (HierarchicalSequenceEncoder(segment_length=2, branching=2), (ROWS,)),

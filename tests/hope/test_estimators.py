@@ -444,6 +444,31 @@ def test_text_is_never_made_dense():
         assert np.isfinite(model.score(rows))
 
 
+def test_more_axes_than_half_of_few_sparse_rows():
+    """Of 12 rows of 90 columns eight axes, or more than there are; of a million columns a sentence."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((12, 90)) * (rng.random((12, 90)) < 0.3)
+    rows[10:] = rows[:2]  # of rank 10
+    unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    right = np.linalg.svd(unit_rows)[2]
+    for M in (8, 12):
+        U = PCAMovMF(2, n_latent=M, random_state=0).fit(csr_array(rows)).components_
+        np.testing.assert_allclose(U @ U.T, np.eye(M), atol=1e-9)
+        kept = right[: min(M, 10)]
+        np.testing.assert_allclose(kept @ U.T @ U, kept, atol=1e-6)
+    million = csr_array((np.ones(40), (np.arange(40) % 20, np.arange(40) * 1000)), (20, 10**6))
+    with pytest.raises(ValueError, match="n_latent=500000 axes of 1000000 columns do not fit into memory: pass fewer"):
+        PCAMovMF(2, n_latent="auto").fit(million)
+
+
+def test_zero_rows_are_warned_of_once():
+    with pytest.warns(UserWarning, match="row 40 of X is all zeros") as caught:
+        model = VonMisesFisherMixture("auto", max_iter=3, random_state=0).fit(np.concatenate([X[:40], 0 * X[:1]]))
+    assert len(caught) == 1
+    again = VonMisesFisherMixture("auto", max_iter=3, random_state=0).fit(X[:40])
+    np.testing.assert_allclose(model.bic_curve_, again.bic_curve_)
+
+
 @pytest.mark.parametrize(
     "model",
     [HOPE(4, n_latent=3), HOPE(4, n_latent=3, family="gmm"), VonMisesFisherMixture(4), PCAMovMF(4, n_latent=3)],

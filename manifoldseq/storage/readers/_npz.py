@@ -4,7 +4,7 @@ import math
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from .._limits import (
 )
 from .._numpy_files import MAPPED, Header, Loader, decode, fill, mapped, members_of
 from .._real import warn_of_order
+from ._sparse import sparse_rows
 
 Float = NDArray[Any]
 """float64, or float32 where the file holds that."""
@@ -78,11 +79,13 @@ def read_npz(path: FilePath) -> SequenceData:
         ``lengths``; or, without these two names, one (T, d) array per sequence in natural order of the names (``x2``
         before ``x10``). Beside them, all optional: ``y`` or ``labels`` (N,), ``sampling_rate``, ``channel_names`` (d,).
         Further arrays beside ``X`` are left alone. A table ``X`` (N, d) with N > 1 labels is N sequences of one row.
+        Or a sparse matrix, as `scipy.sparse.save_npz` writes one in the formats csr, csc and coo.
 
     Returns
     -------
     SequenceData
-        float32 as stored, anything else as float64; NaN is kept.
+        float32 as stored, anything else as float64; NaN is kept. Of a sparse matrix one sequence, a
+        `scipy.sparse.csr_array`.
 
     Raises
     ------
@@ -105,7 +108,10 @@ def read_npz(path: FilePath) -> SequenceData:
     """
     with opened(path, "a .npz archive") as file, zipfile.ZipFile(file) as archive:
         members = members_of(path, archive, size=file.seek(0, 2))
-        data, shape = _lay_out(path, members, Loader(path, archive, members, real=True))
+        load = Loader(path, archive, members, real=True)
+        if {"format", "shape", "data"} <= members.keys():
+            return record(path, cast(Any, [sparse_rows(path, load)]))
+        data, shape = _lay_out(path, members, load)
     warn_of_order(shape, str(path), "save it with its last two axes exchanged", stacklevel=2)
     return data
 

@@ -156,7 +156,9 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def _fit_by_bic(self, X: Any, sample_weight: Any, observers: Sequence[Any], checkpoint: Any, resume: bool) -> Self:
         """Fit with the number of components of least `bic`: of powers of two until it rises, then of those between."""
         check_choice("n_components", self.n_components, ("auto",))
-        rows, weight = self._checked_fit(X, sample_weight)
+        rows, weight = with_direction(
+            *self._checked_fit(X, sample_weight)
+        )  # it warns of rows of zeros once, not each fit
         n = rows.shape[0] if weight is None else float(weight.sum())
         store = ms.storage.Checkpoint.at(checkpoint)
         tried: dict[int, float] = {}
@@ -169,7 +171,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             sizes = {name: getattr(self, name) for name in ("n_latent",) if hasattr(self, name)}
             model: Any = cast(Any, clone(self)).set_params(n_components=K, **sizes)
             where = store and store.child(f"components-{K}")
-            model.fit(X, sample_weight=sample_weight, observers=observers, checkpoint=where, resume=resume)
+            model.fit(rows, sample_weight=weight, observers=observers, checkpoint=where, resume=resume)
             # between numbers of components what the residual and the law of |z| add is the same
             tried[K] = float(-2 * n * model.log_likelihood_ + model._n_parameters() * np.log(n))
             lower = best is None or tried[K] < tried[len(best.weights_)]

@@ -218,6 +218,11 @@ class PCAMovMF(OldSizes, ProjectedMixture):
 
     def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
         M = latent_dimension(self.n_latent, D)
+        axes = 8 * D * (D if isinstance(M, int) and M > N else 1)  # beyond N they are eigenvectors of a D by D matrix
+        if isinstance(M, int) and max(axes, 8 * M * D) > ms.storage.available_memory() // 2:
+            raise ValueError(
+                f"n_latent={M} axes of {D} columns do not fit into memory: pass fewer, such as n_latent={min(50, N)}"
+            )
         return fixed_projection(self, N, D, M, "pca", Noise(self.noise_variance, 1e-6 * scale), family)
 
 
