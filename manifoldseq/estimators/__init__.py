@@ -2,6 +2,7 @@
 
 from ..storage._real import check_real, check_unmasked, warn_of_order
 from ._fingerprint import fingerprint, marked
+from ._names import check_channel_names, column_names, keep_channel_names
 from ._object_parameters import ObjectParameters
 from ._parameters import (
     check_choice,
@@ -21,6 +22,7 @@ from ._starts import fit_starts
 __all__ = [
     "ObjectParameters",
     "channel_statistics",
+    "check_channel_names",
     "check_choice",
     "check_number",
     "check_optional",
@@ -31,8 +33,10 @@ __all__ = [
     "check_switch",
     "check_unmasked",
     "check_whole",
+    "column_names",
     "fingerprint",
     "fit_starts",
+    "keep_channel_names",
     "marked",
     "random_generator",
     "renamed_parameters",

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage._real import check_real, warn_of_order
+from ._names import check_equal_names
 
 Float = NDArray[np.float64]
 
@@ -48,6 +49,7 @@ def check_sequences(X: Any, *, min_length: int = 1, name: str = "X", needed_by: 
     items = _as_list(X, name)
     if not items:
         raise ValueError(f"{name} holds no sequences: pass at least one (T, d) array")
+    check_equal_names(items)
     sequences = [_as_sequence(item, i) for i, item in enumerate(items)]
     channels = sequences[0].shape[1]
     for i, sequence in enumerate(sequences):

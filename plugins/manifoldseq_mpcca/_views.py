@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
-from manifoldseq.estimators import check_real, row_blocks
+from manifoldseq.estimators import check_real, column_names, row_blocks
 
 View = NDArray[Any]
 
@@ -73,7 +73,7 @@ def given_names(items: list[Any], names: Any = None) -> Names | None:
         If they are not as many texts as there are columns.
     """
     if names is None:
-        found = [_names_of(item) for item in items]
+        found = [column_names(item) for item in items]
         return None if any(one is None for one in found) else [np.array(one, dtype=object) for one in found]
     if len(names) != len(items):
         raise ValueError(f"feature_names has {len(names)} lists for {len(items)} views: pass one for each")
@@ -88,7 +88,7 @@ def given_names(items: list[Any], names: Any = None) -> Names | None:
 def check_names(items: list[Any], names: Names | None, name: str) -> None:
     """Refuse data frames with other columns than those that an estimator was fitted on."""
     for v, (item, known) in enumerate(zip(items, names or (), strict=False)):
-        found = _names_of(item)
+        found = column_names(item)
         if found is not None and found != list(known):
             wrong = next((one for one in found if one not in set(known)), None)
             what = "in another order" if wrong is None else f"and one is {wrong!r}"
@@ -96,13 +96,6 @@ def check_names(items: list[Any], names: Names | None, name: str) -> None:
                 f"view {v} does not have the columns that this {name} was fitted on, {what}: "
                 f"pass {', '.join(known[:6])}{' and so on' if len(known) > 6 else ''}"
             )
-
-
-def _names_of(item: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame, None for anything else and where a name is not text."""
-    columns = getattr(item, "columns", None)
-    found = [] if columns is None else list(columns)
-    return found if found and all(isinstance(name, str) for name in found) else None
 
 
 def column(j: int, names: NDArray[Any] | None) -> str:

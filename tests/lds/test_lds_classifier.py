@@ -4,10 +4,11 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from lds.clusterings import generated
 from lds.sparse_problems import clustered, oscillations
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
@@ -136,3 +137,49 @@ def test_recorded_speech():
     learned = LDSDictionaryLearning(64, identifier=LDSIdentifier(2, center=False), random_state=0, max_iter=10)
     machine = make_pipeline(learned, LinearSVC()).fit(X[:270], y[:270])
     assert machine.score(X[270:], y[270:]) >= 0.95
+
+
+@pytest.mark.parametrize("method", ["svm", "nearest", "residual", "ridge"])
+def test_the_temperature_is_the_best_for_held_out_systems(method):
+    """Folds fitted by themselves; the loss of every temperature of a grid, with Platt's targets, by a loop."""
+    systems, y = generated(N=30, m=4, noise=0.6), np.arange(30) % 3
+    y[::7] = (y[::7] + 1) % 3
+    model = LDSClassifier(method).fit(systems, y)
+    scores, sizes = np.empty((30, 3)), np.bincount(y)
+    for seen, left in StratifiedKFold(min(5, sizes.min()), shuffle=True, random_state=0).split(y, y):
+        scores[left] = LDSClassifier(method).fit(systems[seen], y[seen]).decision_function(systems[left])
+
+    def loss(temperature):
+        total = 0.0
+        for row, c in zip(scores, y, strict=True):
+            p = np.exp(row / temperature - (row / temperature).max())
+            targets = np.array([(sizes[c] + 1 if k == c else 1) / (sizes[c] + 3) for k in range(3)])
+            total -= targets @ np.log(p / p.sum())
+        return total
+
+    grid = model.temperature_ * np.exp(np.linspace(-3, 3, 61))
+    assert np.argmin([loss(t) for t in grid]) == 30
+    proba = model.predict_proba(systems)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert (model.classes_[proba.argmax(axis=1)] == model.predict(systems)).all()
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(systems)), proba)
+
+
+def test_probabilities_are_as_often_right_as_they_say():
+    systems = generated(N=460, m=4, n=2, noise=0.6)
+    y = np.arange(460) % 3
+    model = LDSClassifier().fit(systems[:60], y[:60])
+    proba = model.predict_proba(systems[60:])
+    right = model.predict(systems[60:]) == y[60:]
+    assert 0.4 < right.mean() < 0.9
+    assert proba.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.08)
+    sure = proba.max(axis=1) > np.median(proba.max(axis=1))
+    assert proba.max(axis=1)[sure].mean() == pytest.approx(right[sure].mean(), abs=0.1)
+    assert right[sure].mean() > right[~sure].mean() + 0.1
+
+
+def test_a_class_of_one_system_has_no_probabilities():
+    systems = generated(N=9)
+    assert not hasattr(LDSClassifier().fit(systems, [0, 1, 1, 1, 1, 1, 1, 1, 1]), "predict_proba")
+    two = LDSClassifier().fit(systems, np.arange(9) % 2)
+    assert two.predict_proba(systems).shape == (9, 2)

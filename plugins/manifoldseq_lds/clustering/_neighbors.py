@@ -66,6 +66,8 @@ class LDSNeighbors(SequenceEstimator):
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str of shape (d,)
+        Names of the channels, where every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
 
@@ -170,6 +172,9 @@ class LDSNeighbors(SequenceEstimator):
     @available_if(_has_classes)
     def predict_proba(self, X: Any) -> Array:
         """Return the share of each class among the nearest sequences of `fit`.
+
+        Votes of equal weight, as multiples of ``1 / n_neighbors``: the estimate of nearest neighbours, which is not
+        calibrated. `LDSClassifier` has probabilities that are, on held-out sequences.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_sequences, random_generator
+from manifoldseq.estimators import random_generator
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.report import line_style, prepared_axes
 
@@ -26,7 +26,7 @@ from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
 from ._epoch import raced_labels
-from ._settings import SettingsChoice, agreements, choose_settings, is_open
+from ._settings import SettingsChoice, agreements, choose_settings, filled, is_open
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -400,13 +400,15 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
         return np.full(len(params), np.nan)
     if isinstance(X, Systems):
         raise ValueError("X is Systems, which are identified already: leave n_states and the identifier out")
-    sequences = check_sequences(X)
+    sequences = [filled(np.asarray(x, dtype=float)) for x in identifier_of(estimator)._check(X)]
     scale = np.concatenate(sequences).std(axis=0)
     shortest = min(2 * len(x) // 3 for x in sequences)
     chosen: list[tuple[LDSIdentifier, int]] = []
     need = 0
     for one in params:
-        identifier = identifier_of(cast(Any, clone(estimator)).set_params(**one)).set_params(scale=False)
+        identifier = identifier_of(cast(Any, clone(estimator)).set_params(**one)).set_params(
+            scale=False, missing="error"
+        )
         n, delay = default_sizes(identifier.n_states, identifier.delay, len(scale), shortest)
         chosen.append((identifier.set_params(n_states=n, delay=delay), delay))
         need = max(need, (1 if isinstance(n, str) else n) + delay)

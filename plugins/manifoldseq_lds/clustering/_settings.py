@@ -10,6 +10,7 @@ of random halves of the data are compared; what agrees most is taken, and at tie
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -180,15 +181,28 @@ def choose_settings(
     seed = getattr(estimator, "random_state", 0)
     rng = seed.spawn(1)[0] if isinstance(seed, np.random.Generator) else random_generator(0 if seed is None else seed)
     scale = channel_scale(sequences) if identifier.scale else np.ones(sequences[0].shape[1])
-    scaled = [_filled(np.asarray(x, dtype=np.float64)) / scale for x in sequences]
+    scaled = [filled(np.asarray(x, dtype=np.float64)) / scale for x in sequences]
     free = estimator.identifier is None
+    kernel = resolved_kernel(estimator.kernel)
+    may_count = getattr(estimator, "moments", None) == "auto" and not dynamics_only
+    may_count = may_count and isinstance(kernel, ProjectionKernel)
+    if not any(map(_moves, scaled)):
+        warnings.warn(
+            "no sequence varies in time, so that dynamical systems say nothing of them"
+            + (": their levels are compared" if may_count else ": compare the means of their channels instead"),
+            stacklevel=4,
+        )
+        return _of_levels(identifier, free, time.perf_counter() - began) if may_count else None
     with one_blas_thread():
         forecasts = _forecasts(scaled, identifier, free, rng)
         if not forecasts:
+            warnings.warn(
+                "n_states='auto' takes the defaults of LDSIdentifier, as most sequences are too short for forecasts "
+                f"that choose settings (one has {min(map(len, scaled))} steps): give n_states, or compare the means "
+                "and deviations of their channels instead",
+                stacklevel=4,
+            )
             return None
-        kernel = resolved_kernel(estimator.kernel)
-        may_count = getattr(estimator, "moments", None) == "auto" and not dynamics_only
-        may_count = may_count and isinstance(kernel, ProjectionKernel)
         compared, controls = _compared(scaled, identifier, kernel, free, may_count, forecasts, n_clusters, rng)
     best = _best(compared) if compared else 0
     chosen = compared[best] if compared else {**forecasts[0], "stabilizer": identifier.stabilizer, "moments": "none"}
@@ -204,8 +218,28 @@ def choose_settings(
     return SettingsChoice(forecasts, compared, controls, params, best, time.perf_counter() - began)
 
 
-def _filled(x: Array) -> Array:
+def filled(x: Array) -> Array:
+    """Return a sequence with straight lines in place of missing values."""
     return interpolated(x[None])[0] if np.isnan(x).any() else x
+
+
+def _moves(x: Array) -> bool:
+    """Return whether a sequence varies in time beyond rounding."""
+    return bool((np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)).any())
+
+
+def _of_levels(identifier: LDSIdentifier, free: bool, seconds: float) -> SettingsChoice:
+    """Return the settings for sequences that are constant: one state that keeps the mean, and their levels.
+
+    Without their means there would be nothing left of them but rounding.
+    """
+    forecasts = [{"n_states": 1, "delay": 1, "center": False, "error": 0.0}]
+    params: dict[str, Any] = {"n_states": 1, "moments": "level"}
+    if free or identifier.delay == "auto":
+        params["identifier__delay"] = 1
+    if free:
+        params["identifier__center"] = False
+    return SettingsChoice(forecasts, [], [], params, 0, seconds)
 
 
 # Forecasts one step ahead: the first two thirds of a sequence are seen, the last third is forecast.

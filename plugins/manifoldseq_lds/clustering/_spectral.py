@@ -76,6 +76,8 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str of shape (d,)
+        Names of the channels, where every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
 

@@ -3,9 +3,13 @@
 from typing import Any, Self
 
 import numpy as np
+import scipy.optimize
+import scipy.special
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,6 +37,7 @@ Array = NDArray[np.floating[Any]]
 
 METHODS = ("svm", "nearest", "residual", "ridge")
 _RIDGE = 0.1
+_FOLDS = 5
 _RULES = {
     **IDENTIFICATION,
     "method": (check_choice, METHODS),
@@ -41,6 +46,12 @@ _RULES = {
     "C": check_positive,
     "alpha": check_positive,
 }
+
+
+def _is_calibrated(model: Any) -> bool:
+    if hasattr(model, "temperature_"):
+        return True
+    raise AttributeError("probabilities are there after a fit with two sequences or more of each class")
 
 
 class LDSClassifier(ClassifierMixin, SequenceEstimator):
@@ -72,11 +83,15 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         The training systems.
     targets_ : ndarray of shape (N,), int
         Their classes, as places in `classes_`.
+    temperature_ : float
+        What scores are divided by for `predict_proba`; absent where a class has one sequence.
     choice_ : SettingsChoice
         How ``n_states="auto"`` was decided, without `y` but for the number of classes; absent if it was given.
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str of shape (d,)
+        Names of the channels, where every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
 
@@ -150,19 +165,21 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         with one_blas_thread():
             family = self._family(systems)
             packed = family.pack(systems)
-            learned = None
+            gram = _symmetric(family.cross(packed, packed))
             if self.method != "nearest":
-                gram = positive_semidefinite(_symmetric(family.cross(packed, packed)))
+                gram = positive_semidefinite(gram)
                 if not gram.any() or (self.method != "svm" and self.alpha >= 2 * np.abs(gram).max()):
                     raise zero_codes(self.alpha, gram)
-                if self.method in ("svm", "ridge"):
-                    learn = self._support_vectors if self.method == "svm" else self._ridge
-                    learned = learn(gram, codes, len(classes))
+            learned = self._learned(gram, codes, len(classes))
+            temperature = self._temperature(gram, codes, len(classes))
         self.classes_, self.systems_ = classes, systems
         self.targets_ = codes
-        self.__dict__.pop("dual_coef_", None)
+        for name in ("dual_coef_", "intercept_", "temperature_"):
+            self.__dict__.pop(name, None)
         if learned is not None:
             self.dual_coef_, self.intercept_ = learned
+        if temperature is not None:
+            self.temperature_ = temperature
         remember(self, systems, identifier)
         return self
 
@@ -174,13 +191,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         ndarray of shape (N, n_classes), or (N,) for two classes
             The larger the better; for two classes the second minus the first.
         """
-        check_is_fitted(self, "dual_coef_" if self.method in ("svm", "ridge") else "systems_")
-        systems = new_systems(self, X)
-        with one_blas_thread():
-            family = self._family(systems)
-            train, packed = family.pack(self.systems_), family.pack(systems)
-            cross, own, trained = family.cross(train, packed), family.diag(packed), family.diag(train)
-            scores = getattr(self, f"_{self.method}_scores")(family, train, trained, cross, own).T
+        scores = self._class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -188,26 +199,100 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    def _svm_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
-        return self.dual_coef_ @ cross / trained.mean() + self.intercept_[:, None]
+    @available_if(_is_calibrated)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, calibrated on held-out sequences of `fit`.
 
-    def _nearest_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
-        squared = trained[:, None] + own - 2 * cross
-        return np.stack([-squared[self.targets_ == c].min(axis=0) for c in range(len(self.classes_))])
+        ``softmax(scores / temperature_)``, with the scores of `decision_function` (of two classes before the first is
+        subtracted). The temperature makes the classes of held-out sequences most likely: of each fifth of the data,
+        scored by a classifier that learned from the rest (temperature scaling; Guo, Pleiss, Sun and Weinberger 2017),
+        with the smoothed targets of Platt (1999), so that few sequences are never certain. The most likely class is
+        that of `predict`. The settings of ``n_states="auto"`` have seen the held-out sequences, without their classes.
+        Absent where a class has one sequence, which cannot be held out.
 
-    def _residual_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
-        gram = positive_semidefinite(_symmetric(family.cross(train, train)))
+        Returns
+        -------
+        ndarray of shape (N, n_classes)
+        """
+        return scipy.special.softmax(self._class_scores(X) / self.temperature_, axis=1)
+
+    @available_if(_is_calibrated)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of `predict_proba`."""
+        return scipy.special.log_softmax(self._class_scores(X) / self.temperature_, axis=1)
+
+    def _class_scores(self, X: Any) -> Array:
+        """Return how much sequences or systems speak for each class, (N, n_classes)."""
+        check_is_fitted(self, "dual_coef_" if self.method in ("svm", "ridge") else "systems_")
+        systems = new_systems(self, X)
+        with one_blas_thread():
+            family = self._family(systems)
+            train, packed = family.pack(self.systems_), family.pack(systems)
+            gram = None
+            if self.method in ("residual", "ridge"):
+                gram = positive_semidefinite(_symmetric(family.cross(train, train)))
+            learned = (self.dual_coef_, self.intercept_) if hasattr(self, "dual_coef_") else None
+            cross, known, own = family.cross(train, packed), family.diag(train), family.diag(packed)
+            return self._scores(gram, cross, known, own, self.targets_, len(self.classes_), learned).T
+
+    def _learned(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> tuple[Array, Array] | None:
+        """Return the coefficients (n_classes, N) and intercepts of "svm" and "ridge"."""
+        if self.method not in ("svm", "ridge"):
+            return None
+        return (self._support_vectors if self.method == "svm" else self._ridge)(gram, codes, n_classes)
+
+    def _scores(
+        self,
+        gram: Array | None,
+        cross: Array,
+        known: Array,
+        own: Array,
+        targets: NDArray[np.intp],
+        n_classes: int,
+        learned: tuple[Array, Array] | None,
+    ) -> Array:
+        """Return the scores (n_classes, n) of n systems, by their kernel values (N, n) with N training systems.
+
+        `known` and `own` are k(x, x) of both, `gram` is the kernel matrix of the training systems.
+        """
+        rows = [np.flatnonzero(targets == c) for c in range(n_classes)]
+        if self.method == "nearest":
+            squared = known[:, None] + own - 2 * cross
+            return np.stack([-squared[some].min(axis=0) for some in rows])
+        if self.method == "svm":
+            assert learned is not None
+            return learned[0] @ cross / known.mean() + learned[1][:, None]
+        assert gram is not None
         Z = sparse_codes(gram, cross, self.alpha)
-        scores = []
-        for c in range(len(self.classes_)):
-            rows = np.flatnonzero(self.targets_ == c)
-            z = Z[rows]
-            scores.append(-np.einsum("jn,jn->n", z, gram[np.ix_(rows, rows)] @ z - 2 * cross[rows]))
-        return np.stack(scores)
+        if learned is not None:
+            return learned[0] @ Z + learned[1][:, None]
+        # what the atoms of a class alone, with their codes, leave of the system, but for k(x, x)
+        left = [(Z[some], gram[np.ix_(some, some)], cross[some]) for some in rows]
+        return np.stack([-np.einsum("jn,jn->n", z, inner @ z - 2 * outer) for z, inner, outer in left])
 
-    def _ridge_scores(self, family: Any, train: Any, trained: Array, cross: Array, own: Array) -> Array:
-        gram = positive_semidefinite(_symmetric(family.cross(train, train)))
-        return self.dual_coef_ @ sparse_codes(gram, cross, self.alpha) + self.intercept_[:, None]
+    def _temperature(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> float | None:
+        """Return the temperature that makes held-out classes most likely; None if a class has one system."""
+        folds = min(_FOLDS, int(np.bincount(codes).min()))
+        if folds < 2:
+            return None
+        scores, own = np.empty((len(codes), n_classes)), gram.diagonal()
+        for seen, left in StratifiedKFold(folds, shuffle=True, random_state=0).split(gram, codes):
+            inner, cross = gram[np.ix_(seen, seen)], gram[np.ix_(seen, left)]
+            learned = self._learned(inner, codes[seen], n_classes)
+            scores[left] = self._scores(inner, cross, own[seen], own[left], codes[seen], n_classes, learned).T
+        # Platt's targets: (n + 1) / (n + K) for the class of a sequence, one of n, and 1 / (n + K) for each other
+        sizes = np.bincount(codes)[codes][:, None]
+        targets = (np.eye(n_classes)[codes] * sizes + 1) / (sizes + n_classes)
+        spread = float(scores.std(axis=1).mean())
+        if not spread > 0:
+            return 1.0
+
+        def loss(log_temperature: float) -> float:
+            return -float((targets * scipy.special.log_softmax(scores / np.exp(log_temperature), axis=1)).sum())
+
+        at = np.log(spread)
+        found = scipy.optimize.minimize_scalar(loss, bounds=(at - 10, at + 10), method="bounded")
+        return float(np.exp(found.x))
 
     def _support_vectors(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> tuple[Array, Array]:
         """Return the coefficients of the training systems (n_classes, N) and the intercepts, one against the rest."""

@@ -140,6 +140,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     choice_ : SettingsChoice
         How ``n_states="auto"`` was decided; absent if it was given.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str of shape (d,)
+        Names of the channels, where every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
 

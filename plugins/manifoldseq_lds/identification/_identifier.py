@@ -11,11 +11,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.estimators import (
+    check_channel_names,
     check_choice,
     check_parameters,
     check_sequences,
     check_switch,
     check_whole,
+    keep_channel_names,
     random_generator,
 )
 
@@ -119,6 +121,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ----------
     n_features_in_ : int
         Channels seen in `fit`.
+    feature_names_in_ : ndarray of str of shape (d,)
+        Names of the channels, where every sequence of `fit` is a data frame.
     n_states_ : int
         The number of states.
     delay_ : int
@@ -226,6 +230,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             their sequences.
         """
         self._learn(self._check(X), inputs)
+        keep_channel_names(self, X)
         for name in ("recording_", "systems_"):
             self.__dict__.pop(name, None)
         return self
@@ -265,6 +270,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         check_parameters(self, RULES)
         (x,) = self._one(X)
+        check_channel_names(self, X)
         if self.method != "n4sid":
             raise ValueError(f"partial_fit learns by method='n4sid', and method={self.method!r}: set it, or use fit")
         sums, begun = getattr(self, "recording_", None), hasattr(self, "recording_")
@@ -295,6 +301,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
         self.input_mean_, self.input_scale_ = standardization(None, True, True)
         self.n_inputs_, self.recording_, self.systems_ = 0, sums, systems
+        if not begun:
+            keep_channel_names(self, X)
         return self
 
     def _one(self, X: Any) -> list[Any]:
@@ -328,6 +336,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         before = dict(self.__dict__)
         try:
             estimation = self._learn(sequences, inputs)
+            keep_channel_names(self, X)
             return estimation.identify(sequences, self._inputs_of(sequences, inputs))
         except BaseException:
             self.__dict__ = before  # what was fitted stays
@@ -654,6 +663,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         chosen = {"n_states_": self.n_states, "delay_": self.delay}
         check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if isinstance(value, str))])
         check_parameters(self, RULES)
+        check_channel_names(self, X)
         sequences = self._checked(X, *self._sizes(), missing)
         if sequences[0].shape[1] != self.n_features_in_:
             raise ValueError(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 import manifoldseq as ms
 from manifoldseq.estimators import (
     ObjectParameters,
+    check_channel_names,
     check_choice,
     check_parameters,
     check_sequences,
@@ -151,9 +152,10 @@ def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | No
 def remember(estimator: Any, systems: Systems, identifier: LDSIdentifier | None) -> None:
     """Keep what new data are compared with and scaled by."""
     estimator.n_features_in_ = systems.n_outputs if identifier is None else identifier.n_features_in_
-    estimator.__dict__.pop("scale_", None)
-    if identifier is not None:
-        estimator.scale_ = identifier.scale_
+    for name in ("scale_", "feature_names_in_"):
+        estimator.__dict__.pop(name, None)
+        if identifier is not None and hasattr(identifier, name):
+            setattr(estimator, name, getattr(identifier, name))
 
 
 def new_systems(estimator: Any, X: Any) -> Systems:
@@ -168,6 +170,7 @@ def new_systems(estimator: Any, X: Any) -> Systems:
         if choice is not None:
             settings = cast(Any, clone(estimator)).set_params(**choice.best_params)
         identifier = identifier_of(settings)
+        check_channel_names(estimator, X)
         if identifier.missing == "error":
             validate_sequences(estimator, X, reset=False)
         identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_

@@ -1,0 +1,119 @@
+"""Names of columns: of a data frame, and of the channels of sequences that are data frames."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def column_names(item: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame; None for anything else, and where a name is not text.
+
+    Parameters
+    ----------
+    item : object
+        A data frame of pandas, polars or another library is what has an attribute ``columns``.
+
+    Returns
+    -------
+    list of str, or None
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> column_names(pd.DataFrame({"x": [1.0], "y": [2.0]})), column_names([[1.0, 2.0]])
+    (['x', 'y'], None)
+    """
+    columns = getattr(item, "columns", None)
+    found = [] if columns is None else list(columns)
+    return found if found and all(isinstance(name, str) for name in found) else None
+
+
+def keep_channel_names(estimator: Any, X: Any) -> None:
+    """Set `feature_names_in_` of an estimator where every sequence of X is a data frame with names; else remove it.
+
+    Parameters
+    ----------
+    estimator : object
+        Gets an array of texts, of shape (d,), as scikit-learn's estimators do.
+    X : list of array-like of shape (T_i, d)
+
+    Raises
+    ------
+    ValueError
+        If two of them have other names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.base import BaseEstimator
+    >>> model = BaseEstimator()
+    >>> keep_channel_names(model, [pd.DataFrame({"x": [1.0, 2.0]}), pd.DataFrame({"x": [3.0]})])
+    >>> model.feature_names_in_.tolist()
+    ['x']
+    """
+    estimator.__dict__.pop("feature_names_in_", None)
+    names = _channel_names(X)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+
+
+def check_channel_names(estimator: Any, X: Any) -> None:
+    """Raise ValueError if sequences are data frames whose channels have other names, or another order, than in fit.
+
+    Parameters
+    ----------
+    estimator : object
+        With `feature_names_in_`, or without: then nothing is compared.
+    X : list of array-like of shape (T_i, d)
+
+    Raises
+    ------
+    ValueError
+        It names the first channel that differs.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.base import BaseEstimator
+    >>> model = BaseEstimator()
+    >>> keep_channel_names(model, [pd.DataFrame({"x": [1.0, 2.0], "y": 0.0})])
+    >>> check_channel_names(model, [pd.DataFrame({"y": [3.0], "x": 1.0})])
+    Traceback (most recent call last):
+    ...
+    ValueError: channel 0 of X is 'y' but it was 'x' in fit: pass the channels of fit, in their order
+    """
+    known, names = getattr(estimator, "feature_names_in_", None), _channel_names(X)
+    if known is None or names is None or len(known) != len(names):
+        return  # numbers of channels are compared elsewhere
+    for channel, (name, before) in enumerate(zip(names, known, strict=True)):
+        if name != before:
+            raise ValueError(
+                f"channel {channel} of X is {name!r} but it was {before!r} in fit: pass the channels of fit, in their "
+                "order"
+            )
+
+
+def check_equal_names(items: Sequence[Any]) -> None:
+    """Raise ValueError if two sequences are data frames whose columns have other names."""
+    first, before = None, 0
+    for i, item in enumerate(items):
+        names = column_names(item)
+        if names is None:
+            continue
+        if first is None:
+            first, before = names, i
+        elif names != first and len(names) == len(first):
+            channel = next(c for c, (a, b) in enumerate(zip(names, first, strict=True)) if a != b)
+            raise ValueError(
+                f"channel {channel} is {names[channel]!r} in sequence {i} but {first[channel]!r} in sequence {before}: "
+                "pass the same columns in one order"
+            )
+
+
+def _channel_names(X: Any) -> list[str] | None:
+    if not isinstance(X, list | tuple) or not X:
+        return None
+    check_equal_names(X)
+    names = column_names(X[0])
+    return names if names is not None and all(column_names(x) is not None for x in X) else None
