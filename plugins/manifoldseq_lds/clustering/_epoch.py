@@ -12,13 +12,13 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 import manifoldseq as ms
 from manifoldseq.execution import cached_property, map_ordered
 
-from ..kernels._moments import MomentKernel
+from ..kernels._moments import MomentKernel, PackedMoments
 from ..means import _stable_systems as stable
 from ..means._best_datum import best_datum
 from ..means._centre_rules import CanonicalMean, ExactMean, descended
 from ..means._common_problem import BOUND_ADVICE, COSTLY, beyond, own_weight, points_of, whole_point
 from ..means._mean import medoid_row
-from ..systems._record import Systems, to_item
+from ..systems._record import Systems, replaced, to_item
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
@@ -117,7 +117,7 @@ class Clustering:
         """Return the state after one epoch: every centre updated, every system assigned."""
         if self.stable:
             centres, steps, spent = self._descended(state)
-            return self._assigned((centres,), {**state, "steps": steps}, spent)
+            return self._assigned(centres, {**state, "steps": steps}, spent)
         members = [np.flatnonzero(state["labels"] == k) for k in range(self.n_clusters)]
         old = state["x"]
         path = state["path"] if "path" in state else self.feasible(old)
@@ -139,47 +139,51 @@ class Clustering:
 
     @cached_property
     def stable(self) -> bool:
-        """Whether the centres are points ``[A; C]`` of all stable systems."""
-        return isinstance(self.rule, ExactMean) and stable.covers(self.kernel)
+        """Whether the centres are points ``[A; C]`` of all stable systems, and moments beside them if these count."""
+        return isinstance(self.rule, ExactMean) and stable.covers(self.dynamics)
 
-    def _descended(self, state: State) -> tuple[Array, Array, float]:
+    @cached_property
+    def dynamics(self) -> Any:
+        """The kernel of the dynamics."""
+        return self.kernel.kernel if isinstance(self.kernel, MomentKernel) else self.kernel
+
+    def _descended(self, state: State) -> tuple[Point, Array, float]:
         """Return all centres after descent from the last ones, or from better medoids; step sizes; evaluations."""
-        (starts,), labels, steps = state["x"], state["labels"], state["steps"]
+        labels, steps = state["labels"], state["steps"]
         order = np.argsort(labels, kind="stable")
         ends = np.cumsum(np.bincount(labels, minlength=self.n_clusters)).tolist()
         members = [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        starts = starts.copy()
+        starts = tuple(leaf.copy() for leaf in state["x"])
         for k, rows in enumerate(members):
             if self.wide[rows].any():
                 row, value = self._best_member(rows, state["values"][rows])
                 if value > state["values"][rows].sum() * (1 + _EQUAL):
-                    starts[k] = self.point(row)[0]
+                    for leaf, new in zip(starts, self.point(row), strict=True):
+                        leaf[k] = new
 
-        def task(some: list[int]) -> tuple[Array, Array, float]:
+        def task(some: list[int]) -> tuple[Point, Array, float]:
             rows = [members[k] for k in some]
-            return self._fitted(starts[some], rows, state["inner"], steps[some])
+            return self._fitted(tuple(leaf[some] for leaf in starts), rows, state["inner"], steps[some])
 
         parts = map_ordered(task, self._tasks(members))
-        points, sizes = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return points, sizes, sum(part[2] for part in parts) / len(labels)
+        centres = tuple(np.concatenate(leaves) for leaves in zip(*(part[0] for part in parts), strict=True))
+        sizes = np.concatenate([part[1] for part in parts])
+        return centres, sizes, sum(part[2] for part in parts) / len(labels)
 
     def _fitted(
-        self, starts: Array, members: list[Labels], inner: int, steps: Array | None = None
-    ) -> tuple[Array, Array, float]:
-        """Return points fitted to their members, step sizes, and evaluations in kernel values."""
+        self, starts: Point, members: list[Labels], inner: int, steps: Array | None = None
+    ) -> tuple[Point, Array, float]:
+        """Return centres fitted to their members, step sizes, and evaluations in kernel values."""
         sizes = np.array([len(rows) for rows in members])
         ends = np.cumsum(sizes).tolist()
         groups = list(zip([0, *ends], ends, strict=False))
         packed, beta = self.packed[np.concatenate(members)], np.repeat(-2 / np.maximum(sizes, 1), sizes)
-        points, _, spent, steps = stable.descended(
-            self.kernel, packed, beta, groups, starts, inner, solver=self.solver, steps=steps
-        )
-        return points, steps, spent
+        return _fitted(self, starts, packed, beta, groups, inner, steps)
 
     def _tasks(self, members: list[Labels]) -> list[list[int]]:
         """Return lists of centres that are fitted in one call, with members of limited size."""
         tasks, size = [[]], 0
-        per_row = self.packed.Ct[0].nbytes
+        per_row = (self.packed.dynamics if self.dynamics is not self.kernel else self.packed).Ct[0].nbytes
         for k, rows in enumerate(members):
             if tasks[-1] and size + len(rows) * per_row > _TASK_BYTES:
                 tasks.append([])
@@ -216,14 +220,16 @@ class Clustering:
 
     def pack_centres(self, centres: Point) -> Any:
         """Return stacked centres as the kernel packs them."""
-        return (
-            self.kernel.pack_points(centres[0]) if self.stable else self.kernel.pack(as_systems(centres, self.kernel))
-        )
+        if not self.stable:
+            return self.kernel.pack(as_systems(centres, self.kernel))
+        packed = self.dynamics.pack_points(centres[0])
+        return packed if self.dynamics is self.kernel else PackedMoments(packed, centres[1])
 
     def systems_of(self, centres: Point) -> tuple[Systems, NDArray[np.bool_]]:
         """Return stacked centres as systems with orthonormal outputs, and which of them have no equivalent one."""
         if self.stable:
-            return stable.orthonormal(centres[0])
+            systems, deficient = stable.orthonormal(centres[0])
+            return (systems if self.dynamics is self.kernel else replaced(systems, moments=centres[1])), deficient
         return as_systems(centres, self.kernel), np.zeros(self.n_clusters, dtype=bool)
 
     def improved(self, centre: Point, start: Point, rows: Labels, inner: int) -> tuple[Point, Point, float]:
@@ -373,9 +379,12 @@ class Clustering:
         return self.canonical(self.systems[np.asarray(rows)])
 
     def canonical(self, systems: Systems) -> Point:
-        """Return systems as stacked points ([A; C],), (lam, V, U) or (lam, V, U, x1)."""
+        """Return systems as stacked points, ([A; C],) or (lam, V, U), followed by the moments or x1 if they count."""
         if self.stable:
-            return (stable.points_of(self.kernel.pack(systems)),)
+            packed = self.kernel.pack(systems)
+            if self.dynamics is self.kernel:
+                return (stable.points_of(packed),)
+            return stable.points_of(packed.dynamics), packed.moments
         form = points_of(systems)
         return self.manifold.nearest(form) if isinstance(self.rule, CanonicalMean) and not self.cut.any() else form
 
@@ -572,7 +581,7 @@ def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[P
     fitted = _stacked(pair)
     side = task.distances(fitted, rows)[1].argmin(axis=0)
     if task.stable:
-        fitted = (task._fitted(fitted[0], [rows[side == i] for i in (0, 1)], _INNER)[0],)
+        fitted = task._fitted(fitted, [rows[side == i] for i in (0, 1)], _INNER)[0]
     else:
         fitted = _stacked(
             tuple(
@@ -601,7 +610,7 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
     squared = task.distances(centres)[1]
     labels = squared.argmin(axis=0)
     if task.stable:
-        return (_absorbed(task, centres[0], counts, labels),), counts + np.bincount(labels, minlength=task.n_clusters)
+        return _absorbed(task, centres, counts, labels), counts + np.bincount(labels, minlength=task.n_clusters)
     old = as_systems(centres, task.kernel)
     moved = [tuple(leaf[k] for leaf in centres) for k in range(task.n_clusters)]
     for k in np.unique(labels):
@@ -625,9 +634,10 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
     return stacked, counts + np.bincount(labels, minlength=task.n_clusters)
 
 
-def _absorbed(task: Clustering, centres: Array, counts: NDArray[np.int64], labels: Labels) -> Array:
+def _absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64], labels: Labels) -> Point:
     """Return points ``[A; C]`` after descent on the means of their new members and of their own last places."""
-    old, parts, weights, groups, moving = stable.general(centres), [], [], [], np.unique(labels)
+    old, parts, weights, groups, moving = stable.general(centres[0]), [], [], [], np.unique(labels)
+    old = old if task.dynamics is task.kernel else replaced(old, moments=centres[1])
     for k in moving:
         rows = np.flatnonzero(labels == k)
         # the mean so far is one more member, with the weight of the systems that it stands for
@@ -636,14 +646,45 @@ def _absorbed(task: Clustering, centres: Array, counts: NDArray[np.int64], label
         weights.append(np.array([*seen, *np.ones(len(rows))]))
         first = groups[-1][1] if groups else 0
         groups.append((first, first + len(weights[-1])))
-    packed = task.kernel.pack(Systems.concatenate(parts))
+    joined = Systems.concatenate(parts)
+    packed, points = task.kernel.pack(joined), task.canonical(joined)
     beta = np.concatenate([-2 * w / w.sum() for w in weights])
-    starts, points = centres[moving].copy(), stable.points_of(packed)
+    starts = tuple(leaf[moving].copy() for leaf in centres)
     for i, (first, end) in enumerate(groups):  # as in a fit: from the best member, if it is better than the last place
         if task.wide[labels == moving[i]].any():
             row, value = best_datum(task.kernel, packed[first:end], beta[first:end], 0.0, MEDOIDS)
-            now = task.kernel.cross(task.kernel.pack_points(starts[i : i + 1]), packed[first:end])[0] @ beta[first:end]
-            starts[i] = points[first + row] if value < now else starts[i]
-    moved = centres.copy()
-    moved[moving] = stable.descended(task.kernel, packed, beta, groups, starts, task.inner_iter, solver=task.solver)[0]
+            here = task.pack_centres(tuple(leaf[i : i + 1] for leaf in starts))
+            if value < task.kernel.cross(here, packed[first:end])[0] @ beta[first:end]:
+                for leaf, new in zip(starts, points, strict=True):
+                    leaf[i] = new[first + row]
+    moved = tuple(leaf.copy() for leaf in centres)
+    for leaf, new in zip(moved, _fitted(task, starts, packed, beta, groups, task.inner_iter)[0], strict=True):
+        leaf[moving] = new
     return moved
+
+
+def _fitted(
+    task: Clustering,
+    starts: Point,
+    packed: Any,
+    beta: Array,
+    groups: list[tuple[int, int]],
+    inner: int,
+    steps: Array | None = None,
+) -> tuple[Point, Array, float]:
+    """Return stacked centres after descent on ``sum_i beta_i k(S_k, S_i)``, step sizes, and evaluations.
+
+    Moments shift first; the dynamics then descend with the weights that this leaves them. Neither raises the sum.
+    """
+    spent, shifted = 0.0, ()
+    if isinstance(task.kernel, MomentKernel):
+        of_points, moments, weights = task.dynamics.pack_points(starts[0]), starts[1].copy(), beta.copy()
+        for k, (first, end) in enumerate(groups):
+            values = task.dynamics.cross(of_points[k : k + 1], packed.dynamics[first:end])[0]
+            found = task.kernel.shifted(moments[k], values, packed.moments[first:end], beta[first:end])
+            moments[k], weights[first:end] = found
+        packed, beta, spent, shifted = packed.dynamics, weights, float(len(beta)), (moments,)
+    points, _, more, steps = stable.descended(
+        task.dynamics, packed, beta, groups, starts[0], inner, solver=task.solver, steps=steps
+    )
+    return (points, *shifted), steps, spent + more

@@ -32,7 +32,7 @@ from ..identification._sequence_input import (
     new_systems,
     remember,
 )
-from ..kernels._moments import MomentKernel, fitted_kernel, keep_moment_weights
+from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._centre_rules import (
     AlignMean,
@@ -53,7 +53,6 @@ from ._settings import SettingsChoice, choose_settings, is_open, settled
 Array = NDArray[np.floating[Any]]
 
 AUTO = "auto"
-_NEARLY_ONE = 1 - 1e-6
 INITS = ("k-means++", "medoid")
 
 
@@ -554,9 +553,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _clustering(self, systems: Systems, n_clusters: int) -> Clustering:
         kernel = fitted_kernel(self)
         rule = resolved_rule(self.mean)
-        # centres with moments are canonical points; of the exact mean they may be next to any stable system
-        whole = isinstance(rule, ExactMean) and isinstance(kernel, MomentKernel)
-        manifold = kernel.manifold(systems.n_outputs, systems.n_states, _NEARLY_ONE if whole else self.bound)
+        manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
         used = items_of(kernel, systems)
         if used.moments is not None and rule.on_AC_only:
             raise ValueError(f"mean={self.mean!r} is not defined with moments={self.moments!r}: choose 'exact'")

@@ -131,10 +131,14 @@ class MomentKernel:
         that the weighted mean of the data, weighted by kernel values, is at least as good.
         """
         *dynamics, moments = point
-        pull = beta * self.gaussian(moments[None], P.moments)[0] * self._row(tuple(dynamics), P)
+        return self.shifted(moments, self._row(tuple(dynamics), P), P.moments, beta)
+
+    def shifted(self, moments: Array, values: Array, of_items: Array, beta: Array) -> tuple[Array, Array]:
+        """Do what `settled` does, by the kernel values of the dynamics, (N,), and the moments of the items, (N, p)."""
+        pull = beta * self.gaussian(moments[None], of_items)[0] * values
         if pull.sum() < 0:
-            moments = pull @ P.moments / pull.sum()
-        return moments, beta * self.gaussian(moments[None], P.moments)[0]
+            moments = pull @ of_items / pull.sum()
+        return moments, beta * self.gaussian(moments[None], of_items)[0]
 
     def _row(self, dynamics: Point, P: PackedMoments) -> Array:
         """Return the kernel of the dynamics between a point and packed systems, (len(P),)."""
