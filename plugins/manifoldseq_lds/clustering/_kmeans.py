@@ -208,7 +208,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         ``init="k-means++"``. The best of ten is steadier than one of them: other seeds agree at least about as well.
     silhouette_ : float
         Mean silhouette of the sequences, of more than 500 that of as many evenly spaced ones, by distances in feature
-        space: 1 for clusters far from each other, 0 between two. NaN for one cluster. Absent after `partial_fit`.
+        space: 1 for clusters far from each other, 0 between two. NaN for one cluster. Absent after `partial_fit`, and
+        after Ctrl-C.
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     counts_ : ndarray of shape (K,), int
@@ -399,11 +400,13 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         self.n_iter_ = best.nit
         self.history_ = best.history
         self.status_ = best.status
-        self.__dict__.pop("agreement_", None)
+        for name in ("agreement_", "silhouette_"):
+            self.__dict__.pop(name, None)
         if "agreement" in best.state:
             self.agreement_ = float(best.state["agreement"])
-        with one_blas_thread():
-            self.silhouette_ = clustering.silhouette(self.labels_)
+        if best.status is not ms.Status.INTERRUPTED:  # Ctrl-C ends a fit at once
+            with one_blas_thread():
+                self.silhouette_ = clustering.silhouette(self.labels_)
         remember(self, systems, identifier)
         return clustering, best.state
 
