@@ -16,6 +16,7 @@ SECTIONS = (
     "features",
     "vectors",
     "digits",
+    "finetune",
     "network",
     "orthogonal",
 )
