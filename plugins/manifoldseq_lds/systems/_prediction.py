@@ -43,10 +43,22 @@ def simulated(systems: Systems, n_steps: int, rng: np.random.Generator | None, i
 
     `inputs` of shape (N, n_steps, p) are those of the same steps.
     """
+    return observed(systems, simulated_states(systems, n_steps, rng, inputs), rng, inputs)
+
+
+def simulated_states(
+    systems: Systems, n_steps: int, rng: np.random.Generator | None, inputs: Array | None = None
+) -> Array:
+    """Return states (N, n_steps, n) of model (1) from the first ones, without noise if there is no generator."""
     assert systems.x1 is not None
     B = None if rng is None else systems.B
     x = _continued(systems, systems.x1, n_steps - 1, inputs, B, rng)
-    Y = outputs_of(systems, np.concatenate([systems.x1[:, None], x], axis=1), inputs)
+    return np.concatenate([systems.x1[:, None], x], axis=1)
+
+
+def observed(systems: Systems, x: Array, rng: np.random.Generator | None, inputs: Array | None = None) -> Array:
+    """Return the outputs (N, T, m) of states x (N, T, n), without noise if there is no generator."""
+    Y = outputs_of(systems, x, inputs)
     if rng is not None and systems.Omega is not None:
         noise = rng.standard_normal(Y.shape)
         if systems.Omega.ndim == 2:
