@@ -169,7 +169,7 @@ def _coverage(report: Report) -> None:
             share, without = _shares(X, LDSIdentifier(n, delay=delay, stabilizer="CG", method=method))
             report.row(f"{name}, T={T}, noise={noise}: {method} ({without:.3f})", share, least=0.86, most=0.94)
     report.note(
-        "delay 4: stacked outputs share their noise, which the filter takes for independent, so it is too sure;"
+        "delay 4: stacked outputs share their noise, which the filter takes for independent: the bootstrap sees that;"
     )
     report.note("slow modes: the largest pole is estimated too small, and so is the spread of what it carries on")
 

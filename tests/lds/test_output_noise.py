@@ -208,3 +208,23 @@ def test_what_partial_fit_refuses(tmp_path):
     again = ms.storage.load_model(tmp_path)
     np.testing.assert_array_equal(again.partial_fit([x]).systems_.A, identifier.partial_fit([x]).systems_.A)
     assert not hasattr(identifier.fit([x]), "systems_")
+
+
+@pytest.mark.slow
+def test_intervals_with_a_delay_hold_their_share():
+    """One channel in output noise, whose stacked steps share it: without the bootstrap about .8 instead of .9."""
+    rng, pole, T = np.random.default_rng(0), 0.97 * np.exp(0.5j), 100
+    A, x = np.array([[pole.real, -pole.imag], [pole.imag, pole.real]]), np.zeros((60, 2))
+    Y = np.empty((60, T + 220, 1))
+    for t in range(Y.shape[1]):
+        x = x @ A.T + 0.3 * rng.standard_normal(x.shape)
+        Y[:, t, 0] = x[:, 0] + 0.3 * rng.standard_normal(60)
+    seen, ahead = list(Y[:, 200 : T + 200]), Y[:, T + 200 :]
+    identifier = LDSIdentifier(2, delay=4, stabilizer="CG", method="em").fit(seen)
+    mean, std = identifier.forecast(seen, 20, return_std=True)
+    share = np.mean(np.abs(ahead - mean) < 1.6449 * std)
+    assert 0.86 <= share <= 0.94
+    assert (
+        np.mean(np.abs(ahead - mean) < 1.6449 * identifier.forecast(seen, 20, return_std=True, n_bootstrap=0)[1])
+        < share
+    )

@@ -53,7 +53,9 @@ def inflation(
     U = None if inputs is None else inputs[many]
     seen = None if U is None else U[:, :T]
     # outputs of `delay` stacked steps, of which the first is kept; inputs after the last are those of the last
-    stacked = None if U is None else embed(np.pad(U, ((0, 0), (0, delay), (0, 0)), mode="edge"), delay)[:, : T + n_steps]
+    stacked = (
+        None if U is None else embed(np.pad(U, ((0, 0), (0, delay), (0, 0)), mode="edge"), delay)[:, : T + n_steps]
+    )
     first = _first_step(true, d)
     states = simulated_states(first, T, rng, stacked)
     drawn = observed(first, states, rng, None if stacked is None else stacked[:, :T])
