@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from lds.clusterings import CLASSES, generated, oscillations, projection
 from scipy.linalg import orth, subspace_angles
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
@@ -220,6 +221,7 @@ def test_scores_and_nearest_agree_with_the_distances():
 def test_duplicates_and_a_single_system(mean):
     one = generated(N=1)
     assert LDSKMeans(1, mean=mean).fit(one).mean_kernel_value_ == pytest.approx(3, abs=1e-6)
-    fitted = LDSKMeans(2, mean=mean, random_state=0, max_iter=4).fit(one[[0] * 5])
+    with pytest.warns(ConvergenceWarning, match="2 clusters have 1 different centres"):
+        fitted = LDSKMeans(2, mean=mean, random_state=0, max_iter=4).fit(one[[0] * 5])
     assert np.bincount(fitted.labels_, minlength=2).all()
     assert fitted.mean_kernel_value_ == pytest.approx(3, abs=1e-6)

@@ -48,6 +48,8 @@ _RACERS = 10
 _SILHOUETTE = 500
 """The silhouette is that of at most so many systems."""
 _LAPS = 30
+_SAME = 1e-10
+"""Centres whose squared distance is at most this share of the largest k(x, x) are the same."""
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
 
@@ -217,6 +219,13 @@ class Clustering:
         rows = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), _SILHOUETTE)).astype(int))
         packed = self.packed[rows]
         return silhouette(self.self_values[rows], self.kernel.cross(packed, packed), labels[rows])
+
+    def count_different(self, centres: Point) -> int:
+        """Return the number of different centres, up to rounding."""
+        packed = self.pack_centres(centres)
+        size = self.kernel.diag(packed)
+        equal = size[:, None] + size - 2 * self.kernel.cross(packed, packed) <= _SAME * size.max()
+        return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
 
     def pack_centres(self, centres: Point) -> Any:
         """Return stacked centres as the kernel packs them."""

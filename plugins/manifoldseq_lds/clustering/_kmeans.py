@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
@@ -407,6 +408,14 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         if best.status is not ms.Status.INTERRUPTED:  # Ctrl-C ends a fit at once
             with one_blas_thread():
                 self.silhouette_ = clustering.silhouette(self.labels_)
+                different = clustering.count_different(best.state["x"])
+            if different < n_clusters:
+                warnings.warn(
+                    f"{n_clusters} clusters have {different} different centres, as X has too few different systems: "
+                    "which of the equal clusters a sequence is in means nothing; pass a smaller n_clusters",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
         remember(self, systems, identifier)
         return clustering, best.state
 
