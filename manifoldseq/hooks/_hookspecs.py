@@ -223,8 +223,8 @@ def manifoldseq_datasets() -> Iterable[records.DatasetSpec]:  # pyright: ignore[
         @ms.hookimpl
         def manifoldseq_datasets():
             yield ms.hooks.DatasetSpec(
-                name="two-tones",
-                loader="my_package.data:two_tones",  # two_tones() -> ms.storage.SequenceData
+                name="noisy-sines",
+                loader="my_package.data:noisy_sines",  # noisy_sines() -> ms.storage.SequenceData
                 licence="CC0-1.0",
                 summary="Noisy sine waves of two frequencies",
             )

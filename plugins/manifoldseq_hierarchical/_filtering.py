@@ -32,6 +32,8 @@ _LOST, _FOUND = 5e-4, 2e-2
 """Probability that a traveller leaves the range of speeds between two queries, and that one comes back to it."""
 _STEPS = 0, 1, 4, 16, 64
 """Cells that a traveller out of the range moves in a query, at most: one of these, which lasts as a speed does."""
+_AGAIN = 0.05
+"""Share that a query counts at least, of one that is like the query before it."""
 _SAYS = 1.0
 """Nats that a query says for or against the range, at most: outliers among real frames say ten, again and again."""
 
@@ -326,10 +328,29 @@ def _normalized(summed: NDArray[np.float32]) -> NDArray[np.float64]:
     return values / values.sum(axis=1, keepdims=True)
 
 
-def likelihood(scores: NDArray[np.float32], scale: float) -> NDArray[np.float32]:
+def likelihood(scores: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return exp(-D / scale) over its largest value in each row, floored; D up to a number for each row."""
-    log = (scores.min(axis=1, keepdims=True) - scores) / np.float32(scale)
+    log = (scores.min(axis=1, keepdims=True) - scores) / scales[:, None]
     return np.exp(np.maximum(log, np.float32(_FLOOR)))
+
+
+def news(Z: NDArray[np.float32], residuals: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the share of each query that counts, given the one before it, shape (Q,).
+
+    Independent errors of two queries differ by twice their own square, or more. Queries that differ by less than once
+    that have errors in common, as photographs from one place do: seen again, they say little.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (Q, m)
+    residuals : ndarray of shape (k, m)
+        As in `scale_of`.
+    """
+    own = max(float(np.median(np.vecdot(residuals, residuals))), float(np.finfo(np.float32).tiny))
+    step = np.diff(Z, axis=0)
+    shares = np.ones(len(Z))
+    np.clip(np.vecdot(step, step) / np.float64(own), _AGAIN, 1, out=shares[1:])
+    return shares.astype(np.float32)
 
 
 def scale_of(residuals: NDArray[np.float32], least: float) -> float:

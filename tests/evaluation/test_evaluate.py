@@ -265,6 +265,7 @@ def test_columns_that_do_not_vary_are_no_warning() -> None:
     assert evaluate(control.fit(X), X, input="samples").winner is None
 
 
+@pytest.mark.filterwarnings("ignore:no sequence varies", "ignore:.*different centres")
 def test_equal_members_are_not_called_stable_clusters() -> None:
     """Every seed gives the same two clusters of six copies of one sequence."""
     X = [np.ones((30, 2))] * 6

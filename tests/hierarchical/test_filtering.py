@@ -5,6 +5,7 @@ import pytest
 from hierarchical.problems import long_path
 
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder
+from manifoldseq_hierarchical._filtering import news
 
 
 @pytest.mark.parametrize("settings", [{}, {"smooth": True}, {"method": "lines", "window": 20}])
@@ -81,6 +82,27 @@ def test_a_stop_out_of_the_range_is_doubted_while_it_lasts(known):
     probabilities = encoder.match_proba(Q, speed=(0.8, 1.2), smooth=True)[1]
     assert probabilities[160:220].mean() < 0.2 < 0.9 < probabilities[:130].mean()
     assert probabilities[260:].mean() > 0.9
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_the_same_frame_again_is_no_further_evidence(smooth):
+    """Errors that queries have in common do not average out: one photograph sixty times makes nothing sure."""
+    X = long_path(120, 64, seed=2)
+    encoder = HierarchicalSequenceEncoder(1, bits=8).fit(X)
+    rng, wrong = np.random.default_rng(0), []
+    for t in rng.integers(10, 110, size=20):
+        Q = np.repeat(X[t][None] + 2 * rng.standard_normal((1, 64), dtype=np.float32), 60, axis=0)
+        places, probabilities = encoder.match_proba(Q, speed=(0.5, 2), smooth=smooth, tolerance=5)
+        wrong.append(np.mean((np.abs(places - t) > 5) & (probabilities > 0.9)))
+    assert np.mean(wrong) < 0.02
+
+
+def test_independent_errors_all_count():
+    rng = np.random.default_rng(0)
+    errors = rng.standard_normal((400, 32), dtype=np.float32)
+    np.testing.assert_array_equal(news(errors, errors[::4]), 1)
+    shares = news(np.repeat(errors, 2, axis=0), errors)
+    assert (shares[2::2] == 1).all() and shares[1::2].max() <= 0.05
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])

@@ -15,6 +15,7 @@ from manifoldseq_hierarchical._filtering import (
     _KEEP,
     _SLIP,
     _SLIP_EVERY,
+    Doubt,
     Motion,
     along_lines,
     marginals,
@@ -240,7 +241,8 @@ def posterior_by_loops(seen, speeds, smooth):
 
 def posterior(seen, speeds, smooth):
     made = np.full(seen.shape, np.nan)
-    parts = marginals(lambda rows: seen[rows].astype(np.float32), len(seen), Motion(speeds, seen.shape[1]), smooth)
+    motion, doubt = Motion(speeds, seen.shape[1]), Doubt(*seen.shape)
+    parts = marginals(lambda rows: seen[rows].astype(np.float32), len(seen), motion, smooth, doubt)
     for rows, probabilities in parts:
         made[rows] = probabilities
     return made
