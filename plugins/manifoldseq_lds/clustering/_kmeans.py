@@ -158,9 +158,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         `GrassMean`, which may be passed as objects. ``"printed"``, ``"toolbox"``, ``"align"`` and ``"grass"`` ask for a
         kernel on (A, C).
     solver : str or solver
-        Solver of the exact and the canonical mean. ``"auto"``: L-BFGS on all centres at once (`ms.batch.BatchLBFGS`);
-        of the canonical mean, for a kernel that is ``convex_in_output``, such as the projection kernel, steps that
-        minorize and maximize in the outputs and descend in (Lambda, V), one evaluation each; ``"lbfgs"`` for others.
+        Solver of the exact and the canonical mean. ``"auto"``: L-BFGS, of the exact mean on all centres at once
+        (`ms.batch.BatchLBFGS`).
     inner_iter : int
         Its iterations per centre and epoch; they double each time the assignment has settled, to at most 8.
     init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems

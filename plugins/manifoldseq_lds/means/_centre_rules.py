@@ -197,33 +197,12 @@ def _descended(
         dynamics = ms.manifolds.Product(*manifold.factors[:-1])
         found, spent = _descended(kernel.kernel, dynamics, solver, centre[:-1], packed.dynamics, weights, inner)
         return (*found, moments), spent + 1
-    if solver == "auto" and kernel.convex_in_output and kernel.constant_diagonal:
-        return _polar_steps(kernel, centre, packed, beta, inner, manifold.factors[0].bound)
     solver = "lbfgs" if solver == "auto" else solver
     problem = ms.Problem(manifold, common_objective(kernel, packed, beta, own_weight(kernel, 1.0)))
     result = ms.minimize(problem, centre, solver=solver, stop=ms.MaxIterations(inner))
     if result.status is ms.Status.INTERRUPTED:
         raise KeyboardInterrupt  # the outer loop ends with its last complete state
     return result.x, result.nfev
-
-
-def _polar_steps(kernel: Any, centre: Point, packed: Any, beta: Array, inner: int, bound: float) -> tuple[Point, float]:
-    """Take steps of one evaluation each: U to the polar factor of minus its gradient, (Lambda, V) down its own.
-
-    The objective is concave and quadratic in U, so that the first alone never raises it; the rate of the second grows
-    with every success. A step that raises the objective is taken again from the best point with a smaller rate.
-    """
-    rate = _FIRST_RATE
-    value, gradient = kernel.weighted(centre, packed, beta)
-    for _ in range(inner):
-        (lam, V, _), (g_lam, g_V, g_U) = centre, gradient
-        trial = np.clip(lam - rate * g_lam, -bound, bound), ms.linalg.cayley(V, g_V, rate), ms.linalg.polar(-g_U)
-        trial_value, trial_gradient = kernel.weighted(trial, packed, beta)
-        if trial_value <= value:
-            centre, value, gradient, rate = trial, trial_value, trial_gradient, 2 * rate
-        else:
-            rate /= 4
-    return centre, inner + 1.0
 
 
 class _Rescaled(ms.manifolds.BoundedDiagonal):
