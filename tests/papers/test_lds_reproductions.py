@@ -58,6 +58,14 @@ def test_figure_2_on_a_folder(folder, small_figure):
     assert sorted(path.stat().st_mtime_ns for path in (root / "parts").iterdir()) == kept
 
 
+def test_exponents_of_figure_2_are_measured_where_atoms_move(folder, small_figure, tmp_path, monkeypatch):
+    sizes = {True: ([(1500, 8), (2000, 8)], [(2000, 6), (2000, 8)]), False: ([(30, 3), (60, 3)], [(60, 3), (60, 6)])}
+    monkeypatch.setattr("manifoldseq_papers.lds._figure2._SIZES", sizes)
+    rows = figure2(folder, **small_figure[1] | {"store": str(tmp_path), "complexity": True})
+    exponents = [row["ours"] for row in rows if row["metric"].startswith("exponent")]
+    assert len(exponents) == 6 and np.isfinite(exponents).all()  # at the data themselves the first epoch was the last
+
+
 def test_rates_of_figure_2_are_halved_only_where_pgd_has_them(folder, small_figure, tmp_path):
     settings = small_figure[1] | {"store": str(tmp_path)}
     halved = figure2(folder, halve_every=1, **settings)
