@@ -1,6 +1,7 @@
 """Blocks, LBP-TOP, bags of systems and pyramids: against naive loops, inside scikit-learn, and how they refuse."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from lds.sparse_problems import oscillations
 from sklearn.metrics.pairwise import chi2_kernel
@@ -14,6 +15,7 @@ from manifoldseq_lds import (
     BagOfSystems,
     Blocks,
     LDSDictionaryLearning,
+    LDSIdentifier,
     LDSKMeans,
     PyramidPooling,
     VideoBlocks,
@@ -123,6 +125,73 @@ def test_bag_is_the_histogram_of_nearest_codewords():
         np.testing.assert_allclose(row, np.bincount(codebook.predict(parts), minlength=3) / 5)
 
 
+def sines(levels=(0.0,), sizes=(1.0,), noise=0.2, turns=(0.2, 0.9)):
+    """Return noisy sequences of frequencies in turn; levels and sizes of the channels alternate too."""
+    rng, t, made = np.random.default_rng(0), np.arange(60)[:, None], []
+    for i in range(20):
+        x = np.cos(t * turns[i % len(turns)] + rng.uniform(0, 6) + [0, 1, 2]) + noise * rng.standard_normal((60, 3))
+        made.append(sizes[i % len(sizes)] * x + levels[i % len(levels)])
+    return made
+
+
+def halves(X):
+    """Return the blocks of a default window of 30 steps, and of a stride of 15: three of each sequence."""
+    return [x[s : s + 30] for x in X for s in (0, 15, 30)]
+
+
+CHOICES = [
+    ({}, {}, {"identifier__center": False, "identifier__stabilizer": "clip", "moments": "none"}),
+    ({"noise": 0.5}, {}, {"identifier__center": False, "identifier__delay": 4}),
+    ({"sizes": (1.0, 3.0)}, {}, {"moments": "size"}),
+    ({"levels": (0.0, 5.0), "noise": 0.5}, {}, {"moments": "level"}),
+    ({"noise": 0.5}, {"identifier": LDSIdentifier(center=False, stabilizer="clip")}, {"moments": "none"}),
+    ({"levels": (0.0, 5.0), "turns": (0.5,)}, {"n_states": 2, "moments": "level"}, None),
+]
+"""Data, settings, and what the rule chooses then."""
+
+
+@pytest.mark.parametrize(("data", "settings", "choice"), CHOICES)
+def test_bags_are_compared_with_the_settings_that_were_chosen(data, settings, choice, tmp_path):
+    """Histograms are those of the codebook's own `predict`, also after a round trip through a file."""
+    X = sines(**data)
+    model = BagOfSystems(3, random_state=0, **settings).fit(X)
+    codebook = LDSKMeans(3, n_init=1, max_iter=20, random_state=0, **settings).fit(halves(X))
+    expected = [np.bincount(row, minlength=3) / 3 for row in codebook.predict(halves(X)).reshape(20, 3)]
+    np.testing.assert_allclose(model.transform(X), expected)
+    assert hasattr(model, "choice_") == (choice is not None)
+    if choice is not None:
+        assert choice.items() <= model.choice_.best_params.items()
+        assert str(model.choice_).splitlines()[-1] == str(codebook.choice_).splitlines()[-1]
+    assert hasattr(model, "moment_weights_") == hasattr(codebook, "moment_weights_")
+    ms.storage.save_model(model, tmp_path)
+    loaded = ms.load(tmp_path)
+    np.testing.assert_allclose(loaded.transform(X), expected)
+    assert str(getattr(loaded, "choice_", None)) == str(getattr(model, "choice_", None))
+    model.set_params(n_states=2, moments="none", identifier=None).fit(X)
+    assert not hasattr(model, "choice_") and not hasattr(model, "moment_weights_")
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "grassmann"])
+def test_pyramids_are_coded_with_the_settings_that_were_chosen(method, tmp_path):
+    X, settings = sines(), {"method": method, "max_iter": 2, "random_state": 0}
+    model = PyramidPooling(4, levels=(1,), **settings).fit(X)
+    assert {"identifier__center": False, "identifier__stabilizer": "clip"}.items() <= model.choice_.best_params.items()
+    codes = LDSDictionaryLearning(4, **settings).fit(halves(X)).transform(halves(X))
+    expected = np.abs(codes).reshape(20, 3, 4).max(axis=1)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.transform(X), expected, atol=1e-9)
+    ms.storage.save_model(model, tmp_path)
+    np.testing.assert_allclose(ms.load(tmp_path).transform(X), expected, atol=1e-9)
+    assert not hasattr(model.set_params(n_states=2).fit(X), "choice_")
+
+
+def test_quality_figures_refit_with_the_settings_that_were_chosen():
+    """What evaluates an estimator sets what it chose on a copy of it."""
+    model = BagOfSystems(3, random_state=0).fit(sines())
+    again = BagOfSystems(3, random_state=0).set_params(**model.choice_.best_params).fit(sines())
+    np.testing.assert_array_equal(again.transform(sines()), model.transform(sines()))
+
+
 def test_pyramid_is_the_largest_code_of_each_cell():
     """Against a loop over levels, cells and blocks; empty cells are zero."""
     rng = np.random.default_rng(0)
@@ -149,6 +218,25 @@ def test_pyramid_is_the_largest_code_of_each_cell():
 )
 def test_conventions(estimator):
     ms.testing.check_sequence_estimator(estimator).raise_for_failure()
+
+
+@pytest.mark.parametrize("missing", ["error", "smooth"])
+@pytest.mark.parametrize("kind", [BagOfSystems, PyramidPooling])
+def test_names_of_channels_are_kept_and_compared(kind, missing, tmp_path):
+    X, names = oscillations(6), ["x", "y", "z", "w"]
+    frames = [pd.DataFrame(x, columns=names) for x in X]
+    model = kind(2, n_states=2, identifier=LDSIdentifier(missing=missing), max_iter=1, random_state=0).fit(frames)
+    assert model.feature_names_in_.tolist() == names
+    ms.storage.save_model(model, tmp_path)
+    assert ms.load(tmp_path).feature_names_in_.tolist() == names
+    np.testing.assert_array_equal(model.transform(X), model.transform(frames))  # arrays have no names
+    with pytest.raises(ValueError, match="channel 0 of X is 'w' but it was 'x' in fit: pass the channels of fit"):
+        model.transform([frame[names[::-1]] for frame in frames])
+    with pytest.raises(ValueError, match="channel 1 is 'w' in sequence 1 but 'y' in sequence 0: pass the same columns"):
+        kind(2, n_states=2).fit([frames[0], frames[1][["x", "w", "z", "y"]], *frames[2:]])
+    assert not hasattr(model.fit(X), "feature_names_in_")
+    bag = Blocks(np.stack([x[:20] for x in X]), np.full((6, 1), 0.5))
+    assert not hasattr(model.fit(frames).fit([bag]), "feature_names_in_")
 
 
 def test_videos_through_pipelines_and_grid_search():
@@ -200,6 +288,8 @@ def test_refusals():
         PyramidPooling(2, n_states=2, levels=(0, 2)).fit(X)
     with pytest.raises(ValueError, match="max_blocks=0"):
         BagOfSystems(2, n_states=2, max_blocks=0).fit(X)
+    with pytest.raises(ValueError, match="n_clusters='auto' is not valid"):
+        BagOfSystems("auto", n_states=2).fit(X)
     fitted = BagOfSystems(2, n_states=2).fit(X)
     bag = Blocks(np.zeros((1, 20, 4)), np.array([[0.5]]))
     with pytest.raises(ValueError, match="fitted on sequences"):

@@ -10,7 +10,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_optional, check_parameters, check_whole
+from manifoldseq.estimators import (
+    check_channel_names,
+    check_optional,
+    check_parameters,
+    check_whole,
+    keep_channel_names,
+)
 
 from ..clustering._kmeans import LDSKMeans
 from ..coding._dictionary import LDSDictionaryLearning
@@ -24,6 +30,17 @@ Array = NDArray[np.floating[Any]]
 _LEAST_WINDOW = 2
 """Time steps from which a system can be identified."""
 _RULES: dict[str, Any] = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
+_LEARNED = (
+    "systems_",
+    "subspaces_",
+    "objective_",
+    "mean_kernel_value_",
+    "choice_",
+    "moment_weights_",
+    "scale_",
+    "n_features_in_",
+)
+"""What blocks are compared with, and the settings with which they are identified and compared."""
 
 
 class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
@@ -41,7 +58,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         half the window. Without effect on `Blocks`.
     n_states, identifier
         How blocks are identified, as in `LDSKMeans`.
-    kernel, bound, mean, n_init, max_iter, tol, n_jobs, verbose
+    kernel, moments, bound, mean, n_init, max_iter, tol, n_jobs, verbose
         See `LDSKMeans`.
     max_blocks : int or None
         Random blocks per video that the codewords are learned from; None takes all.
@@ -52,8 +69,14 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
     systems_ : Systems
         The codewords.
     window_, stride_ : int
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
+    moment_weights_ : ndarray of shape (2 d,)
+        Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
+    feature_names_in_ : ndarray of str of shape (d,)
+        Names of the channels, where every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
         What each of them is divided by.
 
@@ -67,6 +90,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
     ((10, 2), [1.0, 1.0])
     """
 
+    stored_types = LDSKMeans.stored_types
     stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"), *SequenceEstimator.stored_upgrades)
 
     @settings_moved
@@ -79,6 +103,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         n_states: int | str = "auto",
         identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
+        moments: str = "auto",
         bound: float = 0.99,
         mean: Any = "exact",
         n_init: int = 1,
@@ -95,6 +120,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         self.n_states = n_states
         self.identifier = identifier
         self.kernel = kernel
+        self.moments = moments
         self.bound = bound
         self.mean = mean
         self.n_init = n_init
@@ -113,12 +139,14 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         X : list of array-like of shape (T_i, d), or list of Blocks
         y : ignored
         """
+        check_whole("n_clusters", self.n_clusters)  # k-means takes "auto" too
         codebook = self._codebook()
         window, stride, bags, filler = _bags(self, X)
         sequences, groups = _flat(bags)
         codebook.fit([sequences[i] for i in _sample(self, groups)])
         self.window_, self.stride_, self.filler_ = window, stride, filler
         _hand_over(codebook, self)
+        keep_channel_names(self, X)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -186,8 +214,12 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     window_, stride_ : int
     cells_ : int
         Cells of all levels.
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
+    feature_names_in_ : ndarray of str of shape (d,)
+        Names of the channels, where every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
         What each of them is divided by.
 
@@ -200,6 +232,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     (10, 12)
     """
 
+    stored_types = LDSDictionaryLearning.stored_types
     stored_upgrades = (*SequenceEstimator.stored_upgrades, _with_cells)
 
     @settings_moved
@@ -269,6 +302,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         self.window_, self.stride_, self.filler_ = window, stride, filler
         self.cells_ = sum(level ** bags[0].positions.shape[1] for level in levels)
         _hand_over(dictionary, self)
+        keep_channel_names(self, X)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -309,7 +343,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
 
 def _hand_over(giver: Any, taker: Any) -> Any:
     """Give one estimator what another has learned from blocks, and return it."""
-    for name in ("systems_", "subspaces_", "objective_", "mean_kernel_value_", "scale_", "n_features_in_"):
+    for name in _LEARNED:
         taker.__dict__.pop(name, None)
         if name in vars(giver):
             setattr(taker, name, getattr(giver, name))
@@ -333,6 +367,7 @@ def _new_bags(estimator: Any, X: Any) -> list[Blocks]:
     if (bags := _given(X)) is None:
         if not estimator.window_:
             raise ValueError(f"this {name} was fitted on Blocks: pass Blocks, or fit it on sequences")
+        check_channel_names(estimator, X)
         sequences, _ = whole_sequences(estimator, X, getattr(estimator, "filler_", None))
         bags = _cut_all(sequences, estimator.window_, estimator.stride_)
     elif estimator.window_:
