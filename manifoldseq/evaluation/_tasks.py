@@ -38,9 +38,12 @@ def task_of(model: Any, *, labelled: bool = False) -> str:
     """
     from sklearn.utils import get_tags
 
-    kind = get_tags(model).estimator_type if hasattr(model, "__sklearn_tags__") else None
-    if kind == "classifier" and (labelled or not hasattr(model, "transform")):
-        return "classes"  # without labels, one that transforms has learnt features
+    tags = get_tags(model) if hasattr(model, "__sklearn_tags__") else None
+    kind = None if tags is None else tags.estimator_type
+    if tags is not None and kind == "classifier":
+        # without labels, one that transforms has learnt features; one that needs none is told by its other methods
+        if labelled or (tags.target_tags.required and not hasattr(model, "transform")):
+            return "classes"
     if kind == "clusterer" or hasattr(model, "labels_") or (kind == "density_estimator" and hasattr(model, "predict")):
         return "clusters"
     if hasattr(model, "kneighbors"):

@@ -87,7 +87,8 @@ def instance(estimator: Any) -> Any:
 def _needs_labels(estimator: Any) -> bool:
     from sklearn.utils import get_tags
 
-    return get_tags(estimator).target_tags.required
+    tags = get_tags(estimator)
+    return tags.target_tags.required or tags.estimator_type == "classifier"
 
 
 def common_laws(exam: Examination, case: Case) -> bool:

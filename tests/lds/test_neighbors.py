@@ -4,7 +4,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from lds.clusterings import CLASSES, generated, linear_kernel, oscillations, projection
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import manifoldseq as ms
 from manifoldseq_lds import (
@@ -49,8 +52,15 @@ def test_outliers_have_the_lowest_scores():
 
 def test_neighbours_are_refused_where_there_are_none():
     neighbors = LDSNeighbors(5).fit(generated(N=5))
-    with pytest.raises(ValueError, match="n_neighbors=5 is not valid: pass a whole number from 1 to 4"):
+    sentence = (
+        "n_neighbors=5, but X of fit had 5 sequences, of which none is its own neighbour: lower n_neighbors to 4,"
+    )
+    with pytest.raises(ValueError, match=sentence):
         neighbors.kneighbors()
+    with pytest.raises(ValueError, match="n_neighbors=6, but X of fit had 5 sequences: lower n_neighbors to 5, or fit"):
+        neighbors.kneighbors(generated(N=1), 6)
+    with pytest.raises(ValueError, match=r"n_neighbors=1\.5 is not valid"):
+        neighbors.kneighbors(n_neighbors=1.5)
     assert neighbors.kneighbors(generated(N=1))[1].shape == (1, 5)
     with pytest.raises(ValueError, match="n_neighbors=0 is not valid"):
         LDSNeighbors(0).fit(generated())
@@ -58,6 +68,61 @@ def test_neighbours_are_refused_where_there_are_none():
         LDSNeighbors().fit(generated()[:0])
     with pytest.raises(ValueError, match="X has systems with 6 outputs"):
         neighbors.kneighbors(generated(m=6))
+
+
+@pytest.mark.parametrize("N", [1, 2, 3, 4])
+def test_the_default_number_of_neighbours_on_few_sequences_says_what_to_do(N):
+    neighbors = LDSNeighbors(n_states=2).fit(oscillations(N=N), np.arange(N))
+    few = f"n_neighbors=5, but X of fit had {N} sequence{'' if N == 1 else 's'}: lower n_neighbors to {N}, or fit more"
+    for ask in (neighbors.predict, neighbors.predict_proba, neighbors.score_samples):
+        with pytest.raises(ValueError, match=few):
+            ask(oscillations(N=6))
+    alone = "X of fit had 1 sequence, which is not its own neighbour: fit two or more"
+    with pytest.raises(
+        ValueError, match=alone if N == 1 else f"none is its own neighbour: lower n_neighbors to {N - 1}"
+    ):
+        neighbors.score_samples()
+
+
+def test_neighbours_are_scored_by_accuracy_in_stratified_folds():
+    """Sorted classes: folds that are not stratified would hold out a class that was not seen."""
+    X, y = oscillations(), np.repeat([0, 1, 2], 8)
+    X = [X[i] for i in np.argsort(np.arange(24) % 3, kind="stable")]
+    assert cross_val_score(LDSNeighbors(3, n_states=2), X, y, cv=3).tolist() == [1.0] * 3
+    y[0], y[-1] = 1, 0
+    model = LDSNeighbors(3, n_states=2).fit(X, y)
+    assert model.score(X, y) == pytest.approx(np.mean(model.predict(X) == y)) and model.score(X, y) < 1
+    weights = (np.arange(24) > 0).astype(float)
+    assert model.score(X, y, sample_weight=weights) == pytest.approx((model.predict(X) == y)[1:].mean())
+    search = GridSearchCV(LDSNeighbors(n_states=2), {"n_neighbors": [1, 3]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.8
+    with pytest.raises(NotFittedError):
+        LDSNeighbors().score(X, y)
+    with pytest.raises(ValueError, match="score compares predicted classes with y: pass them"):
+        model.score(X)
+
+
+def test_without_classes_the_reason_is_the_error():
+    X = oscillations(N=8)
+    model = LDSNeighbors(2, n_states=2).fit(X)
+    assert is_classifier(model) and not hasattr(model, "predict") and not hasattr(model, "predict_proba")
+    for ask in (lambda: model.predict(X), lambda: model.predict_proba(X), lambda: model.score(X, np.arange(8))):
+        with pytest.raises(
+            AttributeError, match=r"^this LDSNeighbors was fitted without y: pass classes as fit\(X, y\)"
+        ):
+            ask()
+    with pytest.raises(AttributeError, match="^this LDSNeighbors is not fitted yet"):
+        LDSNeighbors().predict(X)
+    assert "most frequent class" in LDSNeighbors.predict.__doc__
+    assert not hasattr(model.fit(X, np.arange(8) % 2).fit(X), "predict")
+
+
+def test_evaluation_knows_neighbours_with_and_without_classes():
+    X, y = oscillations(), np.arange(24) % 3
+    found = ms.evaluation.evaluate(LDSNeighbors(2, n_states=2).fit(X), X, controls=())
+    assert (found.task, found.measure) == ("neighbours", "halves_found")
+    found = ms.evaluation.evaluate(LDSNeighbors(2, n_states=2).fit(X, y), X, y, controls=())
+    assert (found.task, found.measure, found.rows[0]["accuracy"]) == ("classes", "accuracy", 1.0)
 
 
 def test_neighbours_are_stored(tmp_path):

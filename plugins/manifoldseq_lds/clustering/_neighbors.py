@@ -1,11 +1,10 @@
 """Nearest neighbours of sequences under a kernel, and anomaly scores."""
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldseq.estimators import check_parameters, check_unmasked, check_whole
@@ -16,6 +15,7 @@ from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    available_where,
     check_moments,
     learned_systems,
     new_systems,
@@ -32,16 +32,18 @@ Array = NDArray[np.floating[Any]]
 _RULES = {**IDENTIFICATION, "n_neighbors": check_whole, "kernel": check_kernel, "moments": check_moments}
 
 
-def _has_classes(model: Any) -> bool:
+def _check_classes(model: Any) -> None:
     if hasattr(model, "targets_"):
-        return True
-    raise AttributeError("classes are predicted after fit(X, y), with a y")
+        return
+    known = "was fitted without y" if hasattr(model, "systems_") else "is not fitted yet"
+    raise AttributeError(f"this LDSNeighbors {known}: pass classes as fit(X, y), then it predicts them")
 
 
-class LDSNeighbors(SequenceEstimator):
-    """Find the sequences whose linear dynamical systems are nearest, and score outliers.
+class LDSNeighbors(ClassifierMixin, SequenceEstimator):
+    """Find the sequences whose linear dynamical systems are nearest, score outliers, and classify by neighbours.
 
-    The distance is that of the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``.
+    The distance is that of the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``. A classifier to
+    scikit-learn (folds are stratified), whose `fit` asks for no classes.
 
     Parameters
     ----------
@@ -153,9 +155,16 @@ class LDSNeighbors(SequenceEstimator):
         """
         check_is_fitted(self, "systems_")
         n = self.n_neighbors if n_neighbors is None else n_neighbors
-        most = len(self.systems_) - (X is None)
-        if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= most:
-            raise ValueError(f"n_neighbors={n!r} is not valid: pass a whole number from 1 to {most}, of the sequences")
+        check_whole("n_neighbors", n)
+        N = len(self.systems_)
+        most = N - (X is None)
+        if not most:
+            raise ValueError("X of fit had 1 sequence, which is not its own neighbour: fit two or more")
+        if n > most:
+            raise ValueError(
+                f"n_neighbors={n}, but X of fit had {N} sequence{'s' * (N > 1)}"
+                f"{', of which none is its own neighbour' * (X is None)}: lower n_neighbors to {most}, or fit more"
+            )
         systems = self.systems_ if X is None else new_systems(self, X)
         kernel = fitted_kernel(self)
         with one_blas_thread():
@@ -169,7 +178,7 @@ class LDSNeighbors(SequenceEstimator):
         rows = np.argsort(distances, axis=1, kind="stable")[:, :n]
         return np.take_along_axis(distances, rows, axis=1), rows
 
-    @available_if(_has_classes)
+    @available_where(_check_classes)
     def predict_proba(self, X: Any) -> Array:
         """Return the share of each class among the nearest sequences of `fit`.
 
@@ -183,7 +192,7 @@ class LDSNeighbors(SequenceEstimator):
         rows = self.kneighbors(X)[1]
         return np.eye(len(self.classes_))[self.targets_[rows]].mean(axis=1)
 
-    @available_if(_has_classes)
+    @available_where(_check_classes)
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most frequent class among the nearest sequences of `fit`; of equals, that of the nearest.
 
@@ -196,6 +205,27 @@ class LDSNeighbors(SequenceEstimator):
         most = shares == shares.max(axis=1, keepdims=True)
         first = np.take_along_axis(most, nearest, axis=1).argmax(axis=1)
         return self.classes_[np.take_along_axis(nearest, first[:, None], axis=1)[:, 0]]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # pyright: ignore
+        """Return the accuracy of `predict`: the share of sequences or systems whose class is the predicted one.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), or Systems
+        y : array-like of shape (N,)
+            Their classes.
+        sample_weight : array-like of shape (N,), optional
+        """
+        check_is_fitted(self, "systems_")
+        if y is None:
+            raise ValueError("score compares predicted classes with y: pass them, or use score_samples without classes")
+        return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of scikit-learn: a classifier that can be fitted without classes."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
 
     def score_samples(self, X: Any = None) -> Array:
         """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers.

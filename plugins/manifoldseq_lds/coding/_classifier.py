@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +21,7 @@ from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    available_where,
     check_moments,
     learned_systems,
     new_systems,
@@ -48,10 +48,16 @@ _RULES = {
 }
 
 
-def _is_calibrated(model: Any) -> bool:
+def _check_calibrated(model: Any) -> None:
     if hasattr(model, "temperature_"):
-        return True
-    raise AttributeError("probabilities are there after a fit with two sequences or more of each class")
+        return
+    if not hasattr(model, "targets_"):
+        raise AttributeError("this LDSClassifier is not fitted yet: call fit, then it has probabilities")
+    rare = model.classes_[np.bincount(model.targets_).argmin()]
+    raise AttributeError(
+        f"there are no probabilities, as class {rare.item()!r} has one sequence in fit, which cannot be held out to "
+        "calibrate them: pass two or more of each class"
+    )
 
 
 class LDSClassifier(ClassifierMixin, SequenceEstimator):
@@ -199,7 +205,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    @available_if(_is_calibrated)
+    @available_where(_check_calibrated)
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, calibrated on held-out sequences of `fit`.
 
@@ -216,7 +222,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         """
         return scipy.special.softmax(self._class_scores(X) / self.temperature_, axis=1)
 
-    @available_if(_is_calibrated)
+    @available_where(_check_calibrated)
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of `predict_proba`."""
         return scipy.special.log_softmax(self._class_scores(X) / self.temperature_, axis=1)
