@@ -112,8 +112,21 @@ def test_wrong_settings_are_a_sentence() -> None:
         LDSKMeans("auto", init=np.zeros(16, dtype=int)).fit(X)
     with pytest.raises(ValueError, match="n_clusters='auto' is chosen by fit, from all sequences"):
         LDSKMeans("auto").partial_fit(X)
-    with pytest.raises(ValueError, match="half of them are too few for n_clusters=2"):
-        LDSKMeans("auto").fit(X[:3])
+    for n in (1, 2, 3):
+        few = (
+            f"clusters of halves of the data, and X has {n} sequence{'s' * (n > 1)}: pass 4 or more, or give n_clusters"
+        )
+        for model in (LDSKMeans("auto"), LDSKMeans("auto", n_states=2)):
+            with pytest.raises(ValueError, match=few):
+                model.fit(X[:n])
+    with pytest.raises(ValueError, match="and X has 3 systems: pass 4 or more, or give n_clusters"):
+        LDSKMeans("auto").fit(LDSIdentifier(2).fit_transform(X[:3]))
+    for wrong in ([], "abc", [X[0], 3.0]):
+        with pytest.raises(ValueError) as refused:
+            LDSKMeans("auto").fit(wrong)
+        with pytest.raises(ValueError) as usual:
+            LDSKMeans(2).fit(wrong)
+        assert str(refused.value) == str(usual.value)
 
 
 @pytest.mark.slow

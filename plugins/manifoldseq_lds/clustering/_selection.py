@@ -357,6 +357,8 @@ _COMPARED = 480
 """The agreement of halves is measured on so many sequences, or on eight per cluster."""
 _CLUSTERS = range(2, 13)
 _SPLITS = 12
+_LEAST = 4
+"""Sequences whose halves can have two clusters."""
 
 
 def default_grid(X: Any) -> dict[str, list[int]]:
@@ -367,7 +369,21 @@ def default_grid(X: Any) -> dict[str, list[int]]:
 def chosen_by_default(
     estimator: Any, X: Any, *, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
 ) -> ClusteringChoice:
-    """Choose by the default grid, from the `random_state` of the estimator, of which a Generator is not drawn from."""
+    """Choose by the default grid, from the `random_state` of the estimator, of which a Generator is not drawn from.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than four sequences, so that halves of them cannot have two clusters.
+    """
+    if not isinstance(X, Systems) and len(X) < _LEAST:
+        identifier_of(estimator)._check(X)  # what is no list of sequences has a sentence of its own
+    if len(X) < _LEAST:
+        items = ("system" if isinstance(X, Systems) else "sequence") + "s" * (len(X) != 1)
+        raise ValueError(
+            f"n_clusters='auto' compares clusters of halves of the data, and X has {len(X)} {items}: "
+            f"pass {_LEAST} or more, or give n_clusters"
+        )
     seed = estimator.random_state
     if isinstance(seed, np.random.Generator):
         seed = seed.spawn(1)[0]
@@ -378,7 +394,7 @@ def chosen_by_default(
 
 def cost_of_choice(estimator: Any, X: Any) -> str:
     """Return what a fit will compute before it begins, in a sentence; nothing if the number of clusters is given."""
-    if estimator.n_clusters != "auto":
+    if estimator.n_clusters != "auto" or len(X) < _LEAST:
         return ""
     clusters = default_grid(X)["n_clusters"]
     first = "settings of the identification by forecasts and stability, then " if is_open(estimator, X) else ""
