@@ -242,12 +242,14 @@ def silhouette(model: Any, X: Any, clusters: Labels) -> float | None:
     It is known where `transform` gives the distances to the centres, or the members are assigned to the nearest of the
     `cluster_centers_`, by 1 − cosine where these are unit vectors, else by Euclidean distance. The silhouette is the
     simplified one (Hruschka et al., 2004): distance to the nearest other centre less that to the own, over the larger.
+    Elsewhere it is the `silhouette_` of the model, if it has one.
     """
     if not 1 < len(np.unique(clusters)) < len(clusters) or clusters.dtype.kind not in "iu" or clusters.min() < 0:
         return None
     values = next((values for values in _distances(model, X) if _explains(values, clusters)), None)
     if values is None:
-        return None
+        own = getattr(model, "silhouette_", None)
+        return float(own) if isinstance(own, float) and math.isfinite(own) else None
     own = np.take_along_axis(values, clusters[:, None].astype(np.intp), axis=1)[:, 0]
     np.put_along_axis(values, clusters[:, None].astype(np.intp), np.inf, axis=1)
     other = values.min(axis=1)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from lds.clusterings import CLASSES, generated, linear_kernel, oscillations, projection
 from sklearn.base import is_classifier
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -111,7 +111,7 @@ def test_without_classes_the_reason_is_the_error():
             AttributeError, match=r"^this LDSNeighbors was fitted without y: pass classes as fit\(X, y\)"
         ):
             ask()
-    with pytest.raises(AttributeError, match="^this LDSNeighbors is not fitted yet"):
+    with pytest.raises(AttributeError, match=r"^this LDSNeighbors is not fitted yet"):
         LDSNeighbors().predict(X)
     assert "most frequent class" in LDSNeighbors.predict.__doc__
     assert not hasattr(model.fit(X, np.arange(8) % 2).fit(X), "predict")
@@ -145,6 +145,30 @@ def test_spectral_clustering_finds_the_classes(kernel):
 def test_spectral_clustering_of_an_indefinite_kernel_has_no_negative_affinity():
     fitted = LDSSpectralClustering(2, kernel=ms.kernel(linear_kernel), random_state=0).fit(generated(N=8, m=4, n=2))
     assert fitted.affinity_matrix_.min() >= 0
+
+
+def test_equal_systems_are_said_to_be_no_clusters():
+    """As by `LDSKMeans`; as many clusters as there are different systems are no reason to warn."""
+    X = oscillations(N=10)
+    for same, n_clusters, sharpness in (([X[0]] * 10, 2, 1.0), ([*X[:1] * 9, X[1]], 3, 2.0), ([X[0]] * 4, 4, 1.0)):
+        model = LDSSpectralClustering(n_clusters, n_states=2, sharpness=sharpness, random_state=0)
+        different = len({x.tobytes() for x in same})
+        sentence = (
+            f"X has {different} different system{'s' * (different > 1)} for n_clusters={n_clusters}: which of the"
+        )
+        with pytest.warns(ConvergenceWarning, match=sentence):
+            model.fit(same)
+    with pytest.warns(ConvergenceWarning, match="X has 1 different system for n_clusters=2"):
+        LDSSpectralClustering(2, random_state=0).fit([X[0]] * 10)
+    LDSSpectralClustering(2, n_states=2, random_state=0).fit([*X[:1] * 9, X[1]])
+
+
+def test_the_silhouette_of_the_estimator_stands_in_the_table():
+    fitted = LDSSpectralClustering(3, n_states=2, random_state=0).fit(oscillations())
+    found = ms.evaluation.evaluate(fitted, oscillations(), controls=())
+    assert found.rows[0]["silhouette"] == pytest.approx(fitted.silhouette_) and fitted.silhouette_ > 0.5
+    one = LDSSpectralClustering(1, n_states=2, random_state=0).fit(oscillations())
+    assert "silhouette" not in ms.evaluation.evaluate(one, oscillations(), controls=()).rows[0]
 
 
 def test_spectral_clustering_refuses():

@@ -48,7 +48,7 @@ _RACERS = 10
 _SILHOUETTE = 500
 """The silhouette is that of at most so many systems."""
 _LAPS = 30
-_SAME = 1e-10
+SAME = 1e-10
 """Centres whose squared distance is at most this share of the largest k(x, x) are the same."""
 _EQUAL = 1e-12
 """Squared distances that differ by less than this share of k(x, x) count as equal."""
@@ -224,7 +224,7 @@ class Clustering:
         """Return the number of different centres, up to rounding."""
         packed = self.pack_centres(centres)
         size = self.kernel.diag(packed)
-        equal = size[:, None] + size - 2 * self.kernel.cross(packed, packed) <= _SAME * size.max()
+        equal = size[:, None] + size - 2 * self.kernel.cross(packed, packed) <= SAME * size.max()
         return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
 
     def pack_centres(self, centres: Point) -> Any:

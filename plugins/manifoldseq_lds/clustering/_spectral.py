@@ -1,10 +1,12 @@
 """Spectral clustering of sequences on a kernel of their linear dynamical systems."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
 
 from manifoldseq.estimators import check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
@@ -23,7 +25,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
-from ._epoch import silhouette
+from ._epoch import SAME, silhouette
 from ._selection import Chosen
 from ._settings import SettingsChoice, settled
 
@@ -81,6 +83,12 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     scale_ : ndarray of shape (d,)
         What each channel of sequences is divided by; absent after a fit to `Systems`.
 
+    Notes
+    -----
+    There is no `agreement_` of starts as of `LDSKMeans`: starts of k-means on the first K eigenvectors agree whatever
+    the data (.92 with two clusters of systems that have none, where clusters of halves of them agree by .01). See
+    `stability_`.
+
     Examples
     --------
     >>> import numpy as np
@@ -127,6 +135,11 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         ------
         ValueError
             For an invalid parameter or input; one sentence says which, where, and what to do.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer systems are different than there are clusters.
         """
         from sklearn.cluster import SpectralClustering
 
@@ -147,10 +160,18 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
                 self.labels_ = np.asarray(spectral.fit_predict(affinity), dtype=np.int64)
             else:
                 self.labels_ = np.arange(len(systems))
+            different = self._count_different(affinity)
         self.affinity_matrix_ = affinity
         self.silhouette_ = silhouette(affinity.diagonal(), affinity, self.labels_)
         self.systems_ = systems
         remember(self, systems, identifier)
+        if different < self.n_clusters:
+            warnings.warn(
+                f"X has {different} different system{'s' * (different > 1)} for n_clusters={self.n_clusters}: which of "
+                "the equal clusters a sequence is in means nothing; pass a smaller n_clusters",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -172,6 +193,12 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         own = np.einsum("ik,ij,jk->k", members, self.affinity_matrix_, members, optimize=True) / volume**2
         degree = np.maximum(cross.sum(axis=1), np.finfo(float).tiny)
         return (own - 2 * cross @ members / (degree[:, None] * volume)).argmin(axis=1)
+
+    def _count_different(self, affinity: Array) -> int:
+        """Return the number of systems that differ in feature space, up to rounding."""
+        equal = 2 - 2 * affinity ** (1 / self.sharpness) <= SAME
+        np.fill_diagonal(equal, True)
+        return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
 
     def _affinity(self, systems: Systems, others: Systems) -> Array:
         """Return cosines in feature space, k(x, y) / sqrt(k(x, x) k(y, y)), none negative, to the power."""
