@@ -205,7 +205,7 @@ def choose_settings(
             return None
         compared, controls = _compared(scaled, identifier, kernel, free, may_count, forecasts, n_clusters, rng)
     best = _best(compared) if compared else 0
-    chosen = compared[best] if compared else {**forecasts[0], "stabilizer": identifier.stabilizer, "moments": "none"}
+    chosen = compared[best] if compared else {**forecasts[0], "stabilizer": identifier.stabilizer_, "moments": "none"}
     params: dict[str, Any] = {"n_states": chosen["n_states"]}
     if free or identifier.delay == "auto":
         params["identifier__delay"] = chosen["delay"]
@@ -337,7 +337,7 @@ def _compared(
     equal = [one for one in forecasts if one["error"] <= _EQUAL * forecasts[0]["error"]][:_SHORTLIST]
     candidates, matrices = [], []
     for one in equal:
-        for stabilizer in ("SN", "clip") if free else (identifier.stabilizer,):
+        for stabilizer in ("SN", "clip") if free else (identifier.stabilizer_,):
             D = _dynamics(some, {**one, "stabilizer": stabilizer}, identifier, kernel)
             if D is None:
                 continue

@@ -46,7 +46,7 @@ def check_bound(name: str, value: Any) -> None:
 
 def check_stabilizer(name: str, value: Any) -> None:
     """Raise unless a stabilizer is known, and what it needs is installed."""
-    check_choice(name, value, (*STABILIZERS, None))
+    check_choice(name, value, ("auto", *STABILIZERS, None))
     if value in SEMIDEFINITE:
         load_clarabel(value)
 
@@ -88,14 +88,15 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Stack this many consecutive time steps into one output of channels × delay values. ``"auto"``: 1; but 2 for one
         channel, unless `n_states` is a number, so that there can be two states.
     stabilizer : str or None
-        What makes A stable. ``"SN"`` maps each singular value s to tanh(2.5 s / 2), at most 1 - 1e-9 (soft
-        normalization), ``"clip"`` to min(s, bound). ``"CG"`` is least squares under generated cuts, ``"WLS"`` and
-        ``"DWLS"`` the same with cuts in units of the singular values of Y, free and diagonal weights; ``"LB1"`` is
-        least squares with singular values of at most 1, ``"LB2"`` a semidefinite program with a Lyapunov matrix;
-        both need the extra ``[sdp]``. ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None or ``"NONE"`` keeps least
-        squares, and an unstable result is refused. ``"CG"`` touches only what is unstable, whereas ``"SN"`` damps every
-        system, and ``"LB1"`` those with a singular value above 1, which stable ones can have. `forecast` takes ``"CG"``
-        in place of ``"SN"``.
+        What makes A stable. ``"auto"``: ``"SN"`` for ``method="pca"``, whose systems kernels compare, and ``"CG"`` for
+        ``"n4sid"`` and ``"em"``, whose stable systems stay as they are. ``"SN"`` maps each singular value s to
+        tanh(2.5 s / 2), at most 1 - 1e-9 (soft normalization), ``"clip"`` to min(s, bound). ``"CG"`` is least squares
+        under generated cuts, ``"WLS"`` and ``"DWLS"`` the same with cuts in units of the singular values of Y, free and
+        diagonal weights; ``"LB1"`` is least squares with singular values of at most 1, ``"LB2"`` a semidefinite program
+        with a Lyapunov matrix; both need the extra ``[sdp]``. ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None
+        or ``"NONE"`` keeps least squares, and an unstable result is refused. ``"CG"`` touches only what is unstable,
+        whereas ``"SN"`` damps every system, and ``"LB1"`` those with a singular value above 1, which stable ones can
+        have. All methods use the same one, except that `forecast` takes ``"CG"`` in place of ``"SN"``.
     bound : float
         Bound of ``"clip"``.
     missing : {"error", "smooth"}
@@ -109,8 +110,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         eigenvalues of A to zero. ``"n4sid"`` compares the past with the future, in which output noise has no part, at
         five block rows, fewer for short sequences; the covariances are learned by ten sweeps of expectation
         maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn all, from the recorded
-        values alone. Use ``stabilizer="CG"`` or None with both: ``"SN"`` damps their eigenvalues as it does all. A
-        sequence that spans fewer than n dimensions has the system of ``"pca"``.
+        values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The output noise that ``"n4sid"`` and ``"em"`` learn: a variance for each output, their covariances, or one
         variance. Covariances of m outputs ask for many times m steps.
@@ -129,6 +129,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         The number of stacked steps.
     scale_ : ndarray of shape (d,)
         What each channel is divided by; ones if not `scale`, and for a channel that is constant up to rounding.
+    stabilizer_ : str or None
+        The stabilizer that is used.
     n_inputs_ : int
         Inputs seen in `fit`.
     input_mean_, input_scale_ : ndarray of shape (p,)
@@ -198,7 +200,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         center: bool = True,
         scale: bool = True,
         delay: int | str = "auto",
-        stabilizer: str | None = "SN",
+        stabilizer: str | None = "auto",
         bound: float = 0.99,
         missing: str = "error",
         method: str = "pca",
@@ -215,6 +217,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.method = method
         self.covariance_type = covariance_type
         self.max_iter = max_iter
+
+    @property
+    def stabilizer_(self) -> str | None:
+        """The stabilizer that is used: the setting, or what stands for ``"auto"``."""
+        if self.stabilizer == "auto":
+            return "SN" if self.method == "pca" else "CG"
+        return self.stabilizer
 
     def fit(self, X: Any, y: object = None, *, inputs: Any = None) -> Self:
         """Check the sequences, learn the scale of each channel and, if it is a rule, apply that for the states.
@@ -260,7 +269,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         >>> import numpy as np
         >>> t = np.arange(400)[:, None]
         >>> x = np.cos(0.3 * t + [0, 1, 2]) + 0.1 * np.random.default_rng(0).standard_normal((400, 3))
-        >>> identifier = LDSIdentifier(n_states=2, method="n4sid", stabilizer="CG")
+        >>> identifier = LDSIdentifier(n_states=2, method="n4sid")
         >>> for piece in np.array_split(x, 4):
         ...     identifier = identifier.partial_fit([piece])
         >>> np.angle(np.linalg.eigvals(identifier.systems_.A[0])).round(2)
@@ -295,8 +304,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         recent = max(x, sums["tail"] + sums["shift"], key=len)
         outputs = compress(systems, embed(recent[None] / scale, delay))
         states = smooth(systems, kalman_filter(systems, outputs))[0].swapaxes(1, 2)
-        systems = replaced(systems, A=stabilize(self.stabilizer or "NONE", systems.A, states, float(self.bound)))
-        if self.stabilizer is None or self.stabilizer == "NONE":
+        systems = replaced(systems, A=stabilize(self.stabilizer_ or "NONE", systems.A, states, float(self.bound)))
+        if self.stabilizer_ in (None, "NONE"):
             check_stable(systems.A)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
         self.input_mean_, self.input_scale_ = standardization(None, True, True)
@@ -431,7 +440,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if n_bootstrap != "auto":
             check_whole("n_bootstrap", n_bootstrap, 0)
         replicates = 0 if systems is not None else REPLICATES
-        undamped = "CG" if self.stabilizer == "SN" else self.stabilizer
+        undamped = "CG" if self.stabilizer_ == "SN" else self.stabilizer_
         U = self._inputs_of(sequences, inputs)
         ahead = future_of(self, future_inputs, len(sequences), n_steps, "future_inputs")
         systems = self._systems_for(sequences, systems, undamped, U)
@@ -498,7 +507,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def _estimates(self, X: Any, systems: Systems | None, inputs: Any, *, smoothing: bool) -> StateEstimates:
         sequences = self._check_fitted(X, missing="smooth")
         U = self._inputs_of(sequences, inputs)
-        systems = self._systems_for(sequences, systems, self.stabilizer, U)
+        systems = self._systems_for(sequences, systems, self.stabilizer_, U)
         count, delay = len(sequences), self._sizes()[1]
         lists: dict[str, list[Any]] = {
             name: [None] * count for name in ("means", "covariances", "outputs", "output_std")
@@ -541,7 +550,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         sequences = self._check_fitted(X, missing="smooth")
         U = self._inputs_of(sequences, inputs)
         if systems is not None or U is not None:
-            systems = self._systems_for(sequences, systems, self.stabilizer, U)
+            systems = self._systems_for(sequences, systems, self.stabilizer_, U)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):
@@ -573,7 +582,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         sequences = self._check_fitted(X)
         U = self._inputs_of(sequences, inputs)
-        systems = self._systems_for(sequences, systems, self.stabilizer, U)
+        systems = self._systems_for(sequences, systems, self.stabilizer_, U)
         made = np.empty(len(sequences))
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):
@@ -642,7 +651,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             n,
             bool(self.center),
             delay,
-            self.stabilizer or "NONE",
+            self.stabilizer_ or "NONE",
             float(self.bound),
             self.method,
             self.covariance_type,

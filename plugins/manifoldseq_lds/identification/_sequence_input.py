@@ -104,13 +104,15 @@ class SequenceEstimator(ObjectParameters, BaseEstimator):
 
     @property
     def used_parameters_(self) -> dict[str, Any]:
-        """The number of states and the delay that were used, as a report shows them: once."""
+        """The number of states, the delay and the stabilizer that were used, as a report shows them: once."""
         systems, n_outputs = getattr(self, "systems_", None), getattr(self, "n_features_in_", 0)
         if isinstance(systems, Systems) and n_outputs and hasattr(self, "scale_"):  # not fitted on systems
             found = {"n_states": systems.n_states, "identifier.delay": systems.n_outputs // n_outputs}
         else:
             found = {"n_states": identifier_of(self).n_states}
-        return {**found, "identifier.n_states": found["n_states"]}
+        chosen = getattr(getattr(self, "choice_", None), "best_params", {})
+        used = chosen.get("identifier__stabilizer", identifier_of(self).stabilizer_)
+        return {**found, "identifier.n_states": found["n_states"], "identifier.stabilizer": used}
 
 
 def identifier_of(estimator: SequenceEstimator) -> LDSIdentifier:
