@@ -12,7 +12,9 @@ from ._names import check_equal_names
 Float = NDArray[np.float64]
 
 
-def check_sequences(X: Any, *, min_length: int = 1, name: str = "X", needed_by: str = "") -> list[Float]:
+def check_sequences(
+    X: Any, *, min_length: int = 1, name: str = "X", needed_by: str = "", or_nan: str = ""
+) -> list[Float]:
     """Validate sequences and return them as C-contiguous float64 arrays.
 
     The input is never written to; an array that already is C-contiguous float64 is returned as it is, not copied.
@@ -27,6 +29,8 @@ def check_sequences(X: Any, *, min_length: int = 1, name: str = "X", needed_by: 
         What messages call the whole input.
     needed_by : str
         The setting that asks for `min_length`, for the message, such as ``"n_states=5"``.
+    or_nan : str
+        What else may be done about NaN, for the message, such as ``"set missing='smooth'"``.
 
     Returns
     -------
@@ -64,18 +68,21 @@ def check_sequences(X: Any, *, min_length: int = 1, name: str = "X", needed_by: 
         if not np.isfinite(sequence).all():
             t, channel = np.argwhere(~np.isfinite(sequence))[0]
             what, remedy = ("NaN", "fill") if np.isnan(sequence[t, channel]) else ("infinity", "clip")
-            raise ValueError(f"sequence {i} has {what} at t={t}, channel {channel}: remove or {remedy} it")
+            cure = f"remove or {remedy} it" + (f", or {or_nan}" if or_nan and what == "NaN" else "")
+            raise ValueError(f"sequence {i} has {what} at t={t}, channel {channel}: {cure}")
     return sequences
 
 
-def validate_sequences(estimator: Any, X: Any, *, reset: bool, min_length: int = 1, needed_by: str = "") -> list[Float]:
+def validate_sequences(
+    estimator: Any, X: Any, *, reset: bool, min_length: int = 1, needed_by: str = "", or_nan: str = ""
+) -> list[Float]:
     """Validate sequences on behalf of an estimator; the counterpart of `sklearn.utils.validation.validate_data`.
 
     Parameters
     ----------
     estimator : object
         Gets `n_features_in_`, the number of channels, when `reset`; otherwise X is compared with it.
-    X, min_length, needed_by
+    X, min_length, needed_by, or_nan
         As in `check_sequences`.
     reset : bool
         True in `fit`, False in `predict` and `transform`.
@@ -89,7 +96,7 @@ def validate_sequences(estimator: Any, X: Any, *, reset: bool, min_length: int =
     ValueError
         As `check_sequences`, and if the number of channels differs from that seen in `fit`.
     """
-    sequences = check_sequences(X, min_length=min_length, needed_by=needed_by)
+    sequences = check_sequences(X, min_length=min_length, needed_by=needed_by, or_nan=or_nan)
     channels = sequences[0].shape[1]
     if reset:
         estimator.n_features_in_ = channels

@@ -35,6 +35,7 @@ MADE = {
     PyramidPooling: {"n_atoms": 2, "window": 15, "max_iter": 2, "random_state": 0},
 }
 MODELS = ("lds.mean", "lds.atom", "lds.mean-raw")
+CURE = r"sequence 1 has NaN at t={}, channel 1: remove or fill it, or let LDSIdentifier\(missing='smooth'\) fill it"
 SETTINGS = {"center": False, "scale": False, "delay": 2, "stabilizer": "clip"}
 every = pytest.mark.parametrize("cls", MADE, ids=lambda cls: cls.__name__)
 uncut = pytest.mark.parametrize("cls", list(MADE)[:7], ids=lambda cls: cls.__name__)
@@ -132,8 +133,12 @@ def test_models_with_objects_are_stored(cls, tmp_path):
 def test_missing_values_are_smoothed_if_the_identifier_says_so(cls):
     X = sequences()
     X[1][4, 1] = X[6][20, 0] = np.nan
-    with pytest.raises(ValueError, match="sequence 1 has NaN at t=4, channel 1"):
+    with pytest.raises(ValueError, match=CURE.format(4)):
         fitted(cls(**MADE[cls], n_states=2), X)
+    whole = fitted(cls(**MADE[cls], n_states=2), sequences())
+    if cls is not LDSSpectralClustering:  # which has nothing for new sequences
+        with pytest.raises(ValueError, match=CURE.format(4)):
+            said(whole, X)
     model = fitted(cls(**MADE[cls], identifier=LDSIdentifier(2, missing="smooth")), X)
     systems = LDSIdentifier(2, missing="smooth").fit_transform(X)
     expected = fitted(cls(**MADE[cls]), systems)
@@ -145,7 +150,7 @@ def test_missing_values_are_smoothed_if_the_identifier_says_so(cls):
 def test_missing_values_are_smoothed_before_sequences_are_cut(cls, tmp_path):
     X, identifier = sequences(), LDSIdentifier(2, missing="smooth")
     X[1][2:17, 1] = X[6][20, 0] = np.nan  # of sequence 1 a block has no value in channel 1
-    with pytest.raises(ValueError, match="sequence 1 has NaN at t=2, channel 1"):
+    with pytest.raises(ValueError, match=CURE.format(2)):
         fitted(cls(**MADE[cls], n_states=2), X)
     model = fitted(cls(**MADE[cls], identifier=identifier), X)
     filled = identifier.fit(X).interpolate(X)

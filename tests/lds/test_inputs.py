@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import dlsim
 
+import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, Systems
 
 POLES = [0.9 * np.exp(0.4j), 0.8 * np.exp(1.1j)]
@@ -74,6 +75,51 @@ def test_simulations_are_those_of_scipy():
     systems = Systems(A[None], C[None], x1[None], G=G[None], D=D[None])
     _, expected, _ = dlsim((A, G, C, D, 1), V, x0=x1)
     np.testing.assert_allclose(identifier.simulate(systems, 40, noise=False, inputs=[V])[0], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("delay", [1, 2])
+@pytest.mark.parametrize(("noise", "most"), [(0.0, 1e-2), (0.5, 0.05)])
+def test_pieces_of_a_recording_with_inputs(noise, most, delay, tmp_path):
+    x, u = driven(1500, 0, noise)
+    given = {"method": "n4sid", "delay": delay}
+    growing, whole = LDSIdentifier(4, **given), LDSIdentifier(4, **given)
+    cuts = [300, 302, 900]
+    for piece, known in zip(np.split(x[:1400], cuts), np.split(u[:1400], cuts), strict=True):
+        growing.partial_fit([piece], inputs=[known])
+    systems = whole.fit_transform([x[:1400]], inputs=[u[:1400]])
+    for name in ("scale_", "input_mean_", "input_scale_"):
+        np.testing.assert_allclose(getattr(growing, name), getattr(whole, name), rtol=1e-9)
+    for name in ("A", "C"):
+        np.testing.assert_allclose(getattr(growing.systems_, name), getattr(systems, name), atol=1e-6)
+    # responses to an impulse in each input, stacked like inputs are, of the first of the stacked outputs
+    found, one = growing.systems_, growing.scale_
+    A, G, C, D = system()
+    for column in range(2):
+        impulse = np.zeros((12, 2))
+        impulse[3, column] = 1
+        stacked = np.concatenate([impulse[lag : 12 - delay + 1 + lag] for lag in range(delay)], axis=1)
+        stacked = stacked / np.tile(growing.input_scale_, delay)
+        _, made, _ = dlsim((found.A[0], found.G[0], found.C[0], found.D[0], 1), stacked)
+        _, expected, _ = dlsim((A, G, C, D, 1), impulse)
+        expected = expected[: len(made)]
+        assert np.linalg.norm(made[:, :5] * one - expected) < most * np.linalg.norm(expected)
+    planned = {"inputs": [u[1300:1400]], "future_inputs": [u[1400:1420]]}
+    mean, std = growing.forecast([x[1300:1400]], 20, found, return_std=True, **planned)
+    assert np.abs(mean[0] - x[1400:1420]).max() < 0.1 + 4 * noise  # outputs vary by 5
+    assert noise == 0 or 0.8 < np.mean(np.abs(mean[0] - x[1400:1420]) < 1.645 * std) < 0.98
+    assert np.isfinite(growing.log_likelihood([x[:1400]], found, inputs=[u[:1400]])).all()
+    ms.storage.save_model(growing, tmp_path)
+    again = ms.storage.load_model(tmp_path).partial_fit([x[1400:]], inputs=[u[1400:]])
+    np.testing.assert_array_equal(again.systems_.G, growing.partial_fit([x[1400:]], inputs=[u[1400:]]).systems_.G)
+    with pytest.raises(ValueError, match="the pieces before had 2 inputs, and this one 0: pass the same inputs"):
+        growing.partial_fit([x])
+    with pytest.raises(ValueError, match="the pieces before had 2 inputs, and this one 1"):
+        growing.partial_fit([x], inputs=[u[:, :1]])
+    with pytest.raises(ValueError, match="sequence 0 has 1500 time steps and inputs for 9"):
+        growing.partial_fit([x], inputs=[u[:9]])
+    x[3, 1] = np.nan
+    with pytest.raises(ValueError, match="the piece has missing values: with inputs, partial_fit needs them filled"):
+        growing.set_params(missing="smooth").partial_fit([x], inputs=[u])
 
 
 def test_what_is_refused():

@@ -242,13 +242,42 @@ def test_what_partial_fit_refuses(tmp_path):
     before = identifier.systems_
     with pytest.raises(ValueError, match="X has 3 channels but the pieces before had 6"):
         identifier.partial_fit([x[:, :3]])
-    with pytest.raises(ValueError, match="sequence 0 has NaN at t=0, channel 0"):
+    with pytest.raises(ValueError, match=r"NaN at t=0, channel 0: .* or let LDSIdentifier\(missing='smooth'\) fill it"):
         identifier.partial_fit([np.full((3, 6), np.nan)])
     assert identifier.systems_ is before
     ms.storage.save_model(identifier, tmp_path)
     again = ms.storage.load_model(tmp_path)
     np.testing.assert_array_equal(again.partial_fit([x]).systems_.A, identifier.partial_fit([x]).systems_.A)
     assert not hasattr(identifier.fit([x]), "systems_")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1e9 / 7])
+def test_recordings_that_span_too_little(value):
+    """The constant 0.1 less its mean is rounding, which spans every dimension."""
+    sentence = "the recording spans fewer than n_states=2 dimensions: lower n_states, or begin with a piece"
+    for x in (np.full((200, 3), value), value + np.cos(np.arange(200) * np.pi)[:, None] * [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match=sentence):
+            LDSIdentifier(2, method="n4sid").partial_fit([x])
+    with pytest.raises(ValueError, match=sentence):
+        LDSIdentifier(2, method="n4sid", center=False).partial_fit([np.full((200, 3), value)])
+
+
+def test_pieces_with_missing_values_are_filled():
+    """Against the truth, with a tenth missing; and a channel that says nothing for a whole piece."""
+    wrong = []
+    for seed in range(4):
+        x = noisy(1200, seed, noise=0.3)
+        holed = np.where(np.random.default_rng(seed).random(x.shape) < 0.1, np.nan, x)
+        holed[600:640, 2] = np.nan
+        identifier = LDSIdentifier(4, method="n4sid", missing="smooth")
+        for piece in np.split(holed, [300, 301, 600, 640]):
+            identifier.partial_fit([piece])
+        assert np.isfinite(identifier.recording_["gram"]).all()
+        wrong.append(error(identifier.systems_.A[0]))
+    assert np.median(wrong) < 0.04
+    holed[:300, 1] = np.nan
+    with pytest.raises(ValueError, match="sequence 0 has no value in channel 1"):
+        LDSIdentifier(4, method="n4sid", missing="smooth").partial_fit([holed[:300]])
 
 
 @pytest.mark.slow

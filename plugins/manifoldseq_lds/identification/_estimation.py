@@ -12,7 +12,7 @@ from manifoldseq.estimators import check_sequences
 from ..systems._kalman import compress, kalman_filter, smooth
 from ..systems._prediction import embed
 from ..systems._record import Systems, check_stable, chosen, replaced
-from ._missing import check_holed, fill, finite_systems
+from ._missing import OR_NAN, check_holed, fill, finite_systems
 from ._output_noise import block_rows, maximized, n4sid, shaped, with_inputs
 from ._stabilizers import stabilize
 from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
@@ -31,7 +31,7 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]
     elif missing == "smooth":
         sequences = check_holed(X, n + delay, setting)
     else:
-        sequences = check_sequences(X, min_length=n + delay, needed_by=setting)
+        sequences = check_sequences(X, min_length=n + delay, needed_by=setting, or_nan=OR_NAN)
     outputs = sequences[0].shape[1] * delay
     if n > outputs:
         raise ValueError(

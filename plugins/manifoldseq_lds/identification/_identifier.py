@@ -28,10 +28,10 @@ from ..systems._state_estimates import StateEstimates
 from ._em import COVARIANCE_TYPES
 from ._estimation import Estimation, checked
 from ._inputs import check_inputs, future_of, standardization
-from ._missing import interpolated, latest, smoothed, unembed
+from ._missing import OR_NAN, check_holed, interpolated, latest, smoothed, unembed
 from ._order import check_delay, check_order, choose_order, default_sizes
 from ._parameter_error import LONG, REPLICATES, inflation
-from ._recording import grown, least_steps, scale_of, systems_of
+from ._recording import grown, least_steps, mean_of, scale_of, systems_of
 from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilize
 from ._stored_sequences import channel_scale, is_large
 
@@ -244,20 +244,24 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             self.__dict__.pop(name, None)
         return self
 
-    def partial_fit(self, X: Any, y: object = None) -> Self:
+    def partial_fit(self, X: Any, y: object = None, *, inputs: Any = None) -> Self:
         """Identify one recording that grows, from its next piece; what is kept does not grow.
 
         For ``method="n4sid"``. After each piece `systems_` holds the one system of all so far, and `scale_` the scale.
         A, C and the mean are those of a fit on the whole recording, up to 1e-6 where that has twice as many windows as
-        values in them; the covariances are those that make its windows of ten steps likeliest, where a fit on the whole
-        looks at all steps at once. ``systems_.x1`` is zero and ``P1`` the covariance of the states, so that `filter`,
-        `smooth`, `forecast` and `log_likelihood` take any stretch of the recording with ``systems=systems_``.
+        values in them (with inputs the mean less exactly); G, D and the covariances are those that make its windows of
+        ten steps likeliest, where a fit on the whole looks at all steps at once. ``systems_.x1`` is zero and ``P1`` the
+        covariance of the states, so that `filter`, `smooth`, `forecast` and `log_likelihood` take any stretch of the
+        recording with ``systems=systems_``.
 
         Parameters
         ----------
         X : list of one array-like of shape (T, d)
-            Without missing values; the first piece must be long enough to identify from.
+            The first piece must be long enough to identify from. NaN is allowed with ``missing="smooth"`` and without
+            inputs: the first piece is filled as in `fit`, others by the smoother under the system of those before.
         y : ignored
+        inputs : list of one array-like of shape (T, p), optional
+            The inputs of these steps, as in `fit`; with all pieces, or with none.
 
         Returns
         -------
@@ -278,47 +282,80 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         (1, 5, 3)
         """
         check_parameters(self, RULES)
-        (x,) = self._one(X)
+        sums, begun = getattr(self, "recording_", None), hasattr(self, "recording_")
+        (x,) = self._one(X, begun)
         check_channel_names(self, X)
         if self.method != "n4sid":
             raise ValueError(f"partial_fit learns by method='n4sid', and method={self.method!r}: set it, or use fit")
-        sums, begun = getattr(self, "recording_", None), hasattr(self, "recording_")
         if begun and x.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {x.shape[1]} channels but the pieces before had {self.n_features_in_}: pass the same channels"
             )
-        d = x.shape[1]
+        u = self._piece_inputs(x, inputs, begun)
+        d, p = x.shape[1], u.shape[1]
         n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x))
         order = check_order(n)
         if not isinstance(order, int):
             raise ValueError(f"n_states={self.n_states!r} looks at the whole recording: pass a number to partial_fit")
         if order > d * delay:
             raise ValueError(f"n_states={order} exceeds channels × delay = {d * delay}: lower n_states or raise delay")
-        if not begun and len(x) < (least := least_steps(d, order, delay)):
+        if not begun and len(x) < (least := least_steps(d, order, delay, p)):
             raise ValueError(
                 f"the first piece has {len(x)} time steps, and partial_fit needs {least}: pass more at once"
             )
-        sums = grown(sums, x, delay)
-        scale = scale_of(sums) if self.scale else np.ones(d)
-        systems = systems_of(sums, scale, order, bool(self.center), delay)
-        recent = max(x, sums["tail"] + sums["shift"], key=len)
-        outputs = compress(systems, embed(recent[None] / scale, delay))
+        if np.isnan(x).any():
+            x = self._filled_piece(x, sums, order, delay)
+        sums = grown(sums, np.concatenate([x, u], axis=1), delay)
+        unit = scale_of(sums)
+        scale = unit[:d] if self.scale else np.ones(d)
+        input_mean = mean_of(sums)[d:] if self.center else np.zeros(p)
+        input_scale = unit[d:] if self.scale else np.ones(p)
+        systems = systems_of(sums, np.concatenate([scale, input_scale]), order, bool(self.center), delay, p)
+        recent = max(np.concatenate([x, u], axis=1), sums["tail"] + sums["shift"], key=len)
+        U = embed((recent[None, :, d:] - input_mean) / input_scale, delay) if p else None
+        outputs = compress(systems, embed(recent[None, :, :d] / scale, delay), U)
         states = smooth(systems, kalman_filter(systems, outputs))[0].swapaxes(1, 2)
         systems = replaced(systems, A=stabilize(self.stabilizer_ or "NONE", systems.A, states, float(self.bound)))
         if self.stabilizer_ in (None, "NONE"):
             check_stable(systems.A)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
-        self.input_mean_, self.input_scale_ = standardization(None, True, True)
-        self.n_inputs_, self.recording_, self.systems_ = 0, sums, systems
+        self.input_mean_, self.input_scale_ = input_mean, input_scale
+        self.n_inputs_, self.recording_, self.systems_ = p, sums, systems
         if not begun:
             keep_channel_names(self, X)
         return self
 
-    def _one(self, X: Any) -> list[Any]:
-        sequences = check_sequences(X)
+    def _one(self, X: Any, begun: bool) -> list[Any]:
+        if self.missing == "smooth":
+            sequences = check_holed(X, 1, "", empty=begun)
+        else:
+            sequences = check_sequences(X, or_nan=OR_NAN)
         if len(sequences) != 1 or is_large(sequences[0]):
             raise ValueError(f"X holds {len(sequences)} sequences: pass one piece of one recording, in memory")
         return sequences
+
+    def _piece_inputs(self, x: Array, inputs: Any, begun: bool) -> Array:
+        """Return the inputs (T, p) of a piece, without columns if there are none."""
+        u = np.zeros((len(x), 0))
+        if inputs is not None:
+            if np.isnan(x).any():
+                raise ValueError("the piece has missing values: with inputs, partial_fit needs them filled")
+            (u,) = check_inputs(inputs, [x], self.method)
+        if begun and u.shape[1] != self.n_inputs_:
+            raise ValueError(
+                f"the pieces before had {self.n_inputs_} inputs, and this one {u.shape[1]}: pass the same inputs"
+            )
+        return u
+
+    def _filled_piece(self, x: Array, sums: dict[str, Any] | None, order: int, delay: int) -> Array:
+        """Return a piece with values in place of NaN: as `fit` fills them, later by what systems say of it."""
+        if sums is None:
+            scale = channel_scale([x]) if self.scale else np.ones(x.shape[1])
+            return self._estimation(scale, (order, delay)).filled(x[None] / scale, np.zeros(1, np.intp))[0] * scale
+        before = sums["tail"] + sums["shift"]
+        joined = np.concatenate([before, x])[None] / self.scale_
+        expected = smoothed(self.systems_, joined, delay)[0, len(before) :] * self.scale_
+        return np.where(np.isnan(x), expected, x)
 
     def transform(self, X: Any, *, inputs: Any = None) -> Systems:
         """Identify the systems of sequences.

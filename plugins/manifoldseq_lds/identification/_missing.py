@@ -17,6 +17,8 @@ from ._em import sweep
 
 Array = NDArray[np.floating[Any]]
 
+OR_NAN = "let LDSIdentifier(missing='smooth') fill it"
+"""What a message says of NaN beside to remove or to fill it."""
 _SWEEPS = 100
 _GAIN = 0.01
 """Sweeps end when one raises the log-likelihood by less, per recorded value."""
@@ -99,8 +101,11 @@ def interpolated(Y: Array) -> Array:
     return made
 
 
-def check_holed(X: Any, min_length: int, needed_by: str) -> list[NDArray[np.float64]]:
-    """Check sequences in which NaN is allowed, as `check_sequences` does, and that each channel has a value in each."""
+def check_holed(X: Any, min_length: int, needed_by: str, *, empty: bool = False) -> list[NDArray[np.float64]]:
+    """Check sequences in which NaN is allowed, as `check_sequences` does.
+
+    Each channel has a value in each sequence, unless it may be `empty`.
+    """
     if isinstance(X, np.ndarray) and X.ndim == 3:
         warn_of_order(X.shape, "X", "pass X.transpose(0, 2, 1), else list(X)", stacklevel=4)
     items = list(X) if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 3) else X
@@ -113,7 +118,7 @@ def check_holed(X: Any, min_length: int, needed_by: str) -> list[NDArray[np.floa
                 items[i] = np.where(hole, 0.0, np.asarray(item))
     sequences = check_sequences(items, min_length=min_length, needed_by=needed_by)
     for i, hole in holes.items():
-        if hole.all(axis=0).any():
+        if hole.all(axis=0).any() and not empty:
             channel = int(np.flatnonzero(hole.all(axis=0))[0])
             raise ValueError(f"sequence {i} has no value in channel {channel}: remove the sequence or the channel")
         sequences[i] = np.where(hole, np.nan, sequences[i])

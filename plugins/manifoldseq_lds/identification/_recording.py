@@ -1,4 +1,4 @@
-"""One system of a recording that grows: N4SID and covariances from sums over windows, whatever its length."""
+"""One system of a recording that grows: N4SID, inputs and covariances from sums over windows, whatever its length."""
 
 from typing import Any
 
@@ -15,18 +15,21 @@ Sums = dict[str, Any]
 
 _ROWS = 5
 _SWEEPS = 30
+_RANK = 1e-12
+"""Second moments below this share of the largest are rounding."""
 
 
-def least_steps(d: int, n: int, delay: int) -> int:
+def least_steps(d: int, n: int, delay: int, n_inputs: int = 0) -> int:
     """Return the least number of steps that `systems_of` can take."""
-    return next(T for T in range(2**31) if block_rows(T - delay + 1, d * delay, n, delay) == (_ROWS, d * delay))
+    best = _ROWS, d * delay
+    return next(T for T in range(2**31) if block_rows(T - delay + 1, d * delay, n, delay, n_inputs) == best)
 
 
 def grown(sums: Sums | None, x: Array, delay: int) -> Sums:
     """Return the sums of a recording with x (T, d) after it, over windows of 2 i + 2 delay - 2 steps, i = 5.
 
-    A dict of the number of steps, the sum and the sum of squares of the values, less a constant near their mean, the
-    sum of w w' and of w over all windows w, and the first and the last steps.
+    Inputs are the last channels of x. A dict of the number of steps, the sum and the sum of squares of the values, less
+    a constant near their mean, the sum of w w' and of w over all windows w, and the first and the last steps.
     """
     length = 2 * _ROWS + 2 * delay - 2
     if sums is None:
@@ -59,67 +62,154 @@ def scale_of(sums: Sums) -> Array:
     return np.where(deviation > size, deviation, 1.0)
 
 
-def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int) -> Systems:
-    """Return the one system of a recording.
+def mean_of(sums: Sums) -> Array:
+    """Return the mean of each channel."""
+    return sums["shift"] + sums["total"] / sums["steps"]
 
-    A, C and the mean are those of `n4sid` on the whole, up to the square root of the precision. The covariances make
-    windows likeliest, as if they were independent, by 30 sweeps of expectation maximization with A and C held: its
-    expectations depend on the windows by their second moments only. A first state is any state: x1 is zero, and P1 is
-    the covariance of the states of the recording.
+
+def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inputs: int = 0) -> Systems:
+    """Return the one system of a recording, whose last channels are inputs.
+
+    A, C and the mean are those of `n4sid` on the whole, up to the square root of the precision. G, D and the
+    covariances make windows likeliest, as if they were independent, by 30 sweeps of expectation maximization with A and
+    C held: its expectations depend on the windows by their second moments only. A first state is any state: x1 is zero,
+    and P1 is the covariance of the states of the recording.
     """
-    d, T = len(scale), sums["steps"]
-    length = len(sums["windows"]) // d
+    channels, T = len(scale), sums["steps"]
+    d = channels - n_inputs
+    length = len(sums["windows"]) // channels
     # the mean of each of the stacked steps, over all but the first or last ones of the recording
-    mean = np.empty((delay, d))
+    mean = np.empty((delay, channels))
     for lag in range(delay):
         after = delay - 1 - lag
         edges = sums["head"][:lag].sum(axis=0) + (sums["tail"][-after:].sum(axis=0) if after else 0)
         mean[lag] = (sums["total"] - edges) / (T - delay + 1)
     mean = mean if center else -np.repeat(sums["shift"][None], delay, axis=0)
-    # second moments of the stacked outputs of a window about this mean, in units of the scale
-    step = np.arange(length - delay + 1)[:, None, None] + np.arange(delay)[:, None]
-    rows = (step * d + np.arange(d)).reshape(len(step), -1)
-    many, center_of = rows.ravel(), np.tile(mean.ravel(), len(rows))
+    # second moments of the stacked outputs of a window, then its inputs, about this mean, in units of the scale
+    steps = length - delay + 1
+    place = np.arange(steps)[:, None, None] + np.arange(delay)[:, None]
+    rows = place * channels + np.arange(channels)
+    many = np.concatenate([rows[:, :, :d].ravel(), rows[:, :, d:].ravel()])
+    about, unit = (
+        np.concatenate([np.tile(part[:, :d].ravel(), steps), np.tile(part[:, d:].ravel(), steps)])
+        for part in (mean, np.repeat(scale[None], delay, axis=0))
+    )
     gram, windows = sums["gram"][np.ix_(many, many)], sums["windows"][many]
-    gram = gram - np.outer(windows, center_of) - np.outer(center_of, windows)
-    gram = (gram / sums["count"] + np.outer(center_of, center_of)) / np.outer(*[np.tile(scale, len(many) // d)] * 2)
-    m = d * delay
-    past = np.arange(_ROWS * m)
-    future = past + (_ROWS + delay - 1) * m
-    # the projection of the future on the past, F V V' = G X: its square is S_fp S_pp^-1 S_pf = G X X' G'
-    w, V = np.linalg.eigh(gram[np.ix_(past, past)])
-    V = V[:, w > 1e-12 * w[-1]] / np.sqrt(w[w > 1e-12 * w[-1]])
-    U, s, _ = np.linalg.svd(gram[np.ix_(future, past)] @ V, full_matrices=False)
-    A, C, found = basis_of(U[None, :, :n], m)
-    if not (found[0] and s[n - 1] > 1e-6 * s[0]):
-        raise ValueError(f"the recording spans fewer than n_states={n} dimensions: lower n_states")
-    given = (sums["shift"] + mean) / scale
-    systems = _with_covariances(Systems.trusted({"A": A, "C": C}), gram, m)
-    return replaced(systems, mean=np.ascontiguousarray(given.reshape(1, m)) if center else None)
+    gram = gram - np.outer(windows, about) - np.outer(about, windows)
+    gram = (gram / sums["count"] + np.outer(about, about)) / np.outer(unit, unit)
+    m, q = d * delay, n_inputs * delay
+    y, u = np.arange(steps * m), steps * m + np.arange(steps * q)
+    first = _ROWS + delay - 1
+    past = np.concatenate([y[: _ROWS * m], u[: _ROWS * q]])
+    future, ahead = y[first * m : (first + _ROWS) * m], u[first * q : (first + _ROWS) * q]
+    left = gram if not n_inputs else gram - gram[:, ahead] @ _inverse(gram[np.ix_(ahead, ahead)]) @ gram[ahead]
+    # the projection of the future on the past: F V V' = G X, with inputs of the future projected out of both; its
+    # square is S_fp S_pp^-1 S_pf = G X X' G'
+    w, V = np.linalg.eigh(left[np.ix_(past, past)])
+    level = (np.finfo(float).eps * np.abs((sums["shift"] + mean)[:, :d] / scale[:d]).max()) ** 2 * T
+    if np.diagonal(gram)[y].max() > level:  # otherwise constant up to rounding
+        V = V[:, w > _RANK * w[-1]] / np.sqrt(w[w > _RANK * w[-1]])
+        U, s, _ = np.linalg.svd(left[np.ix_(future, past)] @ V, full_matrices=False)
+        if len(s) >= n and s[n - 1] > 1e-6 * s[0]:
+            A, C, found = basis_of(U[None, :, :n], m)
+            if found[0]:
+                systems = _with_covariances(Systems.trusted({"A": A, "C": C}), gram, m, q)
+                if not center:
+                    return systems
+                given = ((sums["shift"] + mean) / scale)[:, :d].reshape(m)
+                if systems.G is not None and systems.D is not None:
+                    # inputs are centred by the mean of all steps, whatever the lag: that of a lag has a steady state
+                    apart = ((mean - sums["total"] / T)[:, d:] / scale[d:]).ravel()
+                    state = np.linalg.lstsq(np.eye(n) - A[0], systems.G[0] @ apart, rcond=None)[0]
+                    given = given - C[0] @ state - systems.D[0] @ apart
+                return replaced(systems, mean=np.ascontiguousarray(given[None]))
+    raise ValueError(
+        f"the recording spans fewer than n_states={n} dimensions: lower n_states, or begin with a piece in which more "
+        "happens"
+    )
 
 
-def _with_covariances(systems: Systems, gram: Array, m: int) -> Systems:
-    """Return systems with noises and the covariance of states, from second moments of windows of outputs."""
+def _inverse(S: Array) -> Array:
+    """Return the pseudo-inverse of second moments."""
+    return np.linalg.pinv(S, rcond=_RANK, hermitian=True)
+
+
+def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
+    """Return systems with noises, inputs and the covariance of states, from second moments of windows.
+
+    `gram` holds m outputs of each step of a window, then q inputs of each. The first state of a window is K u + e, with
+    u all inputs of the window: the inputs before it, which drove it, are like those in it.
+    """
     w, V = np.linalg.eigh(gram)
     keep = w > 1e-14 * w[-1]
-    # windows whose second moments add up to those of all: (J, steps, m)
-    Y = (V[:, keep] * np.sqrt(w[keep])).T.reshape(int(keep.sum()), -1, m)
-    A, C, steps = systems.A[0], systems.C[0], Y.shape[1]
-    second = (Y @ C).transpose(1, 2, 0) @ (Y @ C).transpose(1, 0, 2)  # of C'y, (steps, n, n)
-    variance = (Y * Y).sum(axis=(0, 1)) / steps
-    least = 1e-10 * variance.mean() + 1e-100
+    steps = len(gram) // (m + q)
+    # windows whose second moments add up to those of all: (J, steps, m) and (J, steps, q)
+    both = (V[:, keep] * np.sqrt(w[keep])).T
+    Y, U = both[:, : steps * m].reshape(-1, steps, m), both[:, steps * m :].reshape(len(both), steps, q)
+    A, C = systems.A[0], systems.C[0]
+    G, D, K = _driven(A, C, gram, m, q)
+    whole = U.reshape(len(U), steps * q)
+    # of the inputs of steps, of steps but the last, and of whole windows
+    each, before, inverse = (
+        _inverse(u.T @ u) for u in (U.reshape(len(U) * steps, q), U[:, :-1].reshape(len(U) * (steps - 1), q), whole)
+    )
+    seen = Y - U @ D.T
+    second = (seen @ C).transpose(1, 2, 0) @ (seen @ C).transpose(1, 0, 2)  # of C'y, (steps, n, n)
+    variance = (seen * seen).sum(axis=(0, 1)) / steps
+    least = 1e-10 * (Y * Y).sum(axis=(0, 1)).mean() / steps + 1e-100
     P1, noise, Omega = second[0], 0.5 * second.mean(axis=0), np.maximum(0.5 * variance, least)
     for _ in range(_SWEEPS):
         B = symmetric_root(noise[None])[0]
-        parts = {"A": A, "C": C, "B": B, "Omega": Omega, "P1": 0.5 * (P1 + P1.T)}
-        systems = Systems.trusted({name: np.repeat(part[None], len(Y), axis=0) for name, part in parts.items()})
-        x, P, lagged = smooth(systems, kalman_filter(systems, compress(systems, Y)))
+        parts = {"A": A, "C": C, "B": B, "Omega": Omega, "P1": 0.5 * (P1 + P1.T), "G": G, "D": D}
+        parts = {name: np.repeat(part[None], len(Y), axis=0) for name, part in parts.items()}
+        systems = Systems.trusted({**parts, "x1": whole @ K.T})
+        x, P, lagged = smooth(systems, kalman_filter(systems, compress(systems, Y, U)))
         # sums over the windows; their covariances are equal, and of weight one in all
-        second = np.einsum("jtk,jtl->tkl", x, x) + P[0]
-        across = (np.einsum("jtk,jtl->tkl", x[:, 1:], x[:, :-1]) + lagged[0]).mean(axis=0)
-        before, after = second[:-1].mean(axis=0), second[1:].mean(axis=0)
-        noise = after - A @ across.T - across @ A.T + A @ before @ A.T
-        left = ((Y - x @ C.T) ** 2).sum(axis=(0, 1)) / steps + np.einsum("mk,kl,ml->m", C, P[0].mean(axis=0), C)
-        P1, Omega = second[0], np.maximum(left, least)
+        step, left, begin = x[:, 1:] - x[:, :-1] @ A.T, Y - x @ C.T, x[:, 0]
+        G = np.einsum("jtk,jtl->kl", step, U[:, :-1]) @ before
+        D = np.einsum("jtk,jtl->kl", left, U) @ each
+        K = begin.T @ whole @ inverse
+        step, left, begin = step - U[:, :-1] @ G.T, left - U @ D.T, begin - whole @ K.T
+        own, across = P[0], lagged[0] @ A.T
+        spread = own[1:] - across - across.swapaxes(1, 2) + A @ own[:-1] @ A.T
+        noise = np.einsum("jtk,jtl->kl", step, step) / (steps - 1) + spread.mean(axis=0)
+        P1 = begin.T @ begin + own[0]
+        left = (left * left).sum(axis=(0, 1)) / steps + np.einsum("mk,kl,ml->m", C, own.mean(axis=0), C)
+        Omega = np.maximum(left, least)
+    P1 = P1 + K @ (whole.T @ whole) @ K.T  # of any state, whatever the inputs
     B, x1 = symmetric_root(noise[None]), np.zeros((1, len(A)))
-    return Systems.trusted({"A": A[None], "C": C[None], "x1": x1, "B": B, "Omega": Omega[None], "P1": P1[None]})
+    made = {"A": A, "C": C, "Omega": Omega, "P1": 0.5 * (P1 + P1.T)} | ({"G": G, "D": D} if q else {})
+    return Systems.trusted(
+        {**{name: np.ascontiguousarray(part[None]) for name, part in made.items()}, "x1": x1, "B": B}
+    )
+
+
+def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Array, Array]:
+    """Return G, D and K, the first state given the inputs, by least squares of outputs on inputs of windows."""
+    n, steps = len(A), len(gram) // (m + q)
+    if not q:
+        return np.zeros((n, 0)), np.zeros((m, 0)), np.zeros((n, 0))
+    S = gram[steps * m :, steps * m :]
+    w, V = np.linalg.eigh(S)
+    keep = w > _RANK * w[-1]
+    V, root = V[:, keep], np.sqrt(w[keep])
+    # inputs whose second moments are those of all, and what of the outputs goes with each: (J, steps, .)
+    U = (V * root).T.reshape(-1, steps, q)
+    Y = ((gram[: steps * m, steps * m :] @ V) / root).T.reshape(-1, steps, m)
+    # in coordinates C'y, n each: A^t x1 + sum_s A^(t-1-s) G u(s) + C'D u(t), (J, steps, n, 2 n q)
+    direct = (np.eye(n)[:, :, None] * U[:, :, None, None]).reshape(len(U), steps, n, n * q)
+    H = np.zeros((len(U), steps, n, n * q))
+    powers = np.empty((steps, n, n))
+    powers[0] = np.eye(n)
+    for t in range(1, steps):
+        H[:, t], powers[t] = A @ H[:, t - 1] + direct[:, t - 1], A @ powers[t - 1]
+    first = powers.reshape(-1, n)
+    back = np.linalg.pinv(first)
+    design = np.concatenate([H, direct], axis=3).reshape(len(U), steps * n, -1)
+    right = (Y @ C).reshape(len(U), steps * n, 1)
+    beside = np.eye(steps * n) - first @ back
+    theta = np.linalg.pinv((beside @ design).reshape(-1, 2 * n * q), rtol=1e-10) @ (beside @ right).reshape(-1)
+    x1 = (back @ (right - design @ theta[:, None]))[:, :, 0]
+    x = (powers @ x1[:, None, :, None] + H @ theta[: n * q, None])[..., 0]
+    D = np.einsum("jtm,jtq->mq", Y - x @ C.T, U) @ _inverse(np.einsum("jtk,jtl->kl", U, U))
+    return theta[: n * q].reshape(n, q), D, (x1.T / root) @ V.T

@@ -24,6 +24,7 @@ from manifoldseq.estimators import (
 from ..systems._record import Systems
 from ._before import KEEPS_BOUND, moved_settings, warn_of
 from ._identifier import RULES, LDSIdentifier
+from ._missing import OR_NAN
 from ._order import check_order
 
 Array = NDArray[np.floating[Any]]
@@ -167,7 +168,7 @@ def whole_sequences(
     """
     settings = identifier_of(estimator)
     if settings.missing == "error":
-        return check_sequences(X, **least), None
+        return check_sequences(X, or_nan=OR_NAN, **least), None
     if filler is None:
         filler = settings.fit(X)
     return check_sequences(filler.interpolate(X), **least), filler
@@ -212,7 +213,7 @@ def new_systems(estimator: Any, X: Any) -> Systems:
         identifier = identifier_of(settings)
         check_channel_names(estimator, X)
         if identifier.missing == "error":
-            validate_sequences(estimator, X, reset=False)
+            validate_sequences(estimator, X, reset=False, or_nan=OR_NAN)
         identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
         identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
         systems = identifier.transform(X)
