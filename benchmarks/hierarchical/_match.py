@@ -69,9 +69,19 @@ OUTSIDE: dict[str, Callable[[np.random.Generator], Array]] = {
     "4, of a range .5 to 2": lambda rng: rng.integers(FRAMES - 4 * LENGTH) + 4 * np.arange(LENGTH),
     "-1, of a range .5 to 2": lambda rng: LENGTH + rng.integers(FRAMES - LENGTH) - np.arange(LENGTH),
     "0, of a range .5 to 2": lambda rng: np.full(LENGTH, rng.integers(FRAMES)),
-    "1, then 150 queries at the last frame": lambda rng: np.minimum(FRAMES - 150 + np.arange(LENGTH), FRAMES - 1),
+    "1, then 150 queries at the last frame": lambda rng: TO_THE_END,
 }
 """Runs that do not keep to the range."""
+TO_THE_END = np.minimum(FRAMES - 150 + np.arange(LENGTH), FRAMES - 1)
+WAITING: dict[str, tuple[Array, tuple[float, float]]] = {
+    "150 frames to the last one, 150 queries there": (TO_THE_END, (0.0, 2.0)),
+    "150 queries at the last frame, and back": (TO_THE_END[::-1], (-2.0, 0.0)),
+    "150 queries at the first frame, and on": (FRAMES - 1 - TO_THE_END, (0.0, 2.0)),
+    "back to the first frame, 150 queries there": ((FRAMES - 1 - TO_THE_END)[::-1], (-2.0, 0.0)),
+    "only the last frame": (np.full(200, FRAMES - 1), (0.0, 2.0)),
+    "only the first frame": (np.full(200, 0), (-2.0, 0.0)),
+}
+"""Runs that wait at an end of the way, as their ranges allow."""
 
 
 def _doubted(
@@ -102,9 +112,11 @@ def run(report: Report) -> None:
     found: dict[tuple[str, float], list[float]] = {}
     forecasts: dict[bool, list[Array]] = {True: [], False: []}
     doubts: dict[tuple[str, str], list[Array]] = {}
+    waits: dict[tuple[str, str], list[Array]] = {}
     for seed in SEEDS:
         way = way_of(seed)
         encoder, rng = encoder_of(way), np.random.default_rng(1000 + seed)
+        waiting = np.random.default_rng(2000 + seed)
         for noise in (1.0, 2.0, 3.0, 4.0):
             recalls: dict[str, list[float]] = {}
             for _ in range(RUNS):
@@ -121,6 +133,8 @@ def run(report: Report) -> None:
                     for name, frames_of in OUTSIDE.items():
                         t = frames_of(rng)
                         _doubted(doubts, name, encoder, seen_at(way, t, noise, rng), t, SPEED)
+                    for name, (t, speed) in WAITING.items():
+                        _doubted(waits, name, encoder, seen_at(way, t, noise, waiting), t, speed)
                 recalls.setdefault("one by one", []).append(encoder.score(Q, frames, tolerance=TOLERANCE))
             for name, values in recalls.items():
                 found.setdefault((name, noise), []).append(float(np.mean(values)))
@@ -148,6 +162,12 @@ def run(report: Report) -> None:
         report.note(f"speed {name}, {how}: {right.mean():.2f} right, mean probability {probabilities.mean():.2f}")
         sure = float(np.mean((probabilities > 0.9) & (right == 0)))
         report.row(f"speed {name}, {how}: share that is wrong with a probability above .9", sure, most=0.1)
+    for (name, how), parts in waits.items():
+        probabilities, right = np.concatenate(parts, axis=1)
+        what = f"{name}, speed={tuple(WAITING[name][1])}, {how}"
+        report.row(f"{what}: right (mean probability {probabilities.mean():.2f})", float(right.mean()), least=0.9)
+        sure = float(np.mean((probabilities > 0.9) & (right == 0)))
+        report.row(f"{what}: share that is wrong with a probability above .9", sure, most=0.05)
     values = found["varied", 2.5]
     what = f"noise 2.5, speed 1.3, a stop, a revisit, speed=(0, 2): least (mean {np.mean(values):.3f})"
     report.row(what, min(values), least=0.9)

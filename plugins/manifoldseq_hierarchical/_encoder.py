@@ -24,7 +24,7 @@ from ._closed_form import check_components, leading_directions, weighted_centroi
 from ._digit_classes import Digits
 from ._filtering import Doubt, Motion, along_lines, contrast, likelihood, marginals, news, scale_of, windows
 from ._moments import Array, Moments, not_finite
-from ._path import NodeSubspaces, Path
+from ._path import AT_END, NodeSubspaces, Path
 from ._quantize import BITS, WIDTH, ProductQuantizer, RelativeQuantizer, ScalarQuantizer
 
 # What an encoded sequence takes, to the byte.
@@ -37,9 +37,10 @@ class StorageReport:
     Attributes
     ----------
     parts : dict of str to int
-        Bytes by part: ``codes`` of the points, ``subspace`` (V and the origin), ``quantizer`` (scales or codebooks),
-        ``growth`` (the sum of an unfinished segment), ``numbers`` (lengths and places). Not ``singular_values_``, which
-        a model file keeps too and no search needs.
+        Bytes by part: ``codes`` of the points, ``ends`` (the first and the last frame), ``subspace`` (V and the
+        origin), ``quantizer`` (scales or codebooks), ``growth`` (the sum of an unfinished segment), ``numbers``
+        (frames, length of segments, bits, branching, levels). Not ``singular_values_``, which a model file keeps too
+        and no search needs.
     n_frames : int
     resident : int
         Bytes in memory while searching: `total`, codes of nodes above the points, and a buffer of decoded points. Not
@@ -120,7 +121,8 @@ _AS_GOOD = 0.02
 _AS_SURE = 0.001
 """Recall that is within the errors of its estimate."""
 _NUMBERS = 5 * 8
-"""Bytes of the settings that a search needs: frames, segment length, bits, branching, levels."""
+"""Bytes of the settings that a search needs: frames, segment length, bits, branching, levels. The frames of the points
+follow from the first two."""
 _RANGE = 1e-15, 1e17
 """Distances of points from their mean that single precision, in which places are searched, can square and multiply."""
 
@@ -150,7 +152,7 @@ class _Fit:
         V = 0 if self.components is None else self.components.nbytes
         index = self.index
         kept = index.nbytes + index.quantizer.nbytes + (index.subspaces.nbytes if index.subspaces else 0)
-        return kept + V + self.center.nbytes + self.tail.nbytes + index.places.nbytes + _NUMBERS
+        return kept + V + self.center.nbytes + self.tail.nbytes + _NUMBERS
 
 
 class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -158,8 +160,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     The sequence is cut into contiguous segments; their means are the points of a path, kept as a few bits per
     coordinate in the subspace of the closed form, with a tree of means above them for the search. A query is placed on
-    the straight lines between points, so that a segment can be several times as long as the error that is tolerated.
-    `storage_report` counts every byte.
+    the straight lines between points, so that a segment can be several times as long as the error that is tolerated;
+    the first and the last frame are kept beside, and lines lead to them. `storage_report` counts every byte.
 
     Parameters
     ----------
@@ -381,8 +383,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Return the least length of segments that a budget allows, without V, or None if there is none."""
         N, d = X.shape
         taken = d if m is None else m
+        ends = 2 * -(-taken * bits // 8)
         side = (
-            4 * d + 4 * taken * (2 if relative else 1) + 8 * d + 4 * 8 + _NUMBERS + (4 * d * taken if taken < d else 0)
+            4 * d + 4 * taken * (2 if relative else 1) + 8 * d + ends + _NUMBERS + (4 * d * taken if taken < d else 0)
         )
         left = budget * N - side - (8 * taken if relative else 0)
         each = -(-taken * bits // 8) + (taken / WIDTH if relative else 0)
@@ -463,6 +466,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             groups = self.n_groups
             quantizer = ScalarQuantizer.of(points, bits) if groups is None else ProductQuantizer.of(points, groups)
             index = Path(quantizer.encode(points), places, quantizer, branching, levels, subspaces)
+        if length > AT_END:
+            ends = np.stack([_mean(X[:AT_END]), _mean(X[-AT_END:])]) - center
+            index = index.with_ends(ends if components is None else ends @ components.T)
         tail = self._unfinished(moments, len(X) % length == 0)
         used = None if self.n_groups is not None else bits
         return _Fit(length, used, relative, index, components, singular_values, center, tail)
@@ -493,8 +499,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def partial_fit(self, X: Any, y: None = None) -> Self:
         """Append frames to the sequence; what was learned from the first ones stays.
 
-        That is the subspace, the quantizer and ``segment_length_``: begin with as many frames as there are, since a few
-        would make short segments, and levels that do not suit the rest of the way.
+        The last frame is kept as the mean of the last three; of portions of one or two frames it is their share in it.
+        What stays is the subspace, the quantizer and ``segment_length_``: begin with as many frames as there are, since
+        a few would make short segments, and levels that do not suit the rest of the way.
 
         Parameters
         ----------
@@ -529,7 +536,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.n_frames_ += len(X)
         places = _places(self.n_frames_, n, self.segment_length_, self.summary)
         final = self.n_frames_ % self.segment_length_ == 0
-        self.index_ = index.appended(points, unfinished > 0, final, places, self._levels(self.n_frames_))
+        end = _mean(X[-AT_END:]) - self.center_
+        end = end if self.components_ is None else end @ self.components_.T
+        # of fewer frames than an end is a mean of, what is kept of those before is a part
+        share = min(len(X) / AT_END, 1.0)
+        levels = self._levels(self.n_frames_)
+        self.index_ = index.appended(points, unfinished > 0, final, places, levels, end, share)
         left = self.n_frames_ % self.segment_length_
         self.tail_ = sums[-1:] if left else sums[:0]
         return self
@@ -747,7 +759,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         parts = {"codes": 0, "subspace": self.center_.nbytes + V, "quantizer": 0}
         index = self.index_
         if isinstance(index, Path):
-            parts["codes"], parts["quantizer"] = index.nbytes, index.quantizer.nbytes
+            ends = 0 if index.ends is None else index.ends.nbytes
+            parts["codes"], parts["ends"], parts["quantizer"] = index.nbytes - ends, ends, index.quantizer.nbytes
             parts["subspace"] += index.subspaces.nbytes if index.subspaces is not None else 0
             resident = index.resident
         else:
@@ -756,7 +769,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             parts["quantizer"] = sum(quantizer.nbytes for quantizer in index.quantizers)
             resident = 0
         parts["growth"] = self.tail_.nbytes
-        parts["numbers"] = index.places.nbytes + _NUMBERS
+        parts["numbers"] = _NUMBERS
         return StorageReport(parts, self.n_frames_, sum(parts.values()) + resident)
 
     def _matched(
@@ -825,6 +838,11 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         full = full or self.subspace != "shared" or self.summary != "mean"
         last = moments.centroids[-1:] * moments.counts[-1]
         return last[:0] if full else last
+
+
+def _mean(X: NDArray) -> Array:
+    """Return the mean of a few frames."""
+    return X.astype(np.float64).mean(axis=0)
 
 
 def _keys(X: NDArray, length: int) -> Array:

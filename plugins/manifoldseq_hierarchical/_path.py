@@ -5,7 +5,7 @@ placed between points, and a segment can be several times as long as the toleran
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from manifoldseq.execution import cached_property
 
 from ._closed_form import leading_directions
-from ._quantize import WIDTH, Codes, Coordinates, Quantizer, RelativeQuantizer, ScalarQuantizer
+from ._quantize import WIDTH, Codes, Coordinates, ProductQuantizer, Quantizer, RelativeQuantizer, ScalarQuantizer
 
 # A subspace for each group of consecutive points: exact for the group, and dear, as every group keeps its own V.
 
@@ -87,6 +87,8 @@ _FEW = 24
 frames, instead of 6.9. Blocks of lines, decoded for many, hold others too: none was better in 2000 queries."""
 _CELLS = 8
 """Cells of a filter from point to point, at most: as many as make them a frame wide."""
+AT_END = 3
+"""Frames whose mean stands for the first or the last one."""
 _SAMPLED = 512
 """Queries from which the size of errors is estimated, at most."""
 
@@ -113,6 +115,10 @@ class Path:
         Of the groups of points, if each has its own; the points are then in the coordinates of frames.
     means, last : ndarrays of shape (g, m) and (at most 8, m), uint8, optional
         What a `RelativeQuantizer` keeps beside.
+    ends : ndarray of shape (2, bytes), uint8, optional
+        The first and the last frame, as means of `AT_END` frames: the first and the last point lie half a segment from
+        them, and lines that went on as far would miss them. In the code of points; with a `RelativeQuantizer` less the
+        neighbouring point. Without ends the first and the last line go on to the first and the last frame.
     """
 
     codes: Codes
@@ -123,6 +129,7 @@ class Path:
     subspaces: NodeSubspaces | None = None
     means: Codes | None = None
     last: Codes | None = None
+    ends: Codes | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name in self.__dataclass_fields__}
@@ -135,7 +142,37 @@ class Path:
     @property
     def nbytes(self) -> int:
         """Bytes of the codes."""
-        return sum(part.nbytes for part in (self.codes, self.means, self.last) if part is not None)
+        return sum(part.nbytes for part in (self.codes, self.means, self.last, self.ends) if part is not None)
+
+    @property
+    def _range(self) -> tuple[int, int]:
+        """The numbers of the first point and after the last one, with ends: these are the points -1 and n."""
+        return -self._at.begins, self.n + self._at.ends
+
+    def with_ends(self, ends: NDArray) -> Self:
+        """Return the path that keeps these points as its ends, shape (2, m); with `subspaces`, frames, shape (2, d)."""
+        base, quantizer = self._ends_code
+        return replace(self, ends=quantizer.encode(ends - base))
+
+    @property
+    def end_points(self) -> Coordinates:
+        """The ends, shape (2, m)."""
+        assert self.ends is not None
+        base, quantizer = self._ends_code
+        return quantizer.decode(self.ends) + base
+
+    @property
+    def _ends_code(self) -> tuple[Coordinates, ScalarQuantizer | ProductQuantizer]:
+        """What is taken off the ends, shape (2, m), and how the rest is quantized."""
+        quantizer, nothing = self.quantizer, np.zeros((2, 1), np.float32)
+        if self.subspaces is not None:
+            # the subspace of a group of points does not hold what leads away from it: eight bits for each column, out
+            # to a quarter beyond the means of the groups
+            reach = 1.25 * np.abs(self.subspaces.origins).max(axis=0) / 127.5
+            return nothing, ScalarQuantizer(8, np.where(reach > 0, reach, 1).astype(np.float32))
+        if isinstance(quantizer, RelativeQuantizer):
+            return np.concatenate([self.decoded(0, 1), self.decoded(self.n - 1, self.n)]), quantizer.fine
+        return nothing, quantizer
 
     def decoded(self, start: int, stop: int) -> Coordinates:
         """Return the points from one number to another, shape (stop - start, m)."""
@@ -153,8 +190,21 @@ class Path:
             return Z
         return np.concatenate([Z, coarse.decode(self.last[max(start - full, 0) : stop - full])])
 
+    def _with_ends(self, start: int, stop: int) -> Coordinates:
+        """Return the points from one number to another, of -1 (the first frame) to n (the last one)."""
+        inner = self.decoded(max(start, 0), stop)
+        if start >= 0 and stop <= self.n:
+            return inner
+        ends = self.end_points
+        return np.concatenate([ends[: int(start < 0)], inner, ends[2 - int(stop > self.n) :]])
+
     def _decoded_at(self, at: NDArray[np.intp]) -> Coordinates:
-        """Return the points of these numbers, ascending, shape (len(at), m)."""
+        """Return the points of these numbers, ascending, of -1 to n, shape (len(at), m)."""
+        if at[0] < 0 or at[-1] >= self.n:
+            inner = self._decoded_at(at[(at >= 0) & (at < self.n)])
+            ends = self.end_points
+            first, last = ends[: int(at[0] < 0)], ends[2 - int(at[-1] >= self.n) :]
+            return np.concatenate([first, inner, last])
         if not isinstance(self.quantizer, RelativeQuantizer):
             Z = self.quantizer.decode(self.codes[at])
             return Z if self.subspaces is None else self.subspaces.decode_some(Z, at)
@@ -166,8 +216,38 @@ class Path:
         Z += coarse.decode(self.means[groups])[own]
         return np.concatenate([Z, coarse.decode(self.last[at[len(inside) :] - full])])
 
-    def appended(self, points: NDArray, again: bool, final: bool, places: NDArray[np.float64], levels: int) -> "Path":
-        """Return the path with more points: the first replaces the last one if `again`, the last stays if `final`."""
+    def appended(
+        self,
+        points: NDArray,
+        again: bool,
+        final: bool,
+        places: NDArray[np.float64],
+        levels: int,
+        end: NDArray,
+        share: float,
+    ) -> "Path":
+        """Return the path with more points.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n, m)
+        again, final : bool
+            Whether the first of these replaces the last point so far, and whether the last one stays as it is.
+        places : ndarray of shape (4,)
+        levels : int
+        end : ndarray of shape (m,)
+            The mean of the last frames.
+        share : float
+            Of the new last end that is `end`; the rest is the last end so far.
+        """
+        path = self._longer(points, again, final, places, levels)
+        if self.ends is None:
+            return path
+        first, last = self.end_points
+        return path.with_ends(np.stack([first, share * end + (1 - share) * last]))
+
+    def _longer(self, points: NDArray, again: bool, final: bool, places: NDArray[np.float64], levels: int) -> "Path":
+        """Return the path with more points, without ends."""
         if not isinstance(self.quantizer, RelativeQuantizer):
             codes = self.codes[: len(self.codes) - again]
             codes = np.concatenate([codes, self.quantizer.encode(points)])
@@ -211,7 +291,8 @@ class Path:
     @property
     def resident(self) -> int:
         """Bytes beside the codes while searching: codes of the nodes, and the buffer of decoded points."""
-        return self._node_bytes + 4 * self._m * min(self._step + 1, self.n)
+        first, after = self._range
+        return self._node_bytes + 4 * self._m * min(self._step + 1, after - first)
 
     @property
     def _node_bytes(self) -> int:
@@ -231,8 +312,11 @@ class Path:
     @cached_property
     def _at(self) -> "_Evenly":
         """The frames of the points."""
-        first, step, last, _ = self.places
-        return _Evenly(float(first), float(step), float(last), self.n)
+        first, step, last, final = self.places.tolist()
+        kept = self.ends is not None
+        # the point at an end is a mean of few frames: nearer than that, it says no more than its neighbour
+        begins, ends = kept and first > AT_END // 2, kept and final - last > AT_END // 2
+        return _Evenly(first, step, last, final, self.n, begins, ends)
 
     def search(self, Z: Coordinates, beam: int, n_best: int = 1) -> Found:
         """Place queries on the path.
@@ -260,13 +344,14 @@ class Path:
 
     def _search(self, Z: Coordinates, beam: int, n_best: int, lines: int) -> Found:
         energy = np.vecdot(Z, Z)
-        k = min(n_best, self.n - 1)
+        low, high = self._range
+        k = min(n_best, high - low - 1)
         best = np.full((len(Z), k), np.inf, np.float32)
         where = np.zeros((len(Z), k))
         mine = np.arange(len(Z))
         # rows of queries, and the points between which they are placed
         if not self.nodes:
-            parts = ((mine, np.arange(start, min(start + lines + 1, self.n))) for start in range(0, self.n - 1, lines))
+            parts = ((mine, np.arange(start, min(start + lines + 1, high))) for start in range(low, high - 1, lines))
         else:
             some = max(1, 4 * _BLOCK // len(self.nodes[-1][0]))
             kept = np.concatenate(
@@ -315,22 +400,23 @@ class Path:
 
     def _near(self, kept: NDArray[np.intp], lines: int) -> Parts:
         """Yield queries and consecutive points: blocks of lines that hold nodes kept for a query."""
-        wanted = np.zeros((len(kept), -(-(self.n - 1) // lines)), bool)
+        low, high = self._range
+        wanted = np.zeros((len(kept), -(-(high - low - 1) // lines)), bool)
         rows = np.arange(len(kept))[:, None]
         # lines from the point before a node to the point after it
         for point in (kept * self.branching - 1, np.minimum((kept + 1) * self.branching, self.n) - 1):
-            wanted[rows, np.clip(point, 0, self.n - 2) // lines] = True
+            wanted[rows, (np.clip(point, low, high - 2) - low) // lines] = True
         for inner in range(0, self.branching, lines):
-            wanted[rows, np.minimum(kept * self.branching + inner, self.n - 2) // lines] = True
+            wanted[rows, (np.minimum(kept * self.branching + inner, high - 2) - low) // lines] = True
         for number in np.flatnonzero(wanted.any(axis=0)):
-            start = number * lines
-            yield np.flatnonzero(wanted[:, number]), np.arange(start, min(start + lines + 1, self.n))
+            start = low + number * lines
+            yield np.flatnonzero(wanted[:, number]), np.arange(start, min(start + lines + 1, high))
 
     def _near_few(self, kept: NDArray[np.intp], lines: int) -> Parts:
         """Yield single queries and points, not all consecutive: those of the nodes kept, one before and one after."""
-        around = np.arange(-1, self.branching + 1)
+        around, (low, high) = np.arange(-1, self.branching + 1), self._range
         for row, nodes in enumerate(kept):
-            points = np.unique(np.clip(nodes[:, None] * self.branching + around, 0, self.n - 1))
+            points = np.unique(np.clip(nodes[:, None] * self.branching + around, low, high - 1))
             for start in range(0, len(points) - 1, lines):
                 yield np.array([row]), points[start : start + lines + 1]
 
@@ -352,7 +438,7 @@ class Path:
         """
         start, stop = int(at[0]), int(at[-1]) + 1
         whole = stop - start == len(at)
-        P = self.decoded(start, stop) if whole else self._decoded_at(at)
+        P = self._with_ends(start, stop) if whole else self._decoded_at(at)
         norms, between = np.vecdot(P, P), np.vecdot(P[1:], P[:-1])
         # on the line a + s (b - a) with length = |b - a|², from |p|² - 2 z'p of points alone: t = 2 (z - a)'(b - a) =
         # |z - a|² - |z - b|² + length, s = t / (2 length), and the squared distance |z - a|² - s (t - s length)
@@ -360,10 +446,10 @@ class Path:
         apart = length > 1e-6 * (norms[:-1] + norms[1:])  # points may coincide: there is no line then
         half = (np.where(apart, 0.5, 0) / np.where(apart, length, 1)).astype(np.float32)
         first, last = np.zeros(len(at) - 1, np.float32), np.ones(len(at) - 1, np.float32)
-        if start == 0:  # the first and the last line go on to the ends of the sequence
+        if start == 0:  # without ends the first and the last line go on to the first and the last frame
             first[0] = self._at.before
         if stop == self.n:
-            last[-1] = self._at.after(self.places[3])
+            last[-1] = self._at.after
         first, last = np.where(apart, first, 0), np.where(apart, last, 0)
         largest = float(norms.max())
         places = np.empty((len(Z), min(k, len(at) - 1)))
@@ -397,14 +483,15 @@ class Path:
     def distances(self, Z: Coordinates) -> NDArray[np.float32]:
         """Return the squared distances of queries to all points, shape (Q, n)."""
         products, norms, _ = self._against(Z)
-        return np.maximum(norms - 2 * products + np.square(Z).sum(axis=1, keepdims=True), 0)
+        points = slice(-self._range[0], self.n - self._range[0])
+        return np.maximum(norms[points] - 2 * products[:, points] + np.square(Z).sum(axis=1, keepdims=True), 0)
 
     def near(self, Z: Coordinates, at: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return where on the lines to either side of one point each queries are, in frames, shape (Q,)."""
-        places = np.empty(len(Z))
+        places, (low, high) = np.empty(len(Z)), self._range
         for q, point in enumerate(at.tolist()):
-            z, start = Z[q : q + 1], max(point - 1, 0)
-            places[q] = self._placed(z, np.vecdot(z, z), np.arange(start, min(point + 2, self.n)), 1)[0][0, 0]
+            z, start = Z[q : q + 1], max(point - 1, low)
+            places[q] = self._placed(z, np.vecdot(z, z), np.arange(start, min(point + 2, high)), 1)[0][0, 0]
         return places
 
     def decode(self, frames: NDArray[np.float64]) -> Coordinates:
@@ -412,7 +499,7 @@ class Path:
         line, share = self._at.lines(frames)
         share = np.clip(share, 0, 1)[:, None]
         ends = np.unique(np.concatenate([line, line + 1]))
-        P = np.concatenate([self.decoded(i, i + 1) for i in ends.tolist()])
+        P = np.concatenate([self._with_ends(i, i + 1) for i in ends.tolist()])
         a, b = P[np.searchsorted(ends, line)], P[np.searchsorted(ends, line + 1)]
         return ((1 - share) * a + share * b).astype(np.float32)
 
@@ -422,6 +509,7 @@ class Path:
         a, b = (1 - share).astype(np.float32), share.astype(np.float32)
         # |a p + b r|² - 2 z'(a p + b r), with p and r the ends of the line, from inner products
         products, norms, between = self._against(Z)
+        line = line - self._range[0]
         squares = a * a * norms[line] + b * b * norms[line + 1] + 2 * a * b * between[line]
         scores = np.take(products, line, axis=1)
         scores *= -2 * a
@@ -432,17 +520,21 @@ class Path:
         return scores
 
     def _against(self, Z: Coordinates) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Return products of queries and points (Q, n), squared norms (n,), products of neighbouring points."""
-        products = np.empty((len(Z), self.n), np.float32)
-        norms, between = np.empty(self.n, np.float32), np.zeros(self.n, np.float32)
+        """Return products of queries and points (Q, p), squared norms (p,), products of neighbouring points.
+
+        Of all points that lines join, the ends of the way included.
+        """
+        low, high = self._range
+        products = np.empty((len(Z), high - low), np.float32)
+        norms, between = np.empty(high - low, np.float32), np.zeros(high - low, np.float32)
         step = self._step
-        for start in range(0, self.n, step):
-            P = self.decoded(start, start + step + 1)
-            rows = slice(start, start + min(step, self.n - start))
+        for start in range(low, high, step):
+            P = self._with_ends(start, min(start + step + 1, high))
+            rows = slice(start - low, min(start + step, high) - low)
             products[:, rows] = Z @ P[:step].T
             norms[rows] = np.vecdot(P[:step], P[:step])
             pairs = np.vecdot(P[1:], P[:-1])
-            between[start : start + len(pairs)] = pairs
+            between[start - low : start - low + len(pairs)] = pairs
         return products, norms, between
 
     @cached_property
@@ -465,12 +557,19 @@ class Path:
 
 @dataclass(frozen=True)
 class _Evenly:
-    """Frames of points at equal gaps, but for the last one: nothing of the length of the path is kept."""
+    """Frames of points at equal gaps, but for the last one and the ends: nothing of the length of the path is kept.
+
+    Lines have the number of the point that they begin at: from -1, at the first frame, if the path `begins` with an
+    end, to n - 1, to the frame `final`, if it `ends` with one.
+    """
 
     first: float
     step: float
     last: float
+    final: float
     n: int
+    begins: bool
+    ends: bool
 
     @property
     def _gap(self) -> float:
@@ -479,23 +578,34 @@ class _Evenly:
 
     @property
     def before(self) -> float:
-        """The first frame, as a share of the first line."""
-        return -self.first / (self.step if self.n > 2 else self._gap)
+        """Where line 0 begins, as a share of it: at the first frame, if no other line does."""
+        return 0.0 if self.begins else -self.first / (self.step if self.n > 2 else self._gap)
 
-    def after(self, frame: float) -> float:
-        """Return the share of the last line that a frame after the last point is at."""
-        return 1 + (frame - self.last) / self._gap
+    @property
+    def after(self) -> float:
+        """Where line n - 2 ends, as a share of it: at the last frame, if no other line does."""
+        return 1.0 if self.ends else 1 + (self.final - self.last) / self._gap
 
     def between(self, line: NDArray[np.intp], share: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the frames at some shares of lines."""
-        gaps = np.where(line == self.n - 2, self._gap, self.step)
-        return self.first + self.step * line + share.astype(np.float64) * gaps
+        return self._starts(line) + share.astype(np.float64) * self._gaps(line)
 
     def lines(self, frames: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the lines that frames are on, and where on them; at the ends beyond 0 or 1."""
+        """Return the lines that frames are on, and where on them; without ends also beyond 0 or 1."""
         line = np.clip(np.floor((frames - self.first) / self.step), 0, self.n - 2).astype(np.intp)
         line[frames >= self.last] = self.n - 2
-        return line, (frames - self.first - self.step * line) / np.where(line == self.n - 2, self._gap, self.step)
+        line[frames < self.first] = -int(self.begins)
+        line[frames > self.last] = self.n - 2 + self.ends
+        return line, (frames - self._starts(line)) / self._gaps(line)
+
+    def _starts(self, line: NDArray[np.intp]) -> NDArray[np.float64]:
+        starts = np.where(line < 0, 0.0, self.first + self.step * line)
+        return np.where(line == self.n - 1, self.last, starts)
+
+    def _gaps(self, line: NDArray[np.intp]) -> NDArray[np.float64]:
+        gaps = np.where(line < 0, self.first, self.step)
+        gaps = np.where(line == self.n - 2, self._gap, gaps)
+        return np.where(line == self.n - 1, self.final - self.last, gaps)
 
 
 def least(scores: NDArray, k: int) -> NDArray[np.intp]:

@@ -1,6 +1,7 @@
 """`HierarchicalSequenceEncoder`: places on the path against exhaustive geometry, growth, storage, refused input."""
 
 import io
+import json
 import pickle
 import tracemalloc
 
@@ -26,6 +27,11 @@ def middles(n, length):
     return np.array([np.arange(start, min(start + length, n)).mean() for start in range(0, n, length)])
 
 
+def with_ends(points, places, X):
+    """Points and places, and before and after them the first and the last frame, as means of three."""
+    return np.vstack([X[:3].mean(axis=0), points, X[-3:].mean(axis=0)]), np.r_[0, places, len(X) - 1]
+
+
 def nearest_on_path(points, places, last, q):
     """The nearest point of the polygon to `q`, line by line by a scalar search; the end lines go on to the ends."""
     best = np.inf, 0.0
@@ -48,6 +54,8 @@ def test_places_are_the_nearest_on_the_path(walk, n, settings):
     X = walk[:n]
     encoder = HierarchicalSequenceEncoder(20, bits=32, beam=1000, n_components=24, **settings).fit(X)
     points, places = means(X.astype(float), 20), middles(n, 20)
+    np.testing.assert_allclose(encoder.decode(places), points, atol=1e-5)
+    points, places = with_ends(points, places, X.astype(float))
     np.testing.assert_allclose(encoder.decode(places), points, atol=1e-5)
     Q = X[::37] + 0.3 * np.random.default_rng(1).standard_normal(X[::37].shape)
     found, squared = encoder.query(Q.astype(np.float32))
@@ -132,6 +140,7 @@ def test_bytes_are_those_of_the_arrays(walk):
     report = HierarchicalSequenceEncoder(20, bits=2).fit(walk).storage_report()
     assert report.parts["codes"] == 150 * 24 * 2 // 8
     assert report.parts["subspace"] == report.parts["quantizer"] == 24 * 4
+    assert report.parts["ends"] == 2 * 24 * 2 // 8 and report.parts["numbers"] == 5 * 8
     assert report.total == sum(report.parts.values()) and report.per_frame == report.total / 3000
     truncated = HierarchicalSequenceEncoder(20, n_components=8, bits=8).fit(walk).storage_report()
     assert truncated.parts["codes"] == 150 * 8 and truncated.parts["subspace"] == 4 * 24 * (8 + 1)
@@ -160,6 +169,54 @@ def test_every_kind_survives_files_and_pickle(walk, tmp_path, settings):
     ms.storage.save_model(encoder, tmp_path)
     for again in (ms.storage.load_model(tmp_path), pickle.loads(pickle.dumps(encoder))):
         np.testing.assert_array_equal(again.predict(walk[::50]), encoder.predict(walk[::50]))
+
+
+SETTINGS = [
+    {},
+    {"levels": 1},
+    {"bits": 8},
+    {"bits": 2, "relative": True},
+    {"subspace": "per-node"},
+    {"summary": "key"},
+    {"n_components": 30, "bits": 8},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("n", [2000, 2017, 2001, 2003])  # a last segment that is full, half full, and of one or three
+def test_the_ends_are_places_as_others_are(settings, n):
+    """The first and the last point lie half a segment from them: lines that only went on missed them by 15 frames."""
+    X = long_path(n, 64, seed=3)
+    encoder = HierarchicalSequenceEncoder(40, **settings).fit(X)
+    ends = np.r_[0:5, n - 5 : n]
+    Q = np.concatenate([X[ends]] * 20) + 0.3 * np.random.default_rng(0).standard_normal((200, 64), dtype=np.float32)
+    for found in (encoder.predict(Q), [encoder.predict(q[None])[0] for q in Q]):
+        assert np.mean(np.abs(found - np.tile(ends, 20)) <= 8) > 0.95
+
+
+@pytest.mark.parametrize("settings", [{"bits": 8}, {"bits": 2, "relative": True}])
+def test_a_grown_way_ends_at_its_last_frame(settings):
+    X = long_path(3000, 64, seed=1)
+    encoder = HierarchicalSequenceEncoder(40, **settings).fit(X[:2000])
+    for stop in (2500, 2501, 2502, 2503, 2520, 3000):
+        encoder.partial_fit(X[encoder.n_frames_ : stop])
+        ends = np.r_[0:3, stop - 3 : stop]
+        assert np.abs(encoder.predict(X[ends]) - ends).max() <= 6
+
+
+def test_files_without_ends_load_and_place_as_before(walk, tmp_path):
+    """What was saved before the ends were kept: the first and the last line go on."""
+    encoder = HierarchicalSequenceEncoder(20, bits=32).fit(walk[:400])
+    ms.storage.save_model(encoder, tmp_path)
+    document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    del document["attributes"]["index_"]["fields"]["ends"]
+    (tmp_path / "model.json").write_text(json.dumps(document), encoding="utf-8")
+    again = ms.storage.load_model(tmp_path)
+    points, places = means(walk[:400].astype(float), 20), middles(400, 20)
+    for q in walk[[0, 3, 200, 396, 399]]:
+        assert again.query(q[None])[0][0, 0] == pytest.approx(nearest_on_path(points, places, 399, q)[1], abs=0.05)
+    again.partial_fit(walk[400:500])
+    assert again.n_frames_ == 500 and "ends" in again.storage_report().parts
 
 
 def test_a_truncated_file_is_refused(walk, tmp_path):

@@ -53,6 +53,30 @@ def known():
     return X, HierarchicalSequenceEncoder().fit(X)
 
 
+WAITING = {
+    "to the last frame": (np.minimum(7900 + np.arange(200), 7999), (0, 2)),
+    "back to the first frame": (np.maximum(100 - np.arange(200), 0), (-2, 0)),
+    "at the last frame": (np.full(100, 7999), (0, 2)),
+    "at the last frame, and back": (np.full(100, 7999), (-2, 0)),
+    "at the first frame, and on": (np.full(100, 0), (0, 2)),
+    "at the first frame": (np.full(100, 0), (-2, 0)),
+}
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("name", WAITING)
+def test_waiting_at_an_end_of_the_way(known, name, smooth):
+    """All its queries have the error of the path there in common: it must be no larger than elsewhere."""
+    (t, speed), (X, encoder) = WAITING[name], known
+    right, wrong = [], []
+    for seed in range(3):
+        Q = X[t] + 2 * np.random.default_rng(seed).standard_normal((len(t), 64), dtype=np.float32)
+        places, probabilities = encoder.match_proba(Q, speed=speed, smooth=smooth)
+        right.append(np.abs(places - t) <= 10)
+        wrong.append((np.abs(places - t) > 10) & (probabilities > 0.9))
+    assert np.mean(right) > 0.85 and np.mean(wrong) < 0.1
+
+
 WRONG = {
     "reversed": (np.arange(3000, 3200), (-2, -0.5)),
     "too fast": (np.arange(3000, 3200), (5, 20)),
@@ -128,7 +152,7 @@ def test_own_frames_and_a_single_one(length, smooth):
 def test_no_speed_is_beyond_the_whole_sequence(method):
     X = long_path(400, 4)
     encoder = HierarchicalSequenceEncoder(20).fit(X)
-    found = [encoder.match(X[:9], method=method, speed=(-fast, fast)) for fast in (400, 1e300)]
+    found = [encoder.match(X[::45], method=method, speed=(-fast, fast)) for fast in (400, 1e300)]
     np.testing.assert_array_equal(*found)
 
 
