@@ -20,6 +20,10 @@ _MOST_ROWS = 4000
 """Rows that a choice looks at."""
 _FOLDS = 4
 """One of so many parts of the rows is held out."""
+_ALL_FOLDS = 1000
+"""With fewer rows each part is held out in turn: one part alone says too little."""
+SIZES = ("n_components", "n_latent")
+"""Of these the smallest value is taken that is within one standard error of the best."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class ImputationChoice:
     loss : ndarray of shape (len(params),)
         Of the held-out rows; see the parameter `criterion`.
     best_params : dict
-        Those of the least loss, where they were "auto".
+        What was chosen, where it was "auto": the least loss, or fewer components or latent dimensions whose loss is
+        within one standard error of it.
     time : float
         Seconds that it took.
     """
@@ -78,10 +83,12 @@ def choose(
     target: int | None = None,
     weights: Array | None = None,
 ) -> tuple[Setting, ImputationChoice]:
-    """Return the setting of the least held-out loss and the table of all that were tried.
+    """Return the setting that fills in held-out rows best and the table of all that were tried.
 
     One parameter after the other is replaced by the best of its grid, in the order of the grid, then the first once
-    more; the gate is chosen along with each, as it needs no fit of its own.
+    more; the gate is chosen along with each, as it needs no fit of its own. Of components and latent dimensions the
+    smallest number is taken whose loss is within one standard error of the least, by the differences of the losses row
+    by row: of many settings the least loss of a few rows is often that of noise.
 
     Parameters
     ----------
@@ -100,28 +107,51 @@ def choose(
     begin = time.perf_counter()
     rng = np.random.default_rng(0)  # the same rows are held out in every fit
     order = rng.permutation(len(views[0]))[:_MOST_ROWS]
-    held, kept = np.sort(order[: max(len(order) // _FOLDS, 1)]), np.sort(order[max(len(order) // _FOLDS, 1) :])
-    test, of_test = [view[held] for view in views], None if weights is None else weights[held]
+    parts = np.array_split(order, _FOLDS)
+    folds = [(np.sort(part), np.sort(np.setdiff1d(order, part))) for part in parts]
+    if len(order) >= _ALL_FOLDS:
+        folds = folds[:1]
     gates = grid.get("gate", (first.gate,))
-    tried: dict[Setting, float] = {}
+    tried: dict[Setting, Array] = {}
+    """The losses of held-out rows, whose mean is the loss; infinity where there is none."""
 
-    def best_of(settings: list[Setting]) -> Setting:
+    def measured(setting: Setting) -> Array:
+        """Return the losses of the held-out rows for each gate, (gates, rows)."""
+        found = []
+        for held, kept in folds:
+            test, of_test = [view[held] for view in views], None if weights is None else weights[held]
+            try:
+                found.append(losses(fit(setting, kept), test, variance, gates, criterion, target, of_test))
+            except TooFewRows:
+                found.append(np.full((len(gates), len(held)), np.inf))
+        return np.concatenate(found, axis=1)
+
+    def best_of(settings: list[Setting], name: str | None = None) -> Setting:
         for setting in settings:
             if replace(setting, gate=gates[0]) not in tried:
-                try:
-                    found = losses(fit(setting, kept), test, variance, gates, criterion, target, of_test)
-                except TooFewRows:
-                    found = [np.inf] * len(gates)
-                tried.update({replace(setting, gate=g): loss for g, loss in zip(gates, found, strict=True)})
-        return min((replace(s, gate=g) for s in settings for g in gates), key=tried.__getitem__)
+                tried.update({replace(setting, gate=g): of for g, of in zip(gates, measured(setting), strict=True)})
+        found = [min((replace(s, gate=g) for g in gates), key=lambda s: tried[s].mean()) for s in settings]
+        best = min(found, key=lambda s: tried[s].mean())
+        if name in SIZES:
+            found = [s for s in found if _as_good(tried[s], tried[best])]
+            best = min(found, key=lambda s: (asdict(s)[name], tried[s].mean()), default=best)
+        return best
 
     stages = [name for name in grid if name != "gate"]
     current = best_of([first])
     for name in [*stages, *stages[:1]] if len(stages) > 1 else stages:
-        current = best_of([current, *(replace(current, **{name: value}) for value in grid[name])])
+        current = best_of([current, *(replace(current, **{name: value}) for value in grid[name])], name)
     best = {name: asdict(current)[name] for name in grid}
-    spent = time.perf_counter() - begin
-    return current, ImputationChoice([asdict(s) for s in tried], np.array(list(tried.values())), best, spent)
+    spent, loss = time.perf_counter() - begin, np.array([rows.mean() for rows in tried.values()])
+    return current, ImputationChoice([asdict(s) for s in tried], loss, best, spent)
+
+
+def _as_good(rows: Array, best: Array) -> bool:
+    """Say whether losses of rows are within one standard error of the best, by their differences."""
+    if not np.isfinite(rows).all():
+        return False
+    difference = rows - best
+    return bool(difference.mean() <= difference.std(ddof=1) / np.sqrt(len(difference)))
 
 
 def losses(
@@ -132,16 +162,17 @@ def losses(
     criterion: str,
     target: int | None = None,
     weights: Array | None = None,
-) -> list[float]:
-    """Return the loss of each gate: that of one view given the others, or the mean over the views.
+) -> Array:
+    """Return the losses of rows for each gate, (gates, N): of one view given the others, or the mean over the views.
 
-    ``"imputation"`` is the mean squared error of the conditional expectation, over the variance of a column;
-    ``"likelihood"`` is minus the mean of ln p(y|x) over its observed values, in these units. Infinity where it is not
-    finite.
+    The mean over the rows is, for ``"imputation"``, the mean squared error of the conditional expectation, over the
+    variance of a column; for ``"likelihood"``, minus the mean of ln p(y|x) over its observed values, in these units.
+    Infinity where it is not finite.
     """
-    sums, counts = np.zeros((len(mixture.views), len(gates))), np.zeros(len(mixture.views))
+    n = len(views[0])
+    sums, counts = np.zeros((len(mixture.views), len(gates), n)), np.zeros(len(mixture.views))
     for columns, rows in patterns(views):
-        every = np.arange(len(views[0])) if rows is None else rows
+        every = np.arange(n) if rows is None else rows
         for v in range(len(mixture.views)) if target is None else [target]:
             own = np.zeros(len(columns), bool)
             own[mixture.columns(v)] = True
@@ -158,12 +189,13 @@ def losses(
                 conditional = Conditional(one, given[columns], gate)
                 if criterion == "imputation":
                     error = conditional.expectations(rest) - y
-                    sums[v, g] += np.sum(w @ (error**2 / variance[wanted]))
+                    sums[v, g, every] = w * np.sum(error**2 / variance[wanted], axis=1)
                 else:
                     density = conditional.log_densities(rest, y) + 0.5 * np.log(variance[wanted]).sum()
-                    sums[v, g] -= w @ density
+                    sums[v, g, every] = -w * density
     asked = counts > 0
     if not asked.any():
-        return [np.inf] * len(gates)
-    found = (sums[asked] / counts[asked, None]).mean(axis=0)
-    return np.where(np.isfinite(found), found, np.inf).tolist()
+        return np.full((len(gates), n), np.inf)
+    found = (sums[asked] * (n / counts[asked])[:, None, None]).mean(axis=0)
+    found[~np.isfinite(found).all(axis=1)] = np.inf
+    return found

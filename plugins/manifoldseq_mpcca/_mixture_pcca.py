@@ -70,7 +70,7 @@ _MOST_ITERATIONS, _TRIED_TOL = 15, 1e-5
 _MOST_PATTERNS = 16
 """Patterns of holes that are left to the fits that are tried."""
 _LEAST_ROWS = 20
-"""Rows that a choice needs; with fewer, "auto" takes the first values."""
+"""Rows that a choice needs; with fewer, "auto" takes the first values and warns."""
 _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
 
@@ -117,8 +117,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     Parameters
     ----------
     n_components : int or "auto"
-        K. Whatever is "auto" is chosen by how well a quarter of the rows is filled in by a fit to the others: see
-        `criterion`.
+        K. Whatever is "auto" is chosen by how well held-out rows are filled in: a quarter of them, or with fewer than
+        1000 rows each quarter in turn, see `criterion`. Of n_components and n_latent it is the smallest number
+        within one standard error of the best.
     n_latent : int or "auto"
         d, at most the columns of the smallest view; 0 is a mixture of Gaussians.
     covariance_type : {"shrunk", "diag", "full"}
@@ -303,7 +304,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         -----
         UserWarning
             If a component ended with fewer than two rows, or the likelihood did not stay finite; `status_` is then
-            NON_FINITE. If a column is constant: it is filled in with its value, and tells nothing of the others.
+            NON_FINITE. If a column is constant: it is filled in with its value, and tells nothing of the others. If
+            there are fewer than 20 rows and something is "auto": nothing is chosen, one component is taken.
         """
         views, moments, names, weights = self._prepared(X, Y, *more, names=feature_names, sample_weight=sample_weight)
         setting = self._setting(views, moments, weights)
@@ -693,6 +695,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             grid["n_latent"] = sorted({min(d, *sizes) for d in grid["n_latent"]})
         self.__dict__.pop("choice_", None)
         setting = first
+        if grid and N < _LEAST_ROWS:
+            taken = ", ".join(f"{name}={getattr(first, name):g}" for name in grid)
+            warnings.warn(
+                f"{N} rows are too few to choose settings, so {taken}: pass numbers, or at least {_LEAST_ROWS} rows",
+                stacklevel=4,  # the decorator is in between
+            )
         if grid and N >= _LEAST_ROWS:
 
             def fitted(setting: Setting, views: list[View], weights: Array | None) -> Mixture:
