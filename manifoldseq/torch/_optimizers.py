@@ -1,11 +1,12 @@
 """Optimizers of torch for orthonormal parameters beside others."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
 from ..estimators import check_choice, check_number
-from ._parameters import OrthonormalParameter, orthonormality, restored, rows_of
+from ._parameters import FAR, OrthonormalParameter, check_tensor, orthonormality, restored, rows_of
 from ._retractions import RETRACTIONS
 
 torch: Any = import_module("torch")
@@ -23,6 +24,7 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
         check_number("lr", defaults["lr"])
         check_number("weight_decay", defaults["weight_decay"])
         check_choice("retraction", defaults["retraction"], tuple(RETRACTIONS))
+        self._seen: dict[Any, tuple[Any, ...]] = {}  # what parameters were after their last step
         super().__init__(params, {**defaults, "orthonormal": None})
         for group in self.param_groups:
             for p in filter(lambda p: _kept(group, p), group["params"]):
@@ -32,6 +34,11 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
                         f"a parameter of shape {tuple(p.shape)} is not orthonormal (error {gap:.1g}): begin with "
                         "OrthonormalParameter, orthonormalize, or torch.nn.init.orthogonal_"
                     )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was saved; every parameter is looked at before its next step."""
+        super().__setstate__(state)
+        self._seen = {}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; `closure`, if given, computes the loss and its gradients anew, and the loss is returned."""
@@ -45,8 +52,32 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
                 if moved:
                     with torch.autocast(moved[0].device.type, enabled=False):
                         for p in moved:
-                            (self._move if _kept(group, p) else self._move_freely)(group, p, self.state[p])
+                            if _kept(group, p):
+                                self._notice_changes(p, self.state[p])
+                                self._move(group, p, self.state[p])
+                                self._seen[p] = _identity(p)
+                            else:
+                                self._move_freely(group, p, self.state[p])
         return loss
+
+    def _notice_changes(self, p: Any, state: dict[str, Any]) -> None:
+        """Look at a parameter that was changed by something else, such as a file: `gap` says nothing about it then.
+
+        Where it is as orthonormal as it was, `gap` stays, so that training goes on bit by bit from a file.
+        """
+        if self._seen.get(p) == _identity(p):
+            return
+        check_tensor(p)
+        gap, before = orthonormality(p), state.get("gap", float("inf"))
+        if gap > FAR:
+            warnings.warn(
+                f"a parameter of shape {tuple(p.shape)} was changed and is not orthonormal (error {gap:.1g}): its "
+                "nearest orthonormal tensor is taken",
+                stacklevel=4,
+            )
+            p.copy_(restored(RETRACTIONS["polar"](rows_of(p.detach())), p))
+        if not gap <= before + 2 * _SLACK * torch.finfo(p.dtype).eps:
+            state["gap"] = float("inf")
 
     def _move(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -115,9 +146,10 @@ class RiemannianSGD(_Riemannian):
 
     def _move(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
         U, G, V = rows_of(p.detach()), rows_of(p.grad), state.get("momentum_buffer")
-        V = _tangent(U, G.clone() if V is None else V.mul_(float(group["momentum"])).add_(G))
+        V = G.clone() if V is None else rows_of(V).to(G.dtype).mul_(float(group["momentum"])).add_(G)
+        V = _tangent(U, V)
         _go(p, U, V, float(group["lr"]), state, group["retraction"])
-        state["momentum_buffer"] = V
+        state["momentum_buffer"] = restored(V, p)
 
     def _move_freely(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
         G, V = p.grad, state.get("momentum_buffer")
@@ -186,10 +218,12 @@ class RiemannianAdam(_Riemannian):
         G = _tangent(U, rows_of(p.grad).clone())
         first, second = group["betas"]
         if "step" not in state:
-            state |= {"step": 0, "exp_avg": torch.zeros_like(G), "exp_avg_sq": torch.zeros((), device=G.device)}
+            state |= {"step": 0, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros((), device=G.device)}
         state["step"] += 1
-        mean = _tangent(U, state["exp_avg"].mul_(first).add_(G, alpha=1 - first))
-        square = state["exp_avg_sq"].mul_(second).add_(G.square().mean(), alpha=1 - second)
+        mean = _tangent(U, rows_of(state["exp_avg"]).to(G.dtype).mul_(first).add_(G, alpha=1 - first))
+        square = state["exp_avg_sq"].mean()  # a parameter that was free until now has one for every entry
+        square = square.mul_(second).add_(G.square().mean(), alpha=1 - second)
+        state |= {"exp_avg": restored(mean, p), "exp_avg_sq": square}
         scale = float((square / (1 - second ** state["step"])).sqrt()) + group["eps"]
         _go(p, U, mean, float(group["lr"]) / (1 - first ** state["step"]) / scale, state, group["retraction"])
 
@@ -209,6 +243,11 @@ class RiemannianAdam(_Riemannian):
 def _kept(group: dict[str, Any], p: Any) -> bool:
     """Return whether a parameter is kept orthonormal."""
     return isinstance(p, OrthonormalParameter) if group["orthonormal"] is None else bool(group["orthonormal"])
+
+
+def _identity(p: Any) -> tuple[Any, ...]:
+    """Return what changes with a parameter: torch counts the changes in place, other tensors lie elsewhere."""
+    return p._version, p.data_ptr(), p.dtype
 
 
 def _tangent(U: Any, V: Any) -> Any:

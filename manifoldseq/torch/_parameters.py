@@ -1,14 +1,20 @@
 """Parameters with orthonormal rows (or columns, where these are fewer), of any shape."""
 
+import warnings
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from ..estimators import check_choice
 from ._retractions import RETRACTIONS, polar_rows
 
 torch: Any = import_module("torch")
 
+_DTYPES = (torch.float32, torch.float64)
 _NEAR = 1e-5
 """Entries of W W' - I up to this are left: a copy of a parameter is the same to the last bit."""
+FAR = 1e-3
+"""Entries of W W' - I above this are more than rounding: tensors that should be orthonormal and are not."""
 
 
 class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntypedBaseClass]
@@ -17,7 +23,8 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
     A kernel of a convolution, (out, in, height, width), is the matrix (out, in * height * width). It is an ordinary
     `torch.nn.Parameter` of a module otherwise: in its `state_dict` under its own name, moved by ``to(device)``, cast
     by autocast in products while it stays as it is. `RiemannianSGD` and `RiemannianAdam` keep it orthonormal,
-    optimizers of torch with `keep_orthonormal`.
+    optimizers of torch with `keep_orthonormal`. As the parameter of a module it is best made by `orthonormalize`, which
+    also sees to what ``load_state_dict`` brings.
 
     Parameters
     ----------
@@ -28,7 +35,7 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
     Raises
     ------
     ValueError
-        For another dtype (keep parameters in float32 and use autocast), a vector, or NaN.
+        For another dtype (keep parameters in float32 and use autocast), a vector, NaN, or a tensor without values.
 
     Examples
     --------
@@ -41,20 +48,7 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> Any:
         """Return the parameter."""
-        if data.dtype not in (torch.float32, torch.float64):
-            raise ValueError(
-                f"a parameter of {data.dtype} cannot be orthonormal to 1e-6: keep it in float32, and use torch.autocast"
-            )
-        if data.ndim < 2 or 0 in data.shape:
-            raise ValueError(f"a parameter of shape {tuple(data.shape)} is no matrix: pass two dimensions or more")
-        with torch.no_grad():
-            data = data.detach()
-            gap = orthonormality(data)
-            if gap != gap:
-                raise ValueError(f"a parameter of shape {tuple(data.shape)} has NaN or infinity: pass finite numbers")
-            if gap > _NEAR:
-                data = restored(polar_rows(rows_of(data)), data)
-        return torch.Tensor._make_subclass(cls, data, requires_grad)
+        return torch.Tensor._make_subclass(cls, _nearest(data), requires_grad)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Keep the class in copies by pickle."""
@@ -69,7 +63,9 @@ def orthonormalize(module: Any, name: str = "weight") -> Any:
     """Make a parameter of a module orthonormal, at the nearest orthonormal tensor, and return the module.
 
     It replaces `torch.nn.utils.parametrizations.orthogonal`: nothing is computed in a forward pass, and the name in
-    the `state_dict` stays. Train the parameter with `RiemannianSGD`, `RiemannianAdam`, or `keep_orthonormal`.
+    the `state_dict` stays. Train the parameter with `RiemannianSGD`, `RiemannianAdam`, or `keep_orthonormal`. It is the
+    same object as before, so that optimizers that have it already go on with it. What ``load_state_dict`` brings is
+    replaced by the nearest orthonormal tensor, with a warning where it was far from one.
 
     Parameters
     ----------
@@ -89,12 +85,52 @@ def orthonormalize(module: Any, name: str = "weight") -> Any:
     >>> convolution.weight.shape, orthonormality(convolution.weight) < 1e-6
     (torch.Size([16, 8, 3, 3]), True)
     """
-    own = dict(module.named_parameters(recurse=False))
+    own = _own_parameters(module)
     if name not in own:
-        has = ", ".join(own) or "none"
-        raise ValueError(f"{type(module).__name__} has no parameter {name!r} of its own (it has: {has})")
-    setattr(module, name, OrthonormalParameter(own[name], own[name].requires_grad))
+        kind, has = type(module).__name__, ", ".join(own) or "none"
+        if torch.nn.utils.parametrize.is_parametrized(module, name):
+            raise ValueError(
+                f"{name!r} of {kind} is computed by a parametrization: call "
+                f"torch.nn.utils.parametrize.remove_parametrizations(layer, {name!r}) first"
+            )
+        raise ValueError(f"{kind} has no parameter {name!r} of its own (it has: {has})")
+    p = own[name]
+    if type(p) is torch.nn.Parameter:  # in place, as torch does where lazy parameters get their shape
+        p.data = _nearest(p)
+        p.__class__ = OrthonormalParameter
+    elif not isinstance(p, OrthonormalParameter):
+        setattr(module, name, OrthonormalParameter(p, p.requires_grad))
+    module.register_load_state_dict_pre_hook(_Loading(name))
     return module
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """Hook of a module before `load_state_dict`: what is loaded into an `OrthonormalParameter` is orthonormal.
+
+    A class, and not a function inside another, so that modules with it can be pickled.
+    """
+
+    name: str
+
+    def __call__(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        key, own = prefix + self.name, _own_parameters(module).get(self.name)
+        new = state_dict.get(key)
+        if not isinstance(own, OrthonormalParameter) or not isinstance(new, torch.Tensor) or new.shape != own.shape:
+            return  # free by now, or an error that torch reports
+        new = new.detach()
+        if not new.is_meta and own.dtype in _DTYPES:
+            new = new if new.dtype in _DTYPES else new.to(own.dtype)
+            gap = orthonormality(new)
+            if gap > FAR:
+                warnings.warn(
+                    f"what is loaded as {key!r} is not orthonormal (error {gap:.1g}): its nearest orthonormal tensor "
+                    "is taken",
+                    stacklevel=2,
+                )
+            new = _nearest(new) if gap == gap else new
+        # of this class, so that it keeps it where torch takes the tensor itself (assign=True)
+        state_dict[key] = torch.Tensor._make_subclass(OrthonormalParameter, new, own.requires_grad)
 
 
 def keep_orthonormal(optimizer: Any, retraction: str = "polar") -> Any:
@@ -118,14 +154,14 @@ def keep_orthonormal(optimizer: Any, retraction: str = "polar") -> Any:
     >>> orthonormality(layer.weight) < 1e-6
     True
     """
-    if retraction not in RETRACTIONS:
-        raise ValueError(f"retraction={retraction!r} is not known: choose {' or '.join(map(repr, RETRACTIONS))}")
+    check_choice("retraction", retraction, tuple(RETRACTIONS))
 
     def back(optimizer: Any, *_: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
                     if isinstance(p, OrthonormalParameter):
+                        check_tensor(p)
                         with torch.autocast(p.device.type, enabled=False):
                             p.copy_(restored(RETRACTIONS[retraction](rows_of(p.detach())), p))
 
@@ -136,6 +172,11 @@ def keep_orthonormal(optimizer: Any, retraction: str = "polar") -> Any:
 def orthonormality(W: Any) -> float:
     """Return the largest entry of ``|W W' - I|``, of the shorter side, computed in float64; NaN if W is not finite.
 
+    Raises
+    ------
+    ValueError
+        If W is no tensor of two dimensions or more, or complex.
+
     Examples
     --------
     >>> import torch
@@ -143,11 +184,51 @@ def orthonormality(W: Any) -> float:
     >>> orthonormality(2 * torch.eye(3)[:2])
     3.0
     """
+    if not isinstance(W, torch.Tensor):
+        raise ValueError(f"W is of type {type(W).__name__}: pass a tensor, torch.as_tensor(W)")
+    if W.ndim < 2 or W.is_complex():
+        raise ValueError(f"W of shape {tuple(W.shape)}, {W.dtype}, is no real matrix: pass two dimensions or more")
     with torch.no_grad(), torch.autocast(W.device.type, enabled=False):
         rows = rows_of(W.detach()).double()
         gap = rows @ rows.T
         gap.diagonal().sub_(1)
         return float(gap.abs().max()) if bool(torch.isfinite(gap).all()) else float("nan")
+
+
+def check_tensor(data: Any) -> None:
+    """Raise ValueError unless a parameter can be orthonormal: a matrix, or more, of numbers in enough precision."""
+    if not isinstance(data, torch.Tensor):
+        raise ValueError(f"a parameter of type {type(data).__name__} is no tensor: pass torch.as_tensor(array)")
+    if isinstance(data, torch.nn.parameter.UninitializedParameter):
+        raise ValueError("a parameter of a lazy layer has no shape yet: call the network once on data, then this")
+    if data.is_meta:
+        raise ValueError(
+            "a parameter on the device 'meta' has no values: call to_empty(device='cpu') and initialize it first"
+        )
+    if data.dtype not in _DTYPES:
+        raise ValueError(
+            f"a parameter of {data.dtype} cannot be orthonormal to 1e-6: keep it in float32 (net.float()), and use "
+            "torch.autocast"
+        )
+    if data.ndim < 2 or 0 in data.shape:
+        raise ValueError(f"a parameter of shape {tuple(data.shape)} is no matrix: pass two dimensions or more")
+
+
+def _nearest(data: Any) -> Any:
+    """Return the nearest orthonormal tensor, or the tensor itself where it is orthonormal."""
+    check_tensor(data)
+    data = data.detach()
+    gap = orthonormality(data)
+    if gap != gap:
+        raise ValueError(f"a parameter of shape {tuple(data.shape)} has NaN or infinity: pass finite numbers")
+    if gap <= _NEAR:
+        return data
+    with torch.no_grad(), torch.autocast(data.device.type, enabled=False):
+        return restored(polar_rows(rows_of(data)), data)
+
+
+def _own_parameters(module: Any) -> dict[str, Any]:
+    return dict(module.named_parameters(recurse=False))
 
 
 def rows_of(W: Any) -> Any:

@@ -4,6 +4,7 @@ import copy
 import importlib.util
 import io
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,82 @@ def test_training_goes_on_from_a_file(make: Any) -> None:
     assert isinstance(again[0].weight, OrthonormalParameter)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_files_of_free_networks_are_brought_to_the_manifold(assign: bool) -> None:
+    """Also in copies of the network, and where torch takes the tensors of the file themselves."""
+    first, free = (
+        network(),
+        torch.nn.Sequential(
+            torch.nn.Conv2d(1, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 16, 5), torch.nn.Linear(5, 10)
+        ),
+    )
+    file = {name: value.clone() for name, value in free.state_dict().items()}
+    stored = io.BytesIO()
+    torch.save(first, stored)
+    stored.seek(0)
+    for net in (first, copy.deepcopy(first), torch.load(stored, weights_only=False)):
+        with pytest.warns(UserWarning, match="loaded as '[03].weight' is not orthonormal .error") as caught:
+            net.load_state_dict(file, assign=assign)
+        assert len(caught) == 2
+        for place in (0, 3):
+            weight, given = net[place].weight, file[f"{place}.weight"]
+            assert isinstance(weight, OrthonormalParameter) and weight.requires_grad
+            nearest = scipy.linalg.polar(given.numpy().reshape(len(given), -1))[0]
+            np.testing.assert_allclose(weight.detach().numpy().reshape(len(given), -1), nearest, atol=1e-6)
+        assert torch.equal(net[2].weight, file["2.weight"])
+    assert all(torch.equal(value, file[name]) for name, value in free.state_dict().items())
+    half = {name: value.half() for name, value in first.state_dict().items()}
+    first.load_state_dict(half, assign=assign)  # rounding: no warning
+    assert first[0].weight.dtype == torch.float32 and orthonormality(first[0].weight) < 1e-6
+    first[0].weight = torch.nn.Parameter(first[0].weight.detach())  # free from now on
+    first[0].load_state_dict({"weight": file["0.weight"], "bias": file["0.bias"]})
+    assert torch.equal(first[0].weight, file["0.weight"])
+
+
+@pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
+def test_optimizers_notice_what_others_changed(make: Any) -> None:
+    W = OrthonormalParameter(torch.eye(3, 6))
+    optimizer = make([W], lr=1e-6)  # so short that nothing is retracted
+    for change, warns in ((1.0, True), (1e-5, False), (0.0, False)):
+        with torch.no_grad():
+            W.add_(change * torch.arange(18.0).reshape(3, 6))
+        W.grad = torch.ones(3, 6)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            optimizer.step()
+        assert [("was changed and is not orthonormal" in str(w.message)) for w in caught] == [True] * warns
+        assert orthonormality(W) < 2e-6
+    W.data = W.data.half()
+    W.grad = torch.ones(3, 6).half()
+    with pytest.raises(
+        ValueError, match=r"torch.float16 cannot be orthonormal to 1e-6: keep it in float32 \(net.float"
+    ):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_layer_made_orthonormal_later_stays_the_one_that_is_trained(make: Any, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(6)
+    layer = torch.nn.ParameterDict({"weight": torch.nn.Parameter(torch.randn(shape))})
+    options: dict[str, Any] = {"momentum": 0.5} if make is RiemannianSGD else {}
+    optimizer = make(layer.parameters(), lr=0.1, **options)
+
+    def train() -> None:
+        optimizer.zero_grad()
+        (layer["weight"] * torch.randn(shape)).sum().backward()
+        optimizer.step()
+
+    train()
+    orthonormalize(layer)
+    before = layer["weight"].detach().clone()
+    for _ in range(3):  # with the momentum of free steps
+        train()
+    assert isinstance(layer["weight"], OrthonormalParameter) and orthonormality(layer["weight"]) < 1e-6
+    assert not torch.allclose(layer["weight"], before, atol=1e-3)
+    assert optimizer.state[layer["weight"]]["exp_avg" if make is RiemannianAdam else "momentum_buffer"].shape == shape
 
 
 def test_autocast_casts_products_and_no_parameter() -> None:

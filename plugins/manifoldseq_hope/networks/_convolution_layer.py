@@ -78,7 +78,7 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
     def __init__(self, features: ConvolutionalFeatures) -> None:
         torch = load_torch()
-        from manifoldseq.torch import OrthonormalParameter
+        from manifoldseq.torch import orthonormalize
 
         if not isinstance(features, ConvolutionalFeatures):
             raise ValueError(f"features is of type {type(features).__name__}: pass fitted ConvolutionalFeatures")
@@ -95,7 +95,8 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         # columns of U go pixel by pixel, those of unfold channel by channel
         U = U.reshape(len(U), -1, channels).transpose(0, 2, 1).reshape(len(U), D)
         single = {"dtype": torch.float32}
-        self.U = OrthonormalParameter(torch.tensor(U, **single))
+        self.U = torch.nn.Parameter(torch.tensor(U, **single))
+        orthonormalize(self, "U")
         self.weight = torch.nn.Parameter(torch.tensor(units.W[features.units_], **single))
         bias = units.b[features.units_] - features.threshold_
         self.bias = torch.nn.Parameter(torch.tensor(bias, **single))

@@ -76,12 +76,12 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         if n_latent > n_features:
             raise ValueError(f"n_latent={n_latent} exceeds n_features={n_features}: lower n_latent")
         U = _uniform(torch, n_latent, n_features, gamma or 1.0 if orthonormal else gamma)
+        self.U = torch.nn.Parameter(U)
         if orthonormal:
-            from manifoldseq.torch import OrthonormalParameter, qr_rows
+            from manifoldseq.torch import orthonormalize, qr_rows
 
-            self.U = OrthonormalParameter(qr_rows(U))
-        else:
-            self.U = torch.nn.Parameter(U)
+            self.U.data = qr_rows(U)
+            orthonormalize(self, "U")
         self.mu = torch.nn.Parameter(_uniform(torch, n_units, n_latent, gamma))
         self.bias = torch.nn.Parameter(torch.zeros(n_units))
 
