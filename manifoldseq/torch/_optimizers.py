@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
-from ..estimators import check_choice, check_number
+from ..estimators import check_choice, check_number, check_positive
 from ._parameters import FAR, OrthonormalParameter, check_tensor, orthonormality, restored, rows_of
 from ._retractions import RETRACTIONS
 
@@ -21,19 +21,17 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
     """What both have in common: which parameters are orthonormal, and the way back to the manifold."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        check_number("lr", defaults["lr"])
-        check_number("weight_decay", defaults["weight_decay"])
-        check_choice("retraction", defaults["retraction"], tuple(RETRACTIONS))
         self._seen: dict[Any, tuple[Any, ...]] = {}  # what parameters were after their last step
         super().__init__(params, {**defaults, "orthonormal": None})
-        for group in self.param_groups:
-            for p in filter(lambda p: _kept(group, p), group["params"]):
-                gap = orthonormality(p) if p.ndim > 1 else float("nan")
-                if not gap < 1e-3:
-                    raise ValueError(
-                        f"a parameter of shape {tuple(p.shape)} is not orthonormal (error {gap:.1g}): begin with "
-                        "OrthonormalParameter, orthonormalize, or torch.nn.init.orthogonal_"
-                    )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with settings of their own, checked as those of the constructor are."""
+        super().add_param_group(param_group)
+        try:
+            _check_group(self.param_groups[-1])
+        except ValueError:
+            self.param_groups.pop()
+            raise
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take what was saved; every parameter is looked at before its next step."""
@@ -98,8 +96,9 @@ class RiemannianSGD(_Riemannian):
     ----------
     params : iterable of torch.nn.Parameter, or of dict
         Groups may have ``orthonormal=True`` or ``False``, for all of their parameters in place of what they are.
-    lr : float
+    lr : float, or torch.Tensor of one number
     momentum : float
+        Below 1.
     weight_decay : float
         Of other parameters; it cannot change an orthonormal one.
     retraction : {"polar", "qr"}
@@ -108,7 +107,8 @@ class RiemannianSGD(_Riemannian):
     Raises
     ------
     ValueError
-        For an invalid setting, or a parameter that should be orthonormal and is not.
+        For an invalid setting, also of a group, or a parameter that should be orthonormal and is not, or is in half
+        precision.
 
     References
     ----------
@@ -140,7 +140,6 @@ class RiemannianSGD(_Riemannian):
         weight_decay: float = 0.0,
         retraction: str = "polar",
     ) -> None:
-        check_number("momentum", momentum, 0.0, 1.0)
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "retraction": retraction}
         super().__init__(params, defaults)
 
@@ -171,8 +170,9 @@ class RiemannianAdam(_Riemannian):
     ----------
     params : iterable of torch.nn.Parameter, or of dict
         As of `RiemannianSGD`.
-    lr : float
+    lr : float, or torch.Tensor of one number
     betas : (float, float)
+        Below 1.
     eps : float
     weight_decay : float
         Of other parameters, added to their gradients.
@@ -207,10 +207,7 @@ class RiemannianAdam(_Riemannian):
         weight_decay: float = 0.0,
         retraction: str = "polar",
     ) -> None:
-        for beta in betas:
-            check_number("betas", beta, 0.0, 1.0)
-        check_number("eps", eps)
-        defaults = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "retraction": retraction}
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "retraction": retraction}
         super().__init__(params, defaults)
 
     def _move(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
@@ -238,6 +235,46 @@ class RiemannianAdam(_Riemannian):
         square = state["exp_avg_sq"].mul_(second).addcmul_(G, G, value=1 - second)
         root = (square / (1 - second ** state["step"])).sqrt_().add_(group["eps"])
         p.addcdiv_(mean, root, value=-float(group["lr"]) / (1 - first ** state["step"]))
+
+
+def _check_betas(name: str, betas: Any) -> None:
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise ValueError(f"{name}={betas!r} is not valid: pass two numbers, such as (0.9, 0.999)")
+    for beta in betas:
+        _check_fraction(name, beta)
+
+
+def _check_fraction(name: str, value: Any) -> None:
+    check_number(name, value, 0.0, 1.0)
+    if value == 1:
+        raise ValueError(f"{name}={value!r} is not valid: pass a number below 1, with which the past fades")
+
+
+_SETTINGS: dict[str, Callable[[str, Any], None]] = {
+    "lr": check_number,
+    "momentum": _check_fraction,
+    "betas": _check_betas,
+    "eps": check_positive,
+    "weight_decay": check_number,
+    "retraction": lambda name, value: check_choice(name, value, tuple(RETRACTIONS)),
+    "orthonormal": lambda name, value: check_choice(name, value, (None, True, False)),
+}
+
+
+def _check_group(group: dict[str, Any]) -> None:
+    """Raise ValueError unless settings of a group are valid, and those of its parameters orthonormal that should be."""
+    for name in filter(group.__contains__, _SETTINGS):
+        value = group[name]
+        # torch takes a learning rate in a tensor of one number, and schedules change it there
+        _SETTINGS[name](name, value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value)
+    for p in filter(lambda p: _kept(group, p), group["params"]):
+        check_tensor(p)
+        gap = orthonormality(p)
+        if not gap < FAR:
+            raise ValueError(
+                f"a parameter of shape {tuple(p.shape)} is not orthonormal (error {gap:.1g}): begin with "
+                "OrthonormalParameter, orthonormalize, or torch.nn.init.orthogonal_"
+            )
 
 
 def _kept(group: dict[str, Any], p: Any) -> bool:

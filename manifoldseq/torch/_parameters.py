@@ -115,7 +115,7 @@ class _Loading:
 
     def __call__(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
         key, own = prefix + self.name, _own_parameters(module).get(self.name)
-        new = state_dict.get(key)
+        new: Any = state_dict.get(key)
         if not isinstance(own, OrthonormalParameter) or not isinstance(new, torch.Tensor) or new.shape != own.shape:
             return  # free by now, or an error that torch reports
         new = new.detach()

@@ -219,6 +219,25 @@ def test_optimizers_of_torch_keep_orthonormal_what_is_marked() -> None:
     assert not torch.equal(net[2].weight, free)
 
 
+@pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
+def test_groups_have_settings_of_their_own(make: Any) -> None:
+    """A rate may be a tensor, as for torch's optimizers; a group that is not valid is not added."""
+    W, V = OrthonormalParameter(torch.eye(2, 3)), OrthonormalParameter(torch.eye(2, 3))
+    optimizer = make([W], lr=torch.tensor(0.1))
+    with pytest.raises(ValueError, match="lr=-1"):
+        optimizer.add_param_group({"params": [V], "lr": -1.0})
+    assert len(optimizer.param_groups) == 1
+    optimizer.add_param_group({"params": [V], "lr": 0.0})
+    W.grad = V.grad = torch.arange(6.0).reshape(2, 3)
+    optimizer.step()
+    assert torch.equal(V, torch.eye(2, 3)) and not torch.allclose(W, V, atol=1e-3) and orthonormality(W) < 1e-6
+
+
+def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
+    """Return an optimizer of one group with these settings."""
+    return make([{"params": [OrthonormalParameter(torch.eye(2))]} | settings])
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -232,6 +251,18 @@ def test_optimizers_of_torch_keep_orthonormal_what_is_marked() -> None:
             "begin with",
         ),
         (lambda: RiemannianAdam([OrthonormalParameter(torch.eye(2))], lr=-1), "lr=-1"),
+        (lambda: group(lr=-1.0), "lr=-1.0 is not valid"),
+        (lambda: group(lr=torch.tensor(torch.nan)), "lr=nan is not valid"),
+        (lambda: group(momentum=1.0), "momentum=1.0 is not valid: pass a number below 1"),
+        (lambda: group(RiemannianAdam, betas=(0.9, 1)), "betas=1 is not valid: pass a number below 1"),
+        (lambda: group(RiemannianAdam, betas=0.9), "betas=0.9 is not valid: pass two numbers"),
+        (lambda: group(RiemannianAdam, eps=0.0), "eps=0.0 is not valid"),
+        (lambda: group(weight_decay="1"), "weight_decay='1' is not valid"),
+        (lambda: group(retraction="cayley"), "retraction='cayley' is not known: choose 'polar' or 'qr'"),
+        (lambda: group(orthonormal="yes"), "orthonormal='yes' is not known: choose None, True or False"),
+        (lambda: group(params=[torch.nn.Parameter(torch.ones(2, 3))], orthonormal=True), "is not orthonormal"),
+        (lambda: RiemannianSGD(orthonormalize(torch.nn.Linear(6, 3)).half().parameters()), "float16 cannot be orthon"),
+        (lambda: RiemannianSGD(orthonormalize(torch.nn.Linear(6, 3)).bfloat16().parameters()), r"net\.float"),
     ],
 )
 def test_bad_input_is_one_sentence(make: Any, words: str) -> None:
