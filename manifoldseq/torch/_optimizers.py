@@ -144,7 +144,7 @@ class RiemannianSGD(_Riemannian):
         super().__init__(params, defaults)
 
     def _move(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
-        U, G, V = rows_of(p.detach()), rows_of(p.grad), state.get("momentum_buffer")
+        U, G, V = rows_of(p.detach()), rows_of(_dense(p.grad)), state.get("momentum_buffer")
         V = G.clone() if V is None else rows_of(V).to(G.dtype).mul_(float(group["momentum"])).add_(G)
         V = _tangent(U, V)
         _go(p, U, V, float(group["lr"]), state, group["retraction"])
@@ -212,7 +212,7 @@ class RiemannianAdam(_Riemannian):
 
     def _move(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
         U = rows_of(p.detach())
-        G = _tangent(U, rows_of(p.grad).clone())
+        G = _tangent(U, rows_of(_dense(p.grad)).clone())
         first, second = group["betas"]
         if "step" not in state:
             state |= {"step": 0, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros((), device=G.device)}
@@ -225,7 +225,7 @@ class RiemannianAdam(_Riemannian):
         _go(p, U, mean, float(group["lr"]) / (1 - first ** state["step"]) / scale, state, group["retraction"])
 
     def _move_freely(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
-        G, (first, second) = p.grad, group["betas"]
+        G, (first, second) = _dense(p.grad), group["betas"]
         if group["weight_decay"]:
             G = G.add(p, alpha=float(group["weight_decay"]))
         if "step" not in state:
@@ -280,6 +280,16 @@ def _check_group(group: dict[str, Any]) -> None:
 def _kept(group: dict[str, Any], p: Any) -> bool:
     """Return whether a parameter is kept orthonormal."""
     return isinstance(p, OrthonormalParameter) if group["orthonormal"] is None else bool(group["orthonormal"])
+
+
+def _dense(G: Any) -> Any:
+    """Return a gradient; ValueError if it is sparse."""
+    if G.layout != torch.strided:
+        raise ValueError(
+            f"a parameter of shape {tuple(G.shape)} has a sparse gradient: make the embedding with sparse=False, or "
+            "train it with keep_orthonormal(torch.optim.SparseAdam(...))"
+        )
+    return G
 
 
 def _identity(p: Any) -> tuple[Any, ...]:

@@ -24,6 +24,8 @@ from manifoldseq.torch import (
     keep_orthonormal,
     orthonormality,
     orthonormalize,
+    polar_rows,
+    qr_rows,
 )
 
 SHAPES = [(3, 7), (7, 3), (4, 4), (8, 3, 2, 2), (20, 2, 3)]
@@ -233,6 +235,13 @@ def test_groups_have_settings_of_their_own(make: Any) -> None:
     assert torch.equal(V, torch.eye(2, 3)) and not torch.allclose(W, V, atol=1e-3) and orthonormality(W) < 1e-6
 
 
+def sparse_step(make: Any) -> None:
+    embedding = orthonormalize(torch.nn.Embedding(9, 4, sparse=True))
+    optimizer = make(embedding.parameters())
+    embedding(torch.tensor([1, 2])).sum().backward()
+    optimizer.step()
+
+
 def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
     """Return an optimizer of one group with these settings."""
     return make([{"params": [OrthonormalParameter(torch.eye(2))]} | settings])
@@ -251,6 +260,23 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
             "begin with",
         ),
         (lambda: RiemannianAdam([OrthonormalParameter(torch.eye(2))], lr=-1), "lr=-1"),
+        (lambda: OrthonormalParameter(np.eye(3)), "of type ndarray is no tensor: pass torch.as_tensor"),
+        (lambda: orthonormality(np.eye(3)), "W is of type ndarray: pass a tensor"),
+        (lambda: orthonormality(torch.ones(3)), r"W of shape \(3,\), torch.float32, is no real matrix"),
+        (
+            lambda: polar_rows(torch.ones(9, 3)),
+            r"Y of shape \(9, 3\) cannot have orthonormal rows: pass .* such as Y.T",
+        ),
+        (lambda: qr_rows(torch.ones(9, 3)), r"Y of shape \(9, 3\) cannot have orthonormal rows"),
+        (lambda: qr_rows(np.eye(3)), "Y is of type ndarray"),
+        (lambda: orthonormalize(torch.nn.LazyLinear(3)), "has no shape yet: call the network once on data"),
+        (lambda: orthonormalize(torch.nn.Linear(4, 3, device="meta")), "'meta' has no values: call to_empty"),
+        (
+            lambda: orthonormalize(torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(4, 3))),
+            r"call torch.nn.utils.parametrize.remove_parametrizations\(layer, 'weight'\) first",
+        ),
+        (lambda: sparse_step(RiemannianSGD), r"shape \(9, 4\) has a sparse gradient: make the embedding with sparse=F"),
+        (lambda: sparse_step(RiemannianAdam), "has a sparse gradient"),
         (lambda: group(lr=-1.0), "lr=-1.0 is not valid"),
         (lambda: group(lr=torch.tensor(torch.nan)), "lr=nan is not valid"),
         (lambda: group(momentum=1.0), "momentum=1.0 is not valid: pass a number below 1"),

@@ -93,6 +93,25 @@ def test_it_learns_and_stays_orthonormal_and_blank_images_leave_no_nan():
     torch.testing.assert_close(again(images), net(images), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast_it_stands_behind_other_layers(dtype):
+    features = learnt(HOPE(7, n_latent=4, kappa=20.0))
+    images = torch.tensor(IMAGES, dtype=torch.float32)
+    images[0] = 0
+    layer = HOPEConvolution(features)
+    with torch.no_grad():
+        expected = layer(images)
+    before = torch.nn.Conv2d(1, 1, 1)
+    torch.nn.init.ones_(before.weight)
+    torch.nn.init.zeros_(before.bias)
+    with torch.autocast("cpu", dtype=dtype):
+        found = layer(before(images[:, None]))
+        found.float().square().sum().backward()
+    assert torch.linalg.norm(found.detach().float() - expected) < 0.02 * torch.linalg.norm(expected)
+    assert all(torch.isfinite(p.grad).all() for p in (*before.parameters(), *layer.parameters()))
+    assert layer.U.dtype == torch.float32
+
+
 def test_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match="units of KMeans are not linear in directions: pass features of HOPE"):
         HOPEConvolution(learnt(KMeans(4, n_init=1)))
@@ -105,3 +124,5 @@ def test_bad_input_is_one_sentence():
         layer(torch.zeros(2, 3, 8, 8))
     with pytest.raises(ValueError, match=r"images are torch.float64 and the layer is torch.float32: call images.to"):
         layer(torch.zeros(2, 8, 8, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"images are of type ndarray: pass a tensor, torch.as_tensor\(images\)"):
+        layer(np.zeros((2, 8, 8), np.float32))

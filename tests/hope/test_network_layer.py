@@ -184,6 +184,7 @@ def stiefel(U: Any, **options: Any) -> Any:
         (lambda: stiefel(torch.ones(4)), "is no matrix"),
         (lambda: stiefel(torch.eye(2), retraction="cayley"), "'polar' or 'qr'"),
         (lambda: HOPELayer(5, 2, 3)(torch.ones(1, 5).double()), "the rows are torch.float64 and the layer is"),
+        (lambda: HOPELayer(5, 2, 3)(np.ones((1, 5))), "the rows are of type ndarray: pass a tensor"),
         (lambda: stiefel(torch.eye(2), lr=-1), "lr=-1"),
     ],
 )

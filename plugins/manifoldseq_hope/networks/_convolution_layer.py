@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features._convolution import ConvolutionalFeatures
 from ..features._patches import CONSTANT, sizes_of
-from ._torch import load_torch, module_base
+from ._torch import check_input, load_torch, module_base
 
 
 class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
@@ -111,19 +111,16 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         Parameters
         ----------
         images : torch.Tensor of shape (N, H, W), (N, H W) or (N, channels, H, W)
-            Of the dtype of the layer.
+            Of the dtype of the layer; of any under `torch.autocast`.
         """
         torch = load_torch()
+        check_input("images", images, self.weight)
         H, W, channels = sizes_of(self.image_shape)
         shape = (len(images), channels, H, W)
         one = ((H, W), (H * W,)) if channels == 1 else ()
         if images.shape[1:] != shape[1:] and images.shape[1:] not in one:
             raise ValueError(f"the images have shape {tuple(images.shape)}: pass {('N', *shape[1:])}")
-        if images.dtype != self.weight.dtype:
-            raise ValueError(
-                f"the images are {images.dtype} and the layer is {self.weight.dtype}: "
-                "call images.to(layer.weight.dtype)"
-            )
+        images = images.to(self.weight.dtype)  # autocast casts products only, and patches need their precision
         unfold, linear, tiny = torch.nn.functional.unfold, torch.nn.functional.linear, torch.finfo(images.dtype).tiny
         x = unfold(images.reshape(shape), self.patch_shape, stride=self.stride).movedim(1, 2)  # (N, P, D)
         with torch.no_grad():
@@ -137,9 +134,11 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         if self.centre is not None:
             z = z - self.centre
         if self.unit == "z":
+            tiny = torch.finfo(z.dtype).tiny  # of half precision under autocast
             z = z * torch.where(varied, z.square().sum(2), 1.0)[..., None].clamp_min(tiny).rsqrt()
         eta = torch.relu(linear(z, self.weight, self.bias)) * varied[..., None]
         pooled = (self.shares @ eta).flatten(1)
+        tiny = torch.finfo(pooled.dtype).tiny
         # clamped, as the infinite derivative at zero, times nothing, were NaN
         return pooled if self.power == 1 else torch.where(pooled > 0, pooled.clamp_min(tiny) ** self.power, 0.0)
 

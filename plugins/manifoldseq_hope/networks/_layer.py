@@ -8,7 +8,7 @@ import numpy as np
 from manifoldseq.estimators import check_number, check_whole, renamed_parameters
 
 from ..mixtures._dense import Dense, decomposed
-from ._torch import load_torch, module_base
+from ._torch import check_input, load_torch, module_base
 
 
 class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
@@ -138,10 +138,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     def forward(self, x: Any) -> Any:
         """Return eta (39) of rows x, (N, D) -> (N, K)."""
         torch = load_torch()
-        if x.dtype != self.U.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise ValueError(
-                f"the rows are {x.dtype} and the layer is {self.U.dtype}: call x.to(layer.U.dtype), or layer.to"
-            )
+        check_input("rows", x, self.U)
         linear = torch.nn.functional.linear
         return torch.relu(linear(linear(x, self.U), self.mu, self.bias))
 

@@ -36,6 +36,18 @@ def load_torch() -> Any:
         raise ImportError(f"networks are trained by torch, which is not installed: {how}") from error
 
 
+def check_input(name: str, x: Any, parameter: Any) -> None:
+    """Raise ValueError unless x is a tensor of the dtype of a layer's parameter, or autocast, which casts, is on."""
+    torch = load_torch()
+    if not isinstance(x, torch.Tensor):
+        raise ValueError(f"the {name} are of type {type(x).__name__}: pass a tensor, torch.as_tensor({name})")
+    if x.dtype != parameter.dtype and not (x.is_floating_point() and torch.is_autocast_enabled(x.device.type)):
+        raise ValueError(
+            f"the {name} are {x.dtype} and the layer is {parameter.dtype}: call {name}.to({parameter.dtype}), or "
+            "layer.to"
+        )
+
+
 def module_base() -> Any:
     """Return `torch.nn.Module` to derive from, or `object` where torch is missing: using the class then says so."""
     return load_torch().nn.Module if find_spec("torch") else object
