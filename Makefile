@@ -106,7 +106,7 @@ bench-engine: $(PEERS)
 bench-mpcca: $(RUN)
 	$(BIN)/python -m benchmarks.mpcca
 
-bench-hope: $(RUN)
+bench-hope: $(PEERS)
 	$(BIN)/python -m benchmarks.hope
 
 bench-scale: $(EXTRAS)
