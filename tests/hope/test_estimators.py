@@ -445,20 +445,42 @@ def test_text_is_never_made_dense():
 
 
 def test_more_axes_than_half_of_few_sparse_rows():
-    """Of 12 rows of 90 columns eight axes, or more than there are; of a million columns a sentence."""
+    """Of 12 rows of 90 columns eight axes, or more than there are, or than rows; beyond memory a sentence."""
     rng = np.random.default_rng(0)
     rows = rng.random((12, 90)) * (rng.random((12, 90)) < 0.3)
     rows[10:] = rows[:2]  # of rank 10
     unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     right = np.linalg.svd(unit_rows)[2]
-    for M in (8, 12):
+    for M in (8, 12, 20):
         U = PCAMovMF(2, n_latent=M, random_state=0).fit(csr_array(rows)).components_
         np.testing.assert_allclose(U @ U.T, np.eye(M), atol=1e-9)
         kept = right[: min(M, 10)]
         np.testing.assert_allclose(kept @ U.T @ U, kept, atol=1e-6)
     million = csr_array((np.ones(40), (np.arange(40) % 20, np.arange(40) * 1000)), (20, 10**6))
     with pytest.raises(ValueError, match="n_latent=500000 axes of 1000000 columns do not fit into memory: pass fewer"):
-        PCAMovMF(2, n_latent="auto").fit(million)
+        PCAMovMF(2, n_latent=500_000).fit(million)
+
+
+def test_auto_takes_no_more_axes_than_rows_span():
+    """Half of the columns, but no D by D matrix of few or sparse rows; more batches may span what one does not."""
+    rng = np.random.default_rng(0)
+    few = rng.random((12, 90))
+    columns = rng.integers(0, 10**5, (60, 40))
+    wide = csr_array((rng.random(2400), (np.repeat(np.arange(60), 40), columns.ravel())), (60, 10**5))
+    many = csr_array(rng.random((400, 300)) * (rng.random((400, 300)) < 0.1))
+    made = [
+        (PCAMovMF(2, n_latent="auto"), few, 11),
+        (PCAMovMF(2, n_latent="auto"), csr_array(few), 11),
+        (PCAMovMF(2, n_latent="auto"), wide, 59),
+        (PCAMovMF(2, n_latent="auto"), many, 100),
+        (PCAMovMF(2, n_latent="auto"), many.toarray(), 150),
+        (HOPE(2, n_latent="auto"), few, 11),
+        (HOPE(2, n_latent="auto"), X, 4),
+    ]
+    for model, rows, M in made:
+        assert model.set_params(random_state=0).fit(rows).used_parameters_["n_latent"] == M
+    batches = HOPE(2, n_latent="auto", random_state=0).partial_fit(few).partial_fit(few)
+    assert batches.used_parameters_["n_latent"] == 45
 
 
 def test_zero_rows_are_warned_of_once():

@@ -273,10 +273,12 @@ class Gram:
     def leading(self, M: int) -> Array:
         """Return the M leading eigenvectors as rows, (M, D)."""
         N, D = self.root.shape
-        if M >= N // 2 and M <= N < D:
-            # from the N by N products of the rows; those of eigenvalue zero are completed to an orthonormal basis
+        if M >= N // 2 and N < D:
+            # from the N by N products of the rows; those of eigenvalue zero, and any beyond N, are completed to an
+            # orthonormal basis
             Q = np.linalg.eigh((self.root @ self.root.T).toarray())[1][:, : -M - 1 : -1]
-            return np.linalg.qr(self.root.T @ Q)[0].T
+            more = np.random.default_rng(0).standard_normal((D, max(M - N, 0)))
+            return np.linalg.qr(np.concatenate([self.root.T @ Q, more], axis=1))[0].T
         if M >= min(N, D) // 2:
             return np.linalg.eigh((self.root.T @ self.root).toarray())[1][:, : -M - 1 : -1].T
         start = np.random.default_rng(0).standard_normal(min(N, D))

@@ -49,7 +49,7 @@ class HOPE(OldSizes, ProjectedMixture):
     n_components : int
         K. For one release it must be given with `n_latent`, which was called ``n_components``.
     n_latent : int or "auto"
-        M, the rows of U; ``"auto"`` is half of the columns.
+        M, the rows of U; ``"auto"`` is half of the columns, or one less than the rows that `fit` gets if that is less.
     family : {"movmf", "gmm", "gmm-full"} or Family
         Von Mises-Fisher components (9), Gaussians with diagonal or full covariances (8), or a family of your own.
     prepare : {"auto", "unit", "center", None}
@@ -215,13 +215,14 @@ class HOPE(OldSizes, ProjectedMixture):
         first = "batches_" not in self.__dict__
         rows, weight = self._checked_fit(X, sample_weight, reset=first)
         if first:
-            data, learner = self._prepared(rows, weight)
+            data, learner = self._prepared(rows, weight, more=True)
             self.scale_ = float(np.trace(data.S)) / (data.n * data.X.shape[1])
             running = Running.initial(learner.begin(data, random_generator(self.random_state)))
             self.structure_ = self._structure(learner)
             self.n_seen_, self.second_moment_ = 0.0, np.zeros_like(data.S)
         else:
-            learner = self._learner(self.n_components, rows.shape[1], self.scale_, self._family(self.scale_))
+            K, D = self.n_components, rows.shape[1]
+            learner = self._learner(K, D, self.scale_, self._family(self.scale_), most=D)
             self._check_structure(learner)
             if self._unit:
                 rows, weight = with_direction(rows, weight)
@@ -297,8 +298,8 @@ class HOPE(OldSizes, ProjectedMixture):
         check_number("variance_floor", self.variance_floor, open_=True)
         return gaussian("diag" if self.family == "gmm" else "full", float(self.variance_floor) * scale)
 
-    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
-        M = latent_dimension(self.n_latent, D)
+    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
+        M = latent_dimension(self.n_latent, D, most)
         check_sizes(N, D, M, self.n_components)
         check_parameters(self, _RULES)
         noise = Noise(self.noise_variance, self.noise_floor * scale)

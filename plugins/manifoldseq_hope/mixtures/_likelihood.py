@@ -188,7 +188,7 @@ def _build(
     check_number("noise_floor", noise_floor)
     check_number("beta", beta)
     X = check_rows(data)
-    K, M = sizes[0], latent_dimension(sizes[1], X.shape[1])
+    K, M = sizes[0], latent_dimension(sizes[1], X.shape[1], X.shape[0] - 1)
     check_sizes(len(X), X.shape[1], M, K)
     if family.directional and normalize_z:
         check_directions(X)

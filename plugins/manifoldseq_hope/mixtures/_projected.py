@@ -36,6 +36,7 @@ from ._learn import Learner
 from ._noise import residual_energy
 from ._parameters import Model
 from ._radius import Radius
+from ._sizes import SPARSE_AXES
 from ._threshold import located, threshold_of
 
 RULES = {
@@ -59,8 +60,11 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     random_state: Any
 
     @abstractmethod
-    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
-        """Return the settings of learning for N rows of D columns and this mean square, after all checks."""
+    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
+        """Return the settings of learning for N rows of D columns and this mean square, after all checks.
+
+        ``n_latent="auto"`` is at most `most`.
+        """
 
     @abstractmethod
     def _family(self, scale: float) -> Family:
@@ -437,8 +441,11 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             raise ValueError("sample_weight is zero for every row: pass some weight above zero")
         return rows, weight
 
-    def _prepared(self, rows: Any, weight: Array | None) -> tuple[Data, Learner]:
-        """Return the rows as the model sees them, and the settings of learning, after all checks."""
+    def _prepared(self, rows: Any, weight: Array | None, more: bool = False) -> tuple[Data, Learner]:
+        """Return the rows as the model sees them, and the settings of learning, after all checks.
+
+        `more` says that other rows will follow these.
+        """
         if weight is not None and not weight.all():
             rows, weight = rows[weight > 0], weight[weight > 0]
         if self._unit:
@@ -454,7 +461,10 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if energy == 0:
             raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
         scale = max(_mean_square(data), np.finfo(float).tiny)
-        return data, self._learner(rows.shape[0], rows.shape[1], scale, self._family(scale))
+        N, D = rows.shape
+        # beyond the rank of the rows axes are arbitrary, and nothing varies along them
+        most = D if more else min(N - 1, SPARSE_AXES) if issparse(rows) else N - 1
+        return data, self._learner(N, D, scale, self._family(scale), most)
 
     _takes_sparse = _chooses_components = False
 

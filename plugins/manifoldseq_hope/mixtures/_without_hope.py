@@ -116,7 +116,7 @@ class VonMisesFisherMixture(ProjectedMixture):
     def _family(self, scale: float) -> Family:
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
 
-    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
+    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
         return fixed_projection(self, N, D, D, np.empty((0, D)), None, family)
 
     _takes_sparse = _chooses_components = True
@@ -145,7 +145,7 @@ class PCAMovMF(OldSizes, ProjectedMixture):
         K, as in `VonMisesFisherMixture`. For one release it must be given with `n_latent`, which was called
         ``n_components``.
     n_latent : int or "auto"
-        M; ``"auto"`` is half of the columns.
+        M; ``"auto"`` is half of the columns, or one less than the rows if that is less; of sparse rows at most 100.
     noise_variance : float, "closed" or "bounded"
         sigma^2 of the residual, as in `HOPE`: it changes nothing but the likelihood.
     kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
@@ -216,10 +216,10 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     def _family(self, scale: float) -> Family:
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
 
-    def _learner(self, N: int, D: int, scale: float, family: Family) -> Learner:
-        M = latent_dimension(self.n_latent, D)
-        axes = 8 * D * (D if isinstance(M, int) and M > N else 1)  # beyond N they are eigenvectors of a D by D matrix
-        if isinstance(M, int) and max(axes, 8 * M * D) > ms.storage.available_memory() // 2:
+    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
+        M = latent_dimension(self.n_latent, D, most)
+        columns = D if isinstance(M, int) and N >= D <= 2 * M + 1 else M  # see `Gram.leading`
+        if isinstance(M, int) and 8 * columns * D > ms.storage.available_memory() // 2:
             raise ValueError(
                 f"n_latent={M} axes of {D} columns do not fit into memory: pass fewer, such as n_latent={min(50, N)}"
             )
