@@ -1,5 +1,7 @@
 """Estimators: conventions, features, the way back, bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hope.problems import clusters, likelihood, unit
@@ -11,7 +13,7 @@ from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 
 import manifoldseq as ms
-from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
+from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture, von_mises_fisher
 
 X = clusters(240, 8, K=6, spread=0.4)
 
@@ -194,6 +196,39 @@ def test_score_is_a_density_of_rows():
         assert 4 * np.pi * np.exp(density).mean() == pytest.approx(1, abs=0.03), model
 
 
+@pytest.mark.parametrize(("M", "prepare"), [(1, None), (2, None), (2, "center"), (1, "unit"), (2, "unit"), (3, "unit")])
+def test_score_is_a_density_also_of_z_as_it_is(M, prepare):
+    """Without (30) a component is one of directions given |z|; rows that are drawn have that density."""
+    rng = np.random.default_rng(0)
+    D = 3 if prepare == "unit" else 2
+    rows = rng.standard_normal((300, D)) * [0.3, 0.2, 0.3][:D] + [0.3, 0.5, 0.2][:D]
+    model = HOPE(2, n_latent=M, prepare=prepare, normalize_z=False, random_state=0).fit(rows)
+    if prepare == "unit":
+        height, turn = (np.arange(300) + 0.5) / 150 - 1, 2 * np.pi * (np.arange(300) + 0.5) / 300
+        height, turn = (part.ravel() for part in np.meshgrid(height, turn))
+        across, area = np.sqrt(1 - height * height), 4 * np.pi / 300**2
+        grid = np.column_stack([across * np.cos(turn), across * np.sin(turn), height])
+    else:
+        axis, area = np.linspace(-3, 3, 601) + 1e-4, 0.01**2
+        grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    mass = area * np.exp(model.score_samples(grid))
+    assert mass.sum() == pytest.approx(1, abs=0.02)
+    drawn, labels = model.sample(20_000, random_state=0)
+    np.testing.assert_allclose(drawn.mean(axis=0), mass @ grid, atol=0.02)
+    np.testing.assert_allclose(drawn.T @ drawn / 20_000, (grid.T * mass) @ grid, atol=0.02)
+    share = model.predict_proba(drawn)[:, 0]
+    assert np.mean(labels == 0) == pytest.approx(share.mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("family", ["gmm", replace(von_mises_fisher(), names=("direction",))], ids=["gmm", "own"])
+def test_score_says_where_it_is_no_density(family):
+    unit_z = family == "gmm"
+    model = HOPE(4, n_latent=3, family=family, normalize_z=unit_z, kappa=9.0, random_state=0).fit(X)
+    for criterion in (model.score, model.bic, model.aic):
+        with pytest.warns(UserWarning, match=f"score is no density .* over the z of normalize_z={unit_z}"):
+            assert np.isfinite(criterion(X))
+
+
 @pytest.mark.parametrize("prepare", [None, "center"])
 def test_score_follows_the_unit_of_the_rows(prepare):
     settings = dict(n_latent=4, prepare=prepare, tol=0.0, max_iter=15, random_state=0)
@@ -368,6 +403,7 @@ def test_criteria_are_those_of_scikit_learn(family, covariance_type):
         (HOPE(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 2),  # a subspace of 3 of 8 dimensions, and the law of |z|
         (HOPE(5, n_latent=3, prepare=None), 4 + 5 * 3 + 3 * 5 + 2 + 1),  # and the noise across it
         (HOPE(5, n_latent=3, prepare=None, noise_variance=0.1), 4 + 5 * 3 + 3 * 5 + 2),
+        (HOPE(5, n_latent=3, normalize_z=False), 4 + 5 * 3 + 3 * 5 + 2),
         (PCAMovMF(5, n_latent=3), 4 + 5 * 3 + 3 * 5 + 2),
         (HOPE(5, n_latent=3, family="gmm-full"), 4 + 5 * (3 + 6) + 3 * 5 + 1 + 5),  # and the mean across the subspace
         (HOPE(5, n_latent=3, family="gmm", prepare="unit"), 4 + 5 * 6 + 3 * 5 + 3 + 1),

@@ -110,7 +110,7 @@ class HOPE(OldSizes, ProjectedMixture):
         Components at a bound of their family, and without rows.
     log_likelihood_ : float
         Mean of the log-likelihood (11) over the training rows, with all constants: what `fit` maximizes. `score` is a
-        density of rows, with the law of ``|z|`` where z is brought to unit length.
+        density of rows, with a law of ``|z|`` where components are directional; it warns where there is none.
     radius_ : ndarray of shape (2,) or None
         Shape and scale of the gamma law of ``|z|``; of unit rows, the parameters of the beta law of ``|z|^2``.
     n_iter_ : int

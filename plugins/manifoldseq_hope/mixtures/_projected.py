@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -23,6 +24,7 @@ from manifoldseq.estimators import (
     check_whole,
     fit_starts,
     random_generator,
+    row_blocks,
     validate_rows,
 )
 from manifoldseq.execution import one_blas_thread
@@ -35,7 +37,7 @@ from ._expectation import Expectation, second_moment
 from ._learn import Learner
 from ._noise import residual_energy
 from ._parameters import Model
-from ._radius import Radius
+from ._radius import Radius, log_shares
 from ._sizes import SPARSE_AXES
 from ._threshold import located, threshold_of
 
@@ -249,13 +251,29 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         It is a density of rows and compares between models of any M: where z is brought to unit length, p(z) is the
         density of its direction times a gamma law of its length, so that for a model fitted to c X it is less by
         ``D ln c``. Where rows themselves are (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`), it is a density
-        on the unit sphere of R^D, with a beta law of |z|^2. The laws (`radius_`) are fitted after the model: what
-        `fit` maximizes, and `log_likelihood_` is, is the likelihood (11), (30).
-        Rows of zeros are refused where directions are modelled.
+        on the unit sphere of R^D, with a beta law of |z|^2 (of Gaussians one of R^D, at rows that lie on that sphere).
+        Von Mises-Fisher components of z as it is (``normalize_z=False``) are those of its direction given its length,
+        kappa_k |z| being their concentrations; how they are fitted depends on the unit of the rows. The laws
+        (`radius_`) are fitted after the model: what `fit` maximizes, and `log_likelihood_` is, is the likelihood (11),
+        (30). Rows of zeros are refused where directions are modelled.
+
+        Warns
+        -----
+        UserWarning
+            Where it is no density: of Gaussians of a z of unit length (``family="gmm", normalize_z=True``), and of a
+            directional `Family` of your own with ``normalize_z=False``. `aic` and `bic` are not to be compared then.
         """
         rows = self._directed(X)
+        model = self._model()
         found = self._expectation(rows).log_density(rows)
-        M, D = self._model().M, self.n_features_in_
+        if model.family.directional != self._normalize_z and not self._given_length:
+            other = "a family of directions" if self._normalize_z else "normalize_z=True"
+            warnings.warn(
+                f"score is no density of rows: components of the family {model.family.name!r} do not integrate to one "
+                f"over the z of normalize_z={self._normalize_z}; to compare models take {other}",
+                stacklevel=2,
+            )
+        M, D = model.M, self.n_features_in_
         radius, law = self._radius(), self.__dict__.get("radius_")
         if radius is not None and law is None:
             warnings.warn(
@@ -266,18 +284,29 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             radius = None
         if radius is not None and law is not None:
             found += radius.log_density(rows, law)
+            if self._given_length:
+                for part in row_blocks(rows.shape[0]):
+                    found[part] -= logsumexp(log_shares(model, radius.lengths(rows[part])), axis=1)
         if M < D and self.noise_variance_ is not None and (radius is None or radius.kind == "gamma"):
             found -= 0.5 * (D - M) * np.log(2 * np.pi * self.noise_variance_)
             found -= 0.5 * self.residual_energy(X) / self.noise_variance_
         return found
 
     def _radius(self) -> Radius | None:
-        """Return the kind of law that |z| has, if a mixture models directions only."""
+        """Return the kind of law that |z| has, if a mixture models directions, or directions given |z|."""
         model = self._model()
         M, D = model.M, model.U.shape[1]
-        if not (model.family.directional and self._normalize_z) or (self._unit and M == D):
-            return None
-        return Radius("beta" if self._unit else "gamma", model.U)
+        of_directions = (model.family.directional and self._normalize_z) or self._given_length
+        return (
+            Radius("beta" if self._unit else "gamma", model.U)
+            if of_directions and not (self._unit and M == D)
+            else None
+        )
+
+    @property
+    def _given_length(self) -> bool:
+        """Whether components are von Mises-Fisher distributions of a z that is not brought to unit length."""
+        return not self._normalize_z and self.names_ == ("mu",)
 
     def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]  # the mixin's returns nothing
         """Return the mean of ln p(x) over the rows."""
@@ -347,12 +376,19 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         check_is_fitted(self, "weights_")
         check_whole("n_samples", n_samples)
         rng, U, model = random_generator(random_state), self._projection, self._model()
-        labels = rng.choice(len(self.weights_), n_samples, p=self.weights_ / self.weights_.sum())
-        z = model.family.sample(model.parameters, labels, model.M, rng)
-        radius = self._radius()
-        law = self.__dict__.get("radius_")
+        radius, law, length = self._radius(), self.__dict__.get("radius_"), None
+        if radius is not None and law is not None and self._given_length:
+            # lengths first; given its length a direction is of components of other weights and concentrations
+            length = radius.lengths_drawn(n_samples, law, rng)
+            shares = log_shares(model, length)
+            labels = (shares + rng.gumbel(size=shares.shape)).argmax(axis=1)
+            each = (length[:, None] * model.parameters[0][labels],)
+            z = model.family.sample(each, np.arange(n_samples), model.M, rng)
+        else:
+            labels = rng.choice(len(self.weights_), n_samples, p=self.weights_ / self.weights_.sum())
+            z = model.family.sample(model.parameters, labels, model.M, rng)
         if radius is not None and law is not None:
-            rows = radius.draw(z, law, self.noise_variance_, rng)
+            rows = radius.draw(z, law, self.noise_variance_, rng, length)
         else:
             rows = z @ U if len(U) else z
             if len(U) and self.noise_variance_ is not None:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln, polygamma
 
 from ..families._family import Array
+from ._parameters import Model
 
 _ROWS = 4096
 _LEAST = 1e-6
@@ -17,7 +18,7 @@ _SHARPEST = 1e12
 
 @dataclass(frozen=True)
 class Radius:
-    """The law of |z| for rows x with z = U x, where a mixture models the direction z / |z|.
+    """The law of |z| for rows x with z = U x, where a mixture models the direction z / |z|, or the direction given |z|.
 
     Of rows of any length a gamma law of |z|, its parameters shape and scale: ``ln p(z)`` is that of the direction, plus
     ``ln law(|z|) - (M - 1) ln |z|``. Of unit rows a beta law of |z|^2, the residual having any direction across U: a
@@ -82,16 +83,34 @@ class Radius:
         beta = (a - 0.5 * M) * np.log(t) + (b - half) * np.log1p(-t) - betaln(a, b)
         return beta + np.log(2) - area
 
-    def draw(self, z: Array, law: Array, variance: Any, rng: np.random.Generator) -> Array:
-        """Return rows, (n, D), whose z have these directions, (n, M)."""
+    def lengths_drawn(self, n: int, law: Array, rng: np.random.Generator) -> Array:
+        """Return draws of |z|, (n,)."""
+        return rng.gamma(law[0], law[1], n) if self.kind == "gamma" else np.sqrt(rng.beta(law[0], law[1], n))
+
+    def draw(self, z: Array, law: Array, variance: Any, rng: np.random.Generator, length: Array | None = None) -> Array:
+        """Return rows, (n, D), whose z have these directions, (n, M), and these lengths, (n,), or drawn ones."""
         noise = rng.standard_normal((len(z), self.U.shape[1]))
         noise -= noise @ self.U.T @ self.U
+        if length is None:
+            length = self.lengths_drawn(len(z), law, rng)
+        signal = (length[:, None] * z) @ self.U
         if self.kind == "gamma":
-            return (rng.gamma(law[0], law[1], len(z))[:, None] * z) @ self.U + (
-                0.0 if variance is None else np.sqrt(variance) * noise
-            )
-        t = rng.beta(law[0], law[1], len(z))[:, None]
-        return (np.sqrt(t) * z) @ self.U + np.sqrt(1 - t) * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+            return signal + (0.0 if variance is None else np.sqrt(variance) * noise)
+        rest = np.sqrt(1 - length * length)[:, None]
+        return signal + rest * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+
+
+def log_shares(model: Model, length: Array) -> Array:
+    """Return the logarithm of the mass of each component among the z of these lengths, (n, K), where z is as it is.
+
+    ``pi_k C_M(kappa_k) exp(mu_k'z)`` (9) over all directions of z is ``pi_k C_M(kappa_k) / C_M(kappa_k |z|)``: divided
+    by the sum of these over k, (7) is the density of the direction of z given its length.
+    """
+    (mu,), M = model.parameters, model.M
+    kappa, which = np.unique(np.linalg.norm(mu, axis=1), return_inverse=True)  # often one for all
+    (_, ours), (_, theirs) = (model.family.natural((k.reshape(-1, 1),), M) for k in (kappa, length[:, None] * kappa))
+    with np.errstate(divide="ignore"):  # a weight may be zero
+        return np.log(model.weights) + (ours - theirs.reshape(len(length), -1))[:, which]
 
 
 def _inside(length: Array) -> Array:
