@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 
 import manifoldseq as ms
+from manifoldseq.cli import main
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -240,7 +242,7 @@ def test_115_empty_clusters_leave_2740_features():
     model.cluster_centers_ = np.vstack([x, x[:115]])  # of two that are the same the first is taken
     features = ConvolutionalFeatures(model, patch_size=3, prefit=True, drop_empty=True, random_state=0).fit(images)
     assert features.units_.tolist() == list(range(685)) and features.transform(images).shape == (20, 2740)
-    mixture = VonMisesFisherMixture(5, kappa=20.0, random_state=0).fit(windows)
+    mixture = VonMisesFisherMixture(5, kappa="shared", random_state=0).fit(windows)
     mixture.weights_ = np.array([0.5, 0.002, 0.0, 0.498, 0.0001])
     features.set_params(model=mixture).fit(images)
     assert features.units_.tolist() == [0, 1, 3]
@@ -334,3 +336,29 @@ def test_an_output_that_cannot_hold_features_is_refused(out, words):
     features = ConvolutionalFeatures(HOPE(7, n_latent=4, kappa=20.0), patch_size=3, random_state=0).fit(IMAGES)
     with pytest.raises(ValueError, match=words):
         features.transform(IMAGES, out=out)
+
+
+def test_channels_are_the_last_axis():
+    """Images as torch has them are told, not read as 3 x 9 pixels of 9 channels, unless that is said."""
+    rng = np.random.default_rng(0)
+    images = rng.random((20, 9, 9, 3))
+    first = np.moveaxis(images, -1, 1)
+    make = ConvolutionalFeatures(SphericalKMeans(3, random_state=0), patch_size=3, random_state=0)
+    with pytest.raises(ValueError, match=r"\(20, 3, 9, 9\), which looks like .* pass X.transpose\(0, 2, 3, 1\)"):
+        make.fit(first)
+    a, b = make.fit(images).transform(images), make.fit(first.transpose(0, 2, 3, 1)).transform(images)
+    np.testing.assert_array_equal(a, b)
+    assert clone(make).set_params(image_shape=(3, 9, 9)).fit(first).image_shape_ == (3, 9, 9)
+    assert make.fit(rng.random((20, 3, 3, 9))).image_shape_ == (3, 3, 9)  # cells of another one
+
+
+def test_colour_images_in_the_shell(tmp_path, capsys):
+    """A file of four axes holds no sequences; what the sentence says can be done."""
+    images = np.random.default_rng(0).random((20, 6, 6, 3))
+    np.savez(tmp_path / "images.npz", X=images)
+    common = ["--set", "patch_size=3", "--seed", "0", "-o", str(tmp_path / "run")]
+    assert main(["fit", "convolutional-features", str(tmp_path / "images.npz"), *common]) != 0
+    assert "X.reshape(20, -1), with --set 'image_shape=[6, 6, 3]'" in capsys.readouterr().err
+    np.savez(tmp_path / "rows.npz", X=images.reshape(20, -1))
+    shape = ["--set", "image_shape=[6, 6, 3]"]
+    assert main(["fit", "convolutional-features", str(tmp_path / "rows.npz"), *shape, *common]) == 0

@@ -204,7 +204,12 @@ def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> 
 
 def _sequences(path: FilePath, array: Float) -> list[Float]:
     if array.ndim not in (1, 2, 3) or array.size == 0:
-        raise ReadError(f"{path} has an array of shape {array.shape}: save (N, T, d), or (T, d) for one sequence")
+        images = ""
+        if array.ndim == 4 and array.size:
+            images = f", or images as rows, X.reshape({len(array)}, -1), with --set 'image_shape={[*array.shape[1:]]}'"
+        raise ReadError(
+            f"{path} has an array of shape {array.shape}: save (N, T, d), or (T, d) for one sequence{images}"
+        )
     if array.ndim == 3:
         return list(array)
     return [array[:, None] if array.ndim == 1 else array]

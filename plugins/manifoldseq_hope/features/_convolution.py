@@ -190,7 +190,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Raises
         ------
         ValueError
-            For an invalid parameter, images smaller than a patch, NaN, constant images, or fewer patches than units.
+            For an invalid parameter, images smaller than a patch, NaN, constant images, fewer patches than units, or
+            images that look like (N, channels, H, W).
         """
         check_parameters(self, _RULES)
         images = self._images(X, reset=True)
@@ -316,6 +317,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise ValueError(f"X has shape {X.shape}: pass images, (N, H, W), (N, H, W, channels) or (N, pixels)")
         if isinstance(X, np.ndarray) and X.ndim > 2:
             shape = X.shape[1:3] if X.shape[3:] == (1,) else X.shape[1:]
+            if reset and self.image_shape is None:
+                _check_channels_last(X.shape)
             X = X.reshape(len(X), prod(shape))
         X = validate_rows(self, X, reset=reset, finite=False)
         if reset:
@@ -414,6 +417,15 @@ def _shared(
             some = slice(start, min(start + most, end))
             of_image += shares[some].T @ rectified(t[some])
     return pooled
+
+
+def _check_channels_last(shape: tuple[int, ...]) -> None:
+    """Refuse images of one or three channels that are the first axis of an image, as torch has them."""
+    if len(shape) == 4 and shape[1] in (1, 3) and min(shape[2:]) > 4:
+        raise ValueError(
+            f"X has shape {shape}, which looks like (N, channels, H, W): channels are the last axis here, pass "
+            f"X.transpose(0, 2, 3, 1); if these are {shape[3]} channels, set image_shape={shape[1:]}"
+        )
 
 
 def _dtype(images: Array) -> Any:
