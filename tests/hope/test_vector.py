@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
@@ -91,3 +92,41 @@ def test_conventions_and_files(tmp_path):
     features = VectorFeatures(model=VonMisesFisherMixture(6, kappa="shared"), random_state=0).fit(X)
     ms.storage.save_model(features, tmp_path)
     np.testing.assert_array_equal(ms.storage.load_model(tmp_path).transform(X), features.transform(X))
+
+
+POSITIVE = np.abs(np.random.default_rng(0).standard_normal((300, 40))) + 3
+
+
+def test_a_concentration_that_makes_components_alike_is_told():
+    """Rows that all point the same way: features tell nothing, of the mixture itself and of `VectorFeatures`."""
+    words = "kappa=40 is too low for these rows: all components point the same way"
+    with pytest.warns(UserWarning, match=words):
+        VectorFeatures(center=False, model=PCAMovMF(20, n_latent=5, kappa=40.0), random_state=0).fit(POSITIVE)
+    for model in (VonMisesFisherMixture(4, kappa=40.0), HOPE(4, n_latent=5, kappa=40.0)):
+        with pytest.warns(UserWarning, match=words):
+            model.set_params(random_state=0).fit(POSITIVE)
+        assert (model.directions_ @ model.directions_.T).min() > 0.999
+        model.fit(POSITIVE - POSITIVE.mean(axis=0))  # says nothing
+    VonMisesFisherMixture(1, kappa=40.0).fit(POSITIVE)
+
+
+def test_features_that_are_all_zero_are_told():
+    rows = np.random.default_rng(0).standard_normal((60, 4))
+    with pytest.warns(UserWarning, match="one component was learnt, whose feature is zero for every row"):
+        features = VectorFeatures(model=VonMisesFisherMixture("auto"), random_state=0).fit(rows)
+    assert not features.transform(rows).any()
+
+
+def test_a_number_beside_a_model_is_told():
+    rows = np.random.default_rng(0).standard_normal((60, 4))
+    with pytest.warns(UserWarning, match=r"n_components=7 .* does not count beside model=VonMises"):
+        features = VectorFeatures(7, model=VonMisesFisherMixture(3), random_state=0).fit(rows)
+    assert features.transform(rows).shape == (60, 3)
+
+
+def test_sparse_rows_are_one_sentence():
+    rows = np.random.default_rng(0).random((60, 10))
+    features = VectorFeatures(5, random_state=0).fit(rows)
+    for call in (features.fit, features.transform):
+        with pytest.raises(TypeError, match=r"X is sparse, and centred rows are not: pass X.toarray\(\)"):
+            call(csr_array(rows))

@@ -1,10 +1,12 @@
 """Features of vectors: how much nearer each direction of a mixture is than the mean of all of them."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -129,10 +131,24 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ------
         ValueError
             For an invalid parameter, NaN, rows that are all the same, or fewer rows than components.
+        TypeError
+            For sparse rows.
+
+        Warns
+        -----
+        UserWarning
+            If the model has one component only, if its fixed concentration makes components coincide, or if
+            `n_components` is set beside a `model` of another number.
         """
         rules = {"n_components": _check_number, "center": check_switch, "lift": check_number, "model": _check_model}
         check_parameters(self, rules)
-        rows = validate_rows(self, X, reset=True)
+        if self.model is not None and self.n_components not in ("auto", _number_of(self.model)):
+            warnings.warn(
+                f"n_components={self.n_components} is that of the default model and does not count beside model="
+                f"{self.model!r}, which has its own: leave it out",
+                stacklevel=3,  # the decorator is in between
+            )
+        rows = _dense_rows(self, X, reset=True)
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_ = rows.mean(axis=0, dtype=np.float64) if self.center else np.zeros(rows.shape[1])
             self.lift_ = 0.0
@@ -156,13 +172,18 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if made.random_state is None:
             made.set_params(random_state=int(random_generator(self.random_state).integers(2**31)))
         self.model_ = made.fit(rows, observers=observers, checkpoint=checkpoint, resume=resume)
+        if self._n_features_out == 1:
+            warnings.warn(
+                "one component was learnt, whose feature is zero for every row: pass a number of components above one",
+                stacklevel=3,
+            )
         return self
 
     @one_blas_thread()
     def transform(self, X: Any) -> Array:
         """Return the features of rows, (N, K), float32 for rows in float32, else float64."""
         check_is_fitted(self, "model_")
-        rows = validate_rows(self, X, reset=False)
+        rows = _dense_rows(self, X, reset=False)
         found = np.empty((len(rows), self._n_features_out), rows.dtype)
         centres = self._directions.T.astype(rows.dtype)
         for part in row_blocks(len(rows)):
@@ -199,6 +220,19 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     @property
     def _n_features_out(self) -> int:
         return len(self._directions)
+
+
+def _number_of(model: Any) -> Any:
+    return model.n_clusters if isinstance(model, SphericalKMeans) else model.n_components
+
+
+def _dense_rows(estimator: VectorFeatures, X: Any, reset: bool) -> Array:
+    if issparse(X):
+        raise TypeError(
+            "X is sparse, and centred rows are not: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF or "
+            "SphericalKMeans, whose transform takes sparse rows"
+        )
+    return validate_rows(estimator, X, reset=reset)
 
 
 def _typical_length(rows: Array) -> float:

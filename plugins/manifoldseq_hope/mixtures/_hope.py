@@ -58,8 +58,8 @@ class HOPE(OldSizes, ProjectedMixture):
     normalize_z : bool, optional
         Whether z is brought to unit length (30); by default for directional families. Footnote 4 skips it.
     kappa : None, "shared" or float
-        Concentrations: one each, one for all, or this one, fixed. A fixed one below that of all rows together makes the
-        components coincide: centre rows that all point the same way, such as pixels.
+        Concentrations: one each, one for all, or this one, fixed. A fixed one below that of all rows together may make
+        components coincide, which is warned of: centre rows that all point the same way, such as pixels.
     largest_kappa : float
         Concentrations are capped here.
     bessel : {"exact", "paper"}

@@ -47,6 +47,8 @@ RULES = {
     "threshold": (check_optional, check_number, -np.inf),
 }
 """Of parameters that all of them have."""
+_ALIKE = 0.5
+"""Components whose log-likelihoods differ by less than this everywhere are told to be alike."""
 _INTERRUPTED = ms.Status.INTERRUPTED
 
 
@@ -125,7 +127,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         Warns
         -----
         UserWarning
-            If the likelihood did not stay finite; `status_` is then NON_FINITE.
+            If the likelihood did not stay finite; `status_` is then NON_FINITE. If a fixed ``kappa`` is so low that all
+            components have come to point the same way.
         """
         if self._chooses_components and isinstance(self.n_components, str):
             return self._fit_by_bic(X, sample_weight, observers, checkpoint, resume)
@@ -147,6 +150,12 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
                 "converged: look for extreme values in X, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
+        if self._coincident():
+            warnings.warn(
+                f"kappa={self.kappa:g} is too low for these rows: all components point the same way, raise it, pass "
+                "kappa='shared', or centre the rows",
+                stacklevel=3,
+            )
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
         for name in (
             "running_counts_",
@@ -158,6 +167,14 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         ):  # of partial_fit before
             self.__dict__.pop(name, None)
         return self
+
+    def _coincident(self) -> bool:
+        """Return whether a fixed concentration has made all components alike."""
+        if self.names_ != ("mu",) or not isinstance(self.kappa, Real) or len(self.weights_) == 1:
+            return False
+        # phi (37) of two components, less their weights, differ by at most kappa |m_j - m_k| on the sphere
+        apart = self.directions_ - self.directions_.mean(axis=0)
+        return 2 * float(self.kappa) * float(np.linalg.norm(apart, axis=1).max()) < _ALIKE
 
     def _fit_by_bic(self, X: Any, sample_weight: Any, observers: Sequence[Any], checkpoint: Any, resume: bool) -> Self:
         """Fit with the number of components of least `bic`: of powers of two until it rises, then of those between."""

@@ -30,7 +30,7 @@ class VonMisesFisherMixture(ProjectedMixture):
     n_components : int or "auto"
         K; ``"auto"`` is the number of least `bic`, found by doubling and then between the neighbours.
     kappa : None, "shared" or float
-        Concentrations: one each, one for all, or this one, fixed; one below that of all rows together makes the
+        Concentrations: one each, one for all, or this one, fixed; one below that of all rows together may make the
         components coincide.
     largest_kappa : float
         Concentrations are capped here.
