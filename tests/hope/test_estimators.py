@@ -467,6 +467,23 @@ def test_sparse_rows_are_the_same_rows(make, tmp_path):
         clone(model).fit(csr_array(2 * rows**2), checkpoint=tmp_path, resume=True)
 
 
+def test_the_way_back_with_fewer_components_than_columns(monkeypatch):
+    """Least squares nearest to the mean of the centres, by the pseudoinverse; of many columns, no D by D arrays."""
+    model = VonMisesFisherMixture(3, threshold=-400.0, random_state=0).fit(X)
+    eta, (mu,), centres = model.transform(X), model.parameters_, model.directions_
+    assert (eta > 0).all()
+    start = eta @ centres / eta.sum(axis=1, keepdims=True)
+    z = start + (unit(X) - start) @ mu.T @ np.linalg.pinv(mu.T)  # the features are those of the rows themselves
+    np.testing.assert_allclose(model.inverse_transform(eta), unit(z), atol=1e-6)
+    rng = np.random.default_rng(0)
+    wide = csr_array((rng.random(600), (np.arange(600) % 30, rng.integers(0, 10**5, 600))), (30, 10**5))
+    model = VonMisesFisherMixture(3, random_state=0).fit(wide)
+    assert model.inverse_transform(model.transform(wide)).shape == wide.shape
+    monkeypatch.setattr(ms.storage, "available_memory", lambda: 10**9)
+    with pytest.raises(MemoryError, match="components_ is the identity of 100000 columns, .* nothing is projected"):
+        _ = model.components_
+
+
 def test_text_is_never_made_dense():
     """A hundred thousand columns: an array of D columns squared would be 80 GB."""
     rng = np.random.default_rng(0)

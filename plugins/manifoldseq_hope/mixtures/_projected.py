@@ -378,7 +378,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the signal part U' z (4) of the rows with features X, (N, D): `locate`, then back."""
-        found = self.locate(X) @ self.components_
+        found, U = self.locate(X), self._projection
+        found = found @ U if len(U) else found
         return found if self.mean_ is None else found + self.mean_
 
     @one_blas_thread()

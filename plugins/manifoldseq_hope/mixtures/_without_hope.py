@@ -124,7 +124,13 @@ class VonMisesFisherMixture(ProjectedMixture):
     @property
     def components_(self) -> NDArray[np.float64]:
         """The identity, (D, D): nothing is projected."""
-        return np.eye(self.n_features_in_)
+        D = self.n_features_in_
+        if 8 * D * D > ms.storage.available_memory() // 2:
+            raise MemoryError(
+                f"components_ is the identity of {D} columns, which does not fit into memory: nothing is projected, take "
+                "the rows as they are"
+            )
+        return np.eye(D)
 
     @property
     def _projection(self) -> NDArray[np.float64]:
