@@ -55,7 +55,7 @@ class _Available:
 
     def __init__(self, check: Callable[[Any], None], method: Callable[..., Any]) -> None:
         self.check, self.method = check, method
-        update_wrapper(self, method)
+        update_wrapper(cast(Any, self), method)
 
     def __get__(self, estimator: Any, owner: type) -> Any:
         if estimator is None:
