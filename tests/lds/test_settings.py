@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
@@ -16,8 +17,10 @@ from manifoldseq_lds import (
     LDSClassifier,
     LDSDictionaryLearning,
     LDSIdentifier,
+    LDSKernelMatrix,
     LDSKMeans,
     LDSNeighbors,
+    LDSSparseCoder,
     LDSSpectralClustering,
     MomentKernel,
     Systems,
@@ -126,6 +129,7 @@ def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
         LDSClassifier("nearest"),
         LDSNeighbors(3),
         LDSDictionaryLearning(2, init="k-means", max_iter=2, random_state=0),
+        LDSSparseCoder("k-means", n_atoms=2, random_state=0),
     ],
     ids=lambda one: type(one).__name__,
 )
@@ -137,6 +141,60 @@ def test_every_estimator_has_the_rule(estimator: Any) -> None:
         assert adjusted_rand_score(model.predict(X), y) == 1.0
     else:
         assert model.transform(X).shape == (24, 2)
+
+
+@pytest.mark.parametrize("estimator", [LDSKernelMatrix(), LDSSparseCoder("all"), LDSSparseCoder(n_atoms=8)])
+def test_kernel_matrices_and_codes_follow_the_rule(estimator: Any, tmp_path: Path) -> None:
+    """What `transform` gives is that of the chosen settings, given one by one, and of the model from its file."""
+    X = tones(sizes=(1.0, 3.0))
+    model = clone(estimator).set_params(**({} if isinstance(estimator, LDSKernelMatrix) else {"random_state": 0}))
+    model.fit(X)
+    chosen = model.choice_.best_params
+    assert model.n_states == "auto" and chosen["identifier__delay"] > 2
+    given = clone(model).set_params(**chosen).fit(X)
+    assert not hasattr(given, "choice_")
+    assert_array_equal(model.transform(X), given.transform(X))
+    ms.storage.save_model(model, tmp_path)
+    loaded: Any = ms.load(tmp_path)
+    assert_array_equal(loaded.transform(X), model.transform(X))
+    assert str(loaded.choice_) == str(model.choice_)
+    before = model.transform(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit([*X, np.full((80, 1), np.nan)])
+    assert_array_equal(model.transform(X), before)  # a fit that fails leaves the last one
+    assert not hasattr(model.set_params(n_states=1).fit(X), "choice_")
+
+
+def test_kernel_matrices_count_level_and_size() -> None:
+    """A product of the kernel of the dynamics and a Gaussian; chosen, given, and not without being asked for."""
+    X = tones(sizes=(1.0, 3.0))
+    model = LDSKernelMatrix()
+    K = model.fit_transform(X)
+    assert model.choice_.best_params["moments"] in ("size", "both") and model.moment_weights_.shape == (2,)
+    assert_allclose(model.transform(X), K, atol=1e-12)
+    alone = clone(model).set_params(**model.choice_.best_params | {"moments": "none"}).fit_transform(X)
+    assert (alone - K).max() > 0.1 and (alone - K).min() > -1e-12
+    neighbors = LDSNeighbors().fit(X)  # the same choice: the kernel of another estimator, as its distances
+    expected = np.sqrt(np.maximum(K.diagonal()[:, None] + K.diagonal() - 2 * K, 0))
+    assert_allclose(neighbors.kneighbors(X, 24)[0], np.sort(expected, axis=1), atol=1e-6)
+    stacked = {"n_states": 2, "identifier": LDSIdentifier(delay=4)}
+    assert not hasattr(LDSKernelMatrix(**stacked).fit(X), "moment_weights_")
+    assert LDSKernelMatrix(**stacked, moments="both").fit(X).moment_weights_.all()
+    assert not hasattr(model.set_params(**stacked).fit(X), "moment_weights_")
+    with pytest.raises(ValueError, match="moments='most' is not known"):
+        LDSKernelMatrix(moments="most").fit(X)
+    with pytest.raises(ValueError, match="moments='level' asks for sequences, or for Systems with moments"):
+        LDSKernelMatrix(moments="level").fit(LDSIdentifier(1).fit_transform(X))
+
+
+def test_a_dictionary_that_is_given_is_not_chosen_for() -> None:
+    X = tones()
+    systems = LDSIdentifier().fit_transform(X)
+    model = LDSSparseCoder(systems[:4]).fit(X)
+    assert not hasattr(model, "choice_") and model.transform(X).shape == (24, 4)
+    assert not hasattr(
+        LDSSparseCoder(n_atoms=4, random_state=0).fit(X).set_params(dictionary=systems).fit(X), "choice_"
+    )
 
 
 def test_neighbours_vote() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -15,13 +16,24 @@ from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
-from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
-from ..kernels._resolved import resolved_kernel
+from ..identification._sequence_input import (
+    IDENTIFICATION,
+    SequenceEstimator,
+    check_moments,
+    learned_systems,
+    new_systems,
+    remember,
+)
+from ..kernels._moments import fitted_kernel, keep_moment_weights
+from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
+from ..systems._record import Systems
+from ._settings import SettingsChoice, settled
 
 Array = NDArray[np.floating[Any]]
 
 _NEGATIVE = 1e-8
+_RULES = {**IDENTIFICATION, "kernel": check_kernel, "moments": check_moments}
 
 
 class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
@@ -38,11 +50,17 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
     identifier : LDSIdentifier, optional
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+    moments : {"auto", "none", "level", "size", "both"}
+        What counts beside the dynamics, as in `LDSKMeans`.
 
     Attributes
     ----------
     systems_ : Systems
         Of the fit.
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided; absent if it was given.
+    moment_weights_ : ndarray of shape (2 d,)
+        Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
         Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
     feature_names_in_ : ndarray of str of shape (d,)
@@ -67,6 +85,8 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
     1.0
     """
 
+    systems_: Systems
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
     stored_upgrades = MOVES_BOUND
 
     @settings_moved
@@ -76,10 +96,12 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         *,
         n_states: int | str = "auto",
         identifier: LDSIdentifier | None = None,
+        moments: str = "auto",
     ) -> None:
         self.kernel = kernel
         self.n_states = n_states
         self.identifier = identifier
+        self.moments = moments
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Identify the sequences that others are compared with.
@@ -116,7 +138,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         ndarray of shape (N, N_fit)
         """
         check_is_fitted(self, "systems_")
-        kernel = resolved_kernel(self.kernel)
+        kernel = fitted_kernel(self)
         systems = new_systems(self, X)
         with one_blas_thread():
             return kernel.cross(kernel.pack(items_of(kernel, systems)), kernel.pack(self.systems_))
@@ -126,9 +148,14 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         return len(self.systems_)
 
     def _fitted(self, X: Any) -> Any:
-        kernel = resolved_kernel(self.kernel)
-        check_parameters(self, IDENTIFICATION)
-        systems, identifier = learned_systems(self, X)
-        self.systems_ = items_of(kernel, systems)
-        remember(self, systems, identifier)
+        check_parameters(self, _RULES)
+        like = copy(self)  # a fit that fails leaves the last one
+        made = settled(like, X)
+        systems, identifier = learned_systems(made, X)
+        keep_moment_weights(like, made.moments, systems)
+        kernel = fitted_kernel(like)
+        like.systems_ = items_of(kernel, systems)
+        remember(like, systems, identifier)
+        self.__dict__.clear()
+        self.__dict__.update(vars(like))
         return kernel

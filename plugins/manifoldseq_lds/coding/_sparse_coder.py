@@ -1,6 +1,7 @@
 """Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning."""
 
 import warnings
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
 
+from ..clustering._settings import SettingsChoice, settled
 from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
@@ -52,7 +54,9 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     n_atoms : int
         Without effect on `Systems` and ``"all"``.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short. ``"auto"``:
+        chosen in `fit` without labels, as in `LDSKMeans`; but with a dictionary that is given, that of
+        `LDSIdentifier`, as its systems have been identified in one way already: set what they were identified with.
     identifier : LDSIdentifier, optional
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
@@ -66,6 +70,8 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     ----------
     systems_ : Systems
         The atoms.
+    choice_ : SettingsChoice
+        How ``n_states="auto"`` was decided; absent if it, or the dictionary, was given.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
         Names of the channels, where every sequence of `fit` is a data frame.
@@ -86,6 +92,8 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     >>> codes.shape, bool((codes[:5, 5:].sum() < 0.1 * codes[:5, :5].sum()))
     ((10, 10), True)
     """
+
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
     @settings_moved
     def __init__(
@@ -125,7 +133,8 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         check_parameters(self, _RULES)
         kernel = resolved_kernel(self.kernel)
         given = self.dictionary if isinstance(self.dictionary, Systems) else None
-        systems, identifier = learned_systems(self, X)
+        like = copy(self)  # a fit that fails leaves the last one
+        systems, identifier = learned_systems(self if given is not None else settled(like, X), X)
         if given is not None or self.dictionary == "all":
             atoms = systems if given is None else given
             if (atoms.n_outputs, atoms.n_states) != (systems.n_outputs, systems.n_states):
@@ -145,6 +154,9 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
                 packed = family.pack(systems)
                 atoms = starting_systems(str(self.dictionary), self.n_atoms, systems, family, packed, **settings)
         self.systems_ = atoms
+        self.__dict__.pop("choice_", None)
+        if given is None and hasattr(like, "choice_"):
+            self.choice_ = like.choice_
         remember(self, systems, identifier)
         return self
 
