@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, LDSKernelMatrix, LDSKMeans
@@ -203,6 +203,33 @@ def test_the_error_of_parameters_is_in_intervals_of_short_sequences():
     np.testing.assert_array_equal(identifier.forecast(seen, 10, systems, return_std=True)[1], without)
     often = [identifier.forecast(seen, 10, systems, return_std=True, n_bootstrap=2)[1] for _ in range(2)]
     np.testing.assert_array_equal(*often)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_hold_their_share_of_what_comes(coverage):
+    """Of sequences that are generated further: 40 of 10 steps and 6 channels, wide bounds."""
+    X = [noisy(80, seed, noise=0.3) for seed in range(40)]
+    seen, ahead = [x[:70] for x in X], np.stack([x[70:] for x in X])
+    identifier = LDSIdentifier(4, method="n4sid").fit(seen)
+    lower, upper = identifier.forecast_interval(seen, 10, coverage=coverage)
+    assert coverage - 0.06 < np.mean((lower < ahead) & (ahead < upper)) < coverage + 0.06
+    mean, std = identifier.forecast(seen, 10, return_std=True)
+    np.testing.assert_allclose(0.5 * (lower + upper), mean, atol=1e-9)
+    if coverage == 0.9:
+        np.testing.assert_allclose(upper - lower, 2 * norm.ppf(0.95) * std, rtol=1e-9)
+
+
+def test_intervals_of_given_systems_are_normal_quantiles():
+    x = noisy(90, 0)
+    identifier = LDSIdentifier(4, method="em", max_iter=3).fit([x])
+    systems = identifier.transform([x])
+    mean, std = identifier.forecast([x], 4, systems, return_std=True)
+    for coverage in (0.1, 0.99):
+        found = identifier.forecast_interval([x], 4, systems, coverage=coverage)
+        np.testing.assert_allclose(found, norm.interval(coverage, mean, std), rtol=1e-9)
+    for wrong in (0, 1, 90, "0.9"):
+        with pytest.raises(ValueError, match=f"coverage={wrong!r} is not valid: pass a probability between 0 and 1"):
+            identifier.forecast_interval([x], 4, systems, coverage=wrong)
 
 
 @pytest.mark.parametrize("delay", [1, 2])

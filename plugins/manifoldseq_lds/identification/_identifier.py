@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,7 +31,7 @@ from ._estimation import Estimation, checked
 from ._inputs import check_inputs, future_of, standardization
 from ._missing import OR_NAN, check_holed, interpolated, latest, smoothed, unembed
 from ._order import check_delay, check_order, choose_order, default_sizes
-from ._parameter_error import LONG, REPLICATES, inflation
+from ._parameter_error import LONG, REPLICATES, SHARE, inflation
 from ._recording import grown, least_steps, mean_of, scale_of, systems_of
 from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilize
 from ._stored_sequences import channel_scale, is_large
@@ -42,6 +43,12 @@ def check_bound(name: str, value: Any) -> None:
     """Raise ValueError unless a bound of singular values is between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
         raise ValueError(f"{name}={value!r} is not valid: pass a number between 0 and 1, such as 0.99")
+
+
+def check_coverage(name: str, value: Any) -> None:
+    """Raise ValueError unless a probability of intervals is between 0 and 1."""
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name}={value!r} is not valid: pass a probability between 0 and 1, such as 0.9")
 
 
 def check_stabilizer(name: str, value: Any) -> None:
@@ -454,8 +461,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             One per sequence, used as they are; by default those of the sequences, with ``"CG"`` in place of ``"SN"``.
         return_std : bool
             Return standard deviations too: of the state at the end, of the state noise from there on, of the output
-            noise, and of the parameters. ``mean ± 1.645 * std`` holds 90 % where a system of this kind is right;
-            ``method="em"`` or ``"n4sid"`` tells the two noises apart.
+            noise, and of the parameters. ``mean ± 1.645 * std`` holds 90 % where a system of this kind is right, and
+            `forecast_interval` has bounds for other shares; ``method="em"`` or ``"n4sid"`` tells the two noises apart.
         inputs : list of array-like of shape (T_i, p), optional
         future_inputs : array-like of shape (N, n_steps, p), optional
             The inputs of the steps that are predicted; needed with inputs.
@@ -471,8 +478,71 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ndarray of shape (N, n_steps, d), or a pair of them
             The expected steps, and their standard deviations if `return_std`, in the units of the sequences.
         """
-        sequences = self._check_fitted(X)
         check_switch("return_std", return_std)
+        share = SHARE if return_std else None
+        mean, std = self._forecast(X, n_steps, systems, inputs, future_inputs, share, n_bootstrap, random_state)
+        return (mean, std) if return_std else mean
+
+    def forecast_interval(
+        self,
+        X: Any,
+        n_steps: int,
+        systems: Systems | None = None,
+        *,
+        coverage: float = SHARE,
+        inputs: Any = None,
+        future_inputs: Any = None,
+        n_bootstrap: int | str = "auto",
+        random_state: Any = 0,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds between which each of the steps after the end of sequences lies with a given probability.
+
+        Normal intervals around `forecast`, of the state at the end, of the state noise from there on, of the output
+        noise, and of the parameters: they are widened until they hold their share of what follows simulated sequences.
+        The share is that of each step and channel alone, where a system of this kind is right. Those of 0.9 are
+        ``mean ± 1.645 * std`` of ``forecast(return_std=True)``.
+
+        Parameters
+        ----------
+        X, n_steps, systems, inputs, future_inputs, n_bootstrap, random_state
+            As in `forecast`.
+        coverage : float
+            The probability, between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (N, n_steps, d)
+            In the units of the sequences.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng, t = np.random.default_rng(0), np.arange(110)[:, None]
+        >>> x = np.sin(0.2 * t + [0, 1, 2]) + 0.1 * rng.standard_normal((110, 3))
+        >>> identifier = LDSIdentifier(n_states=2, method="em").fit([x[:100]])
+        >>> lower, upper = identifier.forecast_interval([x[:100]], 10, coverage=0.95)
+        >>> lower.shape, bool(np.mean((lower[0] < x[100:]) & (x[100:] < upper[0])) > 0.8)
+        ((1, 10, 3), True)
+        """
+        check_coverage("coverage", coverage)
+        share = float(coverage)
+        mean, std = self._forecast(X, n_steps, systems, inputs, future_inputs, share, n_bootstrap, random_state)
+        half = ndtri(0.5 + 0.5 * share) * std
+        return mean - half, mean + half
+
+    def _forecast(
+        self,
+        X: Any,
+        n_steps: int,
+        systems: Systems | None,
+        inputs: Any,
+        future_inputs: Any,
+        share: float | None,
+        n_bootstrap: int | str,
+        random_state: Any,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return means of the steps to come, and deviations whose normal intervals hold a share; zeros if None."""
+        sequences = self._check_fitted(X)
         check_steps(n_steps)
         if n_bootstrap != "auto":
             check_whole("n_bootstrap", n_bootstrap, 0)
@@ -481,8 +551,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         U = self._inputs_of(sequences, inputs)
         ahead = future_of(self, future_inputs, len(sequences), n_steps, "future_inputs")
         systems = self._systems_for(sequences, systems, undamped, U)
-        d = len(self.scale_)
-        made, std = np.empty((2, len(sequences), n_steps, d))
+        made, std = np.zeros((2, len(sequences), n_steps, len(self.scale_)))
         delay, rng = self._sizes()[1], random_generator(random_state)
         estimation = dataclasses.replace(self._estimation(), stabilizer=undamped or "CG")
         for rows, Y in estimation.batches(sequences):
@@ -490,15 +559,15 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             known = None if U is None else np.stack([U[i] for i in rows])
             if known is not None and ahead is not None:
                 known = np.concatenate([known, ahead[rows]], axis=1)
-            if not return_std:
-                made[rows] = predicted(chosen, Y, known, delay, n_steps)[0] * self.scale_
-                continue
             mean, variance = predicted(chosen, Y, known, delay, n_steps)
+            made[rows] = mean * self.scale_
+            if share is None:
+                continue
             count = (replicates if Y.shape[1] < LONG else 0) if n_bootstrap == "auto" else int(n_bootstrap)
             if count:
-                variance = variance * inflation(estimation, chosen, Y, known, n_steps, count, rng)
-            made[rows], std[rows] = mean * self.scale_, np.sqrt(variance) * self.scale_
-        return (made, std) if return_std else made
+                variance = variance * inflation(estimation, chosen, Y, known, n_steps, count, share, rng)
+            std[rows] = np.sqrt(variance) * self.scale_
+        return made, std
 
     def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
         """Estimate each state from the outputs until then, by the Kalman filter.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ..systems._prediction import embed, expected, observed, predicted, simulated_states, variances
 from ..systems._record import Systems, replaced
@@ -15,8 +15,8 @@ from ._estimation import Estimation
 Array = NDArray[np.floating[Any]]
 
 REPLICATES = 20
-_SHARE, _NINETY = 0.9, 1.6448536269514722
-"""The share that intervals are made for, and their half width in standard deviations."""
+SHARE = 0.9
+"""The share that standard deviations are made for: intervals of 1.645 of them."""
 _MOST, _HALVINGS = 10.0, 30
 """Bounds of the logarithm of the factor, and bisections of it."""
 LONG = 500
@@ -30,13 +30,14 @@ def inflation(
     inputs: Array | None,
     n_steps: int,
     count: int,
+    share: float,
     rng: np.random.Generator,
 ) -> Array:
     """Return what variances of forecasts grow by when systems are identified, not known, (N, n_steps, d).
 
     From each system, `count` sequences with the steps, inputs and gaps of its own are simulated and identified. What
-    came after is normal around what follows from the simulated state at the end: the factor is that with which 90 % of
-    it lies in the intervals that the identified systems claim (Beran 1987, prepivoting). They are too narrow by the
+    came after is normal around what follows from the simulated state at the end: the factor is that with which `share`
+    of it lies in the intervals that the identified systems claim (Beran 1987, prepivoting). They are too narrow by the
     error of their parameters, because fitted noises are too small, and with a delay because the filter takes the noise
     of stacked outputs for independent, though they share all but one step: it is surer of the state than it may be.
 
@@ -68,14 +69,16 @@ def inflation(
     around = variances(first, np.zeros((len(many), true.n_states, true.n_states)), n_steps)
     mean, claimed = predicted(again, drawn, U, delay, n_steps)
     shape = (N, count, n_steps, d)
-    error, spread, half = (a.reshape(shape) for a in (mean - truth, np.sqrt(around), _NINETY * np.sqrt(claimed)))
+    error, spread, half = (
+        a.reshape(shape) for a in (mean - truth, np.sqrt(around), ndtri(0.5 + 0.5 * share) * np.sqrt(claimed))
+    )
     spread = np.maximum(spread, 1e-150)
     low, high = np.full((2, N, n_steps, d), [[[[-_MOST]]], [[[_MOST]]]])  # of the logarithm of the factor
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         edge = half * np.exp(0.5 * middle)[:, None]
         inside = (ndtr((edge - error) / spread) - ndtr((-edge - error) / spread)).mean(axis=1)
-        low, high = np.where(inside < _SHARE, middle, low), np.where(inside < _SHARE, high, middle)
+        low, high = np.where(inside < share, middle, low), np.where(inside < share, high, middle)
     return np.exp(high)
 
 
