@@ -111,6 +111,7 @@ def run(report: Report) -> None:
     )
     found: dict[tuple[str, float], list[float]] = {}
     forecasts: dict[bool, list[Array]] = {True: [], False: []}
+    short: dict[tuple[float, int], list[Array]] = {}
     doubts: dict[tuple[str, str], list[Array]] = {}
     waits: dict[tuple[str, str], list[Array]] = {}
     for seed in SEEDS:
@@ -138,6 +139,13 @@ def run(report: Report) -> None:
                 recalls.setdefault("one by one", []).append(encoder.score(Q, frames, tolerance=TOLERANCE))
             for name, values in recalls.items():
                 found.setdefault((name, noise), []).append(float(np.mean(values)))
+        for noise in (0.0, 0.3, 1.0):
+            for length in (2, 5, 10, 30):
+                for _ in range(max(60 // length, 6)):
+                    t = waiting.integers(FRAMES - length) + np.arange(length)
+                    places, probabilities = encoder.match_proba(seen_at(way, t, noise, waiting), smooth=True)
+                    right = np.abs(places - t) <= TOLERANCE
+                    short.setdefault((noise, length), []).append(np.stack([probabilities, right]))
         recalls_varied = []
         for _ in range(RUNS):
             frames = varied(rng)
@@ -171,6 +179,10 @@ def run(report: Report) -> None:
     values = found["varied", 2.5]
     what = f"noise 2.5, speed 1.3, a stop, a revisit, speed=(0, 2): least (mean {np.mean(values):.3f})"
     report.row(what, min(values), least=0.9)
+    for (noise, length), parts in short.items():
+        forecast, right = np.concatenate(parts, axis=1)
+        what = f"noise {noise:g}, runs of {length}, smoothed: share right ({right.mean():.2f}) less mean probability"
+        report.row(what, float(abs(right.mean() - forecast.mean())), most=0.1)
     _calibration(report, forecasts)
     done = subprocess.run([sys.executable, "-c", CHILD], check=True, capture_output=True, text=True)
     seconds, peak = map(float, done.stdout.split())

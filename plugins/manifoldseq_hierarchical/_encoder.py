@@ -22,7 +22,18 @@ from manifoldseq.estimators import (
 from ._classes import one_per_frame
 from ._closed_form import check_components, leading_directions, weighted_centroids
 from ._digit_classes import Digits
-from ._filtering import Doubt, Motion, along_lines, contrast, likelihood, marginals, news, scale_of, windows
+from ._filtering import (
+    SAMPLED,
+    Doubt,
+    Motion,
+    along_lines,
+    contrast,
+    likelihood,
+    marginals,
+    news,
+    scale_of,
+    windows,
+)
 from ._moments import Array, Moments, not_finite
 from ._path import AT_END, NodeSubspaces, Path
 from ._quantize import BITS, WIDTH, ProductQuantizer, RelativeQuantizer, ScalarQuantizer
@@ -782,8 +793,10 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         width = cells[1]
         slow, fast = limits * self.segment_length_ / width
         motion = Motion.between(float(slow), float(fast), len(cells))
-        residuals, least = index.residuals(Z, cells)
-        scales = scale_of(residuals, least) / news(Z, residuals)
+        some = Z[:: -(-len(Z) // SAMPLED)]
+        near, least = index.nearest_of(cells, some)
+        residuals = some - index.decode(near)
+        scales = scale_of(some, residuals, near, self.segment_length_, least) / news(Z, residuals)
 
         def seen(rows: slice) -> NDArray[np.float32]:
             return likelihood(index.scores(Z[rows], cells), scales[rows])

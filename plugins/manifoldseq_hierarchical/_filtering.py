@@ -33,7 +33,10 @@ _LOST, _FOUND = 5e-4, 2e-2
 _STEPS = 0, 1, 4, 16, 64
 """Cells that a traveller out of the range moves in a query, at most: one of these, which lasts as a speed does."""
 _AGAIN = 0.05
-"""Share that a query counts at least, of one that is like the query before it."""
+"""Share that a query counts at least, of one that is like the query before it. Queries that differ by less than this
+share of their squared residuals are equal."""
+SAMPLED = 512
+"""Queries from which the size of errors is estimated, at most."""
 _SAYS = 1.0
 """Nats that a query says for or against the range, at most: outliers among real frames say ten, again and again."""
 
@@ -353,30 +356,57 @@ def news(Z: NDArray[np.float32], residuals: NDArray[np.float32]) -> NDArray[np.f
     return shares.astype(np.float32)
 
 
-def scale_of(residuals: NDArray[np.float32], least: float) -> float:
+def scale_of(
+    Z: NDArray[np.float32],
+    residuals: NDArray[np.float32],
+    places: NDArray[np.float64],
+    segment_length: int,
+    least: float,
+) -> float:
     """Return the difference of squared distances that counts as one nat.
 
     With independent normal errors of variance s² in m coordinates that is 2 s². Errors of real frames are not
     independent: m becomes their participation ratio (tr C)² / tr C², C their second moments, estimated without bias
     from products of different residuals; s² is the median squared residual over m.
 
+    Residuals of places on one line have the error of its points in common: their products tell how near they are, not
+    which coordinates err, and `news` counts that already. They are left out, but for those of equal queries: what a
+    photograph differs by is unknown, however often it is shown.
+
     Parameters
     ----------
+    Z : ndarray of shape (k, m)
+        Queries.
     residuals : ndarray of shape (k, m)
         Queries less the nearest places of the way.
+    places : ndarray of shape (k,)
+        These places, in frames.
+    segment_length : int
+        Frames from point to point; with 1 no points are shared.
     least : float
         Of the median squared residual.
     """
-    k, m = residuals.shape
+    m = residuals.shape[1]
     gram = (residuals @ residuals.T).astype(np.float64)
     energy = np.diagonal(gram)
     middle = max(float(np.median(energy)), least)
     mean = max(float(energy.mean()), least)
     gram /= mean
-    pairs = float(np.square(gram).sum() - np.square(np.diagonal(gram)).sum())
+    counted = np.abs(places[:, None] - places) >= segment_length - 1
+    counted |= _squared_differences(Z) < _AGAIN * middle
+    np.fill_diagonal(counted, False)
+    pairs = float(np.square(gram[counted]).sum())
     # one more pair says that all coordinates are alike: few residuals tell nothing else
-    ratio = (k * (k - 1) + 1) / (pairs + 1 / m)
+    ratio = (int(counted.sum()) + 1) / (pairs + 1 / m)
     return 2 * middle / (_TEMPER * min(max(ratio, 1.0), m))
+
+
+def _squared_differences(Z: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the squared distances of all pairs of rows, shape (k, k)."""
+    Z = Z - Z.mean(axis=0)
+    products = (Z @ Z.T).astype(np.float64)
+    energy = np.diagonal(products)
+    return energy[:, None] + energy - 2 * products
 
 
 def windows(probabilities: NDArray[np.float64], reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

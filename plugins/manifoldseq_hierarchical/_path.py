@@ -89,8 +89,6 @@ _CELLS = 8
 """Cells of a filter from point to point, at most: as many as make them a frame wide."""
 AT_END = 3
 """Frames whose mean stands for the first or the last one."""
-_SAMPLED = 512
-"""Queries from which the size of errors is estimated, at most."""
 
 
 @dataclass
@@ -543,16 +541,12 @@ class Path:
         width = self.places[1] / min(_CELLS, int(self.places[1]))
         return np.arange(int(self.places[3] / width) + 1) * width
 
-    def residuals(self, Z: Coordinates, frames: NDArray[np.float64]) -> tuple[Coordinates, float]:
-        """Return queries less the nearest of some frames of the path, and what is nothing beside their distances.
-
-        Of many queries, at most `_SAMPLED` that are evenly spaced.
-        """
-        Z = Z[:: -(-len(Z) // _SAMPLED)]
+    def nearest_of(self, frames: NDArray[np.float64], Z: Coordinates) -> tuple[NDArray[np.float64], float]:
+        """Return which of some frames is the nearest to each query, and what is nothing beside their distances."""
         parts = [self.scores(Z[start : start + 32], frames) for start in range(0, len(Z), 32)]
         nearest = np.concatenate([part.argmin(axis=1) for part in parts])
         away = np.concatenate([part.mean(axis=1) - part.min(axis=1) for part in parts])
-        return Z - self.decode(frames[nearest]), float(np.median(away)) * 1e-5
+        return frames[nearest], float(np.median(away)) * 1e-5
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,21 @@ def test_the_same_frame_again_is_no_further_evidence(smooth):
     assert np.mean(wrong) < 0.02
 
 
+@pytest.mark.parametrize("noise", [0, 0.3, 1])
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_short_runs_are_as_sure_as_they_are_right(known, n, noise):
+    """Neighbouring queries have the error of the codes in common: that is no reason to trust the coordinates less."""
+    X, encoder = known
+    rng, right, probability = np.random.default_rng(0), [], []
+    for t in rng.integers(X.shape[0] - n, size=40 if n < 30 else 10):
+        frames = t + np.arange(n)
+        Q = X[frames] + np.float32(noise) * rng.standard_normal((n, 64), dtype=np.float32)
+        places, probabilities = encoder.match_proba(Q, smooth=True)
+        right.append(np.mean(np.abs(places - frames) <= 10))
+        probability.append(probabilities.mean())
+    assert np.mean(right) - np.mean(probability) < 0.1
+
+
 def test_independent_errors_all_count():
     rng = np.random.default_rng(0)
     errors = rng.standard_normal((400, 32), dtype=np.float32)
