@@ -21,7 +21,6 @@ from manifoldseq.estimators import (
 
 from ._classes import one_per_frame
 from ._closed_form import check_components, leading_directions, weighted_centroids
-from ._digit_classes import Digits
 from ._filtering import (
     SAMPLED,
     Doubt,
@@ -91,7 +90,6 @@ class StorageReport:
         return "\n".join(lines)
 
 
-LABELS = ("segments", "digits")
 SUBSPACES = ("shared", "per-node")
 SUMMARIES = ("mean", "key")
 METHODS = ("bayes", "lines")
@@ -106,7 +104,6 @@ _RULES = {
     "segment_length": (_or_auto, check_whole),
     "branching": (check_whole, 2),
     "levels": (_or_auto, check_whole, 0),
-    "labels": (check_choice, LABELS),
     "subspace": (check_choice, SUBSPACES),
     "summary": (check_choice, SUMMARIES),
     "bits": (check_choice, (*BITS, "auto")),
@@ -142,6 +139,18 @@ def _without_relative(parameters: dict[str, Any], attributes: dict[str, Any]) ->
     """Give what was saved before codes were chosen the values that stand for what it has."""
     found = {"bits_": parameters["bits"], "relative_": False, "estimated_recall_": None}
     return {"relative": False, **parameters}, {**found, **attributes}
+
+
+def _without_labels(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Drop what segments are named by: their number is all there is."""
+    return {name: value for name, value in parameters.items() if name != "labels"}, attributes
+
+
+class Digits:
+    """What ``labels="digits"`` kept: a file that holds it is refused with a sentence."""
+
+    def __init__(self, **_: Any) -> None:
+        raise ValueError("labels='digits' was removed, and what it kept finds next to nothing: fit the frames again")
 
 
 @dataclass(frozen=True)
@@ -184,10 +193,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     levels : int or "auto"
         Levels of means above the points; 0 compares queries with all points. ``"auto"``: one above 100,000 frames. A
         mean of frames that no longer resemble each other says little: many levels lose recall.
-    labels : {"segments", "digits"}
-        Points for contiguous segments, or shared classes for the digits of the number of a segment: storage
-        logarithmic in the length, and hardly any recall, since distant segments share their classes. ``"digits"`` is
-        deprecated and goes with the next release; `branching` is the base of the digits.
     subspace : {"shared", "per-node"}
         One V for all points, or one for each node above them.
     n_components : int, optional
@@ -214,7 +219,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     Attributes
     ----------
     components_ : ndarray of shape (m, d), float32, or None
-        V' of the closed form; None stands for the identity, and for subspaces per node or digit.
+        V' of the closed form; None stands for the identity, and for subspaces per node.
     center_ : ndarray of shape (d,), float32
         The mean of all frames, mu_0.
     singular_values_ : ndarray
@@ -227,7 +232,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     estimated_recall_ : float or None
         The share of noisy copies of own frames that are found within ten frames, or at frames as much like them, where
         codes were chosen.
-    index_ : Path or Digits
+    index_ : Path
         What is searched.
     n_frames_ : int
 
@@ -251,12 +256,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     """
 
     stored_types = (Path, Digits, NodeSubspaces, ScalarQuantizer, ProductQuantizer, RelativeQuantizer)
-    stored_upgrades = (_without_relative,)
+    stored_upgrades = (_without_relative, _without_labels)
 
     components_: NDArray[np.float32] | None
     center_: NDArray[np.float32]
     singular_values_: Array
-    index_: Path | Digits
+    index_: Path
     n_frames_: int
     segment_length_: int
     tail_: Array
@@ -269,7 +274,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         *,
         branching: int = 8,
         levels: int | str = "auto",
-        labels: str = "segments",
         subspace: str = "shared",
         n_components: int | None = None,
         summary: str = "mean",
@@ -282,7 +286,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.segment_length = segment_length
         self.branching = branching
         self.levels = levels
-        self.labels = labels
         self.subspace = subspace
         self.n_components = n_components
         self.summary = summary
@@ -308,8 +311,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             For an invalid parameter or frames that are not finite, equal, or too few; one sentence says what to do.
         """
         check_parameters(self, _RULES)
-        if self.labels == "digits" and (self.n_groups is not None or self.subspace == "per-node"):
-            raise ValueError("labels='digits' has a subspace per digit and scalar codes: leave subspace and n_groups")
         if self.relative is True and (self.subspace == "per-node" or self.n_groups is not None):
             raise ValueError("relative codes need one subspace and scalar codes: leave subspace and n_groups")
         if self.relative is True and self.bits not in ("auto", 1, 2, 3):
@@ -318,14 +319,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         m = check_components(self.n_components, X.shape[1])
         if len(X) < self.branching:
             raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it")
-        if self.labels == "digits":
-            warnings.warn(
-                "labels='digits' finds next to nothing and goes with the next release: leave labels out, and set "
-                "bytes_per_frame for fewer bytes",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-            return self._fit_digits(X, m)
         made, recall = self._chosen(X, m)
         self.center_, self.components_, self.singular_values_ = made.center, made.components, made.singular_values
         self.index_, self.segment_length_, self.n_frames_ = made.index, made.length, len(X)
@@ -484,26 +477,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         used = None if self.n_groups is not None else bits
         return _Fit(length, used, relative, index, components, singular_values, center, tail)
 
-    def _fit_digits(self, X: NDArray, m: int | None) -> Self:
-        """Encode the digits of the numbers of segments."""
-        longest = max(1, len(X) // (2 * self.branching))
-        length = min(_LENGTH if isinstance(self.segment_length, str) else self.segment_length, longest)
-        moments, points = self._moments(X, length)
-        mean = moments.mean
-        self.center_, self.components_, self.singular_values_ = mean.astype(np.float32), None, np.empty(0)
-        settings = {
-            "branching": self.branching,
-            "bits": 2 if isinstance(self.bits, str) else self.bits,
-            "n_components": m,
-            "tolerance": moments.tolerance(mean),
-        }
-        places = _places(len(X), len(points), length, self.summary)[:2]
-        self.index_ = Digits.of(points + (mean - self.center_), moments.counts, places, **settings)
-        self.segment_length_, self.n_frames_ = length, len(X)
-        self.bits_, self.relative_, self.estimated_recall_ = settings["bits"], False, None
-        self.tail_ = np.empty((0, X.shape[1]))
-        return self
-
     def _levels(self, n_frames: int) -> int:
         return int(n_frames > _FLAT) if isinstance(self.levels, str) else self.levels
 
@@ -523,15 +496,15 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            With subspaces per node, digits or key frames, which only `fit` makes.
+            With subspaces per node or key frames, which only `fit` makes.
         """
         if not hasattr(self, "index_"):
             return self.fit(X)
         index = self.index_
-        if not isinstance(index, Path) or index.subspaces is not None or self.summary == "key":
+        if index.subspaces is not None or self.summary == "key":
             raise ValueError(
                 "only segments with mean points in a shared subspace can be appended to: fit all frames again, "
-                "or choose labels='segments', subspace='shared', summary='mean'"
+                "or choose subspace='shared', summary='mean'"
             )
         X = validate_rows(self, X, reset=False, finite=False)
         unfinished = self.n_frames_ % self.segment_length_
@@ -572,15 +545,20 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         X = self._frames(X)
         return self._coordinates(X, X.dtype if X.dtype == np.float64 else np.float32)
 
-    def query(self, X: Any, n_best: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    def query(
+        self, X: Any, n_best: int = 1, *, apart: float | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Find where in the sequence frames belong.
 
         Parameters
         ----------
         X : array-like of shape (Q, d)
         n_best : int
-            How many places for each, the best first, on different lines between points. Where a search meets fewer, the
-            last is repeated; a larger `beam` meets more.
+            How many places for each, the best first. Where a search meets fewer, the last is repeated; a larger `beam`
+            meets more.
+        apart : float, optional
+            Frames that the places of a query lie from each other, at least: lines beside the best one are nearly as
+            good, and hide where the way comes by again. By default two segments; 0 allows neighbouring lines.
 
         Returns
         -------
@@ -592,9 +570,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_is_fitted(self, "index_")
         check_parameters(self, _RULES)
         check_whole("n_best", n_best)
+        if apart is not None:
+            check_number("apart", apart)
         if n_best > self.n_frames_:
             raise ValueError(f"n_best={n_best} is more than the {self.n_frames_} frames of the sequence: lower it")
-        places, squared = self.index_.search(self._coordinates(self._frames(X)), self.beam, int(n_best))
+        apart = 2.0 * self.segment_length_ if apart is None else float(apart)
+        places, squared = self.index_.search(self._coordinates(self._frames(X)), self.beam, int(n_best), apart)
         return np.clip(places, 0, self.n_frames_ - 1), squared
 
     def predict(self, X: Any) -> NDArray[np.intp]:
@@ -661,8 +642,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For an unknown method, a range of speeds that is none, a tolerance that is not positive, or an encoder with
-            ``labels="digits"``.
+            For an unknown method, a range of speeds that is none, or a tolerance that is not positive.
 
         Examples
         --------
@@ -722,8 +702,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For a range of speeds that is none, a tolerance that is not positive, or an encoder with
-            ``labels="digits"``.
+            For a range of speeds that is none, or a tolerance that is not positive.
 
         Examples
         --------
@@ -752,14 +731,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For frames outside the sequence, or an encoder with ``labels="digits"``.
+            For frames outside the sequence.
         """
         check_is_fitted(self, "index_")
         at = np.atleast_1d(_numbers(frames))
         if not (at.ndim == 1 and at.size and (at >= 0).all() and (at <= self.n_frames_ - 1).all()):
             raise ValueError(f"frames must lie between 0 and {self.n_frames_ - 1}, the last frame of the sequence")
-        if not isinstance(self.index_, Path):
-            raise ValueError("decode needs the points of segments: choose labels='segments'")
         Z = self.index_.decode(at)
         return Z + self.center_ if self.components_ is None else Z @ self.components_ + self.center_
 
@@ -769,19 +746,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         V = 0 if self.components_ is None else self.components_.nbytes
         parts = {"codes": 0, "subspace": self.center_.nbytes + V, "quantizer": 0}
         index = self.index_
-        if isinstance(index, Path):
-            ends = 0 if index.ends is None else index.ends.nbytes
-            parts["codes"], parts["ends"], parts["quantizer"] = index.nbytes - ends, ends, index.quantizer.nbytes
-            parts["subspace"] += index.subspaces.nbytes if index.subspaces is not None else 0
-            resident = index.resident
-        else:
-            parts["codes"] = sum(codes.nbytes for codes in index.codes)
-            parts["subspace"] += sum(components.nbytes for components in index.components)
-            parts["quantizer"] = sum(quantizer.nbytes for quantizer in index.quantizers)
-            resident = 0
+        ends = 0 if index.ends is None else index.ends.nbytes
+        parts["codes"], parts["ends"], parts["quantizer"] = index.nbytes - ends, ends, index.quantizer.nbytes
+        parts["subspace"] += index.subspaces.nbytes if index.subspaces is not None else 0
         parts["growth"] = self.tail_.nbytes
         parts["numbers"] = _NUMBERS
-        return StorageReport(parts, self.n_frames_, sum(parts.values()) + resident)
+        return StorageReport(parts, self.n_frames_, sum(parts.values()) + index.resident)
 
     def _matched(
         self, X: Any, speed: Any, smooth: bool, tolerance: float
@@ -820,8 +790,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] > limits[1]:
             raise ValueError(f"speed={speed!r} is not valid: pass the least and the largest number of frames per query")
         X = self._frames(X)
-        if not isinstance(self.index_, Path):
-            raise ValueError("match needs the points of segments: choose labels='segments'")
         return (
             self._coordinates(X),
             np.clip(limits, -self.n_frames_, self.n_frames_) / self.segment_length_,

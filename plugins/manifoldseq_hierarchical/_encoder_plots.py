@@ -7,7 +7,6 @@ import numpy as np
 from manifoldseq.report import Fitted, line_style, prepared_axes
 
 from ._encoder import HierarchicalSequenceEncoder
-from ._path import Path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,13 +33,11 @@ def plot_distances(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     ValueError
-        If `result` is something else, or the encoder has ``labels="digits"`` and so no points.
+        If `result` is something else.
     """
     if not accepts(result):
         raise ValueError(f"{type(result).__name__} has no frames: pass Fitted(encoder, frames)")
     encoder, X = result.estimator, np.asarray(result.X)
-    if not isinstance(encoder.index_, Path):
-        raise ValueError("an encoder with labels='digits' has no points: choose labels='segments'")
     frames = _evenly(len(X))
     squared = encoder.index_.distances(np.asarray(encoder.transform(X[frames]), np.float32))
     squared = squared[:, _evenly(squared.shape[1])]

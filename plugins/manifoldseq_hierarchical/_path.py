@@ -316,7 +316,7 @@ class Path:
         begins, ends = kept and first > AT_END // 2, kept and final - last > AT_END // 2
         return _Evenly(first, step, last, final, self.n, begins, ends)
 
-    def search(self, Z: Coordinates, beam: int, n_best: int = 1) -> Found:
+    def search(self, Z: Coordinates, beam: int, n_best: int = 1, apart: float = 0.0) -> Found:
         """Place queries on the path.
 
         Parameters
@@ -326,19 +326,25 @@ class Path:
         beam : int
             Nodes that are kept at every level.
         n_best : int
-            Lines to return for each query, the best first.
+            Places to return for each query, each the best of a line, the best first.
+        apart : float
+            Frames that they lie from each other, at least.
 
         Returns
         -------
         places : ndarray of shape (Q, n_best), float64
-            In frames. Where the path has fewer lines, the last is repeated.
+            In frames. Where there are fewer, the last is repeated.
         squared : ndarray of shape (Q, n_best), float32
         """
         lines = self._step
         rows = max(1, _BLOCK // lines)
-        found = [self._search(Z[start : start + rows], beam, n_best, lines) for start in range(0, len(Z), rows)]
+        # a place puts aside the lines that reach within so many frames of it, of which there are `beside` at most
+        beside = 2 * int(min(apart / self.places[1], self.n) + 2) + 1 if apart > 0 else 1
+        low, high = self._range
+        wanted = min((n_best - 1) * beside + 1, high - low - 1)
+        found = [self._search(Z[start : start + rows], beam, wanted, lines) for start in range(0, len(Z), rows)]
         places, squared = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return places, squared
+        return (places, squared) if n_best == 1 else _apart(places, squared, n_best, apart)
 
     def _search(self, Z: Coordinates, beam: int, n_best: int, lines: int) -> Found:
         energy = np.vecdot(Z, Z)
@@ -600,6 +606,26 @@ class _Evenly:
         gaps = np.where(line < 0, self.first, self.step)
         gaps = np.where(line == self.n - 2, self._gap, gaps)
         return np.where(line == self.n - 1, self.final - self.last, gaps)
+
+
+def _apart(places: NDArray[np.float64], squared: NDArray[np.float32], n_best: int, apart: float) -> Found:
+    """Return the best places that lie so far from better ones; the last is repeated where there are fewer.
+
+    Parameters
+    ----------
+    places, squared : ndarrays of shape (Q, k)
+        The best first.
+    n_best : int
+    apart : float
+    """
+    rows, left = np.arange(len(places)), np.ones(places.shape, bool)
+    column = np.zeros((len(places), n_best), np.intp)
+    for rank in range(n_best):
+        first = left.argmax(axis=1)
+        column[:, rank] = np.where(left[rows, first], first, column[:, max(rank - 1, 0)])
+        left &= np.abs(places - places[rows, column[:, rank]][:, None]) >= apart
+        left[rows, column[:, rank]] = False
+    return np.take_along_axis(places, column, axis=1), np.take_along_axis(squared, column, axis=1)
 
 
 def least(scores: NDArray, k: int) -> NDArray[np.intp]:

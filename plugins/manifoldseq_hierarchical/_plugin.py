@@ -6,7 +6,7 @@ What is where, from the top down; files import from their own line and from thos
   that are not stored
 * estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans` and its step),
   `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_nordland`, frames of a railway
-* parts of the encoder: `_digit_classes` (codes of the digits of segment numbers), `_filtering` (consecutive queries),
+* parts of the encoder: `_filtering` (consecutive queries),
   `_path` (points of a path, subspaces of its nodes, search), `_quantize` (coordinates in a few bits)
 * parts of the others: `_tied_mixture` (EM of `SubspaceKMeans`), `_coordinates` (what estimators with a subspace share),
   `_sigma` (Sigma as printed, d×d)

@@ -67,7 +67,7 @@ def test_places_are_the_nearest_on_the_path(walk, n, settings):
 
 def test_best_places_are_in_order_and_on_different_lines(walk):
     encoder = HierarchicalSequenceEncoder(20, levels=0).fit(walk)
-    places, squared = encoder.query(walk[:50], n_best=5)
+    places, squared = encoder.query(walk[:50], n_best=5, apart=0)
     assert places.shape == squared.shape == (50, 5)
     assert (np.diff(squared, axis=1) >= -1e-4).all()
     lines = np.floor((places - 9.5) / 20)
@@ -76,6 +76,28 @@ def test_best_places_are_in_order_and_on_different_lines(walk):
     np.testing.assert_array_equal(places[:, 0], encoder.query(walk[:50])[0][:, 0])
     few = HierarchicalSequenceEncoder(20, levels=0).fit(walk[:40]).query(walk[:3], n_best=5)[0]
     assert few.shape == (3, 5)
+
+
+@pytest.mark.parametrize("settings", [{"levels": 0}, {"levels": 1, "beam": 200}])
+def test_best_places_are_those_of_both_visits(settings):
+    way = long_path(3000, 64, seed=4)
+    encoder = HierarchicalSequenceEncoder(20, bits=4, **settings).fit(np.concatenate([way, way]))
+    t, Q = queries(way, 200)
+    places, squared = encoder.query(Q, n_best=2)
+    visits = np.stack([t, t + 3000], axis=1)
+    assert np.mean((np.abs(np.sort(places, axis=1) - visits) <= 10).all(axis=1)) > 0.95
+    # by loops: of the lines from best to worst, the first that is far enough from those taken
+    lines, values = encoder.query(Q, n_best=299, apart=0)
+    for n, apart in ((4, 40), (3, 200.5)):
+        places, squared = encoder.query(Q, n_best=n, apart=apart)
+        for q in range(len(Q)):
+            taken = []
+            for k in range(299):
+                if all(abs(lines[q, k] - lines[q, j]) >= apart for j in taken) and len(taken) < n:
+                    taken.append(k)
+            np.testing.assert_allclose(squared[q], values[q, taken], rtol=1e-5)
+            np.testing.assert_array_equal(places[q], lines[q, taken])
+    assert encoder.query(Q[:2], n_best=3, apart=1e9)[0].shape == (2, 3)  # there is one: it is repeated
 
 
 def test_a_wide_beam_finds_what_a_full_search_finds(walk):
@@ -160,10 +182,7 @@ def test_what_is_saved_is_not_more_than_what_is_counted(walk, tmp_path):
     np.testing.assert_array_equal(again.query(walk[::50])[0], encoder.query(walk[::50])[0])
 
 
-@pytest.mark.filterwarnings("ignore:labels=.digits")
-@pytest.mark.parametrize(
-    "settings", [{"subspace": "per-node"}, {"labels": "digits"}, {"summary": "key"}, {"bits": 3, "relative": True}]
-)
+@pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"summary": "key"}, {"bits": 3, "relative": True}])
 def test_every_kind_survives_files_and_pickle(walk, tmp_path, settings):
     encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
     ms.storage.save_model(encoder, tmp_path)
@@ -219,6 +238,21 @@ def test_files_without_ends_load_and_place_as_before(walk, tmp_path):
     assert again.n_frames_ == 500 and "ends" in again.storage_report().parts
 
 
+def test_files_with_labels_load_unless_these_are_digits(walk, tmp_path):
+    encoder = HierarchicalSequenceEncoder(20).fit(walk)
+    ms.storage.save_model(encoder, tmp_path)
+    file = tmp_path / "model.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    document["version"], document["parameters"]["labels"] = 2, "segments"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    np.testing.assert_array_equal(ms.storage.load_model(tmp_path).predict(walk[::50]), encoder.predict(walk[::50]))
+    document["parameters"]["labels"] = "digits"
+    document["attributes"]["index_"] = {"record": "Digits", "fields": {"n": 150}}
+    file.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ValueError, match="labels='digits' was removed"):
+        ms.storage.load_model(tmp_path)
+
+
 def test_a_truncated_file_is_refused(walk, tmp_path):
     ms.storage.save_model(HierarchicalSequenceEncoder(20).fit(walk), tmp_path)
     file = tmp_path / "model.npz"
@@ -249,8 +283,7 @@ def test_growth_appends_the_codes_of_the_new_segments(walk):
     np.testing.assert_allclose(encoder.decode(middles(3000, 20)), means(walk.astype(float), 20), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:labels=.digits")
-@pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"labels": "digits"}, {"summary": "key"}])
+@pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"summary": "key"}])
 def test_growth_that_is_not_possible_is_refused(walk, settings):
     encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
     with pytest.raises(ValueError, match="fit all frames again"):
@@ -293,38 +326,10 @@ def test_a_refused_refit_leaves_the_encoder_as_it_was(walk):
     np.testing.assert_array_equal(encoder.query(walk[::50]), before)
 
 
-@pytest.mark.filterwarnings("ignore:labels=.digits")
-@pytest.mark.parametrize(("settings", "n"), [({}, 24), ({"n_components": 5}, 5), ({"labels": "digits"}, 24)])
+@pytest.mark.parametrize(("settings", "n"), [({}, 24), ({"n_components": 5}, 5)])
 def test_names_of_coordinates(walk, settings, n):
     encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
     assert len(encoder.get_feature_names_out()) == n == encoder.transform(walk[:2]).shape[1]
-
-
-def test_digits_store_the_logarithm():
-    sizes = {}
-    for n in (2_000, 16_000, 128_000):
-        with pytest.warns(DeprecationWarning, match="goes with the next release"):
-            encoder = HierarchicalSequenceEncoder(10, labels="digits", branching=8).fit(long_path(n, 8, seed=0))
-        sizes[n] = encoder.storage_report().total
-    # each step of 8 times the frames adds one place of eight class means and a subspace of at most 7 × 8
-    steps = np.diff(list(sizes.values()))
-    assert (steps > 0).all() and (steps <= 4 * (7 * 8 + 8) + 8 * 2).all()
-
-
-@pytest.mark.filterwarnings("ignore:labels=.digits")
-def test_digits_find_the_best_digits(walk):
-    X = walk[:640]
-    encoder = HierarchicalSequenceEncoder(10, labels="digits", branching=4, bits=32, beam=64).fit(X)
-    points = means(X.astype(float), 10)
-    Q = X[::29].astype(float)
-    squared = np.zeros((len(Q), len(points)))
-    for place in range(3):
-        digit = np.arange(len(points)) // 4**place % 4
-        classes = np.array([points[digit == k].mean(axis=0) for k in range(4)])
-        centred = classes - classes.mean(axis=0)
-        V = np.linalg.svd(centred, full_matrices=False)[2][:3].T
-        squared += (((Q[:, None] - classes) @ V) ** 2).sum(axis=2)[:, digit]
-    np.testing.assert_array_equal((encoder.query(X[::29])[0][:, 0] - 4.5) / 10, squared.argmin(axis=1))
 
 
 def test_a_denser_path_takes_no_more_bytes():
@@ -370,9 +375,9 @@ def test_product_quantization():
      ({"bits": 4, "relative": True}, "choose 1, 2, 3"),
      ({"bytes_per_frame": 0.01}, "pass at least"), ({"relative": True, "n_groups": 2}, "leave subspace"),
      ({"segment_length": "long"}, "segment_length='long'"),
-     ({"labels": "words"}, "'segments' or 'digits'"), ({"subspace": "own"}, "'shared' or 'per-node'"),
+     ({"subspace": "own"}, "'shared' or 'per-node'"),
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
-     ({"n_components": 25}, "1 to the 24 features"), ({"labels": "digits", "n_groups": 4}, "leave subspace"),
+     ({"n_components": 25}, "1 to the 24 features"),
      ({"bits": 2.0}, "bits=2.0"), ({"branching": True}, "branching=True"),
      ({"branching": 3001}, "X has 3000 frames, fewer than branching=3001")],
 )  # fmt: skip
@@ -403,6 +408,8 @@ def test_frames_that_do_not_fit_are_refused(walk):
         encoder.predict(walk[:, :5])
     with pytest.raises(ValueError, match="n_best=0"):
         encoder.query(walk[:2], n_best=0)
+    with pytest.raises(ValueError, match="apart=-1"):
+        encoder.query(walk[:2], n_best=2, apart=-1)
     with pytest.raises(ValueError, match="more than the 3000 frames"):
         encoder.query(walk[:2], n_best=10**12)
     with pytest.raises(ValueError, match="beam=-1"):

@@ -171,7 +171,6 @@ def test_no_speed_is_beyond_the_whole_sequence(method):
     np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.filterwarnings("ignore:labels=.digits")
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [({"method": "guess"}, "'bayes' or 'lines'"), ({"window": 0}, "window=0"),
@@ -185,5 +184,3 @@ def test_refused(settings, sentence):
     encoder = HierarchicalSequenceEncoder(20).fit(X)
     with pytest.raises(ValueError, match=sentence):
         encoder.match(X, **settings)
-    with pytest.raises(ValueError, match="labels='segments'"):
-        HierarchicalSequenceEncoder(20, labels="digits").fit(X).match(X)
