@@ -127,7 +127,7 @@ class VonMisesFisherMixture(ProjectedMixture):
         D = self.n_features_in_
         if 8 * D * D > ms.storage.available_memory() // 2:
             raise MemoryError(
-                f"components_ is the identity of {D} columns, which does not fit into memory: nothing is projected, take "
+                f"components_ is the identity of {D} columns and does not fit into memory: nothing is projected, take "
                 "the rows as they are"
             )
         return np.eye(D)
