@@ -87,3 +87,10 @@ def test_a_stack_names_what_is_wrong():
         HOPEStack([(3, 4)], network=3, random_state=0).fit(X)
     with pytest.raises(ValueError, match="y has one class, 7: pass rows of at least two"):
         HOPEStack([(3, 4)], random_state=0).fit(X, np.full(len(X), 7))
+
+
+@pytest.mark.parametrize("make", [lambda: HOPE("auto", n_latent=2), lambda: SphericalKMeans("auto")])
+def test_a_number_that_is_not_chosen_here_names_who_chooses_it(make):
+    words = "='auto' is for VonMisesFisherMixture and PCAMovMF, which choose it by bic: pass a whole number here"
+    with pytest.raises(ValueError, match=words):
+        make().fit(np.random.default_rng(0).random((20, 5)))

@@ -197,3 +197,14 @@ def test_limits():
     for function in (log_bessel, bessel_ratio, log_normalizer, concentration):
         assert np.isnan(function(3, np.nan)) and np.isnan(function(5000, np.nan))
     np.testing.assert_allclose(log_bessel(-0.25, 3.0), float(exact(-0.25, 3.0)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["exact", "paper"])
+@pytest.mark.parametrize("M", [1, 2, 3, 60, 450, 10**6])
+def test_the_far_end_is_reached_without_a_warning(M, method):
+    """Next to the largest numbers ln I and -ln C are kappa, to rounding; at infinity infinite."""
+    far = [1e300, np.inf, np.nan]
+    np.testing.assert_array_equal(log_normalizer(M, far, method), [-1e300, -np.inf, np.nan])
+    np.testing.assert_array_equal(bessel_ratio(M, far, method), [1, 1, np.nan])
+    np.testing.assert_array_equal(log_bessel(M / 2 - 1, far, method), far)
+    np.testing.assert_array_equal(uniform_expansion(M, far, 3), far)

@@ -86,14 +86,18 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     """
     check_number("order", order, -0.5)
     check_choice("method", method, METHODS)
-    kappa = _within("kappa", kappa)
+    kappa, infinite = _finite(_within("kappa", kappa))
+    return np.where(infinite, np.inf, _log_bessel(order, kappa, method))
+
+
+def _log_bessel(order: float, kappa: Array, method: str) -> Array:
     if method == "paper" and order > 0:
-        return uniform_expansion(order, kappa, terms=0)
+        return _expanded(order, kappa, terms=0)
     if order == -0.5:  # the sphere of dimension zero: sqrt(2 / (pi kappa)) cosh kappa
         with np.errstate(divide="ignore"):
             return kappa + np.log1p(np.exp(-2 * kappa)) - np.log(2) + 0.5 * np.log(2 / (np.pi * kappa))
     if order >= _LARGE:
-        return np.where(np.isinf(kappa), kappa, _expanded(order, np.where(np.isinf(kappa), 1.0, kappa), _TERMS))
+        return _expanded(order, kappa, _TERMS)
     # ive is exp(-kappa) I; where it underflows the power series takes over, beyond _HUGE the expansion for large
     # arguments
     scaled = ive(order, np.minimum(kappa, _HUGE))
@@ -116,6 +120,12 @@ def _within(name: str, value: Any, most: float = np.inf) -> Array:
         above = "" if most == np.inf else f" and at most {most:g}"
         raise ValueError(f"{name} has {value[outside].flat[0]:g}: pass values of at least 0{above}")
     return value
+
+
+def _finite(kappa: Array) -> tuple[Array, Array]:
+    """Return values with 1 in the place of infinity, and where that is."""
+    infinite = np.isinf(kappa)
+    return np.where(infinite, 1.0, kappa), infinite
 
 
 def _log_series(order: float, kappa: Array) -> Array:
@@ -166,7 +176,8 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     check_number("order", order, open_=True)
     if terms not in range(_TERMS + 1):
         raise ValueError(f"terms={terms!r} is not valid: pass a whole number from 0 to {_TERMS}")
-    return _expanded(order, _within("kappa", kappa), terms)
+    kappa, infinite = _finite(_within("kappa", kappa))
+    return np.where(infinite, np.inf, _expanded(order, kappa, terms))
 
 
 def _expanded(order: float, kappa: Array, terms: int) -> Array:
@@ -183,7 +194,8 @@ def _correction(order: float, r: Array, terms: int = _TERMS) -> Array:
     # u_k / order^k is r^-k times a polynomial in t^2
     k = np.arange(1, terms + 1)
     square = np.square(order / r)[..., None] ** np.arange(terms + 1)
-    return np.sum(square @ _U[1 : terms + 1, : terms + 1].T / r[..., None] ** k, axis=-1)
+    with np.errstate(over="ignore"):  # of powers of r, which divide
+        return np.sum(square @ _U[1 : terms + 1, : terms + 1].T / r[..., None] ** k, axis=-1)
 
 
 def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
@@ -221,7 +233,7 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
         positive = np.where(kappa > 0, np.minimum(kappa, _HUGE), 1.0)
         found = np.exp(log_bessel(M / 2, positive, method) - log_bessel(order, positive, method))
         found = np.where(kappa > _HUGE, 1 - (M - 1) / (2 * np.maximum(kappa, _HUGE)), found)
-        return np.where(kappa > 0, found, 0.0 * kappa)
+        return np.where(kappa > 0, found, np.where(np.isnan(kappa), np.nan, 0.0))
     # 1 / A = 2 (order + 1) / kappa + that of the next order, in which an error is A^2 times as large
     steps = max(0, int(np.ceil(_LARGE_RATIO - order)))
     found = _ratio_of_expansions(order + steps, kappa)
@@ -250,7 +262,7 @@ def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
     ----------
     M : int
     kappa : array-like
-        At least zero; at zero the density is uniform.
+        At least zero; at zero the density is uniform, at infinity the logarithm is minus infinity.
     method : {"exact", "paper"}
 
     Returns
@@ -266,8 +278,11 @@ def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
     """
     check_whole("M", M)
     check_choice("method", method, METHODS)
-    kappa = _within("kappa", kappa)
-    s = M / 2 - 1
+    kappa, infinite = _finite(_within("kappa", kappa))
+    return np.where(infinite, -np.inf, _log_normalizer(M / 2 - 1, kappa, method))
+
+
+def _log_normalizer(s: float, kappa: Array, method: str) -> Array:
     if method == "exact" and s >= _LARGE:  # s ln kappa + s arsinh(s / kappa) of (65) is s ln(s + r)
         r = np.hypot(s, kappa)
         found = s * np.log((s + r) / (2 * np.pi)) - r - np.log(2 * np.pi)
@@ -275,8 +290,8 @@ def log_normalizer(M: int, kappa: Any, method: str = "exact") -> Array:
     # ln C_M = s ln kappa - (s + 1) ln 2 pi - ln I_s(kappa) (10); at kappa = 0 it is that of the uniform density
     small = kappa < 1e-12
     k = np.where(small, 1.0, kappa)
-    found = s * np.log(k) - (s + 1) * np.log(2 * np.pi) - log_bessel(s, k, method)
-    return np.where(small, gammaln(M / 2) - np.log(2) - M / 2 * np.log(np.pi), found)
+    found = s * np.log(k) - (s + 1) * np.log(2 * np.pi) - _log_bessel(s, k, method)
+    return np.where(small, gammaln(s + 1) - np.log(2) - (s + 1) * np.log(np.pi), found)
 
 
 def concentration(M: int, length: Any, largest: float = np.inf) -> Array:

@@ -15,11 +15,20 @@ from ._family import Array
 def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
     """Refuse sizes that N rows of D columns do not carry."""
     check_whole("n_latent", M)
-    check_whole("n_components", K)
+    check_number_of("n_components", K)
     if M > D:
         raise ValueError(f"n_latent={M} exceeds n_features={D}: lower n_latent")
     if K > N:
         raise ValueError(f"n_components={K} exceeds n_samples={N}: lower n_components")
+
+
+def check_number_of(name: str, K: Any) -> None:
+    """Refuse what is no number of components, and say who chooses it."""
+    if isinstance(K, str) and K == "auto":
+        raise ValueError(
+            f"{name}='auto' is for VonMisesFisherMixture and PCAMovMF, which choose it by bic: pass a whole number here"
+        )
+    check_whole(name, K)
 
 
 def check_rows(X: Any) -> Array:

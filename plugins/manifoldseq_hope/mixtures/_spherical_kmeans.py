@@ -12,11 +12,11 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_number, check_parameters, check_whole, fit_starts, validate_rows
+from manifoldseq.estimators import check_number, check_parameters, fit_starts, validate_rows
 from manifoldseq.execution import one_blas_thread
 
 from ..families._family import Array
-from ..families._rows import unit_rows, with_direction
+from ..families._rows import check_number_of, unit_rows, with_direction
 
 _BLOCK = 1 << 18
 _SEEN, _LEAST = 20, 2000
@@ -118,7 +118,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         ValueError
             For an invalid parameter, NaN, or fewer rows than clusters.
         """
-        check_parameters(self, {"n_clusters": check_whole, "threshold": (check_number, -1.0, 1.0)})
+        check_parameters(self, {"n_clusters": check_number_of, "threshold": (check_number, -1.0, 1.0)})
         every = validate_rows(self, X, reset=True, sparse=True)
         rows, scale = _directions(with_direction(every, None)[0])
         N = rows.shape[0]
