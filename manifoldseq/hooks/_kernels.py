@@ -79,7 +79,7 @@ class Kernel(Protocol):
 
     @property
     def convex_in_output(self) -> bool:
-        """Whether it is convex and quadratic in the output matrix of a point, so that means have a block update of it."""
+        """Whether it is convex and quadratic in the output matrix of a point: then means have a block update of it."""
         ...
 
     def pack(self, items: Any, /) -> Any:
