@@ -168,7 +168,7 @@ BAD = {
     "delay": ({"delay": 0}, [np.ones((9, 4))], "delay=0 is not valid"),
     "stabilizer": ({"stabilizer": "sn"}, [np.ones((9, 4))], "stabilizer='sn' is not known: choose 'auto', 'SN'"),
     "bound": ({"bound": 1.0}, [np.ones((9, 4))], "bound=1.0 is not valid"),
-    "center": ({"center": "no"}, [np.ones((9, 6))], "center='no' is not valid: pass True or False"),
+    "center": ({"center": "no"}, [np.ones((9, 6))], "center='no' is not valid: pass True, False or 'auto'"),
     "bound in words": ({"bound": "a"}, [np.ones((9, 6))], "bound='a' is not valid"),
     "NaN": ({}, [np.full((9, 6), np.nan)], "sequence 0 has NaN at t=0, channel 0"),
     "empty": ({}, [], "X holds no sequences"),

@@ -212,7 +212,8 @@ def test_a_bound_in_files_of_before_is_that_of_clip_too():
     assert attributes == {"labels_": [0]} and {name: made[name] for name in ("n_clusters", "bound")} == {
         "n_clusters": 3, "bound": 0.9
     }  # fmt: skip
-    assert repr(made["identifier"]) == repr(LDSIdentifier(delay=1, stabilizer="clip", bound=0.9)) and len(made) == 3
+    assert repr(made["identifier"]) == repr(LDSIdentifier(center=True, delay=1, stabilizer="clip", bound=0.9))
+    assert len(made) == 3
     (upgrade,) = LDSNeighbors.stored_upgrades
     assert upgrade({"bound": 0.9, "delay": 1}, {})[0].keys() == {"identifier"}
 

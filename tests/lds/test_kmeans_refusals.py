@@ -43,7 +43,7 @@ BAD = {
         X4,
         "n_states=3, and the identifier has n_states=2: set one of them",
     ),
-    "center": ({"identifier": LDSIdentifier(center="no")}, X4, "center='no' is not valid: pass True or False"),
+    "center": ({"identifier": LDSIdentifier(center="no")}, X4, "center='no' is not valid: pass True, False or 'auto'"),
     "scale": ({"identifier": LDSIdentifier(scale="yes")}, X4, "scale='yes' is not valid: pass True or False"),
     "bound in words": ({"bound": "a"}, X4, "bound='a' is not valid"),
     "no bound": ({"bound": None}, X4, "bound=None is not valid"),

@@ -51,6 +51,12 @@ def check_coverage(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} is not valid: pass a probability between 0 and 1, such as 0.9")
 
 
+def check_center(name: str, value: Any) -> None:
+    """Raise ValueError unless centring is True, False or "auto"."""
+    if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
+        raise ValueError(f"{name}={value!r} is not valid: pass True, False or 'auto'")
+
+
 def check_stabilizer(name: str, value: Any) -> None:
     """Raise unless a stabilizer is known, and what it needs is installed."""
     check_choice(name, value, ("auto", *STABILIZERS, None))
@@ -61,7 +67,7 @@ def check_stabilizer(name: str, value: Any) -> None:
 RULES = {
     "n_states": lambda _, value: check_order(value),
     "delay": check_delay,
-    "center": check_switch,
+    "center": check_center,
     "scale": check_switch,
     "stabilizer": check_stabilizer,
     "bound": check_bound,
@@ -85,9 +91,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         sequence of `fit` allow. ``"energy:0.95"``: the fewest states that hold this share of the squares of all
         sequences seen in `fit`. ``"held-out"``: the number whose systems, identified from the first four fifths of each
         sequence, have the least squared error one step ahead in the last fifth (at most 50 are tried).
-    center : bool
+    center : bool or "auto"
         Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
-        tells the sequences apart.
+        tells the sequences apart. ``"auto"``: True; estimators that choose settings (``n_states="auto"``) choose it.
     scale : bool
         Divide each channel by its standard deviation over all time steps seen in `fit`, so that channels in different
         units count alike; the systems then describe the scaled sequences.
@@ -204,7 +210,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self,
         n_states: int | str = "auto",
         *,
-        center: bool = True,
+        center: bool | str = "auto",
         scale: bool = True,
         delay: int | str = "auto",
         stabilizer: str | None = "auto",
@@ -315,9 +321,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         sums = grown(sums, np.concatenate([x, u], axis=1), delay)
         unit = scale_of(sums)
         scale = unit[:d] if self.scale else np.ones(d)
-        input_mean = mean_of(sums)[d:] if self.center else np.zeros(p)
+        input_mean = mean_of(sums)[d:] if self._removes_mean else np.zeros(p)
         input_scale = unit[d:] if self.scale else np.ones(p)
-        systems = systems_of(sums, np.concatenate([scale, input_scale]), order, bool(self.center), delay, p)
+        systems = systems_of(sums, np.concatenate([scale, input_scale]), order, self._removes_mean, delay, p)
         recent = max(np.concatenate([x, u], axis=1), sums["tail"] + sums["shift"], key=len)
         U = embed((recent[None, :, d:] - input_mean) / input_scale, delay) if p else None
         outputs = compress(systems, embed(recent[None, :, :d] / scale, delay), U)
@@ -715,7 +721,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if not isinstance(order, int):
             order = self._chosen_order(order, sequences, scale, delay)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
-        self.input_mean_, self.input_scale_ = standardization(U, bool(self.center), bool(self.scale))
+        self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
         self.n_inputs_ = len(self.input_mean_)
         return self._estimation()
 
@@ -742,7 +748,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             raise ValueError(f"n_states={self.n_states!r} is not a choice for sequences read in blocks: pass a number")
         estimation = self._estimation(scale, (1, delay))
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
-        return choose_order(rule, batches, self.center)
+        return choose_order(rule, batches, self._removes_mean)
+
+    @property
+    def _removes_mean(self) -> bool:
+        return self.center == "auto" or bool(self.center)
 
     def _sizes(self) -> tuple[int, int]:
         """Return the number of states and the delay: the settings, or what `fit` chose."""
@@ -755,7 +765,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return Estimation(
             self.scale_ if scale is None else scale,
             n,
-            bool(self.center),
+            self._removes_mean,
             delay,
             self.stabilizer_ or "NONE",
             float(self.bound),
