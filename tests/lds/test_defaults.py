@@ -149,13 +149,13 @@ def test_default_models_are_stored_and_drawn(tmp_path):
 def test_settings_are_chosen_beside_defaults():
     choice = choose_clustering(
         LDSKMeans(2, n_init=1, random_state=0),
-        waves(1, N=12),
+        waves(1, N=16),
         {"identifier__center": [True, False]},
         n_splits=2,
         random_state=0,
     )
     assert set(choice.best_params) == {"identifier__center"} and np.isfinite(choice.prediction).all()
     rules = choose_clustering(
-        LDSKMeans(2, n_init=1, random_state=0), waves(3, N=12), {"n_states": ["auto", 2]}, n_splits=2, random_state=0
+        LDSKMeans(2, n_init=1, random_state=0), waves(3, N=16), {"n_states": ["auto", 2]}, n_splits=2, random_state=0
     )
     assert rules.best_params["n_states"] in ("auto", 2)

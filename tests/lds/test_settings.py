@@ -26,6 +26,7 @@ from manifoldseq_lds import (
     Systems,
     plot_choice,
 )
+from manifoldseq_lds.clustering import _settings
 
 
 def tones(levels: tuple[float, ...] = (0.0,), sizes: tuple[float, ...] = (1.0,), N: int = 24) -> list[np.ndarray]:
@@ -97,6 +98,17 @@ def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:
         assert row["error"] == pytest.approx(error / total, rel=1e-8)
 
 
+def test_the_systems_that_are_compared_are_those_of_the_identifier() -> None:
+    """The rule shares decompositions between numbers of states; its systems have no public name."""
+    X = [x[: 80 - 7 * (i % 3)] for i, x in enumerate(tones(N=6))]
+    for stabilizer, center in (("SN", False), ("clip", True)):
+        expected = LDSIdentifier(3, delay=8, center=center, stabilizer=stabilizer, scale=False).fit_transform(X)
+        parts = _settings._least_squares(_settings._decomposed(X, 8, center, 6), 3)
+        found = _settings._stabilized(parts, stabilizer, 0.99)
+        for name in ("A", "C", "x1"):
+            assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-10)
+
+
 def test_what_is_given_is_kept() -> None:
     X = tones()
     stacked = LDSIdentifier(delay=4)
@@ -105,6 +117,9 @@ def test_what_is_given_is_kept() -> None:
     assert set(model.choice_.best_params) == {"n_states", "identifier__delay", "moments"}
     assert {one["stabilizer"] for one in model.choice_.compared} == {"clip"}
     assert not any(one["center"] for one in model.choice_.forecasts)
+    centred = LDSKMeans(2, identifier=LDSIdentifier(center=True), random_state=0).fit(X)
+    assert set(centred.choice_.best_params) == {"n_states", "identifier__delay", "identifier__stabilizer", "moments"}
+    assert all(one["center"] for one in centred.choice_.forecasts)
     explicit = LDSKMeans(2, n_states=2, identifier=stacked, moments="level", random_state=0).fit(tones((0.0, 5.0)))
     assert adjusted_rand_score(explicit.labels_, np.arange(24) % 2) == 1.0
     with pytest.raises(ValueError, match="moments='most' is not known: choose 'auto', 'none', 'level', 'size' or 'bo"):
@@ -113,10 +128,74 @@ def test_what_is_given_is_kept() -> None:
         LDSKMeans(2, n_states=2, identifier=stacked, moments="size", mean="printed").fit(X)
 
 
+def test_an_identifier_keeps_what_it_says_and_leaves_the_rest_open() -> None:
+    """Recordings with gaps need one, which pinned mean and stabilizer at its defaults."""
+    X, rng = tones(), np.random.default_rng(0)
+    holed = [np.where(rng.random(x.shape) < 0.02, np.nan, x) for x in X]
+    model = LDSKMeans(2, identifier=LDSIdentifier(missing="smooth"), random_state=0).fit(holed)
+    expected = LDSKMeans(2, random_state=0).fit(X)
+    assert model.choice_.best_params.keys() == expected.choice_.best_params.keys()
+    assert {one["center"] for one in model.choice_.forecasts} == {True, False}
+    assert {one["stabilizer"] for one in model.choice_.compared} == {"SN", "clip"}
+    assert adjusted_rand_score(model.labels_, np.arange(24) % 2) == 1.0
+    # the stabilizers that are compared are those of method="pca"
+    other = LDSKMeans(2, identifier=LDSIdentifier(method="n4sid", stabilizer="CG"), random_state=0).fit(X)
+    assert "identifier__stabilizer" not in other.choice_.best_params
+    assert other.choice_.best_params.keys() >= {"n_states", "identifier__delay", "identifier__center"}
+
+
+def test_a_short_sequence_is_named_with_what_it_costs() -> None:
+    X = tones()
+    with pytest.warns(UserWarning) as caught:
+        model = LDSKMeans(2, random_state=0).fit([*X, X[0][:6]])
+    (said,) = (str(one.message) for one in caught)
+    assert said.startswith("sequence 24 has 6 time steps, but n_states=") and "leave short sequences out" in said
+    assert model.choice_.notes == [said] and said in str(model.choice_)
+    chosen = model.choice_.best_params
+    assert chosen["n_states"] + chosen["identifier__delay"] <= 6
+    # what the others ask for is judged, and known, all the same
+    best = model.choice_.forecasts[0]
+    assert best["n_states"] + best["delay"] > 6 and f"n_states={best['n_states']} with delay={best['delay']}" in said
+    with pytest.warns(UserWarning, match="sequence 24 .* needs [0-9]+, and 1 more is too short: "):
+        LDSKMeans(2, random_state=0).fit([*X, X[0][:6], X[1][:7]])
+
+
+@pytest.mark.parametrize("what", ["size", "level"])
+@pytest.mark.parametrize("N", [20, 60])
+def test_noise_is_told_apart_by_levels_and_sizes(what: str, N: int) -> None:
+    """Dynamics predict nothing of it, so that moments need not agree with them."""
+    rng, truth = np.random.default_rng([0, N]), np.arange(N) % 2
+    X = [rng.standard_normal((50, 2)) for _ in range(N)]
+    X = [x * 11 if group and what == "size" else x + 10 * group for x, group in zip(X, truth, strict=True)]
+    with pytest.warns(UserWarning, match=r"forecast these sequences no better than a constant.* count instead"):
+        model = LDSKMeans(2, random_state=0).fit(X)
+    assert adjusted_rand_score(model.labels_, truth) == 1.0
+    assert model.choice_.best_params["moments"] in (what, "both")
+    assert "no better than a constant does" in model.choice_.advice
+
+
+def test_weak_dynamics_count_as_dynamics() -> None:
+    """Of waves in noise of 32 times their variance a thousandth is forecast, and they are found, without a warning."""
+    data: Any = ms.hooks.get_dataset("noisy-textures").loader(1)
+    model = LDSKMeans(4, random_state=0).fit(data.sequences[::2])
+    assert adjusted_rand_score(model.labels_, data.labels[::2]) == 1.0
+    assert model.choice_.notes == [] and model.choice_.best_params["moments"] == "none"
+
+
+def test_the_table_says_how_much_of_it_is_shown_and_what_stability_is_a_mean_of(fitted: LDSKMeans) -> None:
+    assert len(fitted.choice_.compared) > 12
+    assert f"settings (the first 12 of {len(fitted.choice_.compared)})" in str(fitted.choice_)
+    choice = LDSNeighbors().fit(tones(N=16)).choice_
+    assert choice.clusters == [2, 4] and "mean over 2 and 4 clusters)" in str(choice)
+
+
 def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
     rng = np.random.default_rng(0)
     X = [rng.standard_normal((60, 3)) + 8 * (i % 2) * np.array([1, -1, 1]) for i in range(32)]
-    model = LDSKMeans(2, identifier=LDSIdentifier(), moments="none", random_state=0).fit(X)
+    with pytest.warns(
+        UserWarning, match="no better than a constant does, so that what is compared may be noise; clust"
+    ):
+        model = LDSKMeans(2, identifier=LDSIdentifier(center=True), moments="none", random_state=0).fit(X)
     assert str(model.choice_).endswith("try them first")
     assert "mean and deviation of the channels agree better between halves" in model.choice_.advice
 

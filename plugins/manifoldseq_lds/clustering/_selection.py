@@ -194,7 +194,7 @@ def choose_clustering(
 
     If `n_clusters` is all that is compared, halves are clustered on the matrix of kernel values of at most 480
     sequences, or of eight for each cluster: by the best of ten k-means in feature space, whose centres are means of no
-    system. That is as good a judge, and costs a few fits in all. Otherwise every half is a fit with every setting.
+    system. That is as good a judge, in a second or a few. Otherwise every half is a fit with every setting.
 
     Parameters
     ----------
@@ -249,18 +249,17 @@ def choose_clustering(
     if not grid:
         raise ValueError("the grid is empty: pass for example {'n_states': [3, 5], 'n_clusters': [2, 3, 4]}")
     began = time.perf_counter()
+    params = [dict(one) for one in ParameterGrid(dict(grid))]
+    rng, N = random_generator(random_state), len(X)
+    largest = max(one.get("n_clusters", known.get("n_clusters", 1)) for one in params)
+    if N // 2 < largest:
+        raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
     settings = None
     if hasattr(estimator, "n_states") and is_open(estimator, X) and not any(map(_identifies, grid)):
         settings = choose_settings(estimator, X, known["n_clusters"] if "n_clusters" not in grid else None)
         if settings is not None:
             estimator = cast(Any, clone(estimator)).set_params(**settings.best_params)
             X = learned_systems(estimator, X)[0]
-    params = [dict(one) for one in ParameterGrid(dict(grid))]
-    rng, N = random_generator(random_state), len(X)
-    largest = max(one.get("n_clusters", known.get("n_clusters", 1)) for one in params)
-    if N // 2 < largest:
-        raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
-
     gram = _kernel_matrix(estimator, X, 8 * largest, rng) if set(grid) == {"n_clusters"} else None
     N = N if gram is None else len(gram)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -26,13 +27,14 @@ from manifoldseq.execution import one_blas_thread
 from ..identification._identifier import LDSIdentifier
 from ..identification._missing import embed, interpolated
 from ..identification._sequence_input import channel_moments, identifier_of
+from ..identification._stabilizers import stabilize
 from ..identification._stored_sequences import channel_scale, is_large, on_disk
-from ..identification._subspace_method import least_squares, subspace
+from ..identification._subspace_method import Subspace, least_squares, subspace
 from ..kernels._moments import MomentKernel, moment_weights
 from ..kernels._projection import ProjectionKernel
 from ..kernels._resolved import resolved_kernel
 from ..means._common_problem import items_of
-from ..systems._record import Systems
+from ..systems._record import Systems, check_stable
 
 Array = NDArray[np.floating[Any]]
 Find = Callable[[Array, Sequence[int]], list[NDArray[np.intp]]]
@@ -41,6 +43,8 @@ DELAYS = (1, 2, 4, 8, 16)
 STATES = (1, 2, 3, 4, 6, 8, 12, 16)
 _OUTPUTS = 256
 """Channels times delay are at most this, unless the delay is one."""
+_BLOCK = 2**22
+"""Numbers of stacked sequences that are decomposed at once."""
 _SEQUENCES = 200
 """So many sequences judge forecasts."""
 _EQUAL = 1.25
@@ -57,6 +61,8 @@ _FINALISTS = 6
 _CLUSTERS = (2, 4, 8)
 """Numbers of clusters over which stability is averaged where none is given."""
 _CONTROL_LAGS = 6
+_SHOWN = 12
+"""So many rows of what was compared are printed."""
 _CLEAR = 0.05
 """A control is recommended if its stability is higher by more than this, and by more than the standard error."""
 
@@ -83,6 +89,13 @@ class SettingsChoice:
         Their row in `compared`.
     time : float
         Seconds that it took.
+    notes : list of str
+        Sentences on what the data do not allow: sequences too short for what the others ask for, dynamics that predict
+        nothing, too few sequences for a comparison. `fit` warns with them.
+    clusters : list of int
+        Numbers of clusters whose stabilities were averaged: `n_clusters`, or 2, 4 and 8 where an estimator has none or
+        chooses it. Such a mean is well below 1 (0.5, say) for perfect clusters, as at most one of the numbers is
+        theirs: it compares settings, and judges no clustering.
     """
 
     forecasts: list[dict[str, Any]]
@@ -91,6 +104,8 @@ class SettingsChoice:
     best_params: dict[str, Any]
     best: int = 0
     time: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    clusters: list[int] = field(default_factory=list)
 
     @property
     def stability(self) -> float:
@@ -99,9 +114,14 @@ class SettingsChoice:
 
     @property
     def advice(self) -> str:
-        """A sentence if a description without dynamical systems is clearly more stable; else nothing."""
+        """The notes, and a sentence if a description without dynamical systems is clearly more stable; else nothing."""
+        return "; ".join([*self.notes, *self._better])
+
+    @property
+    def _better(self) -> list[str]:
+        """What is said of a control that is more stable."""
         if not self.compared:
-            return ""
+            return []
         own = self.compared[self.best]
         clear = [
             one
@@ -109,12 +129,12 @@ class SettingsChoice:
             if one["stability"] - own["stability"] > max(_CLEAR, float(np.hypot(one["error"], own["error"])))
         ]
         if not clear:
-            return ""
+            return []
         top = max(clear, key=lambda one: one["stability"])
-        return (
+        return [
             f"clusters by {top['name']} agree better between halves of the data ({top['stability']:.2f}) than those by "
             f"dynamical systems ({own['stability']:.2f}): try them first"
-        )
+        ]
 
     def __str__(self) -> str:
         """Three tables: forecasts, stability of what was compared, controls; what was chosen, and the advice."""
@@ -126,16 +146,25 @@ class SettingsChoice:
             mark = ">" if all(one[name] == chosen[name] for name in names) else " "
             lines.append(f"{mark} {one['error']:<14.4f}  " + ", ".join(f"{name}={one[name]!r}" for name in names))
         if self.compared:
-            lines.append("  stability        settings")
+            lines.append("  stability        settings" + self._of_stability)
             order = [(-one["halvings"], -one["stability"], i) for i, one in enumerate(self.compared)]
-            for *_, i in sorted(order)[:12]:
+            for *_, i in sorted(order)[:_SHOWN]:
                 one = self.compared[i]
                 figure = f"{one['stability']:.3f} ± {one['error']:.3f}"
                 settings = ", ".join(f"{name}={one[name]!r}" for name in (*names, "stabilizer", "moments"))
                 lines.append(f"{'>' if i == self.best else ' '} {figure:<15}  {settings}")
         lines += [f"  {one['stability']:.3f} ± {one['error']:.3f}    {one['name']} alone" for one in self.controls]
         lines.append("chosen: " + ", ".join(f"{name}={value!r}" for name, value in self.best_params.items()))
-        return "\n".join([*lines, self.advice] if self.advice else lines)
+        return "\n".join([*lines, *self.notes, *self._better])
+
+    @property
+    def _of_stability(self) -> str:
+        """How many rows are shown, and what the figure is a mean of, in brackets."""
+        said = [f"the first {_SHOWN} of {len(self.compared)}"] if len(self.compared) > _SHOWN else []
+        if len(self.clusters) > 1:
+            numbers = ", ".join(map(str, self.clusters[:-1]))
+            said.append(f"mean over {numbers} and {self.clusters[-1]} clusters")
+        return f" ({'; '.join(said)})" if said else ""
 
 
 def is_open(estimator: Any, X: Any) -> bool:
@@ -182,9 +211,10 @@ def choose_settings(
     rng = seed.spawn(1)[0] if isinstance(seed, np.random.Generator) else random_generator(0 if seed is None else seed)
     scale = channel_scale(sequences) if identifier.scale else np.ones(sequences[0].shape[1])
     scaled = [filled(np.asarray(x, dtype=np.float64)) / scale for x in sequences]
-    free = estimator.identifier is None
+    free = _open(estimator.identifier)
     kernel = resolved_kernel(estimator.kernel)
-    may_count = getattr(estimator, "moments", None) == "auto" and not dynamics_only
+    moments = getattr(estimator, "moments", "none")
+    may_count = moments == "auto" and not dynamics_only
     may_count = may_count and isinstance(kernel, ProjectionKernel)
     if not any(map(_moves, scaled)):
         warnings.warn(
@@ -194,28 +224,102 @@ def choose_settings(
         )
         return _of_levels(identifier, free, time.perf_counter() - began) if may_count else None
     with one_blas_thread():
-        forecasts = _forecasts(scaled, identifier, free, rng)
-        if not forecasts:
+        forecasts, predictive = _forecasts(scaled, identifier, free, rng)
+        lengths = np.array([len(x) for x in scaled])
+        for_all = [one for one in forecasts if _least(one) <= lengths.min()]
+        if not for_all:
             warnings.warn(
                 "n_states='auto' takes the defaults of LDSIdentifier, as most sequences are too short for forecasts "
-                f"that choose settings (one has {min(map(len, scaled))} steps): give n_states, or compare the means "
+                f"that choose settings (one has {lengths.min()} steps): give n_states, or compare the means "
                 "and deviations of their channels instead",
                 stacklevel=4,
             )
             return None
-        compared, controls = _compared(scaled, identifier, kernel, free, may_count, forecasts, n_clusters, rng)
+        clusters = _numbers_of_clusters(n_clusters, len(scaled))
+        compared, controls = [], []
+        if clusters:
+            compared, controls = _compared(
+                scaled, identifier, kernel, free, may_count, predictive, for_all, clusters, rng
+            )
     best = _best(compared) if compared else 0
-    chosen = compared[best] if compared else {**forecasts[0], "stabilizer": identifier.stabilizer_, "moments": "none"}
+    chosen = compared[best] if compared else {**for_all[0], "stabilizer": identifier.stabilizer_, "moments": "none"}
+    notes = [
+        *_of_short(lengths, forecasts, for_all),
+        *([] if predictive else [_of_noise(chosen, chosen["moments"] if moments == "auto" else moments)]),
+        *([] if clusters or n_clusters == 1 else [_of_few(len(scaled), n_clusters, may_count)]),
+    ]
+    for note in notes:
+        warnings.warn(note, stacklevel=4)
     params: dict[str, Any] = {"n_states": chosen["n_states"]}
-    if free or identifier.delay == "auto":
+    if identifier.delay == "auto":
         params["identifier__delay"] = chosen["delay"]
-    if free:
-        params |= {"identifier__center": chosen["center"], "identifier__stabilizer": chosen["stabilizer"]}
-    if getattr(estimator, "moments", None) == "auto":
+    params |= {f"identifier__{name}": chosen[name] for name in ("center", "stabilizer") if name in free}
+    if moments == "auto":
         params["moments"] = chosen["moments"]
     for one in compared:
         one.pop("values")
-    return SettingsChoice(forecasts, compared, controls, params, best, time.perf_counter() - began)
+    spent = time.perf_counter() - began
+    return SettingsChoice(forecasts, compared, controls, params, best, spent, notes, list(clusters))
+
+
+def _open(identifier: LDSIdentifier | None) -> frozenset[str]:
+    """Return which of centring and stabilizer are left to the rule: without identifier, and where it says "auto".
+
+    The stabilizers that are compared are those of ``method="pca"``.
+    """
+    given, default = identifier or LDSIdentifier(), LDSIdentifier()
+    names = ("center", "stabilizer") if given.method == "pca" else ("center",)
+    return frozenset(name for name in names if getattr(given, name) == getattr(default, name))
+
+
+def _numbers_of_clusters(n_clusters: int | None, N: int) -> tuple[int, ...]:
+    """Return for how many clusters halves of N sequences are compared; none if there are too few sequences."""
+    return tuple(k for k in ((n_clusters,) if n_clusters else _CLUSTERS) if 1 < k and 4 * k <= N)
+
+
+def _least(setting: dict[str, Any]) -> int:
+    """Return how many time steps a setting needs."""
+    return setting["n_states"] + setting["delay"]
+
+
+def _of_short(lengths: Array, forecasts: list[dict[str, Any]], for_all: list[dict[str, Any]]) -> list[str]:
+    """Return what to say of sequences that are too short for settings that the others would be compared with."""
+    lost = [one for one in _equal(forecasts) if _least(one) > lengths.min()]
+    if not lost:
+        return []
+    short = np.flatnonzero(lengths < _least(lost[0]))
+    more = len(short) - 1
+    others = f", and {more} more {'is' if more == 1 else 'are'} too short" if more else ""
+    return [
+        f"sequence {lengths.argmin()} has {lengths.min()} time steps, but n_states={lost[0]['n_states']} with "
+        f"delay={lost[0]['delay']}, which forecasts the others best, needs {_least(lost[0])}{others}: what every "
+        f"sequence can take was chosen instead (forecast error {for_all[0]['error']:.2g} in place of "
+        f"{lost[0]['error']:.2g}); leave short sequences out, or set n_states and the identifier"
+    ]
+
+
+def _of_noise(chosen: dict[str, Any], moments: str) -> str:
+    """Return what to say of sequences that dynamics do not predict."""
+    counted = {
+        "none": "what is compared may be noise",
+        "level": "the levels of the channels count instead",
+        "size": "the sizes of the channels count instead",
+        "both": "levels and sizes of the channels count instead",
+    }
+    said = f"; clusterings of halves agree by {chosen['stability']:.2f}" if "stability" in chosen else ""
+    return (
+        "linear dynamical systems forecast these sequences no better than a constant does, so that "
+        f"{counted[moments]}{said}"
+    )
+
+
+def _of_few(N: int, n_clusters: int | None, may_count: bool) -> str:
+    """Return what to say of too few sequences for halves that are clustered."""
+    least = 4 * (n_clusters or min(_CLUSTERS))
+    return (
+        f"{N} sequences are too few to compare clusterings of halves ({least} are the least), so that settings are "
+        "chosen by forecasts alone" + (", and level and size of the channels do not count" if may_count else "")
+    )
 
 
 def filled(x: Array) -> Array:
@@ -228,16 +332,16 @@ def _moves(x: Array) -> bool:
     return bool((np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)).any())
 
 
-def _of_levels(identifier: LDSIdentifier, free: bool, seconds: float) -> SettingsChoice:
+def _of_levels(identifier: LDSIdentifier, free: frozenset[str], seconds: float) -> SettingsChoice:
     """Return the settings for sequences that are constant: one state that keeps the mean, and their levels.
 
     Without their means there would be nothing left of them but rounding.
     """
     forecasts = [{"n_states": 1, "delay": 1, "center": False, "error": 0.0}]
     params: dict[str, Any] = {"n_states": 1, "moments": "level"}
-    if free or identifier.delay == "auto":
+    if identifier.delay == "auto":
         params["identifier__delay"] = 1
-    if free:
+    if "center" in free:
         params["identifier__center"] = False
     return SettingsChoice(forecasts, [], [], params, 0, seconds)
 
@@ -246,66 +350,87 @@ def _of_levels(identifier: LDSIdentifier, free: bool, seconds: float) -> Setting
 
 
 def _grid(lengths: NDArray[np.intp], channels: int, identifier: LDSIdentifier) -> list[tuple[int, int]]:
-    """Return pairs (n_states, delay): more of both for more channels and longer sequences."""
-    typical, shortest = int(np.quantile(lengths, 0.1)), int(lengths.min())
+    """Return pairs (n_states, delay): more of both for more channels and longer sequences.
+
+    A tenth of the sequences may be too short for some of them.
+    """
+    typical = int(np.quantile(lengths, 0.1))
     delays = DELAYS if identifier.delay == "auto" else (int(identifier.delay),)
     pairs = []
     for delay in delays:
         outputs = channels * delay
         if identifier.delay == "auto" and delay > 1 and (4 * delay > typical or outputs > _OUTPUTS):
             continue
-        most = min(outputs, (2 * typical // 3 - delay) // 2, shortest - delay)
+        most = min(outputs, (2 * typical // 3 - delay) // 2)
         pairs += [(n, delay) for n in STATES if n <= most]
     return pairs
 
 
 def _forecasts(
-    sequences: Sequence[Array], identifier: LDSIdentifier, free: bool, rng: np.random.Generator
-) -> list[dict[str, Any]]:
-    """Return the settings of the grid with their forecast errors, the least first; none for short sequences."""
+    sequences: Sequence[Array], identifier: LDSIdentifier, free: frozenset[str], rng: np.random.Generator
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the settings of the grid with their forecast errors, the least first; none for short sequences.
+
+    And whether the first of them forecasts better than a constant, by more than its standard error over sequences.
+    """
     channels = sequences[0].shape[1]
     grid = _grid(np.array([len(x) for x in sequences]), channels, identifier)
     if not grid:
-        return []
+        return [], True
     need = max(n + delay for n, delay in grid)
     rows = [i for i in rng.permutation(len(sequences)) if 2 * len(sequences[i]) // 3 >= need][:_SEQUENCES]
     by_length: dict[int, list[Array]] = {}
     for i in rows:
         by_length.setdefault(len(sequences[i]), []).append(sequences[i])
-    errors: dict[tuple[int, int, bool], float] = {}
-    total = 0.0
+    errors: dict[tuple[int, int, bool], list[Array]] = {}
+    totals, levels = [], []
     for length, some in by_length.items():
         Y, seen = np.stack(some), 2 * length // 3
-        total += float(np.square(Y[:, seen:] - Y[:, :seen].mean(axis=1, keepdims=True)).sum())
-        for center in (True, False) if free else (bool(identifier.center),):
+        totals.append(np.square(Y[:, seen:] - Y[:, :seen].mean(axis=1, keepdims=True)).sum(axis=(1, 2)))
+        levels.append(np.square(Y[:, seen:]).sum(axis=(1, 2)))
+        for center in (True, False) if "center" in free else (identifier.center in (True, "auto"),):
             for delay in sorted({delay for _, delay in grid}):
                 states = [n for n, other in grid if other == delay]
                 found = _squared_errors(embed(Y, delay).swapaxes(1, 2), seen - delay + 1, channels, states, center)
                 for n, error in zip(states, found, strict=True):
-                    errors[n, delay, center] = errors.get((n, delay, center), 0.0) + error
-    if not total > 0:
-        return []
-    rows_of = [
-        {"n_states": n, "delay": delay, "center": center, "error": error / total}
-        for (n, delay, center), error in errors.items()
-    ]
-    return sorted(rows_of, key=lambda one: one["error"])
+                    errors.setdefault((n, delay, center), []).append(error)
+    total = np.concatenate(totals)
+    if not total.sum() > 0:
+        return [], True
+    # a constant that nothing is learned for, zero, is no worse than a mean where sequences have none: it is the
+    # reference where it forecasts better, so that a gain is one by dynamics
+    level = np.concatenate(levels)
+    constant = level if level.sum() < total.sum() else total
+    rows_of, gains = [], []
+    for (n, delay, center), parts in errors.items():
+        error = np.concatenate(parts)
+        rows_of.append({"n_states": n, "delay": delay, "center": center, "error": float(error.sum() / total.sum())})
+        gains.append(constant - error)
+    order = sorted(range(len(rows_of)), key=lambda i: rows_of[i]["error"])
+    gain = gains[order[0]]
+    doubt = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else 0.0
+    return [rows_of[i] for i in order], bool(gain.mean() > doubt)
 
 
-def _squared_errors(Y: Array, seen: int, channels: int, states: list[int], center: bool) -> list[float]:
-    """Return the summed squared errors of forecasts of the newest lag of outputs (N, m, T) after `seen` steps.
+def _squared_errors(Y: Array, seen: int, channels: int, states: list[int], center: bool) -> list[Array]:
+    """Return the squared errors (N,) of forecasts of the newest lag of outputs (N, m, T) after `seen` steps.
 
-    One decomposition of what was seen serves all numbers of states: those of the leading n directions.
+    One decomposition of what was seen serves all numbers of states, those of the leading n directions, and so does one
+    of the states: with X0 and X1 the states before and after, X0' = Q R, least squares is A = X1 Q R^-T of the leading
+    blocks.
     """
     found = subspace(Y[:, :, :seen], center, max(states))
     if found.mean is not None:
         Y = Y - found.mean[:, :, None]
     before, after = Y[:, :, seen - 1 : -1], Y[:, -channels:, seen:]
+    C, X = found.states(max(states))
+    Q, R = np.linalg.qr(X[:, :, :-1].swapaxes(1, 2))
+    onto, before = X[:, :, 1:] @ Q, C.swapaxes(1, 2) @ before
     errors = []
     for n in states:
-        C, X = found.states(n)
-        forecast = C[:, -channels:] @ (least_squares(X) @ (C.swapaxes(1, 2) @ before))
-        errors.append(float(np.square(after - forecast).sum()))
+        A = onto[:, :n, :n] @ np.linalg.pinv(R[:, :n, :n], rtol=1e-12).swapaxes(1, 2)
+        forecast = C[:, -channels:, :n] @ (A @ before[:, :n])
+        errors.append(np.square(after - forecast).sum(axis=(1, 2)))
     return errors
 
 
@@ -316,17 +441,14 @@ def _compared(
     sequences: Sequence[Array],
     identifier: LDSIdentifier,
     kernel: Any,
-    free: bool,
+    free: frozenset[str],
     may_count: bool,
+    predictive: bool,
     forecasts: list[dict[str, Any]],
-    n_clusters: int | None,
+    clusters: tuple[int, ...],
     rng: np.random.Generator,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return what was compared with its stability, and the stability of the controls."""
-    clusters = (n_clusters,) if n_clusters else _CLUSTERS
-    clusters = tuple(k for k in clusters if 1 < k and len(sequences) >= 4 * k)
-    if not clusters:
-        return [], []
     rows = np.sort(rng.permutation(len(sequences))[: max(_COMPARED, 40 * max(clusters))])
     some = [sequences[i] for i in rows]
     orders = [rng.permutation(len(rows)) for _ in range(_HALVINGS[1])]
@@ -334,19 +456,32 @@ def _compared(
     gaussians: dict[str, Array] = {}
     if may_count:
         gaussians = {which: _gaussian(moments, which) for which in ("level", "size", "both")}
-    equal = [one for one in forecasts if one["error"] <= _EQUAL * forecasts[0]["error"]][:_SHORTLIST]
+    stabilizers = ("SN", "clip") if "stabilizer" in free else (identifier.stabilizer_,)
+    tried = [(one, stabilizer) for one in _equal(forecasts) for stabilizer in stabilizers]
+    # without dynamics there is nothing for moments to agree with: they are admitted beside the systems that differ
+    # least, those with most states in fewest outputs
+    alike = None
+    if gaussians and not predictive:
+        widest = max(forecasts, key=lambda one: (-one["delay"], one["n_states"], one["center"]))
+        alike = (widest, stabilizers[0])
+        tried = [alike, *(one for one in tried if one != alike)]
+    most = max(one["n_states"] for one, _ in tried)
+    # one decomposition for all numbers of states, and one least squares for all stabilizers
+    directions = cache(lambda delay, center: _decomposed(some, delay, center, most))
+    unstable = cache(lambda n, delay, center: _least_squares(directions(delay, center), n))
     candidates, matrices = [], []
-    for one in equal:
-        for stabilizer in ("SN", "clip") if free else (identifier.stabilizer_,):
-            D = _dynamics(some, {**one, "stabilizer": stabilizer}, identifier, kernel)
-            if D is None:
-                continue
-            parts = {"none": D}
-            parts |= {which: D * G for which, G in gaussians.items() if _alignment(D, G) >= _ALIGNED}
-            for which, K in parts.items():
-                setting = {name: one[name] for name in ("n_states", "delay", "center")}
-                candidates.append({**setting, "stabilizer": stabilizer, "moments": which, "values": []})
-                matrices.append(K)
+    for one, stabilizer in tried:
+        parts = unstable(one["n_states"], one["delay"], one["center"])
+        D = _dynamics(_stabilized(parts, stabilizer, identifier.bound), kernel)
+        if D is None:
+            continue
+        admitted = (one, stabilizer) == alike
+        parts = {"none": D}
+        parts |= {which: D * G for which, G in gaussians.items() if admitted or _alignment(D, G) >= _ALIGNED}
+        for which, K in parts.items():
+            setting = {name: one[name] for name in ("n_states", "delay", "center")}
+            candidates.append({**setting, "stabilizer": stabilizer, "moments": which, "values": []})
+            matrices.append(K)
     left = list(range(len(candidates)))
     for number, order in enumerate(orders):
         if number == _HALVINGS[0]:
@@ -366,6 +501,11 @@ def _compared(
         _summarize(one)
         controls.append({key: one[key] for key in ("name", "stability", "error")})
     return candidates, controls
+
+
+def _equal(forecasts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the settings whose errors count as equal to the least one."""
+    return [one for one in forecasts if one["error"] <= _EQUAL * forecasts[0]["error"]][:_SHORTLIST]
 
 
 def _summarize(one: dict[str, Any]) -> None:
@@ -389,17 +529,41 @@ def _best(compared: list[dict[str, Any]]) -> int:
     return max((i for i in good if parts[compared[i]["moments"]] == most), key=lambda i: values[i].mean())
 
 
-def _dynamics(sequences: Sequence[Array], setting: dict[str, Any], identifier: LDSIdentifier, kernel: Any) -> Any:
-    """Return the normalized kernel matrix of the systems of scaled sequences; None where the kernel has none."""
-    made = LDSIdentifier(
-        setting["n_states"],
-        delay=setting["delay"],
-        center=setting["center"],
-        stabilizer=setting["stabilizer"],
-        scale=False,
-        bound=identifier.bound,
-    )
-    systems = made.fit_transform(list(sequences))
+def _decomposed(
+    sequences: Sequence[Array], delay: int, center: bool, n: int
+) -> list[tuple[NDArray[np.intp], Subspace]]:
+    """Return the n leading directions of sequences, with the rows of each length."""
+    lengths, channels, found = np.array([len(x) for x in sequences]), sequences[0].shape[1], []
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(lengths == length)
+        size = max(1, _BLOCK // (int(length) * channels * delay))
+        for some in (rows[start : start + size] for start in range(0, len(rows), size)):
+            Y = embed(np.stack([sequences[i] for i in some]), delay).swapaxes(1, 2)
+            found.append((some, subspace(Y, center, n)))
+    return found
+
+
+def _least_squares(parts: list[tuple[NDArray[np.intp], Subspace]], n: int) -> list[tuple[Any, ...]]:
+    """Return rows, C, states X and A of systems with n states."""
+    found = [(rows, *one.states(n)) for rows, one in parts]
+    return [(rows, C, X, least_squares(X)) for rows, C, X in found]
+
+
+def _stabilized(parts: list[tuple[Any, ...]], stabilizer: Any, bound: float) -> Systems:
+    """Return systems as `LDSIdentifier` identifies them by PCA, without their noise."""
+    stabilizer = {"auto": "SN", None: "NONE"}.get(stabilizer, stabilizer)
+    N, made = sum(len(rows) for rows, *_ in parts), {}
+    for rows, C, X, A in parts:
+        values = {"A": stabilize(stabilizer, A, X, bound), "C": C, "x1": X[:, :, 0]}
+        for name, value in values.items():
+            made.setdefault(name, np.empty((N, *value.shape[1:])))[rows] = value
+    if stabilizer == "NONE":
+        check_stable(made["A"])
+    return Systems.trusted(made)
+
+
+def _dynamics(systems: Systems, kernel: Any) -> Any:
+    """Return the normalized kernel matrix of systems; None where the kernel has none."""
     try:
         packed = kernel.pack(items_of(kernel, systems))
     except ValueError:
@@ -474,7 +638,7 @@ def agreements(K: Array, order: NDArray[np.intp], clusters: Sequence[int], find:
             members = np.eye(k)[labels[a]]
             members /= np.maximum(members.sum(axis=0), 1.0)
             # |phi(x) - centre|^2 but for k(x, x), with the mean of the members as centre
-            squared = np.einsum("ik,ij,jk->k", members, inner[a], members, optimize=True) - 2 * cross @ members
+            squared = (members * (inner[a] @ members)).sum(axis=0) - 2 * cross @ members
             both.append(_adjusted_rand(labels[b], squared.argmin(axis=1), k))
         found.append(float(np.mean(both)))
     return found
