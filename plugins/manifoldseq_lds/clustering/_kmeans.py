@@ -133,9 +133,14 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short. ``"auto"``:
         chosen in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes.
+        With a number nothing is chosen, and dynamics alone count: on JapaneseVowels ``n_states=3`` has a purity of .64,
+        where ``"auto"``, which takes three states as well, has .96. A number with the rest as chosen:
+        ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
-        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`. What it
-        says is kept: then only its `n_states` and `delay` are chosen, where they are ``"auto"``.
+        How sequences are identified; it is copied. Without effect on `Systems`. With ``n_states="auto"``, here and in
+        it, its delay, `center` and (of ``method="pca"``) `stabilizer` are chosen too where they are left at their
+        defaults, ``"auto"`` for delay and `center`; all else is as it says. The choice judges by systems of
+        ``method="pca"``, whatever its `method` is.
     bound : float
         ``mean="canonical"`` is sought among systems with singular values of A up to this, as (12) asks. Members may
         have larger ones; where one of them is nearer to the others than what was found, it is the centre.
@@ -202,7 +207,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         is the table. Absent if both were given.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
-        `choice_`: 1 is perfect, 0 chance. Absent if nothing was compared.
+        `choice_`, and with the chosen number of clusters: 1 is perfect, 0 chance. Absent if nothing was compared.
     agreement_ : float
         Mean adjusted Rand index of the starts that raced with the best of them, after a fit with ``n_init="auto"`` and
         ``init="k-means++"``. The best of ten is steadier than one of them: other seeds agree at least about as well.
@@ -229,6 +234,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     each sequence; those within a quarter of the least error count as equal. With each of these, level and size of the
     channels are admitted where the kernel matrices of dynamics and moments are aligned (.3 or more). What then agrees
     most between clusterings of random halves of the data is taken, and of what agrees equally well, what looks at most.
+    Where forecasts are no better than a constant, by more than their standard error over sequences, there are no
+    dynamics to agree with: level and size are then compared too beside systems that hardly differ.
 
     References
     ----------
@@ -326,6 +333,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
         Warns
         -----
+        UserWarning
+            If the choice of settings could not do all that it should: sequences too short for what the others ask for,
+            dynamics that predict nothing, fewer than four sequences per cluster (``choice_.notes``).
         UserWarning
             Once, if the outputs of centres have lost a rank, so that `systems_` holds near systems; with
             ``mean="canonical"``, if centres are members beyond the bound: it says what the bound would cost.

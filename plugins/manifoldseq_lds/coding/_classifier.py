@@ -73,7 +73,8 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
     identifier : LDSIdentifier, optional
-        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+        How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
+        ``n_states="auto"``, as in `LDSKMeans`.
     kernel : str or kernel object
     moments : {"auto", "none", "level", "size", "both"}
         What counts beside the dynamics, as in `LDSKMeans`.

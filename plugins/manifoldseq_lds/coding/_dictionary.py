@@ -82,7 +82,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
     identifier : LDSIdentifier, optional
-        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+        How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
+        ``n_states="auto"``, as in `LDSKMeans`.
     bound : float
         ``method="canonical"`` and ``"pgd"`` seek atoms among systems with singular values of A up to this, as (12)
         asks; with the first, one that began as a datum with larger ones stays that while nothing better is found.
