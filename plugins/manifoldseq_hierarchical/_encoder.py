@@ -131,6 +131,10 @@ _AS_SURE = 0.001
 _NUMBERS = 5 * 8
 """Bytes of the settings that a search needs: frames, segment length, bits, branching, levels. The frames of the points
 follow from the first two."""
+_FEW_COLUMNS = 8
+"""Columns up to which four and eight bits are tried too: what else is kept takes as many bytes as they do."""
+_UNSURE = 0.5
+"""Estimated recall below which a warning says so."""
 _RANGE = 1e-15, 1e17
 """Distances of points from their mean that single precision, in which places are searched, can square and multiply."""
 
@@ -230,8 +234,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Bits per coordinate; None with `n_groups`.
     relative_ : bool
     estimated_recall_ : float or None
-        The share of noisy copies of own frames that are found within ten frames, or at frames as much like them, where
-        codes were chosen.
+        The share of noisy copies of own frames that are found within ten frames, or where the way comes by again; None
+        where `bits` was given and no budget.
     index_ : Path
         What is searched.
     n_frames_ : int
@@ -309,8 +313,18 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         ------
         ValueError
             For an invalid parameter or frames that are not finite, equal, or too few; one sentence says what to do.
+
+        Warns
+        -----
+        UserWarning
+            If codes are chosen and `estimated_recall_` is below one half.
         """
         check_parameters(self, _RULES)
+        if self.bytes_per_frame is not None and (self.subspace == "per-node" or self.n_groups is not None):
+            raise ValueError(
+                "bytes_per_frame chooses bits of coordinates in one subspace: leave subspace and n_groups, or set "
+                "segment_length in its place"
+            )
         if self.relative is True and (self.subspace == "per-node" or self.n_groups is not None):
             raise ValueError("relative codes need one subspace and scalar codes: leave subspace and n_groups")
         if self.relative is True and self.bits not in ("auto", 1, 2, 3):
@@ -320,6 +334,13 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if len(X) < self.branching:
             raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it")
         made, recall = self._chosen(X, m)
+        if recall is not None and recall < _UNSURE:
+            more = "pass bits and segment_length" if self.bytes_per_frame is None else "allow more bytes_per_frame"
+            warnings.warn(
+                f"{recall:.0%} of noisy copies of frames of X are found at their places, by these bytes: {more}, or "
+                "more columns",
+                stacklevel=2,
+            )
         self.center_, self.components_, self.singular_values_ = made.center, made.components, made.singular_values
         self.index_, self.segment_length_, self.n_frames_ = made.index, made.length, len(X)
         self.bits_, self.relative_, self.estimated_recall_ = made.bits, made.relative, recall
@@ -349,6 +370,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             codes += [(bits, True, length) for bits in (1, 2) if relative]
             if plain and isinstance(self.segment_length, str):  # as many bytes as two bits with means take
                 codes.append((2, False, -(-2 * length // 3)))
+            if plain and X.shape[1] <= _FEW_COLUMNS:
+                codes += [(bits, False, length) for bits in (4, 8)]
         points: dict[int, Any] = {}
         made: list[_Fit] = []
         for bits, of_means, own in codes:
@@ -369,8 +392,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 f"bytes_per_frame={budget} is too little for {len(X)} frames of {X.shape[1]} numbers: pass at least "
                 f"{least:.2g}"
             )
-        if len(made) == 1:
-            return made[0], None
         recalls = self._estimated(X, made)
         if budget is not None:
             # of codes that find as much, the shortest segments: they bear changes of speed best
@@ -404,21 +425,24 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Return the share of noisy copies of own frames that are found in each code.
 
         That is within ten frames, or, where the way comes back or stops, at a frame that is as much like the own one as
-        frames are that are ten apart.
+        frames are that are ten apart; so are those ten before and after it.
         """
         rng = np.random.default_rng(0)
         at = np.sort(rng.integers(len(X), size=_ASKED))
         own = X[at].astype(np.float64)
-        apart = own - X[np.where(at + _APART < len(X), at + _APART, at - _APART).clip(0)].astype(np.float64)
-        alike = np.median(np.vecdot(apart, apart))
+        alike = np.median(_gaps(X, at, np.where(at + _APART < len(X), at + _APART, at - _APART)))
         asked = own + _NOISE * np.sqrt(alike / X.shape[1]) * rng.standard_normal(own.shape)
         recalls = []
         for fit in made:
             Z = (asked - fit.center).astype(np.float32)
             Z = Z if fit.components is None else Z @ fit.components.T
             found = np.rint(fit.index.search(Z, self.beam)[0][:, 0] - 1e-3).astype(np.intp).clip(0, len(X) - 1)
-            away = X[found].astype(np.float64) - own
-            recalls.append(float(np.mean((np.abs(found - at) <= _APART) | (np.vecdot(away, away) <= alike))))
+            # few columns have the same values at many places: on another visit the frames around are alike too
+            again = [
+                np.all([_gaps(X, found + way * shift, at + shift) <= alike for shift in (-_APART, 0, _APART)], axis=0)
+                for way in (1, -1)
+            ]
+            recalls.append(float(np.mean((np.abs(found - at) <= _APART) | again[0] | again[1])))
         return recalls
 
     def _moments(self, X: NDArray, length: int) -> tuple[Moments, Array]:
@@ -819,6 +843,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         full = full or self.subspace != "shared" or self.summary != "mean"
         last = moments.centroids[-1:] * moments.counts[-1]
         return last[:0] if full else last
+
+
+def _gaps(X: NDArray, a: NDArray[np.intp], b: NDArray[np.intp]) -> Array:
+    """Return the squared distances of frames, of the first or the last one beyond the ends, shape (k,)."""
+    away = X[a.clip(0, len(X) - 1)].astype(np.float64) - X[b.clip(0, len(X) - 1)]
+    return np.vecdot(away, away)
 
 
 def _mean(X: NDArray) -> Array:

@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -373,7 +374,10 @@ def test_product_quantization():
     [({"segment_length": 0}, "segment_length=0"), ({"segment_length": 2.5}, "segment_length=2.5"),
      ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 5}, "choose 1, 2, 3, 4"),
      ({"bits": 4, "relative": True}, "choose 1, 2, 3"),
-     ({"bytes_per_frame": 0.01}, "pass at least"), ({"relative": True, "n_groups": 2}, "leave subspace"),
+     ({"bytes_per_frame": 0.01}, "pass at least"),
+     ({"bytes_per_frame": 1, "n_groups": 2}, "leave subspace and n_groups"),
+     ({"bytes_per_frame": 1, "subspace": "per-node"}, "leave subspace and n_groups"),
+     ({"relative": True, "n_groups": 2}, "leave subspace"),
      ({"segment_length": "long"}, "segment_length='long'"),
      ({"subspace": "own"}, "'shared' or 'per-node'"),
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
@@ -464,6 +468,28 @@ def test_a_budget_is_kept_and_used(budget):
         other = HierarchicalSequenceEncoder(bytes_per_frame=budget, bits=bits, relative=relative).fit(X)
         assert other.storage_report().per_frame <= budget and other.bits_ == bits and other.relative_ is relative
         assert encoder.score(Q, t) >= other.score(Q, t) - 0.06
+
+
+def test_a_budget_that_finds_little_says_so():
+    X, *_ = drifting(0)
+    with pytest.warns(UserWarning, match="allow more bytes_per_frame"):
+        encoder = HierarchicalSequenceEncoder(bytes_per_frame=0.65).fit(X[:2000])
+    t, Q = queries(X[:2000], 500, noise=1.8)
+    assert abs(encoder.estimated_recall_ - encoder.score(Q, t)) < 0.1
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 8])
+def test_few_columns_are_estimated_as_they_are_found(d):
+    """The same values at other places are no visit: one column finds its frames at the rate of chance."""
+    X = np.cumsum(np.random.default_rng(0).standard_normal((2000, d)), axis=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "[0-9]+% of noisy copies")
+        encoder = HierarchicalSequenceEncoder().fit(X)
+        plain = HierarchicalSequenceEncoder(bits=2, relative=False).fit(X)
+    t = np.random.default_rng(1).integers(2000, size=500)
+    Q = X[t] + np.sqrt(10) * np.random.default_rng(2).standard_normal((500, d))
+    assert encoder.bits_ >= 4 and abs(encoder.estimated_recall_ - encoder.score(Q, t)) < 0.2
+    assert encoder.score(X, np.arange(2000)) > plain.score(X, np.arange(2000))
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3])
