@@ -76,8 +76,8 @@ TO_THE_END = np.minimum(FRAMES - 150 + np.arange(LENGTH), FRAMES - 1)
 WAITING: dict[str, tuple[Array, tuple[float, float]]] = {
     "150 frames to the last one, 150 queries there": (TO_THE_END, (0.0, 2.0)),
     "150 queries at the last frame, and back": (TO_THE_END[::-1], (-2.0, 0.0)),
-    "150 queries at the first frame, and on": (FRAMES - 1 - TO_THE_END, (0.0, 2.0)),
-    "back to the first frame, 150 queries there": ((FRAMES - 1 - TO_THE_END)[::-1], (-2.0, 0.0)),
+    "150 queries at the first frame, and on": (FRAMES - 1 - TO_THE_END[::-1], (0.0, 2.0)),
+    "back to the first frame, 150 queries there": (FRAMES - 1 - TO_THE_END, (-2.0, 0.0)),
     "only the last frame": (np.full(200, FRAMES - 1), (0.0, 2.0)),
     "only the first frame": (np.full(200, 0), (-2.0, 0.0)),
 }
