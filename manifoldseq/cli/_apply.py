@@ -59,7 +59,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     row, for a model of samples or views): to .npz as the arrays `id` (the file, the sequence of a long table, or the
     row), `prediction`, `probability`, `score` and `transform` (or one array per part of a transform, such as `A`
     and `C`), to .csv as columns. Where a view has missing values that the model can fill in, `filled` has all columns
-    with them.
+    with them, `deviation` their standard deviations (zero where the value was there), if the model knows them.
 
     The run remembers its columns: of DATA with names those of the same names are taken, in any order, others are left
     out; and the options --read of a file of the same kind. Of a model of views DATA is one file, or a file for each
@@ -92,6 +92,8 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
             key: array for method, name in methods.items() for key, array in _arrays(name, getattr(model, method)(X))
         }
         filled = _filled(model, loaded, X)
+        views_of = {"filled": filled, "deviation": None if filled is None else _deviations(model, X)}
+        views_of = {name: parts for name, parts in views_of.items() if parts is not None}
     except ValueError as error:
         said, named = str(error), loaded.in_names(str(error))
         raise BadInput(f"{' + '.join(data)}: {said}" if named == said else named) from error
@@ -100,16 +102,17 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
         arrays = {"id": np.array(ids), **arrays}
     try:
         if output.suffix == ".npz":
-            written = _npz({**arrays, **({"filled": np.concatenate(filled, axis=1)} if filled else {})})
+            written = _npz({**arrays, **{name: np.concatenate(parts, axis=1) for name, parts in views_of.items()}})
         else:
-            written = csv_text({**_flat(arrays), **_of_columns(loaded, filled)}).encode()
+            columns = [_of_columns(name, loaded, parts) for name, parts in views_of.items()]
+            written = csv_text(_flat(arrays) | {name: one for part in columns for name, one in part.items()}).encode()
         write_durably(output, written)
     except OSError as error:
         raise BadInput(f"{output} cannot be written: {error.strerror}") from error
     click.echo(f"{' + '.join(data)}: {describe(loaded, None)}")
     for line in filter(None, [named_views(loaded), *loaded.remarks]):
         click.echo(line)
-    click.echo(f"{output}: {', '.join([*arrays, *(['filled'] if filled else [])])}")
+    click.echo(f"{output}: {', '.join([*arrays, *views_of])}")
 
 
 def _loaded(run_dir: Path, model: Any, data: tuple[str, ...], given: dict[str, Any], views: str | None) -> Loaded:
@@ -148,15 +151,20 @@ def _filled(model: Any, loaded: Loaded, X: Any) -> list[np.ndarray] | None:
     return model.impute(X) if any(np.isnan(view).any() for view in X) else None
 
 
-def _of_columns(loaded: Loaded, filled: list[np.ndarray] | None) -> dict[str, Any]:
+def _deviations(model: Any, X: Any) -> list[np.ndarray] | None:
+    """Return the standard deviations of what is filled in, None where the model does not know them."""
+    if not callable(getattr(model, "impute_variance", None)):
+        return None
+    return [np.sqrt(part) for part in model.impute_variance(X)]
+
+
+def _of_columns(what: str, loaded: Loaded, views: list[np.ndarray]) -> dict[str, Any]:
     """Return the columns of views under their names, those that two views have under that of the view too."""
-    if filled is None:
-        return {}
-    names = loaded.names or [list(map(str, range(view.shape[1]))) for view in filled]
+    names = loaded.names or [list(map(str, range(view.shape[1]))) for view in views]
     every = [name for of_view in names for name in of_view]
     return {
-        f"filled_{name}" if every.count(name) == 1 else f"filled_{v}_{name}": view[:, j].tolist()
-        for v, (of_view, view) in enumerate(zip(names, filled, strict=True))
+        f"{what}_{name}" if every.count(name) == 1 else f"{what}_{v}_{name}": view[:, j].tolist()
+        for v, (of_view, view) in enumerate(zip(names, views, strict=True))
         for j, name in enumerate(of_view)
     }
 

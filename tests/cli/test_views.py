@@ -352,6 +352,10 @@ def test_a_view_that_is_not_there_is_filled_in(run: Run, files: Path, numerals: 
     rows = read(files / "out.csv")
     assert [row["id"] for row in rows] == numerals.ids
     assert np.array_equal([float(row["filled_zer_4"]) for row in rows], model.impute(numerals.kar, None)[1][:, 4])
+    variance = np.hstack(model.impute_variance(numerals.kar, None))
+    np.testing.assert_array_equal(found["deviation"], np.sqrt(variance))
+    assert np.array_equal([float(row["deviation_zer_4"]) for row in rows], found["deviation"][:, 12 + 4])
+    assert all(row["deviation_kar_0"] == "0.0" for row in rows)
 
 
 def test_a_model_without_a_run_asks_for_the_views(run: Run, files: Path, numerals: Numerals) -> None:
