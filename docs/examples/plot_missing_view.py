@@ -8,6 +8,8 @@ seen, as far as they share anything.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.neighbors import KNeighborsRegressor
 
 from manifoldseq_mpcca import MixturePCCA
 
@@ -27,14 +29,19 @@ train, test = slice(0, 1000), slice(1000, None)
 model = MixturePCCA(n_components=3, n_latent=2, n_init=3, random_state=0).fit(X[train], Y[train])
 guess = model.impute(X[test], None)[1]
 
-linear = np.linalg.lstsq(np.c_[X[train], np.ones(1000)], Y[train])[0]
-baseline = np.c_[X[test], np.ones(500)] @ linear
-for name, found in (("mixture", guess), ("linear regression", baseline)):
+# %%
+# Peers that know nothing of components: ridge regression, its penalty by cross-validation, and the mean of the ten
+# nearest neighbours.
+
+ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(X[train], Y[train]).predict(X[test])
+nearest = KNeighborsRegressor(10).fit(X[train], Y[train]).predict(X[test])
+answers = {"mixture": guess, "ridge": ridge, "ten nearest neighbours": nearest}
+for name, found in answers.items():
     share = np.sum((found - Y[test]) ** 2) / np.sum((Y[test] - Y[train].mean(axis=0)) ** 2)
     print(f"{name}: {share:.1%} of the variance of Y is missed")
 
-fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.6), sharex=True, sharey=True, layout="constrained")
-for ax, (name, found) in zip(axes, (("mixture", guess), ("linear regression", baseline)), strict=True):
+fig, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")
+for ax, (name, found) in zip(axes, answers.items(), strict=True):
     ax.scatter(Y[test, 0], found[:, 0], c=kind[test], cmap="tab10", s=8)
     ax.axline((0, 0), slope=1, color="gray", linewidth=1)
     ax.set(title=name, xlabel="first column of Y, as it was")
