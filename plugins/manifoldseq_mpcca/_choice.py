@@ -22,8 +22,8 @@ _FOLDS = 4
 """One of so many parts of the rows is held out."""
 _ALL_FOLDS = 1000
 """With fewer rows each part is held out in turn: one part alone says too little."""
-SIZES = ("n_components", "n_latent")
-"""Of these the smallest value is taken that is within one standard error of the best."""
+SIZES = ("n_components", "n_latent", "n_private")
+"""Of these the smallest value is taken that is within one standard error of the best, if all quarters are held out."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Setting:
 
     n_components: int
     n_latent: int
+    n_private: int
     shrinkage: float
     diagonal: float
     gate: float
@@ -49,7 +50,7 @@ class ImputationChoice:
         Of the held-out rows; see the parameter `criterion`.
     best_params : dict
         What was chosen, where it was "auto": the least loss, or fewer components or latent dimensions whose loss is
-        within one standard error of it.
+        within one standard error of it, see `choose`.
     time : float
         Seconds that it took.
     """
@@ -70,6 +71,8 @@ class ImputationChoice:
         return "\n".join([*lines, "chosen: " + ", ".join(f"{k}={v:g}" for k, v in self.best_params.items())])
 
 
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Rows that are held out, and the others."""
 Fit = Callable[[Setting, NDArray[np.intp]], Mixture]
 
 
@@ -88,7 +91,8 @@ def choose(
     One parameter after the other is replaced by the best of its grid, in the order of the grid, then the first once
     more; the gate is chosen along with each, as it needs no fit of its own. Of components and latent dimensions the
     smallest number is taken whose loss is within one standard error of the least, by the differences of the losses row
-    by row: of many settings the least loss of a few rows is often that of noise.
+    by row: of many settings the least loss of a few rows is often that of noise. With 1000 rows and more, where one
+    quarter is held out, that holds of one component only, by the losses of all quarters.
 
     Parameters
     ----------
@@ -108,14 +112,13 @@ def choose(
     rng = np.random.default_rng(0)  # the same rows are held out in every fit
     order = rng.permutation(len(views[0]))[:_MOST_ROWS]
     parts = np.array_split(order, _FOLDS)
-    folds = [(np.sort(part), np.sort(np.setdiff1d(order, part))) for part in parts]
-    if len(order) >= _ALL_FOLDS:
-        folds = folds[:1]
+    quarters = [(np.sort(part), np.sort(np.setdiff1d(order, part))) for part in parts]
+    folds = quarters if len(order) < _ALL_FOLDS else quarters[:1]
     gates = grid.get("gate", (first.gate,))
     tried: dict[Setting, Array] = {}
     """The losses of held-out rows, whose mean is the loss; infinity where there is none."""
 
-    def measured(setting: Setting) -> Array:
+    def measured(setting: Setting, folds: list[Fold], gates: Sequence[float]) -> Array:
         """Return the losses of the held-out rows for each gate, (gates, rows)."""
         found = []
         for held, kept in folds:
@@ -129,12 +132,19 @@ def choose(
     def best_of(settings: list[Setting], name: str | None = None) -> Setting:
         for setting in settings:
             if replace(setting, gate=gates[0]) not in tried:
-                tried.update({replace(setting, gate=g): of for g, of in zip(gates, measured(setting), strict=True)})
+                tried.update(
+                    {replace(setting, gate=g): of for g, of in zip(gates, measured(setting, folds, gates), strict=True)}
+                )
         found = [min((replace(s, gate=g) for g in gates), key=lambda s: tried[s].mean()) for s in settings]
         best = min(found, key=lambda s: tried[s].mean())
-        if name in SIZES:
+        if name in SIZES and len(folds) > 1:
             found = [s for s in found if _as_good(tried[s], tried[best])]
             best = min(found, key=lambda s: (asdict(s)[name], tried[s].mean()), default=best)
+        elif name == SIZES[0] and best.n_components > 1:
+            # one quarter does not tell 10 components from 40; whether there is more than one all quarters say
+            one = next((s for s in found if s.n_components == 1), best)
+            if one != best and _as_good(*(measured(s, quarters, [s.gate])[0] for s in (one, best))):
+                return one
         return best
 
     stages = [name for name in grid if name != "gate"]

@@ -14,6 +14,7 @@ from ._expectation import Expectation
 from ._likelihood_gradient import Units
 from ._maximization import maximize
 from ._parameters import Array, Mixture
+from ._prior import Prior
 from ._statistics import Statistics
 from ._views import Moments, View
 
@@ -50,6 +51,9 @@ class EM:
     update : str
         See `maximize`.
     accelerated : bool
+    private : tuple of int
+        Private latent dimensions of each view, see `Mixture`.
+    prior : Prior, optional
     """
 
     groups: tuple[tuple[NDArray[np.bool_], list[View], Array | None], ...]
@@ -58,6 +62,8 @@ class EM:
     floor: Array
     update: str
     accelerated: bool
+    private: tuple[int, ...] = ()
+    prior: Prior | None = None
 
     @classmethod
     def of(
@@ -81,10 +87,12 @@ class EM:
         update: str,
         accelerated: bool = False,
         weights: Array | None = None,
+        private: tuple[int, ...] = (),
+        prior: Prior | None = None,
     ) -> Self:
         """Return the problem of views about an origin, with an absolute floor."""
         n = len(views[0]) if weights is None else float(weights.sum())
-        return cls(tuple(grouped(views, weights)), n, origin, floor, update, accelerated)
+        return cls(tuple(grouped(views, weights)), n, origin, floor, update, accelerated, private, prior)
 
     def of_rows(self, rows: NDArray[np.intp]) -> Self:
         """Return the problem of some rows of complete views without weights."""
@@ -102,7 +110,7 @@ class EM:
                 part = part.completed(mixture, columns, self.origin)
             whole = part if whole is None else whole.joined(part)
         assert whole is not None
-        return whole
+        return whole if self.prior is None else self.prior.added(whole, mixture)
 
     def start(self, mixture: Mixture, number: int = 0) -> tuple[State, ms.Measures]:
         """Return the state that EM begins with, and its measures."""
@@ -113,7 +121,7 @@ class EM:
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
         """Return the state of a likelier mixture."""
-        old, before = Mixture.from_point(state["x"]), statistics_from(state["statistics"])
+        old, before = Mixture.from_point(state["x"], self.private), statistics_from(state["statistics"])
         state = dict(state)
         found, calls = self._repaired(old, before, state)
         if found is None and self.accelerated and not state["wait"] and before.counts.min() >= 1:
@@ -125,7 +133,7 @@ class EM:
         state["wait"] = max(state["wait"] - 1, 0)
         mixture = maximize(before, old, self.floor, self.update)
         statistics = self.evaluate(mixture)
-        if -np.inf < statistics.log_likelihood < before.log_likelihood:  # rounding: EM has nothing left to gain
+        if -np.inf < statistics.value < before.value:  # rounding: EM has nothing left to gain
             return state, self._measures(before, calls + 1, state["repairs"], ms.Status.ROUNDING_LEVEL)
         state |= {"pairs": ()}
         return self._at(mixture, statistics, state), self._measures(statistics, calls + 1, state["repairs"])
@@ -145,12 +153,12 @@ class EM:
             with np.errstate(over="ignore", invalid="ignore"):  # the search shortens a step too far
                 found.append((mixture, self.evaluate(mixture)))
             statistics = found[-1][1]
-            return -statistics.log_likelihood if statistics.counts.min() > 0 else np.inf
+            return -statistics.value if statistics.counts.min() > 0 else np.inf
 
-        t = ms.solvers.backtrack(value, -before.log_likelihood, -float(slope @ direction), max_trials=_TRIALS)
+        t = ms.solvers.backtrack(value, -before.value, -float(slope @ direction), max_trials=_TRIALS)
         calls += len(found)
         mixture, statistics = found[-1]
-        if t is None or statistics.log_likelihood < before.log_likelihood:
+        if t is None or statistics.value < before.value:
             return None, calls
         change = slope - Units.of(statistics, mixture, self.floor).gradient(statistics)
         pair = ms.solvers.secant_pair(t * direction, change, np.dot)
@@ -172,9 +180,9 @@ class EM:
         noise = [part.copy() for part in old.noise]
         for part in noise:
             part[k] = part[heaviest]
-        mixture = Mixture.trusted(weights / weights.sum(), means, loadings, noise)
+        mixture = Mixture.trusted(weights / weights.sum(), means, loadings, noise, old.private)
         statistics = self.evaluate(mixture)
-        if not before.log_likelihood <= statistics.log_likelihood < np.inf:
+        if not before.value <= statistics.value < np.inf:
             return None, 1
         state |= {"repairs": state["repairs"] + 1, "pairs": ()}
         return (self._at(mixture, statistics, state), self._measures(statistics, 1, state["repairs"])), 1
@@ -186,7 +194,7 @@ class EM:
         self, statistics: Statistics, calls: int, repairs: int, status: ms.Status | None = None
     ) -> ms.Measures:
         return ms.Measures(
-            fun=-statistics.log_likelihood / self.n,
+            fun=-statistics.value / self.n,
             evaluations=ms.Evaluations(calls, calls),
             status=status,
             extra={"repairs": float(repairs)},

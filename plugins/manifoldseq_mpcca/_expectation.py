@@ -73,7 +73,7 @@ class Expectation:
     """
 
     def __init__(self, mixture: Mixture, origin: Array | None = None) -> None:
-        K, d, D = mixture.n_components, mixture.n_latent, mixture.means.shape[1]
+        K, D, d = mixture.loadings.shape
         self.mixture = mixture
         self.origin = mixture.weights @ mixture.means if origin is None else origin
         self.means = mixture.means - self.origin
@@ -117,7 +117,7 @@ class Expectation:
 
     def blocks(self, views: Views) -> Iterator[Block]:
         """Go through the rows of the views, (N, d_v) each, of any real dtype; sums are in float64."""
-        K, d, D = self.mixture.n_components, self.mixture.n_latent, self.means.shape[1]
+        K, D, d = self.mixture.loadings.shape
         N = len(views[0])
         for start in range(0, N, self._block):
             rows = slice(start, min(start + self._block, N))
@@ -188,7 +188,7 @@ class Expectation:
 
     def latent_means(self, views: Views) -> Array:
         """Return the latent mean (18) of each row in each component, (N, K, d)."""
-        found = np.empty((len(views[0]), self.mixture.n_components, self.mixture.n_latent))
+        found = np.empty((len(views[0]), self.mixture.n_components, self.mixture.loadings.shape[2]))
         for block in self.blocks(views):
             found[block.rows] = self.latent(block).transpose(2, 0, 1)
         return found
@@ -206,7 +206,7 @@ class _Sums:
 
     def __init__(self, expectation: Expectation) -> None:
         mixture = expectation.mixture
-        K, d, D = mixture.n_components, mixture.n_latent, mixture.means.shape[1]
+        K, D, d = mixture.loadings.shape
         self.expectation = expectation
         self.first = np.zeros((K, D + 1))
         self.cross = np.zeros((K * d, D + 1))
@@ -245,7 +245,7 @@ class _Sums:
 
     def _add_active(self, block: Block, active: NDArray[np.bool_]) -> None:
         mixture = self.expectation.mixture
-        d = mixture.n_latent
+        d = mixture.loadings.shape[2]
         for k in np.flatnonzero(active.any(axis=1)):
             rows = np.flatnonzero(active[k])
             g, V, Y = block.g[k, rows], block.V[rows], block.Y[k][:, rows]
@@ -260,7 +260,7 @@ class _Sums:
     def statistics(self, n: float) -> Statistics:
         # from y to the latent means zhat = L^-T y: sum g v zhat' = (sum g v y') L^-1, and (20) adds N_k M^-1
         e = self.expectation
-        K, d = e.mixture.n_components, e.mixture.n_latent
+        K, _, d = e.mixture.loadings.shape
         cross = self.cross.reshape(K, d, self.cross.shape[1]).mT @ e._unrotate
         counts = self.first[:, -1]
         return Statistics(

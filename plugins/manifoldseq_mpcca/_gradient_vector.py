@@ -247,6 +247,10 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
     ((2, 1, 2), (2, 1, 1), (2, 1, 1))
     """
     mixture = mixture_of(mixture)
+    if mixture.private:
+        raise ValueError(
+            "gradient vectors are of mixtures without private latent dimensions: fit with covariance_type='diag'"
+        )
     bags = Bags(X, Y, mixture.views)
     parts = list(Encoder(mixture, gradient_scale).encode(bags))
     return Encoding(
@@ -281,8 +285,8 @@ def private_parts(mixture: Any, X: Any, Y: Any = None) -> list[Array]:
     mixture = mixture_of(mixture)
     views = check_views(X, Y)
     check_sizes(views, mixture.views, "mixture")
-    Z = Expectation(mixture).latent_means(views)
+    Z = Expectation(mixture).latent_means(views)[:, :, : mixture.n_latent]
     return [
-        view[:, None, :] - np.einsum("knd,bkd->bkn", mixture.loadings[:, mixture.columns(v)], Z)
+        view[:, None, :] - np.einsum("knd,bkd->bkn", mixture.shared[:, mixture.columns(v)], Z)
         for v, view in enumerate(views)
     ]

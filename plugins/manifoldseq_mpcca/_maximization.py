@@ -27,32 +27,41 @@ def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "
     """
     s, alive = statistics, statistics.counts > np.finfo(float).tiny
     counts = np.where(alive, s.counts, 1.0)[:, None]
+    rows = counts + s.pseudo
     gram = s.gram
     gram[~alive] = np.eye(gram.shape[1])
+    W, mean = np.zeros_like(old.loadings), np.empty_like(old.means)
     # (31), (32) with the old W, then (33), (34) with the new mu; or both at once, [W, mu] = [VZ, S1] [[C, Zb], [Zb',
-    # N]]^-1, a (d + 1) × (d + 1) system per component
+    # N]]^-1, a (d + 1) × (d + 1) system per component; with private latent dimensions one for each view
     if update == "conditional":
         mean = (s.first - (old.loadings @ s.latent_first[:, :, None])[:, :, 0]) / counts
         cross = s.cross - mean[:, :, None] * s.latent_first[:, None, :]
-        W = np.linalg.solve(gram[:, :-1, :-1], cross.mT).mT
+        for c, own in old.structure:
+            W[:, c, own] = np.linalg.solve(gram[:, own[:, None], own], cross[:, c][:, :, own].mT).mT
     else:
-        both = np.linalg.solve(gram, s.rows_by_latent.mT).mT
-        W, mean = both[:, :, :-1], both[:, :, -1]
+        products = s.rows_by_latent
+        for c, own in old.structure:
+            ends = np.append(own, gram.shape[1] - 1)
+            both = np.linalg.solve(gram[:, ends[:, None], ends], products[:, c][:, :, ends].mT).mT
+            W[:, c, own], mean[:, c] = both[:, :, :-1], both[:, :, -1]
     # (35), (36): what [W, mu] leaves of each view, over N_k, above the floor
     noise = []
     for v, residual in enumerate(s.residuals(old, np.concatenate([W, mean[:, :, None]], axis=2))):
         least = floor[old.columns(v)]
-        part = raised(residual / counts[:, :, None], least) if old.full else np.maximum(residual / counts, least)
+        part = raised(residual / rows[:, :, None], least) if old.full else np.maximum(residual / rows, least)
         part[~alive] = old.noise[v][~alive]
         noise.append(part)
-    # the latent vector has the mean `centre` and the covariance `spread` = LL': W z + mu = (W L) z' + (mu + W centre)
+    # the latent vector has the mean `centre` and the covariance `spread` = LL': W z + mu = (W L) z' + (mu + W centre).
+    # Private latent vectors have a regression on the shared one besides: L of the columns of a view holds it
     if update == "expanded":
         centre = s.latent_first / counts
-        spread = gram[:, :-1, :-1] / counts[:, :, None] - centre[:, :, None] * centre[:, None, :]
+        spread = gram[:, :-1, :-1] - counts[:, :, None] * centre[:, :, None] * centre[:, None, :]
+        spread /= rows[:, :, None]
         mean = mean + (W @ centre[:, :, None])[:, :, 0]
-        W = W @ np.linalg.cholesky(spread)
+        for c, own in old.structure:
+            W[:, c, own] = W[:, c][:, :, own] @ np.linalg.cholesky(spread[:, own[:, None], own])
     means = np.where(alive[:, None], mean + s.origin, old.means)
-    return Mixture.trusted(s.counts / s.n, means, np.where(alive[:, None, None], W, old.loadings), noise)
+    return Mixture.trusted(s.counts / s.n, means, np.where(alive[:, None, None], W, old.loadings), noise, old.private)
 
 
 def raised(covariances: Array, floor: Array) -> Array:

@@ -25,9 +25,10 @@ from manifoldseq.estimators import (
 )
 from manifoldseq.execution import one_blas_thread
 
-from ._choice import CRITERIA, GATES, ImputationChoice, Setting, choose
+from ._choice import CRITERIA, GATES, SIZES, ImputationChoice, Setting, choose
 from ._em import EM, observed_views, patterns
 from ._expectation import Conditional, Expectation
+from ._low_rank import LowRank, private_sizes
 from ._maximization import UPDATES, maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
 from ._shrunk import ShrunkEM
@@ -50,7 +51,7 @@ ACCELERATIONS = ("lbfgs", None)
 MISSING = ("error", "em")
 AUTO = "auto"
 _RULES = {
-    "covariance_type": (check_choice, ("shrunk", *COVARIANCE_TYPES)),
+    "covariance_type": (check_choice, ("shrunk", "low-rank", *COVARIANCE_TYPES)),
     "criterion": (check_choice, CRITERIA),
     "update": (check_choice, UPDATES),
     "acceleration": (check_choice, ACCELERATIONS),
@@ -60,6 +61,7 @@ _RULES = {
 _GRID: dict[str, Sequence[Any]] = {
     "n_components": (1, 2, 5, 10, 20, 40),
     "n_latent": (1, 2, 5, 10, 20, 50, 100),
+    "n_private": (0, 5, 20),
     "shrinkage": (15.0, 50.0, 200.0, 800.0),
     "diagonal": (0.02, 0.1, 0.2, 0.5, 0.8),
     "gate": GATES,
@@ -71,6 +73,8 @@ _MOST_PATTERNS = 16
 """Patterns of holes that are left to the fits that are tried."""
 _LEAST_ROWS = 20
 """Rows that a choice needs; with fewer, "auto" takes the first values and warns."""
+_MOST_COVARIANCES = 2**30
+"""Bytes of covariances beyond which a fit is refused: an iteration holds several times as many."""
 _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
 
@@ -96,15 +100,25 @@ def _numbers(N: int) -> list[int]:
 
 def _is_online(estimator: Any) -> bool:
     """Say whether `partial_fit` is there; sums of one batch do not say what a pooled covariance is."""
-    return estimator.covariance_type != "shrunk"
+    if estimator.covariance_type in COVARIANCE_TYPES:
+        return True
+    raise AttributeError(
+        f"partial_fit is of covariance_type='diag' and 'full', not of {estimator.covariance_type!r}: "
+        "a batch does not say what covariances are shrunk towards"
+    )
 
 
 def _from_version_2(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Give a model that was fitted before there was anything to choose the setting that it had."""
     if "mixture_" in attributes:
-        setting = Setting(parameters["n_components"], parameters["n_latent"], np.nan, np.nan, 1.0)
+        setting = Setting(parameters["n_components"], parameters["n_latent"], 0, np.nan, np.nan, 1.0)
         attributes = {**attributes, **_kept(setting)}
     return parameters, attributes
+
+
+def _from_version_3(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Say of a model that was fitted before there were private latent vectors that it has none."""
+    return parameters, {**attributes, "n_private_": 0} if "mixture_" in attributes else attributes
 
 
 class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
@@ -118,19 +132,25 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     ----------
     n_components : int or "auto"
         K. Whatever is "auto" is chosen by how well held-out rows are filled in: a quarter of them, or with fewer than
-        1000 rows each quarter in turn, see `criterion`. Of n_components and n_latent it is the smallest number
-        within one standard error of the best.
+        1000 rows each quarter in turn, see `criterion`. Of n_components, n_latent and n_private it is then
+        the smallest number within one standard error of the best; with more rows that holds of one component.
     n_latent : int or "auto"
         d, at most the columns of the smallest view; 0 is a mixture of Gaussians.
     covariance_type : {"shrunk", "diag", "full"}
         ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards that
         within all components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under an inverse
         Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full noise in
-        each view.
+        each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, that is `n_private` latent dimensions
+        which the view has for itself, by EM in all latent dimensions at once; shrunk like ``"shrunk"``, towards an
+        S_0 that has one such component. It takes no matrix of D columns times D, and suits views of many.
+    n_private : int or "auto"
+        Private latent dimensions of each view, fewer than it has columns; of ``"low-rank"``.
     shrinkage : float or "auto"
-        nu, the number of rows that S_0 counts for in each component; of ``"shrunk"``.
+        nu, the number of rows that S_0 counts for in each component; of ``"shrunk"``, and of ``"low-rank"``, where 0 is
+        maximum likelihood.
     diagonal : float or "auto"
-        Share of S_0 that is the diagonal of the covariance within components, the rest is all of it; of ``"shrunk"``.
+        Share of S_0 that is the diagonal of the covariance within components, the rest is all of it; of ``"shrunk"``
+        and ``"low-rank"``.
     gate : float or "auto"
         Power p in the weights of the components given what is observed, ``w_k p(x|k)^p``, from which missing values are
         filled in. Densities of many columns are overconfident; p below one tempers them. 1 is the rule of Bayes, which
@@ -145,7 +165,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         ``"cca"``: k-means on standardized columns, then canonical correlations per cluster, the closed form of Bach
         and Jordan. ``"factors"``: k-means, then principal factors. ``"random"``: means at random rows, random loadings.
         ``"auto"``: ``"cca"`` for full noise, else ``"factors"``. ``"shrunk"`` begins with the clusters of k-means, or
-        with a Mixture of full noise, whatever else is said here.
+        with a Mixture of full noise, whatever else is said here; so does ``"low-rank"``, or with a Mixture with the
+        same private latent dimensions.
     update : {"expanded", "joint", "conditional"}
         M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` in loadings and means at once, ``"expanded"`` with a
         latent mean and covariance besides (parameter expansion). Not for ``"shrunk"``, whose M-step has a closed form.
@@ -157,7 +178,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     max_iter : int
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``; for
-        ``"shrunk"`` l is the log-posterior over the rows.
+        ``"shrunk"`` and ``"low-rank"`` l is the log-posterior over the rows.
     noise_floor : float
         Least variance of the noise of a column, as a share of the variance of the column.
     missing : {"error", "em"}
@@ -169,9 +190,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     Attributes
     ----------
-    n_components_, n_latent_ : int
+    n_components_, n_latent_, n_private_ : int
     shrinkage_, diagonal_, gate_ : float
-        As given, or as chosen; the first two are NaN but for ``"shrunk"``.
+        As given, or as chosen; n_private_ is 0 but for ``"low-rank"``, the first two floats are NaN for ``"diag"`` and
+        ``"full"``.
     choice_ : ImputationChoice
         The settings that were tried and their losses, ``print(model.choice_)``; there only if something was "auto".
     mixture_ : Mixture
@@ -225,7 +247,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     """
 
     stored_types = (Mixture, Statistics, ImputationChoice)
-    stored_upgrades = (_from_version_1, _from_version_2)
+    stored_upgrades = (_from_version_1, _from_version_2, _from_version_3)
 
     def __init__(
         self,
@@ -233,6 +255,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         n_latent: int | str = "auto",
         *,
         covariance_type: str = "shrunk",
+        n_private: int | str = "auto",
         shrinkage: float | str = "auto",
         diagonal: float | str = "auto",
         gate: float | str = "auto",
@@ -253,6 +276,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         self.n_components = n_components
         self.n_latent = n_latent
         self.covariance_type = covariance_type
+        self.n_private = n_private
         self.shrinkage = shrinkage
         self.diagonal = diagonal
         self.gate = gate
@@ -322,7 +346,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
         best = fit_starts(self, run, *views, *([] if weights is None else [weights]), n_starts=n_starts, **options)
-        self.mixture_ = Mixture.from_point(best.state["x"]).canonical()
+        self.mixture_ = Mixture.from_point(best.state["x"], _private(em)).canonical()
         self.log_likelihood_ = float(best.state["statistics"]["log_likelihood"]) / em.n
         self.n_iter_ = best.nit
         self.n_evaluations_ = int(best.history["nfev"][-1])
@@ -339,7 +363,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 stacklevel=3,  # the decorator is in between
             )
         few = np.flatnonzero(self.mixture_.weights * em.n < 2)
-        if len(few) and self.covariance_type != "shrunk":  # there the prior describes them
+        if len(few) and self.covariance_type in COVARIANCE_TYPES:  # elsewhere the prior describes them
             warnings.warn(
                 f"{len(few)} of {self.mixture_.n_components} components describe fewer than two rows: "
                 "lower n_components",
@@ -349,7 +373,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @available_if(_is_online)
     @one_blas_thread()
-    def partial_fit(self, X: Any, Y: Any = None, *more: Any) -> Self:
+    def partial_fit(self, X: Any, Y: Any = None, *more: Any, sample_weight: Any = None) -> Self:
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
 
         For ``covariance_type`` ``"diag"`` and ``"full"``, with ``n_components`` and ``n_latent`` as numbers.
@@ -359,12 +383,14 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         Parameters
         ----------
         X, Y, *more : array-like of shape (b, d_v), or one list of them
+        sample_weight : array-like of shape (b,), optional
+            Not negative; a row of weight w counts as w rows of its batch.
         """
         if not hasattr(self, "batches_"):
-            views, moments, names, _ = self._prepared(X, Y, *more)
+            views, moments, names, weights = self._prepared(X, Y, *more, sample_weight=sample_weight)
             setting = self._given_setting(views)
-            em = EM.of(views, moments, self.noise_floor, self.update, False)
-            mixture = self._start(setting, views, moments, em.floor, random_generator(self.random_state))
+            em = EM.of(views, moments, self.noise_floor, self.update, False, weights)
+            mixture = self._start(setting, views, moments, em.floor, random_generator(self.random_state), weights)
             self._keep(setting)
             for name in _OF_FIT:
                 self.__dict__.pop(name, None)
@@ -373,10 +399,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         else:
             self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
+            views, weights = _weighted(views, sample_weight, 1)
             mixture = self.mixture_
             wanted = self._given_setting(views)
             check_same(mixture, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
-            em = EM.of_parts(views, self.statistics_.origin, self.floor_, self.update)
+            em = EM.of_parts(views, self.statistics_.origin, self.floor_, self.update, weights=weights)
             batch, old = em.evaluate(mixture), self.statistics_
             share = (self.batches_ + 1) ** -_FORGETTING
             self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
@@ -425,7 +452,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         for rows, expectation, seen in self._parts(views):
             for block in expectation.blocks(seen):
                 within = np.arange(len(views[0]))[rows][block.rows]
-                found[within] = (expectation.latent(block) * block.g[:, None, :]).transpose(2, 0, 1)
+                shared = expectation.latent(block)[:, :d]
+                found[within] = (shared * block.g[:, None, :]).transpose(2, 0, 1)
         return found.reshape(len(found), K * d)
 
     def fit_transform(self, X: Any, Y: Any = None, *more: Any, **options: Any) -> Array:
@@ -533,13 +561,17 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         check_is_fitted(self, "mixture_")
         sizes = self.mixture_.views
         if len(sizes) != 2:
-            raise ValueError(f"pair_scores takes two views and the mixture has {len(sizes)}: fit it to two of them")
+            raise ValueError(
+                f"pair_scores compares rows of two views and this mixture has {len(sizes)}: "
+                "fit one to the two that are to be compared"
+            )
         check_names([X, Y], getattr(self, "feature_names_in_", None), type(self).__name__)
         x, y = (as_view(item, v) for v, item in enumerate((X, Y)))
         for v, (view, size) in enumerate(zip((x, y), sizes, strict=True)):
             if view.shape[1] != size:
                 raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size}")
-            check_values(view, f"view {v}")
+            remedy = "fill it in first, impute does, or leave the row out: pair_scores compares complete rows"
+            check_values(view, f"view {v}", remedy)
         first = np.arange(sum(sizes)) < sizes[0]
         rows = np.asarray(y, np.float64)
         scores = Conditional(self.mixture_, first, self.gate_).pair_log_densities([x], rows)
@@ -558,7 +590,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         check_whole("n_samples", n_samples)
         rng, mixture = random_generator(random_state), self.mixture_
         labels = rng.choice(mixture.n_components, n_samples, p=mixture.weights / mixture.weights.sum())
-        latent = rng.standard_normal((n_samples, mixture.n_latent))
+        latent = rng.standard_normal((n_samples, mixture.loadings.shape[2]))
         rows = rng.standard_normal((n_samples, mixture.means.shape[1]))
         for k in range(mixture.n_components):
             own = labels == k
@@ -581,6 +613,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         """Return the Bayesian information criterion of rows; the lower the better."""
         density = self.score_samples(X, Y, *more)
         return float(-2 * density.sum() + self.mixture_.n_parameters * np.log(len(density)))
+
+    @property
+    def _has_prior(self) -> bool:
+        return self.covariance_type not in COVARIANCE_TYPES
 
     @property
     def _n_features_out(self) -> int:
@@ -607,16 +643,16 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if self.covariance_type == "full":
             _check_whole_views(views)
         patterns(views)  # raises where a row has no value
-        weights = None if sample_weight is None else _weights(sample_weight, len(views[0]))
-        if weights is not None and not weights.all():
-            views, weights = [view[weights > 0] for view in views], weights[weights > 0]
+        views, weights = _weighted(views, sample_weight)
         self._given_setting(views)
         return views, Moments.of(views, names, weights, constant="warn"), names, weights
 
     def _check_settings(self) -> None:
         check_parameters(self, _RULES)
         rules: dict[str, Any] = {"n_components": (check_whole, 1), "n_latent": (check_whole, 0)}
-        rules |= {"shrinkage": (check_number, 0.0, np.inf, True), "diagonal": (check_number, 0.0, 1.0)}
+        # without rows of a prior covariances of low rank are those of the largest likelihood; full ones need some
+        rules |= {"n_private": (check_whole, 0), "diagonal": (check_number, 0.0, 1.0)}
+        rules |= {"shrinkage": (check_number, 0.0, np.inf, self.covariance_type != "low-rank")}
         rules |= {"gate": (check_number, 0.0, 1.0)}
         for name, (rule, *bounds) in rules.items():
             value = getattr(self, name)
@@ -662,11 +698,13 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     def _given_setting(self, views: list[View]) -> Setting:
         """Return the setting as given, with the values that a choice begins with for what is "auto"."""
-        sizes, N, shrunk = tuple(view.shape[1] for view in views), len(views[0]), self.covariance_type == "shrunk"
+        sizes, N, shrunk = tuple(view.shape[1] for view in views), len(views[0]), self._has_prior
+        low_rank = self.covariance_type == "low-rank"
         mixture = self.init if isinstance(self.init, Mixture) else None
         first = {
             "n_components": mixture.n_components if mixture else min(max(_numbers(N)), 10),
             "n_latent": mixture.n_latent if mixture else min(10, *sizes),
+            "n_private": max(mixture.private) if mixture and mixture.private else min(5, max(sizes) - 1),
             "shrinkage": 200.0 if shrunk else np.nan,
             "diagonal": 0.2 if shrunk else np.nan,
             "gate": 1.0,
@@ -674,25 +712,40 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         given = {name: value for name in first if not isinstance(value := getattr(self, name), str)}
         if not shrunk:
             given |= {"shrinkage": np.nan, "diagonal": np.nan}
+        if not low_rank:
+            given["n_private"] = 0
         setting = Setting(**(first | given))
         check_fits(sizes, N, setting.n_components, setting.n_latent)
-        full = self.covariance_type != "diag"
-        check_init(self.init, sizes, setting.n_components, setting.n_latent, full)
+        full = self.covariance_type in ("shrunk", "full")
+        private = private_sizes(setting.n_private, sizes) if low_rank else ()
+        needed = _covariance_bytes(self.covariance_type, sizes, setting.n_components)
+        if needed > _MOST_COVARIANCES:
+            raise ValueError(
+                f"covariance_type={self.covariance_type!r} takes {needed / 2**30:.1f} GiB for the covariances of "
+                f"{setting.n_components} components of {sum(sizes)} columns: "
+                "pass covariance_type='low-rank' or 'diag', which need none"
+            )
+        check_init(self.init, sizes, setting.n_components, setting.n_latent, full, private)
         return setting
 
     def _setting(self, views: list[View], moments: Moments, weights: Array | None) -> Setting:
         """Return the setting of a fit, after a choice of what is "auto"."""
         first = self._given_setting(views)
-        sizes, N, shrunk = [view.shape[1] for view in views], len(views[0]), self.covariance_type == "shrunk"
+        sizes, N = [view.shape[1] for view in views], len(views[0])
         grid = {name: values for name, values in _GRID.items() if isinstance(getattr(self, name), str)}
-        if not shrunk:
+        if not self._has_prior:
             grid = {name: values for name, values in grid.items() if name in ("n_components", "n_latent")}
+        if self.covariance_type != "low-rank":
+            grid.pop("n_private", None)
         if isinstance(self.init, Mixture):
-            grid = {name: values for name, values in grid.items() if name not in ("n_components", "n_latent")}
+            grid = {name: values for name, values in grid.items() if name not in SIZES}
         if "n_components" in grid:
-            grid["n_components"] = _numbers(N)
+            kind = self.covariance_type, tuple(sizes)
+            grid["n_components"] = [k for k in _numbers(N) if _covariance_bytes(*kind, k) <= _MOST_COVARIANCES]
         if "n_latent" in grid:
             grid["n_latent"] = sorted({min(d, *sizes) for d in grid["n_latent"]})
+        if "n_private" in grid:
+            grid["n_private"] = sorted({min(q, max(sizes) - 1) for q in grid["n_private"]})
         self.__dict__.pop("choice_", None)
         setting = first
         if grid and N < _LEAST_ROWS:
@@ -707,7 +760,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 em, first = self._problem(setting, views, moments, weights)
                 rng = np.random.default_rng(0)
                 stop = ms.CostChange(max(self.tol, _TRIED_TOL)) | ms.MaxIterations(min(self.max_iter, _MOST_ITERATIONS))
-                return Mixture.from_point(ms.iterate(em.step, lambda: em.start(first(rng)), stop=stop).state["x"])
+                run = ms.iterate(em.step, lambda: em.start(first(rng)), stop=stop)
+                return Mixture.from_point(run.state["x"], _private(em))
 
             # each pattern of holes costs each fit a regression per component: many are filled in once, by one component
             known = views
@@ -729,6 +783,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     def _problem(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> tuple[Any, Any]:
         """Return EM of views, and what draws its start."""
+        if self.covariance_type == "low-rank":
+            return self._low_rank(setting, views, moments, weights)
         if self.covariance_type != "shrunk":
             em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None, weights)
             return em, lambda rng: self._start(setting, views, moments, em.floor, rng, weights)
@@ -738,6 +794,18 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             return em, lambda rng: self.init
         sizes = setting.n_components, setting.n_latent, True
         return em, lambda rng: Start.of(views, moments, *sizes, em.floor, rng, weights)
+
+    def _low_rank(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> Any:
+        """Return EM with private latent vectors, and what draws its start; all starts have one prior."""
+        private = private_sizes(setting.n_private, tuple(view.shape[1] for view in views))
+        sizes, floor = (setting.n_components, setting.n_latent, False), self.noise_floor * moments.variance
+        common = LowRank.of(Start.of(views, moments, *sizes, floor, np.random.default_rng(0), weights), private)
+        prior = common.prior(setting.shrinkage, setting.diagonal)
+        accelerated = self.acceleration is not None
+        em = EM.of_parts(views, moments.mean, floor, self.update, accelerated, weights, private, prior)
+        if isinstance(self.init, Mixture):
+            return em, lambda rng: self.init
+        return em, lambda rng: common.mixture(Start.of(views, moments, *sizes, floor, rng, weights))
 
     def _start(
         self,
@@ -785,6 +853,11 @@ def _split(mixture: Mixture, whole: Array) -> list[Array]:
     return [np.ascontiguousarray(part) for part in np.split(whole, np.cumsum(mixture.views)[:-1], axis=-1)]
 
 
+def _private(em: Any) -> tuple[int, ...]:
+    """Return the private latent dimensions of the mixtures of a problem."""
+    return em.private if isinstance(em, EM) else ()
+
+
 def _kept(setting: Setting) -> dict[str, Any]:
     """Return a setting as fitted attributes."""
     return {f"{name}_": value for name, value in asdict(setting).items()}
@@ -799,7 +872,15 @@ def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
     return items
 
 
-def _weights(sample_weight: Any, N: int) -> Array:
+def _weighted(views: list[View], sample_weight: Any, least: int = 2) -> tuple[list[View], Array | None]:
+    """Return the rows that have a weight, of which there must be some, and these weights."""
+    if sample_weight is None:
+        return views, None
+    weights = _weights(sample_weight, len(views[0]), least)
+    return ([view[weights > 0] for view in views], weights[weights > 0]) if not weights.all() else (views, weights)
+
+
+def _weights(sample_weight: Any, N: int, least: int) -> Array:
     """Return weights of N rows after a check."""
     weights = check_real(sample_weight, "sample_weight")
     weights = np.asarray(weights, np.float64)
@@ -809,9 +890,16 @@ def _weights(sample_weight: Any, N: int) -> Array:
         raise ValueError(
             "sample_weight has a negative value or one that is not finite: pass finite numbers of at least 0"
         )
-    if np.count_nonzero(weights) < 2:
-        raise ValueError("sample_weight is zero for all rows but at most one: pass at least two weights above 0")
+    if np.count_nonzero(weights) < least:
+        all_ = "all rows" if least == 1 else "all rows but at most one"
+        raise ValueError(f"sample_weight is zero for {all_}: pass at least {least} above 0")
     return weights
+
+
+def _covariance_bytes(covariance_type: str, sizes: tuple[int, ...], n_components: int) -> int:
+    """Return what the covariances of all components take: over the columns of all views, or of each."""
+    widths = {"shrunk": (sum(sizes),), "full": sizes}.get(covariance_type, ())
+    return 8 * n_components * sum(n * n for n in widths)
 
 
 def _check_whole_views(views: list[View]) -> None:

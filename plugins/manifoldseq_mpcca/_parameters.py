@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.floating[Any]]
 
 COVARIANCE_TYPES = ("diag", "full")
+"""Of the noise of the mixture as printed."""
 
 _ROUNDING = 1e-8
 """How far weights may be from summing to one, and covariances from symmetry."""
@@ -30,8 +31,13 @@ class Mixture:
     means : array-like of shape (K, D)
         The D columns of all views, view after view.
     loadings : array-like of shape (K, D, d)
+        With private latent dimensions (K, D, d + q_0 + q_1 + …): after the columns of what is shared come those of each
+        view, which are zero in the rows of the other views.
     noise : sequence of array-like, one per view
         Of shape (K, d_v), the variances of a diagonal noise, or (K, d_v, d_v), the covariances of a full one.
+    private : sequence of int, optional
+        q_v, how many latent dimensions each view has for itself: its noise is then ``V V' + diag(noise)``, V its
+        private loadings. By default none; only with diagonal noise.
 
     Raises
     ------
@@ -48,12 +54,21 @@ class Mixture:
     means: Array
     loadings: Array
     noise: tuple[Array, ...]
+    private: tuple[int, ...]
 
-    def __init__(self, weights: ArrayLike, means: ArrayLike, loadings: ArrayLike, noise: Sequence[ArrayLike]) -> None:
+    def __init__(
+        self,
+        weights: ArrayLike,
+        means: ArrayLike,
+        loadings: ArrayLike,
+        noise: Sequence[ArrayLike],
+        private: Sequence[int] = (),
+    ) -> None:
         if not isinstance(noise, Sequence | np.ndarray):
             raise ValueError(f"noise is of type {type(noise).__name__}: pass a list of one array per view")
         parts = tuple(_real(f"noise of view {v}", part) for v, part in enumerate(noise))
-        self._set(_real("weights", weights), _real("means", means), _real("loadings", loadings), parts)
+        sizes = tuple(int(q) for q in private)
+        self._set(_real("weights", weights), _real("means", means), _real("loadings", loadings), parts, sizes)
         self._check_shapes()
         if not (self.weights >= 0).all() or abs(self.weights.sum() - 1) > _ROUNDING:
             raise ValueError(f"weights have sum {self.weights.sum():.6g}: pass non-negative numbers of sum one")
@@ -64,14 +79,16 @@ class Mixture:
                 raise ValueError(f"the noise of view {v} is not positive: raise its variances")
 
     @classmethod
-    def trusted(cls, weights: Array, means: Array, loadings: Array, noise: Sequence[Array]) -> Self:
+    def trusted(
+        cls, weights: Array, means: Array, loadings: Array, noise: Sequence[Array], private: tuple[int, ...] = ()
+    ) -> Self:
         """Return a record of float64 arrays that are known to be valid; they are not copied, and become read-only."""
         made = object.__new__(cls)
-        made._set(weights, means, loadings, tuple(noise))
+        made._set(weights, means, loadings, tuple(noise), private)
         return made
 
     @classmethod
-    def from_point(cls, point: Any) -> Self:
+    def from_point(cls, point: Any, private: tuple[int, ...] = ()) -> Self:
         """Return the record of a point ``(weights, means, loadings, (noise of view 0, …))``.
 
         Examples
@@ -80,7 +97,7 @@ class Mixture:
         Mixture(K=1, views=(1,), d=1, diag)
         """
         weights, means, loadings = (np.asarray(part, np.float64) for part in point[:3])
-        return cls.trusted(weights, means, loadings, _floats(point[3]))
+        return cls.trusted(weights, means, loadings, _floats(point[3]), private)
 
     @property
     def point(self) -> tuple[Any, ...]:
@@ -94,8 +111,13 @@ class Mixture:
 
     @property
     def n_latent(self) -> int:
-        """The dimension d of the latent vector."""
-        return self.loadings.shape[2]
+        """The dimension d of the latent vector that views share."""
+        return self.loadings.shape[2] - sum(self.private)
+
+    @property
+    def shared(self) -> Array:
+        """The loadings of the shared latent vector, (K, D, d)."""
+        return self.loadings[:, :, : self.n_latent]
 
     @property
     def views(self) -> tuple[int, ...]:
@@ -115,9 +137,10 @@ class Mixture:
 
     @property
     def n_parameters(self) -> int:
-        """The number of free parameters, rotations of the latent vector taken off."""
-        K, D, d = self.loadings.shape
+        """The number of free parameters, rotations of the latent vectors taken off."""
+        (K, D), d = self.means.shape, self.n_latent
         noise = sum(size * (size + 1) // 2 for size in self.views) if self.full else D
+        noise += sum(n * q - q * (q - 1) // 2 for n, q in zip(self.views, self.private, strict=False))
         return K - 1 + K * (D + D * d - d * (d - 1) // 2 + noise)
 
     def canonical(self) -> Self:
@@ -127,24 +150,49 @@ class Mixture:
         which no data determine, is then the same in every run.
         """
         # W' Psi^-1 W, (K, d, d), is the information of a sample on z: its eigenvectors are the latent axes
-        information = np.zeros((self.n_components, self.n_latent, self.n_latent))
+        information = np.zeros((self.n_components, self.loadings.shape[2], self.loadings.shape[2]))
         for v, Psi in enumerate(self.noise):
             W = self.loadings[:, self.columns(v)]
             information += W.mT @ (np.linalg.solve(Psi, W) if self.full else W / Psi[:, :, None])
-        axes = np.linalg.eigh(information)[1][:, :, ::-1]
-        W = self.loadings @ axes
+        d, W = self.n_latent, self.loadings.copy()
+        of_shared = information[:, :d, :d]
+        if self.private:
+            # with U, what is not shared, summed over: J_zz - J_zu (I + J_uu)^-1 J_uz; each view has axes of its own
+            rest = information[:, d:, d:] + np.eye(sum(self.private))
+            of_shared = of_shared - information[:, :d, d:] @ np.linalg.solve(rest, information[:, d:, :d])
+        W[:, :, :d] = self.shared @ np.linalg.eigh(of_shared)[1][:, :, ::-1]
+        for v in range(len(self.private)):
+            own = self.latent_columns(v)[d:]
+            axes = np.linalg.eigh(information[:, own[:, None], own])[1][:, :, ::-1]
+            W[:, :, own] = self.loadings[:, :, own] @ axes
         if W.size:
             largest = np.take_along_axis(W, np.abs(W).argmax(axis=1, keepdims=True), axis=1)
             W = W * np.where(largest < 0, -1.0, 1.0)
-        return self.trusted(self.weights, self.means, W, self.noise)
+        return self.trusted(self.weights, self.means, W, self.noise, self.private)
 
     def columns(self, v: int) -> slice:
         """Return where view v is among the D columns."""
         start = sum(self.views[:v])
         return slice(start, start + self.views[v])
 
+    def latent_columns(self, v: int) -> NDArray[np.intp]:
+        """Return which columns of the loadings view v has: those of the shared latent vector, then its own."""
+        d = self.n_latent
+        start = d + sum(self.private[:v])
+        own = self.private[v] if self.private else 0
+        return np.concatenate([np.arange(d), np.arange(start, start + own)])
+
+    @property
+    def structure(self) -> list[tuple[slice, NDArray[np.intp]]]:
+        """Which rows of the loadings have which columns: all have all, but for private latent dimensions."""
+        if not self.private:
+            return [(slice(0, self.loadings.shape[1]), np.arange(self.n_latent))]
+        return [(self.columns(v), self.latent_columns(v)) for v in range(len(self.private))]
+
     def observed(self, columns: NDArray[np.bool_]) -> Self:
         """Return the mixture that some of the columns alone follow; views without any of them are left out.
+
+        Their private latent dimensions stay, with loadings of zero, so that latent vectors keep their places.
 
         Examples
         --------
@@ -157,20 +205,28 @@ class Mixture:
             kept = np.flatnonzero(columns[self.columns(v)])
             if len(kept):
                 noise.append(part[:, kept[:, None], kept] if self.full else part[:, kept])
-        return self.trusted(self.weights, self.means[:, columns], self.loadings[:, columns], noise)
+        return self.trusted(self.weights, self.means[:, columns], self.loadings[:, columns], noise, self.private)
 
     def __repr__(self) -> str:
-        kind = "full" if self.full else "diag"
+        kind = "full" if self.full else f"private={self.private}" if self.private else "diag"
         return f"Mixture(K={self.n_components}, views={self.views}, d={self.n_latent}, {kind})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._set(**state)  # copies are read-only too
 
-    def _set(self, weights: Array, means: Array, loadings: Array, noise: tuple[Array, ...]) -> None:
+    def _set(
+        self,
+        weights: Array,
+        means: Array,
+        loadings: Array,
+        noise: tuple[Array, ...],
+        private: tuple[int, ...] = (),
+    ) -> None:
         for part in (weights, means, loadings, *noise):
             part.flags.writeable = False
         for name, value in (("weights", weights), ("means", means), ("loadings", loadings), ("noise", tuple(noise))):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "private", tuple(private))
 
     def _check_shapes(self) -> None:
         K = self.weights.size
@@ -186,6 +242,17 @@ class Mixture:
             raise ValueError(f"means have shape {self.means.shape}: pass (K, D) = {(K, D)}, as the noise demands")
         if self.loadings.ndim != 3 or self.loadings.shape[:2] != (K, D):
             raise ValueError(f"loadings have shape {self.loadings.shape}: pass (K, D, d) with K, D = {K}, {D}")
+        if self.private:
+            if len(self.private) != len(self.noise) or min(self.private) < 0 or self.full or self.n_latent < 0:
+                raise ValueError(
+                    f"private={self.private} does not fit {len(self.noise)} views with loadings of shape "
+                    f"{self.loadings.shape}: pass one number for each view, and diagonal noise"
+                )
+            for v in range(len(self.noise)):
+                others = self.loadings[:, self.columns(v)].copy()
+                others[:, :, self.latent_columns(v)] = 0
+                if others.any():
+                    raise ValueError(f"view {v} has loadings of private latent dimensions of other views: pass zeros")
 
 
 def mixture_of(model: Any) -> Mixture:

@@ -68,9 +68,8 @@ def _shown(name: str) -> str:
 
 
 def shares_of_columns(mixture: Mixture) -> Array:
-    """Return the share of the variance of each column that the latent vector explains, (K, D)."""
-    shared = np.sum(mixture.loadings**2, axis=2)
-    return shared / (shared + mixture.variances)
+    """Return the share of the variance of each column that the shared latent vector explains, (K, D)."""
+    return np.sum(mixture.shared**2, axis=2) / (np.sum(mixture.loadings**2, axis=2) + mixture.variances)
 
 
 def shared_variance(mixture: Mixture) -> Array:

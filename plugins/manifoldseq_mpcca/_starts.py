@@ -45,6 +45,8 @@ class Start:
     rng : Generator
     weights : ndarray of shape (n,)
         Of the rows.
+    holes : ndarray of bool of shape (n, D)
+        Which values are missing.
     """
 
     rows: Array
@@ -56,6 +58,7 @@ class Start:
     floor: Array
     rng: np.random.Generator
     weights: Array
+    holes: NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -75,7 +78,8 @@ class Start:
         rows = np.concatenate([view[chosen] for view in views], axis=1, dtype=np.float64) - moments.mean
         columns = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
         weights = np.ones(len(rows)) if weights is None else weights[chosen]
-        return cls(np.nan_to_num(rows), moments, columns, n_components, n_latent, full, floor, rng, weights)
+        sizes, holes = (n_components, n_latent, full), np.isnan(rows)
+        return cls(np.nan_to_num(rows), moments, columns, *sizes, floor, rng, weights, holes)
 
     def mixture(self, kind: str) -> Mixture:
         """Return the start of a kind.
@@ -87,7 +91,7 @@ class Start:
         """
         if kind == "random":
             return self._random()
-        labels = self._clusters()
+        labels = self.clusters()
         counts = np.bincount(labels, self.weights, minlength=self.n_components)
         means = np.stack([self.rows[labels == k].mean(axis=0) for k in range(self.n_components)])
         pooled = self._covariances(self.rows - means[labels])
@@ -99,11 +103,11 @@ class Start:
 
     def scatter(self) -> Array:
         """Return sum [v, 1] [v, 1]' over the rows v of each cluster of k-means, (K, D + 1, D + 1)."""
-        labels, rows = self._clusters(), np.column_stack([self.rows, np.ones(len(self.rows))])
+        labels, rows = self.clusters(), np.column_stack([self.rows, np.ones(len(self.rows))])
         weighted = rows * self.weights[:, None]
         return np.stack([weighted[labels == k].T @ rows[labels == k] for k in range(self.n_components)])
 
-    def _clusters(self) -> NDArray[np.int64]:
+    def clusters(self) -> NDArray[np.int64]:
         """Return the labels of k-means on standardized columns."""
         K = self.n_components
         if K == 1:
@@ -192,12 +196,19 @@ def _whitened(rows: Array, root: Array) -> Array:
     return rows / root if root.ndim == 1 else np.linalg.solve(root, rows.T).T
 
 
-def check_init(init: Any, sizes: tuple[int, ...], n_components: int, n_latent: int, full: bool) -> None:
+def check_init(
+    init: Any,
+    sizes: tuple[int, ...],
+    n_components: int,
+    n_latent: int,
+    full: bool,
+    private: tuple[int, ...] = (),
+) -> None:
     """Raise ValueError for what is neither the name of a start nor a mixture of this size."""
     if not isinstance(init, Mixture):
         check_choice("init", init, STARTS, "a Mixture")
         return
-    wanted = (n_components, sizes, n_latent, full)
-    if (init.n_components, init.views, init.n_latent, init.full) != wanted:
-        kind = "full" if full else "diag"
+    wanted = (n_components, sizes, n_latent, full, private)
+    if (init.n_components, init.views, init.n_latent, init.full, init.private) != wanted:
+        kind = "full" if full else f"private={private}" if private else "diag"
         raise ValueError(f"init is {init!r}: pass a Mixture with K={n_components}, views={sizes}, d={n_latent}, {kind}")

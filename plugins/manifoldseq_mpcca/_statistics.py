@@ -35,6 +35,11 @@ class Statistics:
         The least log-density of a row.
     worst : ndarray of shape (D,)
         That row, less the origin.
+    pseudo : float
+        Rows of a prior in each component: `second`, `cross` and `latent_second` have them, about the mean of the
+        component, and the noise is what is left of ``counts + pseudo`` rows.
+    log_prior : float
+        The log-density of the parameters under the prior, up to a constant.
     """
 
     n: float
@@ -48,6 +53,13 @@ class Statistics:
     log_likelihood: float
     least: float
     worst: Array
+    pseudo: float = 0.0
+    log_prior: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """What EM raises: the log-likelihood, and the log-density of the prior if there is one."""
+        return self.log_likelihood + self.log_prior
 
     @property
     def gram(self) -> Array:

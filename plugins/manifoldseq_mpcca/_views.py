@@ -16,6 +16,8 @@ View = NDArray[Any]
 
 LARGEST = 1e150
 """Values beyond this have squares, and sums of them, that no float holds."""
+SMALLEST = 1e-100
+"""Columns that vary by less have variances, and a share of them as the least noise, that no float holds."""
 
 
 Names = list[NDArray[Any]]
@@ -202,7 +204,7 @@ class Moments:
         for v, view in enumerate(views):
             of_view = None if names is None else names[v]
             shift = np.nan_to_num(np.asarray(view[0], np.float64))
-            count, first, second = np.zeros((3, view.shape[1]))
+            count, first, second, widest = np.zeros((4, view.shape[1]))
             for rows in row_blocks(len(view)):
                 block = view[rows] - shift
                 w = np.ones(len(block)) if weights is None else weights[rows]
@@ -210,9 +212,16 @@ class Moments:
                 block = np.nan_to_num(block)
                 first += w @ block
                 second += w @ block**2
+                widest = np.maximum(widest, np.abs(block).max(axis=0))
             if not count.all():
                 where = column(int(count.argmin()), of_view)
                 raise ValueError(f"{where} of view {v} is missing in every row: remove it")
+            tiny = np.flatnonzero((widest < SMALLEST) & (widest > 16 * np.finfo(_eps_dtype(view)).eps * np.abs(shift)))
+            if len(tiny):
+                raise ValueError(
+                    f"{column(int(tiny[0]), of_view)} of view {v} varies by {widest[tiny[0]]:.3g}, "
+                    "too little to be squared: rescale the column"
+                )
             # about the first row, so that squares do not cancel; a column is constant if rounding explains its variance
             offset = first / count
             variance = second / count - offset**2

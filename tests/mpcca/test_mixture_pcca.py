@@ -337,6 +337,22 @@ def changed(view, place, value):
             "view 1 has -1e+200 at row 4, column 1, too large to be squared: rescale the column",
         ),
         (
+            {},
+            [X, 1e-160 * Y],
+            "too little to be squared: rescale the column",
+        ),
+        (
+            dict(covariance_type="full"),
+            [X, np.tile(Y, (1, 3000))],
+            "covariance_type='full' takes 1.1 GiB for the covariances of 1 components of 12004 columns: "
+            "pass covariance_type='low-rank' or 'diag', which need none",
+        ),
+        (
+            dict(n_components=10, n_latent=1),
+            [X, np.tile(Y, (1, 1000))],
+            "covariance_type='shrunk' takes 1.2 GiB for the covariances of 10 components of 4004 columns: ",
+        ),
+        (
             dict(n_components=1, n_latent=1),
             [X[:1], Y[:1]],
             "the views have 1 sample, whose columns do not vary: pass at least two rows",
@@ -346,7 +362,7 @@ def changed(view, place, value):
         ({}, [X, Y[:, 0]], "view 1 has shape (30,): pass an (N, d) array with at least one row and column"),
         ({}, [X, Y.astype(str)], "view 1 has dtype <U32: pass real numbers"),
         (dict(n_components=0), [X, Y], "n_components=0 is not valid: pass a whole number of at least 1"),
-        (dict(covariance_type="tied"), [X, Y], "='tied' is not known: choose 'shrunk', 'diag' or 'full'"),
+        (dict(covariance_type="tied"), [X, Y], "='tied' is not known: choose 'shrunk', 'low-rank', 'diag' or 'full'"),
         (dict(update="old"), [X, Y], "update='old' is not known: choose 'expanded', 'joint' or 'conditional'"),
         (dict(init="best"), [X, Y], "init='best' is not known: choose 'auto', 'cca', 'factors', 'random' or a Mixture"),
         (dict(acceleration="squarem"), [X, Y], "acceleration='squarem' is not known: choose 'lbfgs' or None"),
@@ -391,6 +407,39 @@ def test_duplicated_rows_and_tiny_components_are_survived():
         model = MixturePCCA(10, 2, random_state=0, covariance_type="diag").fit(V[:, :3], V[:, 3:])
     assert caught[0].filename == __file__
     assert (np.diff(model.history_["fun"]) <= 0).all() and np.isfinite(model.score_samples(V[:, :3], V[:, 3:])).all()
+
+
+def test_weights_of_a_batch_count_rows():
+    m = mixture(K=2)
+    views, _ = drawn(m, 120)
+    weights = np.random.default_rng(0).integers(0, 3, 120)
+    options = dict(covariance_type="diag", init=mixture(K=2, seed=3))
+    weighted, repeated = MixturePCCA(2, 2, **options), MixturePCCA(2, 2, **options)
+    for _ in range(3):
+        weighted.partial_fit(*views, sample_weight=weights)
+        repeated.partial_fit(*(np.repeat(view, weights, axis=0) for view in views))
+    np.testing.assert_allclose(weighted.mixture_.means, repeated.mixture_.means, atol=1e-9)
+    np.testing.assert_allclose(weighted.mixture_.variances, repeated.mixture_.variances, atol=1e-9)
+    with pytest.raises(ValueError, match="sample_weight is zero for all rows: pass at least 1 above 0"):
+        weighted.partial_fit(*views, sample_weight=np.zeros(120))
+
+
+@pytest.mark.parametrize("covariance_type", ["shrunk", "low-rank"])
+def test_the_missing_partial_fit_says_who_has_it(covariance_type):
+    model = MixturePCCA(covariance_type=covariance_type)
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError) as caught:
+        model.partial_fit(X, Y)
+    assert "partial_fit is of covariance_type='diag' and 'full'" in str(caught.value.__cause__)
+
+
+def test_scores_of_pairs_say_what_they_compare(fitted):
+    model, (A, B), _ = fitted
+    with pytest.raises(ValueError, match="view 0 has NaN at row 1, column 2: fill it in first, impute does"):
+        model.pair_scores(changed(A[:4], (1, 2), NAN), B)
+    three = MixturePCCA(1, 1, covariance_type="diag", random_state=0).fit([A, B, B + A[:, :4]])
+    with pytest.raises(ValueError, match="pair_scores compares rows of two views and this mixture has 3: fit one to"):
+        three.pair_scores(A, B)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "predict_proba", "score_samples", "transform", "impute"])
