@@ -22,6 +22,7 @@ TRICKS = {
     "cut": "_hope",
     "rows": "_hope",
     "skip": "_hope",
+    "series": "_hope",
     "pairs": "_models",
     "wide": "_models",
     "gram": "_models",

@@ -93,6 +93,30 @@ def skip() -> Trick:
     return Trick((replaced(_optimizers, _SLACK=-1.0),), _networks(0.05) | _networks(0.001))
 
 
+def series() -> Trick:
+    """Return a retraction by one polynomial of as many terms as a step needs, against steps with two terms each."""
+    import torch
+
+    from manifoldseq.torch import OrthonormalParameter, RiemannianSGD, _retractions
+
+    def steps(start: Any, G: Any) -> None:
+        W = OrthonormalParameter(start.clone())
+        optimizer = RiemannianSGD([W], lr=0.1, momentum=0.9)
+        for _ in range(40):
+            optimizer.zero_grad()
+            (W * G).sum().backward()
+            optimizer.step()
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    work: dict[str, Any] = {}
+    for shape in ((100, 784), (64, 64, 3, 3)):
+        start, G = OrthonormalParameter(torch.randn(shape)).detach(), torch.randn(shape)
+        G /= torch.linalg.vector_norm(G)
+        work[f"40 steps of RiemannianSGD with {shape}"] = lambda start=start, G=G: steps(start, G)
+    return Trick((replaced(_retractions, _SERIES=_retractions._SERIES[:2]),), work)
+
+
 def _fit(model: Any, X: Array) -> Any:
     return lambda: model.fit(X)
 

@@ -8,15 +8,18 @@ torch: Any = import_module("torch")
 
 _CONVERGES = 0.5
 _PASSES = 30
+_SERIES = (-1 / 2, 3 / 8, -5 / 16, 35 / 128, -63 / 256, 231 / 1024, -429 / 2048, 6435 / 32768)
+"""Binomial coefficients: (1 + e)^(-1/2) is 1 - e / 2 + 3 / 8 e^2 - ..."""
 
 
 def polar_rows(Y: Any) -> Any:
     """Return the nearest matrix with orthonormal rows, of a tensor (M, D) with M <= D.
 
-    By the iteration of Newton and Schulz where it is near one, else by an eigendecomposition in float64.
+    By an iteration of products where it is near one, else by an eigendecomposition in float64.
 
-    The cubic step is ``(I - E/2 + 3/8 E^2) Y`` with ``E = Y Y' - I``; after a tangent step E is quadratic in the step,
-    so that one such step, three products, nearly always suffices; two, where E^2 is below rounding.
+    One step is ``p(E) Y`` with ``E = Y Y' - I`` and p the Taylor polynomial of ``(I + E)^(-1/2)`` whose error is below
+    rounding. After a tangent step E is quadratic in the step, so that one nearly always suffices: two products of the
+    size of Y, and one of matrices of M rows and columns for every two terms of p.
 
     Raises
     ------
@@ -33,8 +36,13 @@ def polar_rows(Y: Any) -> Any:
         size = float(torch.linalg.matrix_norm(E))
         if not size < _CONVERGES:  # NaN too
             break
-        Y = torch.addmm(Y, -0.5 * E if size**2 < eps else torch.addmm(E, E, E, beta=-0.5, alpha=0.375), Y)
-        if size**3 < eps:  # the error of a cubic step is 5/8 of the cube
+        if size**2 < eps:
+            return torch.addmm(Y, E, Y, alpha=-0.5)
+        # A trick of speed: with two terms at a time, in twice as many steps, training with long steps takes 1.24 times as
+        # long with 100 x 784 parameters, 1.12 to 1.19 times with 64 x 64 x 3 x 3 (`python -m benchmarks.tricks series`)
+        degree = next((n for n in range(2, len(_SERIES) + 1, 2) if size ** (n + 1) < eps), 0)
+        Y = torch.addmm(Y, _series(E, degree or 2), Y)
+        if degree:  # Y Y' - I is 2 c E^(degree + 1) now, c the next term's coefficient, at most 5/16
             return Y
     G = Y.double() @ Y.double().T
     if not bool(torch.isfinite(G).all()):
@@ -44,6 +52,15 @@ def polar_rows(Y: Any) -> Any:
     if smallest <= 1e-12 * float(values[-1]):
         return qr_rows(Y)
     return ((vectors * values.rsqrt()) @ (vectors.T @ Y.double())).to(Y.dtype)
+
+
+def _series(E: Any, degree: int) -> Any:
+    """Return ``(I + E)^(-1/2) - I`` up to E^degree, by Horner's rule in E^2."""
+    square, X = E @ E, None
+    for k in range(degree - 2, -1, -2):
+        pair = torch.add(_SERIES[k] * E, square, alpha=_SERIES[k + 1])
+        X = pair if X is None else pair.addmm_(square, X)
+    return X
 
 
 def qr_rows(Y: Any) -> Any:

@@ -41,6 +41,23 @@ def test_a_parameter_is_the_nearest_orthonormal_tensor(shape: tuple[int, ...]) -
         assert isinstance(again, OrthonormalParameter) and torch.equal(again, W)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(12, 40), (20, 20), (1, 5)])
+def test_polar_rows_are_those_of_scipy_near_and_far(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    """Every number of terms of the series is taken, and the eigendecomposition, which squares condition numbers."""
+    rng = np.random.default_rng(3)
+    U = scipy.linalg.polar(rng.standard_normal(shape))[0]
+    rounding = torch.finfo(dtype).eps
+    for size in np.logspace(-8, 0.5, 35):
+        Y = torch.tensor(U + size * rng.standard_normal(shape) / shape[1] ** 0.5, dtype=dtype)
+        found = polar_rows(Y)
+        smallest = np.linalg.svd(Y.double().numpy(), compute_uv=False)[-1]
+        tolerance = 20 * rounding if dtype == torch.float32 else 20 * rounding / min(smallest, 1.0) ** 2
+        assert orthonormality(found) < tolerance
+        expected = scipy.linalg.polar(Y.double().numpy())[0]
+        np.testing.assert_allclose(found.double().numpy(), expected, atol=tolerance)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
 def test_optimizers_find_the_nearest_point_and_stay_orthonormal(shape: tuple[int, ...], make: Any) -> None:
