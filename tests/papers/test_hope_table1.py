@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
 import manifoldseq as ms
-from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF
+from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, von_mises_fisher
 from manifoldseq_hope.features._mnist import Digits
 from manifoldseq_papers.hope import _table1 as table
 
@@ -34,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
 @pytest.mark.parametrize("name", ["pca-movmf", "hope"])
 def test_a_row_is_what_its_steps_give(name: str, small: Digits, tmp_path: Path) -> None:
     rows = table.table1("there", K=9, seeds=2, models=[name], folder=tmp_path)
-    assert [row["metric"] for row in rows] == ["test error", "duality gap", "CPU seconds"]
+    assert [row["metric"] for row in rows] == ["test error", "duality gap", "CPU seconds", "median concentration"]
     choice, errors = table.CHOSEN[name], []
     settings: dict[str, Any] = {"noise_variance": 0.1, "solver": "online-em", "max_iter": 3, "tol": 0.0}
     for seed in range(2):
@@ -51,6 +51,7 @@ def test_a_row_is_what_its_steps_give(name: str, small: Digits, tmp_path: Path) 
     assert rows[0]["ours"] == pytest.approx(np.mean(errors), abs=0.6)
     assert rows[0]["ours_se"] == pytest.approx(abs(errors[0] - errors[1]) / 2, abs=0.6)
     assert rows[0]["paper"] is None and 0 < rows[1]["ours"] <= table._GAP and rows[2]["ours"] > 0
+    assert rows[3]["ours"] == pytest.approx(choice.kappa)
 
 
 @pytest.mark.parametrize("name", ["pca-movmf", "hope"])
@@ -126,7 +127,7 @@ def test_an_interrupted_fit_resumes_to_the_same_figures(tmp_path: Path, monkeypa
 def test_the_reproduction_is_registered_and_its_choices_are_recorded() -> None:
     assert ms.hooks.get_reproduction("hope-table1").run is table.table1
     assert set(table.CHOSEN) == set(table.MODELS)
-    for kappa, choices in (("fixed", table.CHOSEN), ("free", table.FREE)):
+    for kappa, choices in (("fixed", table.CHOSEN), ("free", table.FREE), ("start", {"hope": table.START})):
         for model, choice in choices.items():
             assert choice in [table.replace(tried, C=C) for tried in table._grid(model, kappa) for C in table.CS]
 
@@ -146,7 +147,33 @@ def test_concentrations_may_be_free_and_cells_finer(tmp_path: Path, monkeypatch:
     assert np.ptp(free.model_.concentrations_) > 0 and free.keep_weights and free.pooling == 2
     assert finer.pooling == 3 and finer.transform(np.zeros((1, 28, 28), np.uint8)).shape == (1, 54)
     assert not finer.keep_weights and np.allclose(finer.model_.concentrations_, 40.0)
-    assert "kappa" not in rows[0]["setting"] and rows[3]["setting"].endswith("kappa 40, pooling 3")
+    assert "kappa" not in rows[0]["setting"]
+    assert rows[4]["setting"].endswith("quantile 0.75, C 0.02, power 0.5, kappa 40, pooling 3")
+    assert rows[3]["metric"] == "median concentration"
+    assert rows[3]["ours"] == pytest.approx(np.median(free.model_.concentrations_))
+
+
+def test_concentrations_of_hope_may_stay_at_the_start(small: Digits, tmp_path: Path) -> None:
+    """All learners begin with them; ln pi_k stays in the responses, and the other mixtures learn theirs."""
+    settings: dict[str, Any] = {"K": 6, "seeds": 1, "models": ["pca-movmf", "hope"], "folder": tmp_path}
+    rows = table.table1("there", kappa="start", **settings)
+    learnt, still = (row for row in rows if row["metric"] == "median concentration")
+    assert still["ours"] == pytest.approx(30) and learnt["ours"] != pytest.approx(30, abs=0.1)
+    model = von_mises_fisher().start(np.eye(6, 20), np.ones(6), 20)
+    np.testing.assert_allclose(np.linalg.norm(model[0], axis=1), table.START.kappa)
+    features = table._Bench("hope", 6, tmp_path, False).features(table._chosen("hope", "start", 2), 0)
+    assert (
+        features.keep_weights and features.model.kappa == 30 and table._chosen("hope", "free", 2) == table.FREE["hope"]
+    )
+
+
+@pytest.mark.parametrize("kappa", ["fixed", "free", "start"])
+@pytest.mark.parametrize("model", table.MODELS)
+def test_finer_cells_have_choices_of_their_own(model: str, kappa: str) -> None:
+    """The quantile of quadrants, .92 of PCA-movMF, is worse than quadrants at 3 x 3 cells."""
+    quadrants = table._chosen(model, kappa, 2)
+    for pooling in (3, 4):
+        assert table._chosen(model, kappa, pooling) == table.replace(quadrants, quantile=0.75, pooling=pooling)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +187,7 @@ def test_concentrations_may_be_free_and_cells_finer(tmp_path: Path, monkeypatch:
         ({"models": []}, "models=[] is empty"),
         ({"K": []}, "K=[] is empty"),
         ({"search": "maybe"}, "search='maybe' is not known: choose True or False"),
-        ({"kappa": 30}, "kappa=30 is not known: choose 'fixed' or 'free'"),
+        ({"kappa": 30}, "kappa=30 is not known: choose 'fixed', 'free' or 'start'"),
         ({"pooling": 0}, "pooling=0"),
         ({"folder": 3}, "folder=3 is not valid: name a folder"),
     ],

@@ -46,11 +46,13 @@ class Choice:
     power : float
         Of the sums over quadrants.
     kappa : float or None
-        Of all components, fixed; None: each has its own, and ln pi_k is kept, as (37) has it.
+        Of all components, fixed; None: each has its own.
     kmeans : {"triangle", "distance"} or None
         The feature of k-means.
     pooling : int
         Cells down and right; the paper's quadrants are 2.
+    keep_weights : bool or None
+        Whether responses have ln pi_k, as (37) has it; None: where each component has a concentration of its own.
     """
 
     quantile: float
@@ -59,6 +61,7 @@ class Choice:
     kappa: float | None = None
     kmeans: str | None = None
     pooling: int = 2
+    keep_weights: bool | None = None
 
 
 CS = (0.005, 0.02, 0.06)
@@ -73,6 +76,8 @@ def _grid(model: str, kappa: str = "fixed", pooling: int = 2) -> list[Choice]:
             *(Choice(q, C, kmeans="triangle", pooling=pooling) for q in (0.5, 0.75)),
             Choice(0.1, C, kmeans="distance", pooling=pooling),
         ]
+    if kappa == "start" and model == "hope":
+        return [replace(START, quantile=q, C=C, pooling=pooling) for q in (0.75, 0.85, 0.92)]
     of_all = 40.0 if kappa == "fixed" and model != "spkmeans" else None
     return [Choice(q, C, kappa=of_all, pooling=pooling) for q in (0.75, 0.85, 0.92)]
 
@@ -84,10 +89,16 @@ CHOSEN = {
     "pca-movmf": Choice(0.92, 0.02, kappa=40.0),
     "hope": Choice(0.85, 0.02, kappa=40.0),
 }
-"""What it chose for K = 400; see docs/guide/hope-features.md."""
+"""What it chose for K = 400 and quadrants; see docs/guide/hope-features.md."""
+
+FINER = 0.75
+"""The quantile for finer cells, of every model: chosen with PCA-movMF of 100 units, for 3 x 3 and 4 x 4 cells."""
 
 FREE = {"movmf": Choice(0.85, 0.005), "pca-movmf": Choice(0.75, 0.02), "hope": Choice(0.85, 0.02)}
 """The same for mixtures whose units learn concentrations of their own."""
+
+START = Choice(0.85, 0.02, kappa=30.0, keep_weights=True)
+"""HOPE with the concentrations that every learner begins with, and which Algorithm 1 hardly moves (see there too)."""
 
 _SEARCH_ROWS, _VALIDATION = 20_000, 10_000
 _GAP = 1e-4
@@ -120,12 +131,13 @@ def table1(
     models : sequence of {"kmeans", "spkmeans", "movmf", "pca-movmf", "hope"}
     search : bool
         Choose anew for each model and K, with seed 0, on 10 000 images held out of the training set, learning from
-        20 000 others: three choices times three C for every model. By default those in `CHOSEN`, or `FREE`.
-    kappa : {"fixed", "free"}
-        Concentrations of the mixtures: one of all units, or learnt for each, with ln pi_k in the responses (37).
+        20 000 others: three choices times three C for every model. By default those in `CHOSEN`, `FREE` or `START`,
+        of finer cells with the quantile `FINER`.
+    kappa : {"fixed", "free", "start"}
+        Concentrations of the mixtures: one of all units, or learnt for each, with ln pi_k in the responses (37); or
+        learnt by EM for each unit of the others, while those of HOPE stay at 30, near which Algorithm 1 leaves them.
     pooling : int
-        Cells down and right over which responses are summed; the paper's quadrants are 2. What is chosen by default is
-        for these: others need ``search=True``.
+        Cells down and right over which responses are summed; the paper's quadrants are 2.
     folder : path-like
         Where models and results are kept as they are made.
     resume : bool
@@ -138,7 +150,7 @@ def table1(
     sizes, models, place = whole_numbers("K", K), names("models", models, MODELS), folder_of(folder)
     check_whole("seeds", seeds)
     check_choice("search", search, (True, False))
-    check_choice("kappa", kappa, ("fixed", "free"))
+    check_choice("kappa", kappa, ("fixed", "free", "start"))
     check_whole("pooling", pooling)
     digits = read_mnist(data)
     rows: Rows = []
@@ -153,8 +165,9 @@ def table1(
             setting = f"K={k}, {_words(choice)}"
             errors = [result["error"] for result in done]
             rows.append(row(model, setting, "test error", "%", errors, TABLE1[model].get(k)))
-            for metric in ("duality gap", "CPU seconds"):
-                rows.append(row(model, setting, metric, "", [result[metric] for result in done], None))
+            for metric in ("duality gap", "CPU seconds", "median concentration"):
+                if all(metric in result for result in done):  # clusters have no concentration
+                    rows.append(row(model, setting, metric, "", [result[metric] for result in done], None))
     return rows
 
 
@@ -202,6 +215,8 @@ class _Bench:
         if self.model != "kmeans" and features.model_.status_ is ms.Status.INTERRUPTED:
             raise KeyboardInterrupt
         self.fitted[name] = features.model_
+        sharp = getattr(features.model_, "concentrations_", None)
+        of_model = {} if sharp is None else {"median concentration": float(np.median(sharp))}
         X, T = features.transform(images), features.transform(digits.test.reshape(-1, SIDE, SIDE))
         standardize(X, T)
         shared, found = time.process_time() - start, []
@@ -211,7 +226,8 @@ class _Bench:
             machine = machines(X, digits.train_labels, C, gap=_GAP, start=machine)
             wrong = np.argmax(machine.scores(T), axis=1) != digits.test_labels
             seconds = time.process_time() - start + shared
-            found.append({"error": 100 * float(wrong.mean()), "duality gap": machine.gap, "CPU seconds": seconds})
+            figures = {"error": 100 * float(wrong.mean()), "duality gap": machine.gap, "CPU seconds": seconds}
+            found.append(figures | of_model)
         self.folder.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(".part")
         part.write_text(json.dumps(found))
@@ -238,16 +254,18 @@ class _Bench:
             pooling=choice.pooling,
             quantile=choice.quantile,
             power=choice.power,
-            keep_weights=choice.kappa is None,
+            keep_weights=choice.kappa is None if choice.keep_weights is None else choice.keep_weights,
             kmeans=choice.kmeans or "triangle",
             random_state=seed,
         )
 
 
 def _chosen(model: str, kappa: str, pooling: int) -> Choice:
-    """Return what was chosen on validation images, for quadrants."""
-    chosen = FREE.get(model) if kappa == "free" else None
-    return replace(chosen or CHOSEN[model], pooling=pooling)
+    """Return what was chosen on validation images."""
+    chosen = CHOSEN[model]
+    if kappa != "fixed":
+        chosen = START if kappa == "start" and model == "hope" else FREE.get(model, chosen)
+    return replace(chosen, pooling=pooling, quantile=chosen.quantile if pooling <= 2 else FINER)
 
 
 def standardize(X: Array, T: Array) -> None:
