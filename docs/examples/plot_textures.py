@@ -27,8 +27,8 @@ seen, ahead = [x[:45] for x in X], np.stack([x[45:] for x in X])
 # for comparison. A flicker moves nothing: all its frames are multiples of one, so its rhythm cannot be seen in one
 # frame. Stacking two frames (``delay=2``) shows it. Noise that rises into the picture, and blobs that start anew, are
 # not linear functions of what was seen: there the forecast is no better than the mean frame. Nothing can be better
-# than the noise of the pixels, whose variance is identified with the system (``Omega``). Two forecasts without a system stand
-# beside: the mean frame, at 1, and the last frame, repeated.
+# than the noise of the pixels, whose variance is identified with the system (``Omega``). Two forecasts without a system
+# stand beside: the mean frame, at 1, and the last frame, repeated.
 
 models = {
     "SN": LDSIdentifier(2, scale=False),
