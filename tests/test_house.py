@@ -31,6 +31,14 @@ def test_makefile_has_every_target() -> None:
     assert not missing
 
 
+def test_benchmarks_beside_geoopt_install_it() -> None:
+    """Sections without their peers are skipped, and their floors with them."""
+    files = (ROOT / "benchmarks").glob("*/*.py")
+    folders = {file.parent.name for file in files if 'find_spec("geoopt")' in file.read_text(encoding="utf-8")}
+    assert "hope" in folders
+    assert not [name for name in folders if not re.search(rf"^bench-{name}: \$\(PEERS\)$", MAKEFILE, re.MULTILINE)]
+
+
 def test_one_version_everywhere() -> None:
     version = PROJECT["version"]
     assert metadata.version("manifoldseq") == ms.__version__ == version

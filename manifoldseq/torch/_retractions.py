@@ -38,8 +38,8 @@ def polar_rows(Y: Any) -> Any:
             break
         if size**2 < eps:
             return torch.addmm(Y, E, Y, alpha=-0.5)
-        # A trick of speed: with two terms at a time, in twice as many steps, training with long steps takes 1.24 times
-        # as long with 100 x 784 parameters, 1.12 to 1.19 times with 64 x 64 x 3 x 3 (`python -m benchmarks.tricks series`)
+        # A trick of speed: with two terms at a time, in twice as many passes, training with long steps takes 1.24 times
+        # as long with 100 x 784 parameters, 1.12 to 1.19 with 64 x 64 x 3 x 3 (`python -m benchmarks.tricks series`)
         degree = next((n for n in range(2, len(_SERIES) + 1, 2) if size ** (n + 1) < eps), 0)
         Y = torch.addmm(Y, _series(E, degree or 2), Y)
         if degree:  # Y Y' - I is 2 c E^(degree + 1) now, c the next term's coefficient, at most 5/16
