@@ -329,10 +329,10 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             raise ValueError("relative codes need one subspace and scalar codes: leave subspace and n_groups")
         if self.relative is True and self.bits not in ("auto", 1, 2, 3):
             raise ValueError(f"bits={self.bits} with relative=True is not known: choose 1, 2, 3 or 'auto'")
-        X = validate_rows(self, X, reset=True, finite=False, least=2)
+        X = validate_rows(self, _of_rows(X), reset=True, finite=False, least=2)
         m = check_components(self.n_components, X.shape[1])
-        if len(X) < self.branching:
-            raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it")
+        if self._levels(len(X)) and len(X) < self.branching:
+            raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it, or set levels=0")
         made, recall = self._chosen(X, m)
         if recall is not None and recall < _UNSURE:
             more = "pass bits and segment_length" if self.bytes_per_frame is None else "allow more bytes_per_frame"
@@ -530,7 +530,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 "only segments with mean points in a shared subspace can be appended to: fit all frames again, "
                 "or choose subspace='shared', summary='mean'"
             )
-        X = validate_rows(self, X, reset=False, finite=False)
+        X = validate_rows(self, _of_rows(X), reset=False, finite=False)
         unfinished = self.n_frames_ % self.segment_length_
         moments = Moments.of(X, (unfinished + np.arange(len(X))) // self.segment_length_)
         sums = moments.centroids * moments.counts[:, None]
@@ -666,7 +666,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For an unknown method, a range of speeds that is none, or a tolerance that is not positive.
+            For an unknown method, ``smooth`` with lines, a range of speeds that is none, or a tolerance that is not
+            positive.
 
         Examples
         --------
@@ -681,6 +682,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         check_choice("method", method, METHODS)
         check_whole("window", window)
+        if smooth and method != "bayes":
+            raise ValueError(f"smooth=True needs method='bayes': method={method!r} looks at the last {window} queries")
         if method == "bayes":
             return self._matched(X, speed, smooth, tolerance)[0]
         Z, (slow, fast), index = self._run(X, speed)
@@ -822,7 +825,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def _frames(self, X: Any) -> NDArray:
         check_is_fitted(self, "index_")
-        return validate_rows(self, X, reset=False, finite=False)  # `_coordinates` says which are not finite
+        return validate_rows(self, _of_rows(X), reset=False, finite=False)  # `_coordinates` says which are not finite
 
     def _coordinates(self, X: NDArray, dtype: Any = np.float32) -> NDArray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -843,6 +846,14 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         full = full or self.subspace != "shared" or self.summary != "mean"
         last = moments.centroids[-1:] * moments.counts[-1]
         return last[:0] if full else last
+
+
+def _of_rows(X: Any) -> Any:
+    """Return X, unless it has one dimension: scikit-learn would print all its numbers."""
+    shape = np.shape(X) if isinstance(X, np.ndarray) else None
+    if shape is not None and len(shape) == 1:
+        raise ValueError(f"X has shape {shape}, and rows are frames. Reshape your data: X[None] is one frame")
+    return X
 
 
 def _gaps(X: NDArray, a: NDArray[np.intp], b: NDArray[np.intp]) -> Array:

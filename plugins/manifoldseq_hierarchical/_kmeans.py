@@ -192,6 +192,8 @@ class Alternation:
 INITS = ("k-means++", "random", "segments")
 SHRINKAGES = ("auto", "ledoit-wolf")
 OBJECTIVES = ("mixture", "printed")
+_FRAMES_EACH = 5
+"""Frames for each cluster, at least, where the number of clusters is chosen."""
 _MOST_CLUSTERS = 20
 _WORSE = 3
 """Numbers of clusters are tried from 1 on, until so many are worse than the best one."""
@@ -216,17 +218,19 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     Parameters
     ----------
     n_clusters : int or "auto"
-        ``"auto"``: from 1 to 20, by the Bayesian information criterion of the mixture. Of real data, whose clusters are
-        no Gaussians of one shape, it finds more clusters than there are classes.
+        ``"auto"``: from 1 to 20, of five frames at least on average (but two of fewer than 15), by the Bayesian
+        information criterion of the mixture. Of real data, whose clusters are no Gaussians of one shape, it finds more
+        clusters than there are classes.
     n_components : int, None or "auto"
-        m, from 1 to d. None takes all that the means span, at most K - 1. Fewer also choose the clusters by what m
-        coordinates can tell apart. ``"auto"``: by the same criterion.
+        m, from 1 to d. None takes all that the means span, at most K - 1; the mixture keeps no more, with a warning.
+        Fewer also choose the clusters by what m coordinates can tell apart. ``"auto"``: by the same criterion.
     objective : {"mixture", "printed"}
         The printed one is (1); with ``n_components=None`` its labels are those of Lloyd's k-means, and the subspace is
         what stores them compactly.
     shrinkage : float, "auto" or "ledoit-wolf"
         Of the mixture's covariance toward a multiple of the columns' variances, from 0 to 1. ``"auto"``: .02, or a
-        tenth of the columns per frame if that is more. The one of Ledoit and Wolf (2004), for the labels of a first
+        tenth of the columns per frame if that is more. 0 and 1 stand for 10⁻⁶ and .999: the covariance has an inverse,
+        and the data a say. The one of Ledoit and Wolf (2004), for the labels of a first
         k-means, is larger; it is best for the covariance, which is not the same as best for the clusters.
     init : {"k-means++", "random", "segments"} or array-like
         ``"k-means++"``: for the mixture, labels of k-means in at most 50 principal components of the columns, each
@@ -396,6 +400,12 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         if kept is not None:  # frames without weight are in clusters too
             labels, self.labels_ = self.labels_, np.empty(len(kept), np.int64)
             self.labels_[kept], self.labels_[~kept] = labels, self.predict(frames[~kept])
+        if m is not None and len(self.components_) < m:
+            warnings.warn(
+                f"n_components={m} is more than the {len(self.components_)} directions that {self.n_clusters_} means "
+                "span: only these are kept",
+                stacklevel=2,
+            )
         found = len(np.unique(self.labels_))
         if found < self.n_clusters_:
             warnings.warn(
@@ -528,7 +538,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
             return first
         best: tuple[float, MixtureProblem, ms.Run] | None = None
         worse = 0
-        for K in range(1, min(_MOST_CLUSTERS, len(X)) + 1) if automatic else [first.n_clusters]:
+        # of few frames, one cluster each would fit best: the criterion is one of many frames
+        most = min(_MOST_CLUSTERS, max(2, len(X) // _FRAMES_EACH), len(X))
+        for K in range(1, most + 1) if automatic else [first.n_clusters]:
             problem = first.with_clusters(K, rng)
             runs = [
                 ms.iterate(problem.step, partial(problem.start, init, rng, number), stop=stop)

@@ -297,6 +297,14 @@ def test_short_sequences_get_short_segments(walk):
     assert HierarchicalSequenceEncoder().fit(walk[:8]).predict(walk[:8]).tolist() == list(range(8))
 
 
+@pytest.mark.parametrize("n", [2, 3, 7])
+@pytest.mark.parametrize("settings", [{}, {"bits": 8}, {"segment_length": 40}])
+def test_a_few_frames_are_a_sequence(walk, n, settings):
+    encoder = HierarchicalSequenceEncoder(**settings).fit(walk[: 10 * n : 10])
+    assert encoder.predict(walk[: 10 * n : 10]).tolist() == list(range(n))
+    assert encoder.match(walk[: 10 * n : 10], smooth=True).shape == (n,)
+
+
 def test_levels_end_at_one_node(walk):
     many, few = (HierarchicalSequenceEncoder(20, levels=levels).fit(walk) for levels in (10**9, 3))
     assert len(many.index_.nodes) == 3
@@ -383,7 +391,7 @@ def test_product_quantization():
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
      ({"n_components": 25}, "1 to the 24 features"),
      ({"bits": 2.0}, "bits=2.0"), ({"branching": True}, "branching=True"),
-     ({"branching": 3001}, "X has 3000 frames, fewer than branching=3001")],
+     ({"branching": 3001, "levels": 1}, "X has 3000 frames, fewer than branching=3001")],
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(walk, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
@@ -410,6 +418,9 @@ def test_frames_that_do_not_fit_are_refused(walk):
         HierarchicalSequenceEncoder(20).fit(np.ones((400, 3)))
     with pytest.raises(ValueError, match="features"):
         encoder.predict(walk[:, :5])
+    for use in (HierarchicalSequenceEncoder(20).fit, encoder.partial_fit, encoder.predict, encoder.match):
+        with pytest.raises(ValueError, match=r"^X has shape \(24,\), and rows are frames"):
+            use(walk[0])
     with pytest.raises(ValueError, match="n_best=0"):
         encoder.query(walk[:2], n_best=0)
     with pytest.raises(ValueError, match="apart=-1"):

@@ -173,7 +173,8 @@ def test_no_speed_is_beyond_the_whole_sequence(method):
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
-    [({"method": "guess"}, "'bayes' or 'lines'"), ({"window": 0}, "window=0"),
+    [({"method": "guess"}, "'bayes' or 'lines'"),
+     ({"method": "lines", "smooth": True}, "smooth=True needs"), ({"window": 0}, "window=0"),
      ({"tolerance": 0}, "tolerance=0"),
      ({"speed": (2, 1)}, "and the largest"),
      ({"speed": 1.0}, "least and the largest"), ({"speed": (0, np.nan)}, "least and the largest"),

@@ -341,3 +341,16 @@ def test_starts_elsewhere_give_what_they_give_here(tmp_path, monkeypatch):
     for a, b in zip(there.records, here.records, strict=True):
         np.testing.assert_array_equal(a[1], b[1])
     assert list((tmp_path / "worker").iterdir()) == [] and len(list((tmp_path / "run").glob("start-*/*.npz"))) >= 3
+
+
+def test_few_frames_are_few_clusters():
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0, 0], [9, 9, 9]], 3, axis=0) + 0.1 * rng.standard_normal((6, 3))
+    assert SubspaceKMeans("auto", random_state=0).fit(X).n_clusters_ <= 2
+
+
+def test_more_components_than_means_span_are_told():
+    X = np.random.default_rng(0).standard_normal((90, 6)) + 4 * np.repeat(np.eye(6)[:3], 30, axis=0)
+    with pytest.warns(UserWarning, match="n_components=4 is more than the 2 directions"):
+        model = SubspaceKMeans(3, n_components=4, random_state=0).fit(X)
+    assert len(model.components_) == 2
