@@ -120,11 +120,29 @@ def _forecast(report: Report) -> None:
     X = [video.reshape(60, -1) for video in videos]
     seen, ahead = [x[:45] for x in X], np.stack([x[45:] for x in X])
     spread = np.stack([x.mean(axis=0) for x in seen])[:, None] - ahead
-    for settings in ({"stabilizer": "SN"}, {"stabilizer": "CG"}, {"stabilizer": "CG", "delay": 2}):
-        made = LDSIdentifier(2, scale=False, **settings).fit(seen).forecast(seen, 15)
+    made = {
+        str(settings): LDSIdentifier(2, scale=False, **settings).fit(seen).forecast(seen, 15)
+        for settings in ({"stabilizer": "SN"}, {"stabilizer": "CG"}, {"stabilizer": "CG", "delay": 2})
+    }
+    # controls: with a mean and two lags each pixel has as many parameters as its mean and its row of C for two states
+    made["control, last frame"] = np.repeat(np.stack([x[-1:] for x in seen]), 15, axis=1)
+    made["control, autoregression of each pixel, two lags"] = np.stack([_autoregression(x, 2, 15) for x in seen])
+    for way, forecast in made.items():
         for c, name in enumerate(("slow waves", "fast waves", "rotation", "rising noise", "flicker", "blobs")):
-            error = np.sqrt(np.mean((made - ahead)[labels == c] ** 2) / np.mean(spread[labels == c] ** 2))
-            report.row(f"{settings}: {name}", float(error))
+            error = np.sqrt(np.mean((forecast - ahead)[labels == c] ** 2) / np.mean(spread[labels == c] ** 2))
+            report.row(f"{way}: {name}", float(error))
+
+
+def _autoregression(x: np.ndarray, lags: int, n_steps: int) -> np.ndarray:
+    """Return the steps (n_steps, d) after x (T, d) by an autoregression of each channel, by least squares."""
+    made = list(x)
+    rows = np.stack([np.ones_like(x[lags:]), *(x[lags - k : len(x) - k] for k in range(1, lags + 1))])
+    weights = np.stack(
+        [np.linalg.lstsq(rows[:, :, c].T, x[lags:, c], rcond=None)[0] for c in range(x.shape[1])], axis=1
+    )
+    for _ in range(n_steps):
+        made.append(weights[0] + sum(weights[k] * made[-k] for k in range(1, lags + 1)))
+    return np.stack(made[len(x) :])
 
 
 def _on_disk(report: Report, rng: np.random.Generator) -> None:
