@@ -8,9 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ..systems._prediction import embed, expected, observed, predicted, simulated_states, variances
+from ..systems._kalman import compress, kalman_filter, noise_covariance
+from ..systems._prediction import (
+    embed,
+    expected,
+    observed,
+    predicted,
+    simulated_states,
+    symmetric_root,
+    variances,
+)
 from ..systems._record import Systems, replaced
 from ._estimation import Estimation
+from ._output_noise import improved, shaped
+from ._stabilizers import spectral_radius
 
 Array = NDArray[np.floating[Any]]
 
@@ -19,6 +30,10 @@ SHARE = 0.9
 """The share that standard deviations are made for: intervals of 1.645 of them."""
 _MOST, _HALVINGS = 10.0, 30
 """Bounds of the logarithm of the factor, and bisections of it."""
+_INSIDE, _SHORTER = 0.995, 30
+"""Spectral radius of plausible systems, unless the estimate is farther out; steps back to it."""
+_SWEEPS = 30
+"""Of expectation maximization for the noises of single steps."""
 LONG = 500
 """From so many steps on, the noises of the steps to come are what matters."""
 
@@ -41,6 +56,10 @@ def inflation(
     error of their parameters, because fitted noises are too small, and with a delay because the filter takes the noise
     of stacked outputs for independent, though they share all but one step: it is surer of the state than it may be.
 
+    An estimate is not the truth: where poles are estimated too small, what is simulated from it is too tame. So each
+    sequence is simulated from a system that the estimate may come from, see `_plausible`, and with a delay its noises
+    are those that single steps, not stacked ones, make likeliest.
+
     Parameters
     ----------
     Y : ndarray of shape (N, T, d)
@@ -50,14 +69,19 @@ def inflation(
     """
     N, T, d = Y.shape
     many = np.repeat(np.arange(N), count)
-    delay, true = estimation.delay, systems[many]
+    delay = estimation.delay
     U = None if inputs is None else inputs[many]
     seen = None if U is None else U[:, :T]
     # outputs of `delay` stacked steps, of which the first is kept; inputs after the last are those of the last
     stacked = (
         None if U is None else embed(np.pad(U, ((0, 0), (0, delay), (0, 0)), mode="edge"), delay)[:, : T + n_steps]
     )
-    first = _first_step(true, d)
+    known = None if inputs is None else embed(inputs[:, :T], delay)
+    x = kalman_filter(systems, compress(systems, embed(Y, delay), known)).x
+    first = _first_step(systems, d)
+    if delay > 1:
+        first = _with_noises_of_steps(systems, first, Y, known, estimation.covariance_type)
+    first = replaced(first[many], A=_plausible(first, x, count, estimation.center, rng))
     states = simulated_states(first, T, rng, stacked)
     drawn = observed(first, states, rng, None if stacked is None else stacked[:, :T])
     drawn = np.where(np.isnan(Y)[many], np.nan, drawn)
@@ -66,7 +90,7 @@ def inflation(
         warnings.simplefilter("ignore")
         again = plain.identify(list(drawn), None if seen is None else list(seen))
     truth = expected(first, states[:, -1], n_steps, None if stacked is None else stacked[:, T - 1 :])
-    around = variances(first, np.zeros((len(many), true.n_states, true.n_states)), n_steps)
+    around = variances(first, np.zeros((len(many), first.n_states, first.n_states)), n_steps)
     mean, claimed = predicted(again, drawn, U, delay, n_steps)
     shape = (N, count, n_steps, d)
     error, spread, half = (
@@ -90,3 +114,57 @@ def _first_step(systems: Systems, d: int) -> Systems:
     parts = {name: getattr(systems, name) for name in ("mean", "D")}
     cut = {name: None if part is None else part[:, :d] for name, part in parts.items()}
     return replaced(systems, C=systems.C[:, :d], Omega=Omega, **cut)
+
+
+def _plausible(systems: Systems, x: Array, count: int, center: bool, rng: np.random.Generator) -> Array:
+    """Return transition matrices (N * count, n, n) of which those of systems may be least-squares estimates.
+
+    From states x (N, T, n): the estimate less its bias ``-Q (1 / (1 - A') + A' / (1 - A'^2) + sum of p / (1 - p A')
+    over poles p) S^-1 / T`` (Nicholls and Pope 1988; the first term where a mean is learned), and less an error of
+    covariance Q by ``S^-1 / T``, with Q the covariance of the state noise and S the second moment of the states. A
+    change is shortened until the result is stable.
+    """
+    N, T, n = x.shape
+    one, A, Q = np.eye(n), systems.A, noise_covariance(systems)
+    inverse = np.linalg.pinv(x.swapaxes(1, 2) @ x / T, rcond=1e-10, hermitian=True)
+    # poles at the unit circle have no such bias: they are taken from inside
+    radius = spectral_radius(A)
+    At = (A * np.minimum(1, (1 - 2 / T) / np.maximum(radius, 1e-300))[:, None, None]).swapaxes(1, 2)
+    terms = At @ np.linalg.inv(one - At @ At)
+    if center:
+        terms = terms + np.linalg.inv(one - At)
+    for pole in np.linalg.eigvals(At).T[:, :, None, None]:
+        terms = terms + (pole * np.linalg.inv(one - pole * At)).real
+    noise = symmetric_root(Q)[:, None] @ rng.standard_normal((N, count, n, n)) @ symmetric_root(inverse)[:, None]
+    change = (Q @ terms @ inverse / T)[:, None] + noise / np.sqrt(T)
+    limit = np.maximum(_INSIDE, radius)[:, None]
+    for _ in range(_SHORTER):
+        outside = ~(spectral_radius(A[:, None] + change) < limit)
+        if not outside.any():
+            break
+        change = np.where(outside[:, :, None, None], 0.8 * change, change)
+    change = np.where((spectral_radius(A[:, None] + change) < limit)[:, :, None, None], change, 0)
+    return (A[:, None] + change).reshape(N * count, n, n)
+
+
+def _with_noises_of_steps(
+    systems: Systems, first: Systems, Y: Array, inputs: Array | None, covariance_type: str
+) -> Systems:
+    """Return systems of the first of stacked steps with the noises that make single steps Y (N, T, d) likeliest.
+
+    Stacked outputs share their noise, and what is taken for independent noise is too large, that of states too small.
+    """
+    d, k = Y.shape[2], max(Y.shape[2], systems.n_states)  # the filter takes no fewer outputs than states
+    parts = {name: getattr(systems, name) for name in ("C", "mean", "D", "Omega")}
+    cut = {name: None if part is None else part[:, :k] for name, part in parts.items()}
+    if cut["Omega"] is not None and cut["Omega"].ndim == 3:
+        cut["Omega"] = cut["Omega"][:, :, :k]
+    steps = Y.shape[1] - systems.n_outputs // d + 1
+    once = np.concatenate([Y[:, :steps], np.full((len(Y), steps, k - d), np.nan)], axis=2)
+    better = improved(
+        shaped(replaced(systems, **cut), covariance_type), once, inputs, _SWEEPS, covariance_type, held=True
+    )
+    Omega = better.Omega
+    if Omega is not None:
+        Omega = Omega[:, :d] if Omega.ndim == 2 else Omega[:, :d, :d]
+    return replaced(first, B=better.B, Omega=Omega)
