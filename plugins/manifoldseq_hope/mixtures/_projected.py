@@ -516,8 +516,9 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
         scale = max(_mean_square(data), np.finfo(float).tiny)
         N, D = rows.shape
-        # beyond the rank of the rows axes are arbitrary, and nothing varies along them
-        most = D if more else min(N - 1, SPARSE_AXES) if issparse(rows) else N - 1
+        # beyond the rank of the rows axes are arbitrary, and nothing varies along them; a row of weight two is two rows
+        several = max(N, int(n)) - 1
+        most = D if more else min(several, SPARSE_AXES) if issparse(rows) else several
         return data, self._learner(N, D, scale, self._family(scale), most)
 
     _takes_sparse = _chooses_components = False
