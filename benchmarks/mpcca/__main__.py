@@ -4,7 +4,7 @@ import sys
 
 from .._report import run_sections
 
-SECTIONS = ("iteration", "one_component", "stream", "fisher", "imputation")
+SECTIONS = ("iteration", "one_component", "stream", "fisher", "imputation", "private")
 
 if __name__ == "__main__":
     sys.exit(run_sections("benchmarks.mpcca", SECTIONS, __doc__))
