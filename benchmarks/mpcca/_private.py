@@ -57,7 +57,7 @@ def run(report: Report) -> None:
             report.row(f"{kind}, CPU seconds of a fit", (time.process_time() - begin) / SPLITS, ".1f")
     X, Y, X_test, Y_test = wide(COLUMNS)
     report.title(f"{COLUMNS} + {COLUMNS} columns that share ten dimensions, 300 rows: CPU seconds of a fit, R²")
-    for kind in TYPES:
+    for kind in TYPES[:3]:  # "full" was not done after minutes
         begin = time.process_time()
         model = MixturePCCA(covariance_type=kind, random_state=0).fit(X, Y)
         report.row(f"{kind}, CPU seconds with all settings chosen", time.process_time() - begin, ".1f")
