@@ -192,8 +192,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     ----------
     n_components_, n_latent_, n_private_ : int
     shrinkage_, diagonal_, gate_ : float
-        As given, or as chosen; ``n_private_`` is 0 but for ``"low-rank"``, the first two floats are NaN for ``"diag"`` and
-        ``"full"``.
+        As given, or as chosen; ``n_private_`` is 0 but for ``"low-rank"``, and the first two floats are NaN for
+        ``"diag"`` and ``"full"``.
     choice_ : ImputationChoice
         The settings that were tried and their losses, ``print(model.choice_)``; there only if something was "auto".
     mixture_ : Mixture
