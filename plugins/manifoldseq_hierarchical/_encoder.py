@@ -48,9 +48,9 @@ class StorageReport:
     ----------
     parts : dict of str to int
         Bytes by part: ``codes`` of the points, ``ends`` (the first and the last frame), ``subspace`` (V and the
-        origin), ``quantizer`` (scales or codebooks), ``growth`` (the sum of an unfinished segment), ``numbers``
-        (frames, length of segments, bits, branching, levels). Not ``singular_values_``, which a model file keeps too
-        and no search needs.
+        origin), ``quantizer`` (scales or codebooks), ``growth`` (the sum of an unfinished segment, and the last two
+        frames that were appended), ``numbers`` (frames, length of segments, bits, branching, levels). Not
+        ``singular_values_``, which a model file keeps too and no search needs.
     n_frames : int
     resident : int
         Bytes in memory while searching: `total`, codes of nodes above the points, and a buffer of decoded points. Not
@@ -148,6 +148,11 @@ def _without_relative(parameters: dict[str, Any], attributes: dict[str, Any]) ->
 def _without_labels(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Drop what segments are named by: their number is all there is."""
     return {name: value for name, value in parameters.items() if name != "labels"}, attributes
+
+
+def _without_recent(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give what was saved before the newest frames were kept none of them."""
+    return parameters, {"recent_": np.zeros((0, 1), np.float32), **attributes}
 
 
 class Digits:
@@ -260,7 +265,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     """
 
     stored_types = (Path, Digits, NodeSubspaces, ScalarQuantizer, ProductQuantizer, RelativeQuantizer)
-    stored_upgrades = (_without_relative, _without_labels)
+    stored_upgrades = (_without_relative, _without_labels, _without_recent)
 
     components_: NDArray[np.float32] | None
     center_: NDArray[np.float32]
@@ -269,6 +274,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     n_frames_: int
     segment_length_: int
     tail_: Array
+    recent_: NDArray[np.float32]
 
     n_features_in_: int
 
@@ -344,7 +350,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.center_, self.components_, self.singular_values_ = made.center, made.components, made.singular_values
         self.index_, self.segment_length_, self.n_frames_ = made.index, made.length, len(X)
         self.bits_, self.relative_, self.estimated_recall_ = made.bits, made.relative, recall
-        self.tail_ = made.tail
+        self.tail_, self.recent_ = made.tail, np.zeros((0, 1), np.float32)
         return self
 
     def _chosen(self, X: NDArray, m: int | None) -> tuple[_Fit, float | None]:
@@ -507,7 +513,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def partial_fit(self, X: Any, y: None = None) -> Self:
         """Append frames to the sequence; what was learned from the first ones stays.
 
-        The last frame is kept as the mean of the last three; of portions of one or two frames it is their share in it.
         What stays is the subspace, the quantizer and ``segment_length_``: begin with as many frames as there are, since
         a few would make short segments, and levels that do not suit the rest of the way.
 
@@ -544,12 +549,17 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.n_frames_ += len(X)
         places = _places(self.n_frames_, n, self.segment_length_, self.summary)
         final = self.n_frames_ % self.segment_length_ == 0
-        end = _mean(X[-AT_END:]) - self.center_
-        end = end if self.components_ is None else end @ self.components_.T
-        # of fewer frames than an end is a mean of, what is kept of those before is a part
-        share = min(len(X) / AT_END, 1.0)
+        end = None
+        if index.ends is not None:
+            recent = X[-AT_END:] - self.center_
+            recent = recent if self.components_ is None else recent @ self.components_.T
+            # of frames from before the first portion the end itself is known, their mean. It is encoded anew from the
+            # frames: mixed into what was decoded, a third of a step would be less than a level, and be lost
+            before = self.recent_ if len(self.recent_) else np.repeat(index.end_points[1:], AT_END - 1, axis=0)
+            recent = np.concatenate([before, recent])[-AT_END:]
+            end, self.recent_ = _mean(recent), recent[1 - AT_END :].astype(np.float32)
         levels = self._levels(self.n_frames_)
-        self.index_ = index.appended(points, unfinished > 0, final, places, levels, end, share)
+        self.index_ = index.appended(points, unfinished > 0, final, places, levels, end)
         left = self.n_frames_ % self.segment_length_
         self.tail_ = sums[-1:] if left else sums[:0]
         return self
@@ -776,7 +786,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         ends = 0 if index.ends is None else index.ends.nbytes
         parts["codes"], parts["ends"], parts["quantizer"] = index.nbytes - ends, ends, index.quantizer.nbytes
         parts["subspace"] += index.subspaces.nbytes if index.subspaces is not None else 0
-        parts["growth"] = self.tail_.nbytes
+        parts["growth"] = self.tail_.nbytes + self.recent_.nbytes
         parts["numbers"] = _NUMBERS
         return StorageReport(parts, self.n_frames_, sum(parts.values()) + index.resident)
 

@@ -221,8 +221,7 @@ class Path:
         final: bool,
         places: NDArray[np.float64],
         levels: int,
-        end: NDArray,
-        share: float,
+        end: NDArray | None,
     ) -> "Path":
         """Return the path with more points.
 
@@ -233,16 +232,11 @@ class Path:
             Whether the first of these replaces the last point so far, and whether the last one stays as it is.
         places : ndarray of shape (4,)
         levels : int
-        end : ndarray of shape (m,)
-            The mean of the last frames.
-        share : float
-            Of the new last end that is `end`; the rest is the last end so far.
+        end : ndarray of shape (m,), optional
+            The mean of the last frames; None without ends.
         """
         path = self._longer(points, again, final, places, levels)
-        if self.ends is None:
-            return path
-        first, last = self.end_points
-        return path.with_ends(np.stack([first, share * end + (1 - share) * last]))
+        return path if end is None else path.with_ends(np.stack([self.end_points[0], end]))
 
     def _longer(self, points: NDArray, again: bool, final: bool, places: NDArray[np.float64], levels: int) -> "Path":
         """Return the path with more points, without ends."""

@@ -224,6 +224,17 @@ def test_a_grown_way_ends_at_its_last_frame(settings):
         assert np.abs(encoder.predict(X[ends]) - ends).max() <= 6
 
 
+@pytest.mark.parametrize("settings", [{"bits": 1}, {"bits": 2}, {"bits": 2, "relative": True}])
+def test_the_end_of_a_way_that_grows_frame_by_frame_is_that_of_one_portion(settings):
+    X = long_path(1700, 32, seed=2)
+    whole = HierarchicalSequenceEncoder(20, **{"relative": False} | settings).fit(X[:1500]).partial_fit(X[1500:])
+    parts = HierarchicalSequenceEncoder(20, **{"relative": False} | settings).fit(X[:1500])
+    for t in range(1500, 1700):
+        parts.partial_fit(X[t : t + 1])  # a third of a step is less than a level
+    np.testing.assert_array_equal(parts.index_.ends, whole.index_.ends)
+    assert parts.storage_report().parts["growth"] == 2 * 4 * 32
+
+
 def test_files_without_ends_load_and_place_as_before(walk, tmp_path):
     """What was saved before the ends were kept: the first and the last line go on."""
     encoder = HierarchicalSequenceEncoder(20, bits=32).fit(walk[:400])
