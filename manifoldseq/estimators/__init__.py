@@ -1,6 +1,7 @@
 """What estimators are made of: input and parameter checks, starts, fingerprints, row blocks, the baseline features."""
 
 from ..storage._real import check_real, check_unmasked, warn_of_order
+from ._available import available_where
 from ._fingerprint import fingerprint, marked
 from ._names import check_channel_names, column_names, keep_channel_names
 from ._object_parameters import ObjectParameters
@@ -21,6 +22,7 @@ from ._starts import fit_starts
 
 __all__ = [
     "ObjectParameters",
+    "available_where",
     "channel_statistics",
     "check_channel_names",
     "check_choice",

@@ -211,9 +211,10 @@ def used_settings(model: Any) -> dict[str, Any]:
     --------
     >>> import numpy as np
     >>> from manifoldseq_lds import LDSKMeans
-    >>> sequences = [np.random.default_rng(i).standard_normal((20, 2)) for i in range(4)]
-    >>> used_settings(LDSKMeans(n_clusters=2, random_state=0).fit(sequences))["n_states"]
-    1
+    >>> t = np.arange(40)[:, None]
+    >>> sequences = [np.sin([0.2, 0.5] * t + i) + 0.1 * np.cos(i * t) for i in range(8)]
+    >>> sorted(used_settings(LDSKMeans(n_clusters=2, random_state=0).fit(sequences)))[-2:]
+    ['moments', 'n_states']
     """
     found: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():

@@ -122,13 +122,15 @@ class _Loading:
         if not new.is_meta and own.dtype in _DTYPES:
             new = new if new.dtype in _DTYPES else new.to(own.dtype)
             gap = orthonormality(new)
+            if gap != gap:
+                raise ValueError(f"what is loaded as {key!r} has NaN or infinity: the layer keeps its weight")
             if gap > FAR:
                 warnings.warn(
                     f"what is loaded as {key!r} is not orthonormal (error {gap:.1g}): its nearest orthonormal tensor "
                     "is taken",
                     stacklevel=2,
                 )
-            new = _nearest(new) if gap == gap else new
+            new = _nearest(new)
         # of this class, so that it keeps it where torch takes the tensor itself (assign=True)
         state_dict[key] = torch.Tensor._make_subclass(OrthonormalParameter, new, own.requires_grad)
 

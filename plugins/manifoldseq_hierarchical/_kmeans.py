@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    available_where,
     check_choice,
     check_number,
     check_parameters,
@@ -204,6 +204,15 @@ _FORGETTING = 0.6
 def _printed(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Give what was saved before there was another one the printed objective."""
     return {"objective": "printed", **parameters}, {"n_clusters_": parameters["n_clusters"], **attributes}
+
+
+def _check_mixture(estimator: Any) -> None:
+    """Raise AttributeError where there are no probabilities."""
+    if estimator.objective != "mixture":
+        raise AttributeError(
+            f"objective={estimator.objective!r} assigns frames to one cluster each, without probabilities: "
+            "objective='mixture' has them"
+        )
 
 
 class SubspaceKMeans(ClusterMixin, SubspaceCodes):
@@ -470,7 +479,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
             return self._scores(X).argmax(axis=1)
         return self._nearest(X)[0].astype(np.int64)
 
-    @available_if(lambda self: self.objective == "mixture")
+    @available_where(_check_mixture)
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the clusters for each frame, by the mixture; the printed objective has none.
 

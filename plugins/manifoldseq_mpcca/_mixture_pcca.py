@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    available_where,
     check_choice,
     check_number,
     check_parameters,
@@ -98,14 +98,13 @@ def _numbers(N: int) -> list[int]:
     return [k for k in _GRID["n_components"] if k == 1 or 20 * k <= N]
 
 
-def _is_online(estimator: Any) -> bool:
-    """Say whether `partial_fit` is there; sums of one batch do not say what a pooled covariance is."""
-    if estimator.covariance_type in COVARIANCE_TYPES:
-        return True
-    raise AttributeError(
-        f"partial_fit is of covariance_type='diag' and 'full', not of {estimator.covariance_type!r}: "
-        "a batch does not say what covariances are shrunk towards"
-    )
+def _check_online(estimator: Any) -> None:
+    """Raise AttributeError where there is no `partial_fit`: one batch does not say what a pooled covariance is."""
+    if estimator.covariance_type not in COVARIANCE_TYPES:
+        raise AttributeError(
+            f"partial_fit is of covariance_type='diag' and 'full', not of {estimator.covariance_type!r}: "
+            "a batch does not say what covariances are shrunk towards"
+        )
 
 
 def _from_version_2(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -136,7 +135,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         the smallest number within one standard error of the best; with more rows that holds of one component.
     n_latent : int or "auto"
         d, at most the columns of the smallest view; 0 is a mixture of Gaussians.
-    covariance_type : {"shrunk", "diag", "full"}
+    covariance_type : {"shrunk", "low-rank", "diag", "full"}
         ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards that
         within all components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under an inverse
         Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full noise in
@@ -371,7 +370,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             )
         return self
 
-    @available_if(_is_online)
+    @available_where(_check_online)
     @one_blas_thread()
     def partial_fit(self, X: Any, Y: Any = None, *more: Any, sample_weight: Any = None) -> Self:
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).

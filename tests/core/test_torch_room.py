@@ -166,6 +166,15 @@ def test_files_of_free_networks_are_brought_to_the_manifold(assign: bool) -> Non
     assert torch.equal(first[0].weight, file["0.weight"])
 
 
+@pytest.mark.parametrize("assign", [False, True])
+def test_loading_nan_keeps_the_weight_and_says_so(assign):
+    layer = orthonormalize(torch.nn.Linear(6, 4))
+    before = layer.weight.detach().clone()
+    with pytest.raises(ValueError, match="what is loaded as 'weight' has NaN or infinity"):
+        layer.load_state_dict({key: value * float("nan") for key, value in layer.state_dict().items()}, assign=assign)
+    assert torch.equal(layer.weight, before)
+
+
 @pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
 def test_optimizers_notice_what_others_changed(make: Any) -> None:
     W = OrthonormalParameter(torch.eye(3, 6))

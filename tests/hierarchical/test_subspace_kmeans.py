@@ -354,3 +354,10 @@ def test_more_components_than_means_span_are_told():
     with pytest.warns(UserWarning, match="n_components=4 is more than the 2 directions"):
         model = SubspaceKMeans(3, n_components=4, random_state=0).fit(X)
     assert len(model.components_) == 2
+
+
+def test_the_printed_objective_says_that_it_has_no_probabilities():
+    model = SubspaceKMeans(2, objective="printed")
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="objective='printed' assigns frames to one cluster each"):
+        model.predict_proba(np.eye(4))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_parameters, check_unmasked, check_whole
+from manifoldseq.estimators import available_where, check_parameters, check_unmasked, check_whole
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
@@ -15,7 +15,6 @@ from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
-    available_where,
     check_moments,
     learned_systems,
     new_systems,

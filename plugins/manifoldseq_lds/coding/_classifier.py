@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_unmasked
+from manifoldseq.estimators import available_where, check_choice, check_parameters, check_positive, check_unmasked
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._settings import SettingsChoice, settled
@@ -21,7 +21,6 @@ from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
-    available_where,
     check_moments,
     learned_systems,
     new_systems,

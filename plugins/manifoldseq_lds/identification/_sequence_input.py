@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from functools import update_wrapper
-from types import MethodType
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -48,42 +46,6 @@ MOMENTS = ("level", "size", "both")
 def check_moments(name: str, value: Any) -> None:
     """Raise ValueError unless a value says what counts beside the dynamics."""
     check_choice(name, value, ("auto", "none", *MOMENTS))
-
-
-class _Available:
-    """A method of an estimator behind a check; see `available_where`."""
-
-    def __init__(self, check: Callable[[Any], None], method: Callable[..., Any]) -> None:
-        self.check, self.method = check, method
-        update_wrapper(cast(Any, self), method)
-
-    def __get__(self, estimator: Any, owner: type) -> Any:
-        if estimator is None:
-            return self.method  # of the class: what documents it
-        self.check(estimator)
-        return MethodType(self.method, estimator)
-
-
-def available_where(check: Callable[[Any], None]) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a method that an estimator has only where ``check(estimator)`` raises no AttributeError.
-
-    Unlike with scikit-learn's `available_if`, the sentence of that error is what the user sees.
-
-    Examples
-    --------
-    >>> def check(model):
-    ...     raise AttributeError("pass classes to fit")
-    >>> class Model:
-    ...     @available_where(check)
-    ...     def predict(self): ...
-    >>> hasattr(Model(), "predict")
-    False
-    >>> Model().predict()
-    Traceback (most recent call last):
-    ...
-    AttributeError: pass classes to fit
-    """
-    return lambda method: _Available(check, method)
 
 
 class SequenceEstimator(ObjectParameters, BaseEstimator):
