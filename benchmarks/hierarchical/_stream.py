@@ -12,7 +12,7 @@ from .._report import Report
 N, D, H, ROWS = 10_000_000, 128, 100, 100_000
 
 CHILD = """
-import resource, sys, time
+import sys, time
 import numpy as np
 from manifoldseq_hierarchical import SubspaceEncoder
 path, what, N, D, H, ROWS = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
@@ -32,7 +32,10 @@ elif what == "bare":
 else:
     model = SubspaceEncoder().fit_blocks(blocks())
     assert model.components_.shape == (H - 1, D)
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+seconds = time.process_time() - began
+# not ru_maxrss, which is that of the process that started this one where it was larger
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(seconds, int(peak.split()[1]) / 2**20)
 """
 
 

@@ -430,8 +430,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _estimated(self, X: NDArray, made: list[_Fit]) -> list[float]:
         """Return the share of noisy copies of own frames that are found in each code.
 
-        That is within ten frames, or, where the way comes back or stops, at a frame that is as much like the own one as
-        frames are that are ten apart; so are those ten before and after it.
+        That is within ten frames, or at a frame that is as much like the own one as frames are that are ten apart: on
+        another visit, where those ten before and after are alike too, or where the way stops, and all between are.
         """
         rng = np.random.default_rng(0)
         at = np.sort(rng.integers(len(X), size=_ASKED))
@@ -443,12 +443,14 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             Z = (asked - fit.center).astype(np.float32)
             Z = Z if fit.components is None else Z @ fit.components.T
             found = np.rint(fit.index.search(Z, self.beam)[0][:, 0] - 1e-3).astype(np.intp).clip(0, len(X) - 1)
-            # few columns have the same values at many places: on another visit the frames around are alike too
+            # few columns have the same values at many places: the frames around, or between, tell
             again = [
                 np.all([_gaps(X, found + way * shift, at + shift) <= alike for shift in (-_APART, 0, _APART)], axis=0)
                 for way in (1, -1)
             ]
-            recalls.append(float(np.mean((np.abs(found - at) <= _APART) | again[0] | again[1])))
+            shares = np.linspace(1, 0, 8, endpoint=False)
+            still = np.all([_gaps(X, at + np.rint(s * (found - at)).astype(int), at) <= alike for s in shares], axis=0)
+            recalls.append(float(np.mean((np.abs(found - at) <= _APART) | again[0] | again[1] | still)))
         return recalls
 
     def _moments(self, X: NDArray, length: int) -> tuple[Moments, Array]:
