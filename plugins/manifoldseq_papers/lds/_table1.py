@@ -26,7 +26,7 @@ BAGS: dict[str, dict[str, Any]] = {
     "MDS + BoS": {"mean": "mds"},
     "Align + BoS": {"mean": "align"},
     "PGD + BoS": {"mean": "toolbox"},
-    "ours + BoS": {"mean": "canonical"},
+    "ours + BoS": {"mean": "exact"},
 }
 PYRAMIDS: dict[str, dict[str, Any]] = {
     "Grass-3 + STPM": {"method": "grassmann"},
