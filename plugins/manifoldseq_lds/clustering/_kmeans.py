@@ -212,9 +212,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         Mean adjusted Rand index of the starts that raced with the best of them, after a fit with ``n_init="auto"`` and
         ``init="k-means++"``. The best of ten is steadier than one of them: other seeds agree at least about as well.
     silhouette_ : float
-        Mean silhouette of the sequences, of more than 500 that of as many evenly spaced ones, by distances in feature
-        space: 1 for clusters far from each other, 0 between two. NaN for one cluster. Absent after `partial_fit`, and
-        after Ctrl-C.
+        Mean silhouette by distances in feature space: 1 for clusters far from each other, 0 between two. Of more than
+        250 sequences that of as many evenly spaced ones, unless the fit has compared all pairs. NaN for one cluster.
+        Absent after `partial_fit`, and after Ctrl-C.
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     counts_ : ndarray of shape (K,), int
