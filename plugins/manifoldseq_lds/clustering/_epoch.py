@@ -46,8 +46,8 @@ _RACED = 1000
 """The most systems that race."""
 _RACERS = 10
 _SILHOUETTE = 250
-"""The silhouette is that of at most so many systems, unless all pairs are known: with 500 it took two thirds of a short fit
-of 1000 systems."""
+"""The silhouette is that of at most so many systems, unless all pairs are known: with 500 it took half of a short
+fit of 1000 systems."""
 _LAPS = 30
 SAME = 1e-10
 """Centres whose squared distance is at most this share of the largest k(x, x) are the same."""
