@@ -14,8 +14,7 @@ from ._expectation import Expectation
 from ._likelihood_gradient import Units
 from ._maximization import maximize
 from ._parameters import Array, Mixture
-from ._prior import Prior
-from ._statistics import Statistics
+from ._statistics import Prior, Statistics
 from ._views import Moments, View
 
 State = dict[str, Any]

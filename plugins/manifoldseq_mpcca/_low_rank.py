@@ -13,8 +13,8 @@ import manifoldseq as ms
 
 from ._em import EM
 from ._parameters import Array, Mixture
-from ._prior import Prior
 from ._starts import Start
+from ._statistics import Prior
 from ._views import View
 
 _LEAST_NOISE = 0.05

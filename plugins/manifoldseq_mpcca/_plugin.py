@@ -10,9 +10,9 @@ What is where, from the top down; files import from their own line and from thos
 * settings: `_choice` ("auto", by held-out imputation)
 * fitting: `_shrunk` (EM for shrunk covariances), `_low_rank` (what noise of low rank is shrunk towards), `_em` (EM as
   printed, its acceleration, missing views), `_likelihood_gradient` (Fisher's identity, natural units), `_starts` (where
-  EM begins), `_maximization` (M-step), `_prior` (rows of a prior), `_expectation` (E-step, missing columns given the
-  others)
-* records: `_statistics` (sufficient statistics), `_parameters` (`Mixture`), `_views` (paired arrays, checked)
+  EM begins), `_maximization` (M-step), `_expectation` (E-step, missing columns given the others)
+* records: `_statistics` (sufficient statistics, rows of a prior), `_parameters` (`Mixture`), `_views` (paired arrays,
+  checked)
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture, MixturePCCA, gradient_vectors
-from manifoldseq_mpcca._prior import Prior
+from manifoldseq_mpcca._statistics import Prior
 
 NAN = float("nan")
 FIXED = dict(covariance_type="low-rank", n_private=2, diagonal=0.2, gate=1.0, random_state=0)

@@ -111,6 +111,9 @@ def test_a_setting_is_shown_once_as_it_was_used() -> None:
     assert "identifier.n_states" not in page
 
 
+@pytest.mark.filterwarnings(
+    "ignore:linear dynamical systems forecast:UserWarning", "ignore:6 sequences are too few:UserWarning"
+)
 def test_settings_that_were_left_open_are_shown_and_compared_as_used() -> None:
     sequences = [np.random.default_rng(i).standard_normal((20, 2)) for i in range(6)]
     settings: list[dict[str, Any]] = [{}, {"n_states": 1}, {"identifier": LDSIdentifier(2)}, {"n_states": 2}]
