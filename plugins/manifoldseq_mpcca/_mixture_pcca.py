@@ -28,10 +28,9 @@ from manifoldseq.execution import one_blas_thread
 from ._choice import CRITERIA, GATES, SIZES, ImputationChoice, Setting, choose
 from ._em import EM, observed_views, patterns
 from ._expectation import Conditional, Expectation
-from ._low_rank import LowRank, private_sizes
 from ._maximization import UPDATES, maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
-from ._shrunk import ShrunkEM
+from ._shrunk import LowRank, ShrunkEM, private_sizes
 from ._starts import Start, check_init
 from ._statistics import Statistics
 from ._views import (

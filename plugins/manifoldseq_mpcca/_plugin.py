@@ -8,7 +8,7 @@ What is where, from the top down; files import from their own line and from thos
 * data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features)
 * the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
 * settings: `_choice` ("auto", by held-out imputation)
-* fitting: `_shrunk` (EM for shrunk covariances), `_low_rank` (what noise of low rank is shrunk towards), `_em` (EM as
+* fitting: `_shrunk` (EM for shrunk covariances; what noise of low rank is shrunk towards), `_em` (EM as
   printed, its acceleration, missing views), `_likelihood_gradient` (Fisher's identity, natural units), `_starts` (where
   EM begins), `_maximization` (M-step), `_expectation` (E-step, missing columns given the others)
 * records: `_statistics` (sufficient statistics, rows of a prior), `_parameters` (`Mixture`), `_views` (paired arrays,
