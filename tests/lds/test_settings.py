@@ -340,3 +340,13 @@ def test_spectral_clusters_take_new_data() -> None:
     both = LDSSpectralClustering(2, **settings).fit(X)
     assert adjusted_rand_score(model.predict(X), both.labels_) == 1.0
     assert_array_equal(model.predict(X[:16]), model.labels_)
+
+
+@pytest.mark.parametrize("model", [LDSSpectralClustering(2, random_state=0), LDSNeighbors()])
+def test_settings_of_the_last_fit_outlive_a_fit_that_cannot_choose(model):
+    t = np.arange(60)[:, None]
+    X = [np.sin((0.2, 0.9)[i % 2] * t + np.array([i, i + 1.0])) for i in range(16)]
+    last = model.fit(X).choice_
+    with pytest.raises(ValueError, match="has NaN"):
+        model.fit([np.full((60, 2), np.nan), *X])
+    assert model.choice_ is last

@@ -41,3 +41,17 @@ def log_densities(m, views):
     V, S = np.hstack(views), covariances(m)
     parts = [np.atleast_1d(multivariate_normal(m.means[k], S[k]).logpdf(V)) for k in range(m.n_components)]
     return np.stack(parts, axis=1) + np.log(m.weights)
+
+
+def conditional(m, V, hidden):
+    """Return mean and variance, by the definition, of the hidden columns of rows given the others."""
+    S, K = covariances(m), len(m.weights)
+    o = np.setdiff1d(np.arange(V.shape[1]), hidden)
+    log = np.stack([multivariate_normal(m.means[k][o], S[k][np.ix_(o, o)]).logpdf(V[:, o]) for k in range(K)], axis=1)
+    gate = m.weights * np.exp(log - log.max(axis=1, keepdims=True))
+    gate /= gate.sum(axis=1, keepdims=True)
+    G = [np.linalg.solve(S[k][np.ix_(o, o)], S[k][np.ix_(o, hidden)]).T for k in range(K)]
+    means = np.stack([m.means[k][hidden] + (V[:, o] - m.means[k][o]) @ G[k].T for k in range(K)], axis=1)
+    within = np.stack([np.diag(S[k][np.ix_(hidden, hidden)] - G[k] @ S[k][np.ix_(o, hidden)]) for k in range(K)])
+    mean = np.einsum("nk,nkm->nm", gate, means)
+    return mean, np.einsum("nk,nkm->nm", gate, within + (means - mean[:, None]) ** 2)

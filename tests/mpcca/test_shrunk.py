@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from mpcca.problems import covariances, drawn, mixture
-from scipy.stats import multivariate_normal
+from mpcca.problems import conditional, covariances, drawn, mixture
 from sklearn.linear_model import Ridge
 
 from manifoldseq_mpcca import Mixture, MixturePCCA
@@ -76,17 +75,8 @@ def test_missing_columns_follow_the_dense_conditional(full, hidden):
     m = mixture(full=full)
     views, _ = drawn(m, 4)
     model = MixturePCCA(3, 2, covariance_type="full" if full else "diag", init=m, max_iter=1).fit(drawn(m, 60)[0])
-    m, S, V = model.mixture_, covariances(model.mixture_), np.hstack(views)
-    o = np.setdiff1d(np.arange(9), hidden)
-    log = np.stack([multivariate_normal(m.means[k][o], S[k][np.ix_(o, o)]).logpdf(V[:, o]) for k in range(3)], axis=1)
-    gate = m.weights * np.exp(log)
-    gate /= gate.sum(axis=1, keepdims=True)
-    G = [np.linalg.solve(S[k][np.ix_(o, o)], S[k][np.ix_(o, hidden)]).T for k in range(3)]
-    means = np.stack([m.means[k][hidden] + (V[:, o] - m.means[k][o]) @ G[k].T for k in range(3)], axis=1)
-    within = np.stack([np.diag(S[k][np.ix_(hidden, hidden)] - G[k] @ S[k][np.ix_(o, hidden)]) for k in range(3)])
-    mean = np.einsum("nk,nkm->nm", gate, means)
-    variance = np.einsum("nk,nkm->nm", gate, within + (means - mean[:, None]) ** 2)
-
+    V, o = np.hstack(views), np.setdiff1d(np.arange(9), hidden)
+    mean, variance = conditional(model.mixture_, V, hidden)
     holed = V.copy()
     holed[:, hidden] = NAN
     given = np.split(holed, [5], axis=1)

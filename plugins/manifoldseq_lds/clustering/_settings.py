@@ -183,10 +183,10 @@ def settled(estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_o
 
     Sets or removes the attribute `choice_` of the estimator that is given.
     """
-    estimator.__dict__.pop("choice_", None)
     choice = None
     if is_open(estimator, X):
         choice = choose_settings(estimator, X, n_clusters, dynamics_only=dynamics_only)
+    estimator.__dict__.pop("choice_", None)  # not before: where nothing can be chosen the last fit stays whole
     if choice is None:
         return estimator
     made = cast(Any, clone(estimator)).set_params(**choice.best_params)
