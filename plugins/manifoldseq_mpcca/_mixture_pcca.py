@@ -190,8 +190,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     ----------
     n_components_, n_latent_, n_private_ : int
     shrinkage_, diagonal_, gate_ : float
-        As given, or as chosen; ``n_private_`` is 0 but for ``"low-rank"``, and the first two floats are NaN for
-        ``"diag"`` and ``"full"``.
+        As given, or as chosen; ``n_private_`` is that of the view with most columns, and 0 but for ``"low-rank"``;
+        the first two floats are NaN for ``"diag"`` and ``"full"``.
     choice_ : ImputationChoice
         The settings that were tried and their losses, ``print(model.choice_)``; there only if something was "auto".
     mixture_ : Mixture
@@ -710,8 +710,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         given = {name: value for name in first if not isinstance(value := getattr(self, name), str)}
         if not shrunk:
             given |= {"shrinkage": np.nan, "diagonal": np.nan}
-        if not low_rank:
-            given["n_private"] = 0
+        given["n_private"] = min(given.get("n_private", first["n_private"]), max(sizes) - 1) if low_rank else 0
         setting = Setting(**(first | given))
         check_fits(sizes, N, setting.n_components, setting.n_latent)
         full = self.covariance_type in ("shrunk", "full")

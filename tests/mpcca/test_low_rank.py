@@ -164,6 +164,12 @@ def test_is_chosen_stored_and_copied(tmp_path):
     np.testing.assert_array_equal(again.impute(views[0], None)[1], model.impute(views[0], None)[1])
 
 
+def test_more_private_latents_than_columns_are_as_many_as_fit():
+    X, Y = np.random.default_rng(0).standard_normal((2, 100, 3))
+    model = MixturePCCA(1, 1, max_iter=2, **FIXED | dict(n_private=50, shrinkage=10.0)).fit(X, Y[:, :2])
+    assert model.n_private_ == 2 and model.mixture_.private == (2, 1)
+
+
 def test_one_sentence_for_what_does_not_fit():
     m = private()
     views, _ = drawn(m, 40)
