@@ -26,7 +26,7 @@ PAGES = [
     *sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in BUILT),
     *sorted((ROOT / "plugins" / "manifoldseq_papers").glob("*.md")),
 ]
-# a block is left out by the line before it:  <!-- skip: reason -->; a page is slow by a line  <!-- slow: reason -->
+# a block is left out by the line before it:  <!-- skip: reason -->
 BLOCK = re.compile(
     r"(?P<skip><!-- skip[^\n]*-->\n+)?^```(?P<language>python|console)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -63,16 +63,15 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def page_parameters() -> list[object]:
-    """Return the pages with Python code, the slow ones marked."""
-    return [
-        pytest.param(page, marks=[pytest.mark.slow] if "<!-- slow" in page.read_text(encoding="utf-8") else [])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[] if page == PAGES[0] else [pytest.mark.slow])
         for page in PAGES
         if blocks(page, "python")
-    ]
-
-
-@pytest.mark.parametrize("page", page_parameters(), ids=lambda page: page.name)
+    ],
+    ids=lambda page: page.name,
+)
 def test_code_of_page_runs(page: Path, tmp_path: Path) -> None:
     code = blocks(page, "python")
     script = "".join(f"exec(compile({block!r}, {str(page)!r}, 'exec'), globals())\n" for block in code)

@@ -49,7 +49,9 @@ def agreement(found: dict[str, str]) -> float:
     return float(adjusted_rand_score(cadences, [found[name] for name in names]))
 
 
-@pytest.mark.parametrize("form", ON_DISK)
+@pytest.mark.parametrize(
+    "form", [form if form == "folder" else pytest.param(form, marks=pytest.mark.slow) for form in ON_DISK]
+)
 def test_clusters_are_the_cadences_and_carry_names(run: Run, tmp_path: Path, form: str) -> None:
     data = write(form, tmp_path)
     command = ("fit", "lds-kmeans", data, "--set", "n_clusters=3", "--no-quality", *OPTIONS.get(form, ()))

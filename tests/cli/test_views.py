@@ -214,6 +214,7 @@ def test_a_missing_cell_goes_to_who_takes_it(run: Run, files: Path, numerals: Nu
     assert_same(files / "other", fitted(np.delete(numerals.kar, 2, axis=1), numerals.zer))
 
 
+@pytest.mark.slow
 def test_the_default_fills_in_cells_that_many_rows_miss(run: Run, files: Path, numerals: Numerals) -> None:
     """Covariances that are shrunk, with holes in most rows: filled in better than by means, and as in Python."""
     holes = np.random.default_rng(0).random(numerals.kar.shape) < 0.15

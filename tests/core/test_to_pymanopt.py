@@ -46,7 +46,10 @@ def test_swarm_finds_better_points(name: str) -> None:
     assert result.cost < best and OURS[name].feasibility(theirs.manifold.to_ours(result.point)) < 1e-12
 
 
-@pytest.mark.parametrize("name", ["rotations", "sphere", "simplex", "positive", "bounded", "single", "nested"])
+@pytest.mark.parametrize(
+    "name",
+    ["rotations", "sphere", "simplex", "positive", "bounded", "single", pytest.param("nested", marks=pytest.mark.slow)],
+)
 def test_simplex_search_finds_better_points(name: str) -> None:
     problem, _ = problem_on(OURS[name], OURS[name])
     theirs = problem.to_pymanopt()

@@ -40,6 +40,7 @@ def network(**settings: Any) -> HOPENetworkClassifier:
     )
 
 
+@pytest.mark.slow
 def test_conventions_of_scikit_learn() -> None:
     ms.testing.check_estimator(
         HOPENetworkClassifier([(None, 20)], max_iter=40, learning_rate=0.03, batch_size=20)

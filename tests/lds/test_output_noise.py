@@ -44,6 +44,7 @@ def test_eigenvalues_under_output_noise(method):
     assert wrong[method] < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["n4sid", "em"])
 def test_defaults_do_not_damp_what_output_noise_left_alone(method):
     """Against the true eigenvalues; soft normalization errs by .13 here, and is less likely than n4sid without it."""

@@ -111,6 +111,7 @@ def test_a_setting_is_shown_once_as_it_was_used() -> None:
     assert "identifier.n_states" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:linear dynamical systems forecast:UserWarning", "ignore:6 sequences are too few:UserWarning"
 )

@@ -124,6 +124,7 @@ def test_cells_are_as_long_as_the_csv_module_takes(tmp_path, monkeypatch, parser
     assert "field larger than field limit" in outcome(lambda path: read_csv(path, time=None), path)
 
 
+@pytest.mark.slow
 def test_short_cells(tmp_path, parser):
     """Every cell of up to two of these characters, and what stands before and after digits."""
     alphabet = "01.eE+-_x \tinfaNA\x0b\x1c\xa0"
@@ -189,6 +190,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LONG)
 def test_long_tables(tmp_path, monkeypatch, parser, case):
     """Of several megabytes, which pandas cuts into parts."""
