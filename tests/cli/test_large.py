@@ -34,6 +34,7 @@ def test_large_arrays_stay_on_disk_in_their_precision(tmp_path: Path, rows: np.n
             x[0] = 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["f2", ">f4", "i4", "u1", "?"])
 def test_what_would_be_converted_is_read(tmp_path: Path, rows: np.ndarray, kind: str) -> None:
     saved = (rows > 0).astype(kind)

@@ -135,6 +135,7 @@ def test_typical_distance_of_a_product_is_that_of_pymanopt() -> None:
 
 
 # a random start is not to be in another component: of systems one factor has two
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in KNOWN if MANIFOLDS[name].components == 1 and name != "lds"])
 def test_nelder_meads_centroid_is_the_mean(name: str) -> None:
     """pymanopt's own centroid, which uses nothing but log, dist and exp, is our mean."""

@@ -49,6 +49,7 @@ def cost(M: Any, x: Any, points: list[Any], w: Any = None) -> float:
     return float(np.average(squares, weights=w))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_no_point_nearby_is_better(name: str) -> None:
     M = KNOWN[name]

@@ -90,6 +90,7 @@ def spawned(rng: np.random.Generator) -> np.random.Generator:
     return rng
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # a few data and two iterations: nothing converges
 @pytest.mark.parametrize("name", SMALL)
 def test_estimators_refuse_another_generator(name: str, tmp_path: Path) -> None:

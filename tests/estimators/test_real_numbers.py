@@ -80,6 +80,7 @@ def fitted(name):
     return estimator.fit(*arguments(kind), **labels(estimator, kind))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("name", RECORDS)

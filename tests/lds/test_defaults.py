@@ -59,6 +59,7 @@ def used(estimator, X):
         assert np.isfinite(estimator.forecast(X, 3)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("lengths", [(40, 25, 30), (9, 12), (4,), (3,), (2,)], ids=str)

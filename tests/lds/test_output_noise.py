@@ -207,6 +207,7 @@ def test_the_error_of_parameters_is_in_intervals_of_short_sequences():
     np.testing.assert_array_equal(*often)
 
 
+@pytest.mark.slow
 def test_intervals_hold_their_share_of_what_comes():
     """Of sequences that are generated further: 24 of 10 steps and 6 channels, wide bounds."""
     X = [noisy(80, seed, noise=0.3) for seed in range(24)]
@@ -245,6 +246,7 @@ def test_plausible_systems_undo_the_bias_of_least_squares():
     np.testing.assert_array_equal(_plausible(still, np.ones((1, 50, 1)), 3, True, rng), still.A.repeat(3, axis=0))
 
 
+@pytest.mark.slow
 def test_noises_of_single_steps_make_them_likelier():
     """Under the stationary normal distribution of all steps, written out: those of stacked steps share their noise."""
     x = cycles(6, 300)
@@ -324,6 +326,7 @@ def test_recordings_that_span_too_little(value):
         LDSIdentifier(2, method="n4sid", center=False).partial_fit([np.full((200, 3), value)])
 
 
+@pytest.mark.slow
 def test_pieces_with_missing_values_are_filled():
     """Against the truth, with a tenth missing; and a channel that says nothing for a whole piece."""
     wrong = []

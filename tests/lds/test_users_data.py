@@ -86,6 +86,7 @@ def test_scales_and_kinds_change_nothing_and_few_sequences_are_told(factor):
         assert sorted(LDSKMeans(2, random_state=0).fit_predict(X[:2])) == [0, 1]
 
 
+@pytest.mark.slow
 def test_missing_values_take_part_in_every_choice():
     rng, X = np.random.default_rng(0), oscillations(24)
     X = [np.where(rng.random(x.shape) < 0.1, np.nan, x) for x in X]

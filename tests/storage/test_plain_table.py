@@ -80,6 +80,7 @@ def test_surprises(tmp_path, monkeypatch, parser, body):
         assert_same(monkeypatch, read_directory, path.parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", SURPRISES)
 def test_surprises_with_decimal_commas(tmp_path, monkeypatch, parser, body):
     """Cells with points where there should be commas, too; texts keep theirs."""
@@ -202,6 +203,7 @@ def test_long_tables(tmp_path, monkeypatch, parser, case):
     assert_same(monkeypatch, lambda path: read_csv(path, time=None), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", ["007", "true", "x"])
 def test_texts_may_look_like_numbers_later(tmp_path, monkeypatch, parser, later):
     rows = [f"{'walk' if i < 40_000 else later},{i:030},{i % 7}.{i:030}" for i in range(80_000)]

@@ -89,6 +89,7 @@ def test_clusters_resumes_and_runs_on_threads(site: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_is_listed_and_passes_the_conformance_checks(site: Path) -> None:
     assert "k-planes" in command(site, "estimators").stdout
     done = command(site, "check", "k_planes")

@@ -55,6 +55,7 @@ def test_solves_resumes_and_is_stepped(site: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_is_listed_and_passes_the_conformance_checks(site: Path) -> None:
     assert "newton-line" in command(site, "solvers").stdout
     done = command(site, "check", "newton_line")
