@@ -34,9 +34,11 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
             raise
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was saved; every parameter is looked at before its next step."""
+        """Take what was saved, also by an optimizer of torch; every parameter is looked at before its next step."""
         super().__setstate__(state)
         self._seen = {}
+        for group in self.param_groups:
+            group.update({name: value for name, value in self.defaults.items() if name not in group})
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; `closure`, if given, computes the loss and its gradients anew, and the loss is returned."""

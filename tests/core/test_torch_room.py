@@ -134,6 +134,30 @@ def test_training_goes_on_from_a_file(make: Any) -> None:
         assert torch.equal(value, again.state_dict()[name]), name
 
 
+@pytest.mark.parametrize("ours", [RiemannianSGD, RiemannianAdam])
+@pytest.mark.parametrize("theirs", [torch.optim.SGD, torch.optim.Adam])
+def test_training_goes_on_from_an_optimizer_of_torch(theirs: Any, ours: Any) -> None:
+    def train(net: Any, optimizer: Any, steps: int) -> list[float]:
+        losses = []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = (net(torch.ones(1, 1, 6, 6)) - 1).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+        return losses
+
+    net = network()
+    before = theirs(net.parameters(), lr=0.01)
+    train(net, before, 2)
+    net = network()
+    optimizer = ours(net.parameters(), lr=0.5)
+    optimizer.load_state_dict(before.state_dict())
+    assert optimizer.param_groups[0]["lr"] == 0.01 and optimizer.param_groups[0]["retraction"] == "polar"
+    losses = train(net, optimizer, 20)
+    assert losses[-1] < losses[0] and orthonormality(net[0].weight) < 2e-6
+
+
 @pytest.mark.parametrize("assign", [False, True])
 def test_files_of_free_networks_are_brought_to_the_manifold(assign: bool) -> None:
     """Also in copies of the network, and where torch takes the tensors of the file themselves."""
