@@ -56,10 +56,10 @@ PAPER = Sizes(10240, 256, 2048, 512)
 SMALL = Sizes(256, 64, 128, 64)
 """For the generated corpus."""
 
-GRID = (0.0025, 0.005, 0.01, 0.02)
+GRID = (0.0025, 0.005, 0.01, 0.02, 0.04)
 """First rates that a search chooses from, the same for every network."""
-CHOSEN = {"NN": 0.005, "HOPE-NN": 0.01, "DNN": 0.005, "HOPE-DNN": 0.01}
-"""What it chose on the generated corpus for shallow networks, taken for deep ones too (speech.md)."""
+CHOSEN = {"NN": 0.005, "HOPE-NN": 0.01, "DNN": 0.02, "HOPE-DNN": 0.02}
+"""What it chose on the generated corpus (speech.md)."""
 _ALIGNER, _PAPER = 0.01, 0.004
 """First rates of the network that aligns the generated corpus, and of all networks of the paper."""
 
