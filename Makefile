@@ -7,6 +7,7 @@ DEV   := $(VENV)/.installed-dev
 DOCS  := $(VENV)/.installed-docs
 EXTRAS := $(VENV)/.installed-extras
 PEERS := $(VENV)/.installed-peers
+LDSPEERS := $(VENV)/.installed-lds-peers
 # a plain "torch" may pull gigabytes of CUDA; elsewhere: make TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
 TORCH := torch==2.13.0
 PYTEST := $(BIN)/python -m pytest -q -n 2 --strict-skips
@@ -67,6 +68,9 @@ $(EXTRAS): $(DEV)
 $(PEERS): $(EXTRAS)
 	@$(PIP) geoopt && $(PIP) --no-deps clustpy && touch $@
 
+$(LDSPEERS): $(DEV)
+	@$(PIP) nfoursid pykalman && touch $@
+
 demo: $(RUN)
 	@rm -rf runs/demo runs/demo-structure
 	@$(BIN)/manifoldseq fit lds-kmeans damaged-structure --set n_clusters=4 --seed 0 -o runs/demo-structure
@@ -91,7 +95,7 @@ docs: $(DOCS)
 	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
-bench-lds: $(DEV)
+bench-lds: $(LDSPEERS)
 	$(BIN)/python -m benchmarks.lds
 
 bench-hierarchical: $(PEERS)

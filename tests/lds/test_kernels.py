@@ -264,6 +264,17 @@ def test_many_systems_are_packed_as_few_are():
         kernel.pack(bad)
 
 
+@pytest.mark.parametrize(("name", "params", "exact"), CASES)
+def test_matrix_of_systems_with_themselves_is_that_with_a_copy(name, params, exact, monkeypatch):
+    # several tiles of 32 and, with small blocks, several panels: only those above the diagonal are computed
+    monkeypatch.setattr("manifoldseq_lds.kernels._output_normal._CHUNK_BYTES", 2**10)
+    kernel = ms.get_kernel(name.split(":")[0], **params)
+    P = kernel.pack(systems(100, seed=3, norm=0.97 if name.startswith("symmetric") else None))
+    K, expected = kernel.cross(P, P), kernel.cross(P, P[:])
+    np.testing.assert_allclose(K, expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max())
+    np.testing.assert_allclose(K[40:], kernel.cross(P[40:], P), rtol=1e-9, atol=1e-11 * np.abs(expected).max())
+
+
 def test_binet_cauchy_with_fewer_outputs_than_states_is_the_printed_determinant():
     """(20) for m < n: values with 50 digits and gradients; there is no manifold, because C cannot be orthonormal."""
     rng = np.random.default_rng(0)

@@ -243,18 +243,26 @@ def pairwise(P: Any, Q: Any, fill: Fill, values: Values, solve: Solve = doubled)
     """Return a function of the product matrices of all pairs, (len(P), len(Q)).
 
     ``fill(P, Q, X)`` writes the right sides of (6) into X, (J n, c n); ``solve(P, Q, X, W, Z)`` puts the solutions in
-    their place; ``values(P, Q, X, W)`` returns (J, c). P and Q have `Ct` and are indexed by rows.
+    their place; ``values(P, Q, X, W)`` returns (J, c). P and Q have `Ct` and are indexed by rows. Where P is Q, blocks
+    below the diagonal are those above it: half the work.
     """
     n = P.Ct.shape[1]
     rows = max(1, min(_TILE_ROWS, len(P)))
     panel = _PANEL_CHUNKS * max(1, _CHUNK_BYTES // (8 * rows * n * n))
-    tasks = [(slice(i, i + rows), slice(j, j + panel)) for i in range(0, len(P), rows) for j in range(0, len(Q), panel)]
+    same = P is Q
+    tasks = [
+        (slice(i, i + rows), slice(j, j + panel))
+        for i in range(0, len(P), rows)
+        for j in range(i if same else 0, len(Q), panel)
+    ]
     K = np.empty((len(P), len(Q)))
     with one_blas_thread():
         # a task carries its own rows (views here), so that a worker elsewhere is sent no more than these
         blocks = map_ordered(partial(_panel, fill, solve, values), [(P[rows], Q[columns]) for rows, columns in tasks])
     for task, block in zip(tasks, blocks, strict=True):
         K[task] = block
+        if same:
+            K[task[::-1]] = block.T
     return K
 
 

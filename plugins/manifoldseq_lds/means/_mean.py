@@ -98,6 +98,7 @@ def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
 def medoid_row(kernel: Any, packed: Any) -> int:
     """Return the row of the system with the least sum of squared distances to all."""
     N = len(packed)
-    blocks = (packed[i : i + _MEDOID_ROWS] for i in range(0, N, _MEDOID_ROWS))
+    # one block whole: a kernel has half the work of a matrix with itself
+    blocks = [packed] if N <= _MEDOID_ROWS else [packed[i : i + _MEDOID_ROWS] for i in range(0, N, _MEDOID_ROWS)]
     sums = np.concatenate([kernel.cross(block, packed).sum(axis=1) for block in blocks])
     return int(np.argmin(N * kernel.diag(packed) - 2 * sums))
