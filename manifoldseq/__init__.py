@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         kernels,
         linalg,
         manifolds,
+        models,
         objectives,
         report,
         reproduction,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from .hooks import get_estimator, get_kernel, get_model, get_solver, hookimpl, register
     from .interop import from_pymanopt, to_pymanopt
     from .kernels import kernel
+    from .models import Prepared
     from .objectives import Objective, finite_sum, objective, sharded
     from .storage import load
 
@@ -76,6 +78,7 @@ _NAMES = {
     "Progress": "_observers",
     "Recorder": "_observers",
     "map_observed": "_observers",
+    "Prepared": "models",
     "Problem": "_problem",
     "Evaluations": "_result",
     "Measures": "_result",
@@ -126,6 +129,7 @@ __all__ = [
     "NotConverged",
     "Objective",
     "PredictedDecrease",
+    "Prepared",
     "Problem",
     "Progress",
     "Recorder",

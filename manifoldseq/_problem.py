@@ -39,6 +39,10 @@ class Problem(Generic[Point]):
     gradient : callable, optional
         ``gradient(point)``, the Euclidean gradient of a cost, in the structure of the point; without one the cost is
         differentiated by autograd: write it with ``autograd.numpy`` then.
+    data : object, optional
+        What the initializers read; of a registered model, its `Prepared`.
+    solver : str
+        Name of the solver that ``solver="auto"`` stands for where the objective has what it needs; "" for none.
 
     Attributes
     ----------
@@ -69,6 +73,8 @@ class Problem(Generic[Point]):
     initializers: Mapping[str, Initializer] = field(default_factory=dict)
     equalities: tuple[Objective, ...] = ()
     inequalities: tuple[Objective, ...] = ()
+    data: Any = field(default=None, kw_only=True)
+    solver: str = field(default="", kw_only=True)
     gradient: InitVar[Callable[[Any], Any] | None] = field(default=None, kw_only=True)
 
     if TYPE_CHECKING:
@@ -82,6 +88,8 @@ class Problem(Generic[Point]):
             inequalities: Sequence[Objective | Callable[[Point], Any]] = ...,
             *,
             gradient: Callable[[Point], Any] | None = ...,
+            data: Any = ...,
+            solver: str = ...,
         ) -> None: ...
 
     def __post_init__(self, gradient: Callable[[Any], Any] | None) -> None:
@@ -233,10 +241,17 @@ class Problem(Generic[Point]):
         factors = zip(known, manifold.factors, strict=True)
         frozen = [Frozen(factor) if name in names else factor for name, factor in factors]
         updates = tuple(u for u in self.objective.updates if not set(u.factors or known) & set(names))
+        additive = self.objective.additive
+        if additive is not None:
+            damped, plain = (
+                tuple(u for u in some if not set(u.factors or known) & set(names))
+                for some in (additive.damped, additive.plain)
+            )
+            additive = replace(additive, damped=damped, plain=plain)
         return replace(
             self,
             manifold=Product(*frozen, names=known),
-            objective=replace(self.objective, updates=updates),
+            objective=replace(self.objective, updates=updates, additive=additive),
             initializers={name: partial(_started, self, start) for name, start in self.initializers.items()},
         )
 

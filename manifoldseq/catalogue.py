@@ -283,6 +283,18 @@ RECORDS = (
         summary="Closed-form updates of some factors in turn, an inner solver on the others (EM, block descent)",
     ),
     hooks.SolverSpec(
+        "em",
+        "manifoldseq.solvers:EM",
+        needs=("additive",),
+        summary="Expectation maximization: closed-form updates from sums over the data, safeguarded",
+    ),
+    hooks.SolverSpec(
+        "online-em",
+        "manifoldseq.solvers:OnlineEM",
+        needs=("additive",),
+        summary="Expectation maximization on mini-batches, with running sums (Cappé and Moulines 2009)",
+    ),
+    hooks.SolverSpec(
         "augmented-lagrangian",
         "manifoldseq.solvers:AugmentedLagrangian",
         constraints=True,

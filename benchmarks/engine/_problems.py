@@ -198,7 +198,7 @@ def lds_mean(systems: int = 50, m: int = 177, n: int = 10, noise: float = 0.3) -
         A.append(P.T @ a @ P)
         C.append(c @ P)
     data = Systems(np.stack(A), np.stack(C))
-    problem = ms.get_model("lds.mean").build(data)
+    problem = ms.get_model("lds.mean").problem(data)
     kernel = ms.get_kernel("projection")
     packed, beta = kernel.pack(data), np.full(systems, -2 / systems)
 

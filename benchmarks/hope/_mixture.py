@@ -25,7 +25,7 @@ def run(report: Report) -> None:
     joint = HOPE(5, n_latent=6, init="random", n_init=3, solver="em", max_iter=300, tol=1e-8, random_state=0).fit(X)
     found = np.sort(joint.weights_)[::-1]
     report.row("HOPE, M=6 of 12: KL divergence of the weights", float(entropy(weights, found)), ".1e", most=1e-3)
-    problem = ms.get_model("hope.movmf").build(X, n_components=5, n_latent=12, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").problem(X, n_components=5, n_latent=12, noise_variance=0.1)
     problem = problem.freeze("projection", "mu")
     for repaired in (False, True):
         options = {"step_size": 1e-4 if not repaired else 0.05, "repaired": repaired, "batch_size": 100}

@@ -31,7 +31,7 @@ def run(report: Report) -> None:
     C = np.linalg.qr(rng.standard_normal((30, 3)) + 0.3 * rng.standard_normal((40, 30, 3)))[0]
     data = Systems(A, C, x1=1 + 0.1 * rng.standard_normal((40, 3)))
     for name, (kernel, params) in KERNELS.items():
-        problem = ms.get_model("lds.mean").build(data, kernel=ms.get_kernel(kernel, **params))
+        problem = ms.get_model("lds.mean").problem(data, kernel=ms.get_kernel(kernel, **params))
         point = problem.initializers["medoid"](problem, rng)
         error, slope = accuracy(problem, point, rng)
         report.row(f"{name}: largest relative error of 10 directions", error, ".1e", most=1e-7)

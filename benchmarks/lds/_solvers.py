@@ -26,7 +26,7 @@ def random_mean(seed: int) -> ms.Problem:
     A = rng.standard_normal((N, n, n)) + 2 * rng.standard_normal((n, n))
     A *= (rng.uniform(0.5, 0.95, N) / np.linalg.norm(A, 2, axis=(1, 2)))[:, None, None]
     C = np.linalg.qr(rng.standard_normal((m, n)) + rng.standard_normal((N, m, n)))[0]
-    return ms.get_model("lds.mean").build(Systems(A, C))
+    return ms.get_model("lds.mean").problem(Systems(A, C))
 
 
 def run(report: Report) -> None:

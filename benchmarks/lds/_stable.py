@@ -60,7 +60,7 @@ def run(report: Report) -> None:
                 began = time.process_time()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # the bound's cost is what is measured
-                    within = ms.minimize(ms.get_model("lds.mean").build(group))
+                    within = ms.minimize(ms.get_model("lds.mean").problem(group))
                 middle = time.process_time()
                 stable = solve_common_problem(group)
                 seconds.append((middle - began, time.process_time() - middle))

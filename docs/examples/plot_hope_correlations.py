@@ -37,7 +37,7 @@ X = (X / np.where(length > 0, length, 1))[length[:, 0] > 0]
 
 M, K = 8, 20
 settings = {"n_components": K, "n_latent": M, "noise_variance": 0.1}
-problem = ms.get_model("hope.movmf").build(X, **settings)
+problem = ms.get_model("hope.movmf").problem(X, **settings)
 rng = np.random.default_rng(0)
 U = rng.uniform(-1, 1, (X.shape[1], M))  # rows of U are columns of a point on the Stiefel manifold
 U /= np.linalg.norm(U, axis=0)
@@ -109,7 +109,7 @@ ax.legend()
 
 counts = np.array([60, 30, 10])
 rows = np.repeat(np.eye(6)[:3], counts, axis=0)
-toy = ms.get_model("hope.movmf").build(rows, n_components=3, n_latent=3, noise_variance=0.1)
+toy = ms.get_model("hope.movmf").problem(rows, n_components=3, n_latent=3, noise_variance=0.1)
 begin = (np.eye(6)[:, :3].copy(), np.full(3, 1 / 3), 60 * np.eye(3))
 weights = {"true": counts / 100}
 for name, options in {

@@ -10,7 +10,14 @@ from ..hooks._records import KINDS
 from ._settings import known_settings
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option
 
-_CALLED = {"models": "build", "reproductions": "run", "datasets": "loader", "plots": "draw"}
+_CALLED = {
+    "models": "entry",
+    "initializers": "target",
+    "updates": "target",
+    "reproductions": "run",
+    "datasets": "loader",
+    "plots": "draw",
+}
 """What parameters are those of, if it is not the factory."""
 
 
@@ -36,7 +43,7 @@ def _listing(kind: str) -> click.Command:
 
 def _one(kind: str, name: str, as_json: bool) -> None:
     try:
-        record = hooks.get_record(KINDS[kind], name)
+        record = hooks.get_model(name) if kind == "models" else hooks.get_record(KINDS[kind], name)
     except ValueError as error:
         raise BadInput(str(error)) from error
     except ImportError as error:
@@ -48,6 +55,35 @@ def _one(kind: str, name: str, as_json: bool) -> None:
     click.echo(record.as_dict()["summary"])
     if settings:
         echo_table(("parameter", "default"), [(key, str(value)) for key, value in settings.items()])
+    if kind == "models":
+        _parts(hooks.get_model(name))
+
+
+def _parts(spec: Any) -> None:
+    """Print what a model is made of, and who gives it."""
+    plain = spec.as_dict()
+    rows = [("input", spec.input), ("base", spec.base), ("default solver", spec.solver or "auto")]
+    for part in (
+        "prepare",
+        "build",
+        "manifold",
+        "statistics",
+        "value",
+        "value_and_gradient",
+        "hessian_product",
+        "carry",
+    ):
+        if getattr(spec, part) is not None:
+            rows.append((part, str(plain[part])))
+    for name in spec.initializers:
+        exact = ", exact" if name in spec.exact else ""
+        rows.append((f"initializer {name}{exact}", str(plain["initializers"][name])))
+    for name in spec.updates:
+        moves = ", ".join(spec.factors.get(name, ())) or "all factors"
+        rows.append((f"update {name} of {moves}", str(plain["updates"][name])))
+    rows += [(f"equivalence {name}", str(plain["equivalences"][name])) for name in spec.equivalences]
+    click.echo()
+    echo_table(("part", "is"), [row for row in rows if row[1]])
 
 
 def parameters(record: hooks.Record) -> dict[str, Any]:

@@ -90,8 +90,27 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-def cli() -> None:
+@click.option("--plugin", "plugin_files", multiple=True, metavar="FILE.py", type=click.Path(exists=True, dir_okay=False))
+def cli(plugin_files: tuple[str, ...]) -> None:
     """Manifold optimization for sequences and multi-view data."""
+    for path in plugin_files:
+        _load_plugin(path)
+
+
+def _load_plugin(path: str) -> None:
+    """Register what a file of hooks registers, for this command."""
+    from importlib.util import module_from_spec, spec_from_file_location
+    from pathlib import Path
+
+    name = Path(path).stem
+    spec = spec_from_file_location(name, Path(path).resolve())
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    try:
+        hooks.register(module)
+    except ValueError as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--plugin") from error
 
 
 @contextmanager

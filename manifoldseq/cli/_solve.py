@@ -237,7 +237,7 @@ def _builder(model: str) -> tuple[str, Any, str]:
         return name, _from_file(Path(file), name), ""
     try:
         record = hooks.get_model(model)
-        return model, record.build, record.input
+        return model, record.problem, record.input
     except ValueError as error:
         raise BadInput(f"{error}; a problem of your own is given as FILE.py:NAME") from error
     except ImportError as error:

@@ -21,12 +21,16 @@ from ._lookup import (
     record_of,
     records,
     register,
+    source_of,
+    with_all_parts,
 )
+from ._models import Source, sources
 from ._plugin import Plugin
 from ._records import (
     DatasetSpec,
     DomainSpec,
     EstimatorSpec,
+    InitializerSpec,
     KernelSpec,
     ManifoldSpec,
     ModelSpec,
@@ -35,6 +39,7 @@ from ._records import (
     Record,
     ReproductionSpec,
     SolverSpec,
+    UpdateSpec,
 )
 from ._registry import AmbiguousName, UnknownName
 
@@ -43,6 +48,7 @@ __all__ = [
     "DatasetSpec",
     "DomainSpec",
     "EstimatorSpec",
+    "InitializerSpec",
     "KernelSpec",
     "ManifoldSpec",
     "ModelSpec",
@@ -52,7 +58,9 @@ __all__ = [
     "Record",
     "ReproductionSpec",
     "SolverSpec",
+    "Source",
     "UnknownName",
+    "UpdateSpec",
     "get_dataset",
     "get_domain",
     "get_estimator",
@@ -69,6 +77,9 @@ __all__ = [
     "record_of",
     "records",
     "register",
+    "source_of",
+    "sources",
+    "with_all_parts",
 ]
 
 _RECORDS = "Dataset Domain Estimator Kernel Manifold Model Plot Reader Reproduction Solver".split()

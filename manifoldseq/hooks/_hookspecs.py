@@ -48,6 +48,16 @@ def manifoldseq_models() -> Iterable[records.ModelSpec]:  # pyright: ignore[repo
 
 
 @hookspec
+def manifoldseq_initializers() -> Iterable[records.InitializerSpec]:  # pyright: ignore[reportReturnType]
+    """Register initializers of models, also of those that another plugin registers."""
+
+
+@hookspec
+def manifoldseq_updates() -> Iterable[records.UpdateSpec]:  # pyright: ignore[reportReturnType]
+    """Register closed-form updates of models, also of those that another plugin registers."""
+
+
+@hookspec
 def manifoldseq_estimators() -> Iterable[records.EstimatorSpec]:  # pyright: ignore[reportReturnType]
     """Register estimators: classes that follow scikit-learn's conventions.
 

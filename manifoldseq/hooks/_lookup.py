@@ -6,7 +6,9 @@ from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeVar, cast
 
-from ._kernels import Kernel, completed
+from ._kernels import Kernel
+from ._kernels import completed as completed_kernel
+from ._models import Source, complete_model, sources
 from ._plugin import Plugin
 from ._records import (
     DatasetSpec,
@@ -21,7 +23,7 @@ from ._records import (
     ReproductionSpec,
     SolverSpec,
 )
-from ._registry import Registry
+from ._registry import SESSION, Registry
 
 _registry = Registry()
 add_core = _registry.add_core
@@ -111,6 +113,18 @@ def get_record(cls: type[R], name: str) -> R:
     return cast(R, _registry.find(cls.kind, name).resolved())
 
 
+def source_of(kind: type[Record], name: str) -> Source:
+    """Return who gives the record of a class and name: plugin, name and version; raises as `get_model` does.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.hooks.source_of(ms.hooks.SolverSpec, "lbfgs").name
+    'manifoldseq:lbfgs'
+    """
+    return Source.of(*_registry.owner(kind.kind, name))
+
+
 def get_model(name: str) -> ModelSpec:
     """Return a model's record with its callables imported.
 
@@ -122,7 +136,8 @@ def get_model(name: str) -> ModelSpec:
     Returns
     -------
     manifoldseq.hooks.ModelSpec
-        ``build(data, **params)`` makes the `manifoldseq.Problem`, ``example(rng)`` makes data to try it on.
+        With the parts of its base, and the initializers and updates that other records add. ``problem(data, **params)``
+        makes the `manifoldseq.Problem`, ``example(rng)`` makes data to try it on.
 
     Raises
     ------
@@ -134,9 +149,15 @@ def get_model(name: str) -> ModelSpec:
     Examples
     --------
     >>> import manifoldseq as ms
-    >>> problem = ms.get_model("lds.mean").build(systems)  # doctest: +SKIP
+    >>> problem = ms.get_model("lds.mean").problem(systems)  # doctest: +SKIP
     """
-    return get_record(ModelSpec, name)
+    plugin, record = _registry.owner("models", name)
+    return complete_model(_registry, plugin, cast(ModelSpec, record))
+
+
+def with_all_parts(record: ModelSpec) -> ModelSpec:
+    """Return a model's record as `get_model` does, also one that is not registered."""
+    return record if sources(record) else complete_model(_registry, Plugin(SESSION), record)
 
 
 def get_estimator(name: str) -> type[Any]:
@@ -158,7 +179,7 @@ def get_kernel(name: str, **params: Any) -> Any:
 
 def made_kernel(record: KernelSpec, params: Mapping[str, Any]) -> Kernel:
     """Return the kernel object of a resolved record."""
-    return completed(_made(record, params), record.claims)
+    return completed_kernel(_made(record, params), record.claims)
 
 
 def get_solver(name: str, **options: Any) -> Any:

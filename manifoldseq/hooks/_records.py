@@ -142,16 +142,75 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ModelSpec(Record):
-    """A model: ``build(data, **params) -> Problem`` and ``example(rng) -> data`` to try it on.
+    """A model: a cost over a manifold, with closed-form starts and updates, registered by its parts.
 
-    ``params`` is a dataclass of the parameters of `build`, if there is one. ``input`` says what `manifoldseq solve`
-    hands on as data: ``"sequences"``, a list of (T, d) arrays, or ``"views"``, a list of (N, d_v) arrays with the same
-    rows.
+    ``problem(data, **params)`` makes the `manifoldseq.Problem`. Every part is optional unless stated. With
+    `statistics` the data enter through sums that add over blocks of rows, and the arguments of the parts marked *
+    are followed by these sums: ``value(model, point, sums)``. Values are means over the rows of the sums.
+
+    ==================  =====================================================================================
+    part                signature
+    ==================  =====================================================================================
+    prepare             ``(data, **params) -> manifoldseq.Prepared``, or the model alone: checked settings, and
+                        the rows in blocks; `model` is the first argument of all other parts
+    manifold            ``(model) -> Manifold``, required
+    statistics          ``(sweep, point, block) -> sums``: of one block of rows, see `objectives.Sums`; `sweep` is
+                        ``Prepared.sweep``, which is sent to workers in place of the model
+    value *             ``(model, point) -> float``; this one or the next is required
+    value_and_gradient *  ``(model, point) -> (float, Euclidean gradient)``
+    hessian_product *   ``(model, point, tangent) -> tangent``; the sums come before the tangent
+    batched             ``(model, points, which) -> (values, gradients)``: many problems at once
+    batch               ``(model, block) -> model``: what is known of a batch of rows, for mini-batches; without
+                        blocks ``(model, rows)`` for the numbers of terms, of which ``Prepared.n`` exist
+    initializers        name to ``(problem, rng) -> point``; the first is the default; ``problem.data`` is what
+                        `prepare` returned
+    updates *           name to ``(model, point) -> point``: a closed form that never raises the value; one with a
+                        last parameter ``damping`` lowers the value with enough damping, 1 being usual
+    update_factors      ``(model) -> {update: names of the factors that it replaces}``, () for all; an update that
+                        is not in it does not exist for this model; by default all updates replace all factors
+    carry               ``(model, old, new, sums) -> sums``: running sums of online EM after the point has moved
+    units *             ``(model, point) -> chart`` or None: coordinates in which EM is steepest descent, with
+                        ``gradient() -> vector`` of the sum over the rows and ``moved(step) -> point``
+    repair *            ``(model, point, tried) -> (k, point)`` or None: restart of a part that has collapsed
+    constraints         ``(model) -> inequalities``, each an `Objective` g with g(point) <= 0
+    equivalences        name to ``(model, point, rng) -> point`` of equal value: symmetries, which are tested
+    exact               names of the initializers that are the minimum of this very cost
+    parts               name to ``(model, point[, sums])``: abilities of the `Objective` that solvers ask for by
+                        name and that the engine itself does not know
+    ==================  =====================================================================================
+
+    ``base`` names a model whose parts are used where this record has none. A record with another cost (`value`,
+    `value_and_gradient` or `statistics`) does not inherit what is true of the old cost only: updates, the Hessian,
+    ``batched``, ``batch``, ``carry``, ``units``, ``repair``, ``equivalences``, ``exact`` and ``solver``. ``solver`` is
+    the default solver, "" for that of `minimize`. ``build(data, **params) -> Problem`` takes the place of the parts
+    for a model that is not made of them. ``input`` is the kind of data: ``"sequences"``, a list of (T, d) arrays,
+    ``"samples"``, rows of a table, or ``"views"``, a list of (N, d_v) arrays with the same rows. ``example(rng)``
+    makes data to try the model on; ``params`` is a dataclass of the parameters of `prepare`, if there is one.
     """
 
     kind = "models"
-    build: Target
+    prepare: Target | None = None
     _: KW_ONLY
+    base: str = ""
+    build: Target | None = None
+    manifold: Target | None = None
+    statistics: Target | None = None
+    value: Target | None = None
+    value_and_gradient: Target | None = None
+    hessian_product: Target | None = None
+    batched: Target | None = None
+    batch: Target | None = None
+    initializers: Mapping[str, Target] = field(default_factory=dict)
+    updates: Mapping[str, Target] = field(default_factory=dict)
+    update_factors: Target | None = None
+    carry: Target | None = None
+    units: Target | None = None
+    repair: Target | None = None
+    constraints: Target | None = None
+    equivalences: Mapping[str, Target] = field(default_factory=dict)
+    parts: Mapping[str, Target] = field(default_factory=dict)
+    exact: tuple[str, ...] = ()
+    solver: str = ""
     example: Target | None = None
     params: Target | None = None
     input: str = "sequences"
@@ -160,8 +219,69 @@ class ModelSpec(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.input not in ("sequences", "views"):
-            raise ValueError(f"Model {self.name!r}: input must be 'sequences' or 'views', not {self.input!r}")
+        if self.input not in INPUTS:
+            raise ValueError(
+                f"Model {self.name!r}: input must be {', '.join(map(repr, INPUTS[:-1]))} or {INPUTS[-1]!r}, "
+                f"not {self.input!r}"
+            )
+        given = [part for part in _PARTS if getattr(self, part)]
+        if self.build is not None and given:
+            raise ValueError(f"Model {self.name!r}: build makes the whole problem, so leave out {', '.join(given)}")
+        if self.build is None and not self.base:
+            lacking = [part for part in ("prepare", "manifold") if getattr(self, part) is None]
+            if self.value is None and self.value_and_gradient is None:
+                lacking.append("value or value_and_gradient")
+            if lacking:
+                raise ValueError(
+                    f"Model {self.name!r}: give {', '.join(lacking)}; or build, a function that returns a Problem; or "
+                    "base, the name of a model whose parts are used"
+                )
+
+    def problem(self, data: Any, **params: Any) -> Any:
+        """Return the `manifoldseq.Problem` of data; parts are looked up as in `manifoldseq.get_model`."""
+        return resolve("manifoldseq.models:problem_of")(self, data, params)
+
+    @property
+    def entry(self) -> Any:
+        """The function whose parameters are those of the model: `prepare`, else `build`."""
+        return self.build if self.prepare is None else self.prepare
+
+
+INPUTS = ("sequences", "samples", "views")
+_PARTS = (
+    *("prepare", "base", "manifold", "statistics", "value", "value_and_gradient", "hessian_product", "batched"),
+    *("batch", "updates", "update_factors", "carry", "units", "repair", "constraints", "parts", "exact"),
+)
+
+
+@dataclass(frozen=True)
+class InitializerSpec(Record):
+    """One more initializer ``target(problem, rng) -> point`` of a model, which may be another plugin's.
+
+    ``model`` is the name of the model. A record given to `manifoldseq.register` replaces an initializer of the same
+    name. One from a module or an installed plugin never does: it is called ``"plugin:name"`` then.
+    """
+
+    kind = "initializers"
+    target: Target
+    _: KW_ONLY
+    model: str
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class UpdateSpec(Record):
+    """One more block update ``target(model, point[, sums][, damping]) -> point`` of a model, see `ModelSpec`.
+
+    ``factors`` are the names of the factors that it replaces, () for all.
+    """
+
+    kind = "updates"
+    target: Target
+    _: KW_ONLY
+    model: str
+    factors: tuple[str, ...] = ()
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -327,6 +447,8 @@ KINDS: dict[str, type[Record]] = {
     cls.kind: cls
     for cls in (
         ModelSpec,
+        InitializerSpec,
+        UpdateSpec,
         EstimatorSpec,
         KernelSpec,
         DomainSpec,

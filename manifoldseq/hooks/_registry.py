@@ -2,9 +2,10 @@
 
 import difflib
 import os
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
 
 from ..execution._forks import ForkSafeLock
@@ -31,6 +32,8 @@ class Registry:
         self._core: dict[tuple[str, str], Record] = {}
         self._registered: dict[str, Plugin] = {}
         self._loaded: list[Plugin] | None = None
+        self.version = 0
+        self._said: set[tuple[str, str, str]] = set()
         self._lock = ForkSafeLock(self._load_again, wait=5.0)
 
     def add_core(self, records: Iterable[Record]) -> None:
@@ -61,11 +64,12 @@ class Registry:
                     "with functions decorated with @manifoldseq.hookimpl"
                 )
             self._registered[plugin.name] = plugin
+            self.version += 1
             self._note_clashes()
 
     def core(self) -> Plugin:
         """Return the core's own records in the form of a plugin."""
-        return Plugin(CORE, CORE, CORE, records=tuple(self._core.values()))
+        return Plugin(CORE, CORE, CORE, version(CORE), records=tuple(self._core.values()))
 
     def plugins(self) -> list[Plugin]:
         """Return every plugin, broken and disabled ones too, with the clashes between them."""
@@ -115,14 +119,24 @@ class Registry:
         AmbiguousName
             If two plugins give it; the sentence names both.
         """
+        return self.owner(kind, name)[1]
+
+    def owner(self, kind: str, name: str) -> tuple[Plugin, Record]:
+        """Return the record with a name and who gives it: the session before third parties before what is bundled."""
         if (kind, name) in self._core:
-            return self._core[kind, name]
+            return self.core(), self._core[kind, name]
         entries = self.entries(kind)
         found = [
             (plugin, record) for plugin, record in entries if name in (record.name, f"{plugin.name}:{record.name}")
         ]
+        if len(found) > 1:
+            best = min(map(self._rank, found))
+            chosen = [one for one in found if self._rank(one) == best]
+            if len(chosen) == 1:
+                self._say(kind, name, chosen[0][0], [plugin for plugin, _ in found if plugin is not chosen[0][0]])
+            found = chosen
         if len(found) == 1:
-            return found[0][1]
+            return found[0]
         what = kind.removesuffix("s")
         if found:
             raise AmbiguousName(
@@ -130,6 +144,24 @@ class Registry:
                 f"ask for {' or '.join(repr(f'{plugin.name}:{record.name}') for plugin, record in found)}"
             )
         raise UnknownName(self._unknown(what, name, sorted({record.name for _, record in entries})))
+
+    def _rank(self, entry: tuple[Plugin, Record]) -> int:
+        plugin = entry[0]
+        if plugin in self._registered.values():
+            return 0
+        return 2 if plugin.distribution == PROJECT else 1
+
+    def _say(self, kind: str, name: str, chosen: Plugin, others: list[Plugin]) -> None:
+        """Say once whose record a name stands for."""
+        what, others_named = kind.removesuffix("s"), " and ".join(f"{one.name}:{name}" for one in others)
+        if (kind, name, chosen.name) not in self._said:
+            self._said.add((kind, name, chosen.name))
+            warnings.warn(
+                f"{what} {name!r} is that of {'this session' if chosen.name == SESSION else chosen.name}, which comes "
+                f"before {others_named}",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _unknown(self, what: str, name: str, known: list[str]) -> str:
         close = difflib.get_close_matches(str(name), known, 1)

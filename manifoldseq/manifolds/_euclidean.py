@@ -35,7 +35,7 @@ class Euclidean(Manifold[np.ndarray]):
     def __init__(self, *shape: int) -> None:
         if not shape:
             raise ValueError("Euclidean() needs at least one size, such as Euclidean(3)")
-        size("Euclidean", **{f"shape[{k}]": n for k, n in enumerate(shape)})
+        size("Euclidean", **{f"shape[{k}]": n for k, n in enumerate(shape) if n != 0})
         object.__setattr__(self, "sizes", tuple(int(n) for n in shape))
 
     def __repr__(self) -> str:

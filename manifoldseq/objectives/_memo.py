@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar
@@ -12,7 +13,7 @@ R = TypeVar("R")
 
 
 def last_point(function: Callable[[Any], R]) -> Callable[[Any], R]:
-    """Remember the result of `function` at the last point, by identity.
+    """Remember the result of `function` at the last point of each thread, by identity.
 
     Value, gradient, Hessian products and block updates of one objective can share a forward pass this way. Identity is
     a valid key because points handed to an objective are read-only; the point is kept alive, so its identity is not
@@ -30,18 +31,24 @@ def last_point(function: Callable[[Any], R]) -> Callable[[Any], R]:
     return _LastPoint(function)
 
 
+class _Slot(threading.local):
+    """The last point and its result, for each thread: starts that run in threads do not take them from each other."""
+
+    kept: tuple[Tree, Any] | None = None
+
+
 class _LastPoint(Generic[R]):
     def __init__(self, function: Callable[[Any], R]) -> None:
         update_wrapper(self, function)
         self.function = function
-        self.slot: tuple[Tree, R] | None = None
+        self.slot = _Slot()
 
     def __call__(self, x: Tree) -> R:
-        kept = self.slot
+        kept = self.slot.kept
         if kept is not None and kept[0] is x:
             return kept[1]
         result = self.function(x)
-        self.slot = (x, result)
+        self.slot.kept = (x, result)
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from .._result import Tree
 from ..linalg._tree import tree_map
 from ._autodiff import differentiated
 from ._cost import Differentiated, number
+
+if TYPE_CHECKING:
+    from ._additive import Additive
 
 Value = Callable[[Any], float]
 ValueAndGradient = Callable[[Any], tuple[float, Any]]
@@ -79,11 +82,15 @@ class Objective:
     riemannian : bool
         Whether ``value_and_gradient`` and ``hessian_product`` give the Riemannian gradient and Hessian, in ambient
         tangent vectors. A :class:`Problem` makes Euclidean ones of them.
+    additive : Additive, optional
+        Of a registered model whose data enter through sums over blocks of rows: what expectation maximization needs.
+    parts : mapping of str to callable
+        Further abilities, ``part(point)``, that a solver asks for by name and that the engine itself does not know.
 
     Notes
     -----
     Objectives add and scale: ``data_term + 0.1 * penalty``. A sum keeps ``terms`` (the side without them is added to
-    each batch) and drops ``updates``. Points handed to an objective are read-only.
+    each batch) and drops ``updates``, ``additive`` and ``parts``. Points handed to an objective are read-only.
 
     Examples
     --------
@@ -101,6 +108,8 @@ class Objective:
     batched: Batched | None = None
     costly_hessian: bool = False
     riemannian: bool = False
+    additive: Additive | None = None
+    parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not callable(self.value):

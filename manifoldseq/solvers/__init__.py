@@ -13,11 +13,13 @@ from ._base import Solver
 from ._batches import MiniBatches
 from ._bb import BB
 from ._cg import CG
+from ._em import EM, in_structure_of
 from ._gd import GD
 from ._hessian import first_step, hessian_product
 from ._iterates import Iterate, evaluate, inner_product
 from ._lbfgs import LBFGS, secant_pair, two_loop
 from ._pgd import PGD
+from ._online_em import FORGETTING, OnlineEM, learned
 from ._pymanopt import Pymanopt
 from ._saddle import leave_saddle, stationary
 from ._schedules import Cosine, Halving, InverseTime, Schedule
@@ -30,7 +32,9 @@ from ._tr import TR
 
 __all__ = [
     "BB",
+    "EM",
     "CG",
+    "FORGETTING",
     "GD",
     "LBFGS",
     "PGD",
@@ -45,6 +49,7 @@ __all__ = [
     "Iterate",
     "Line",
     "MiniBatches",
+    "OnlineEM",
     "Pymanopt",
     "Schedule",
     "Solver",
@@ -58,6 +63,8 @@ __all__ = [
     "fixed_steps",
     "flatten",
     "hessian_product",
+    "in_structure_of",
+    "learned",
     "inner_product",
     "leave_saddle",
     "secant_pair",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._problem import Problem
+from ..hooks import SolverSpec, get_record
 
 LARGE = 500_000
 """Dimension from which the vectors of L-BFGS and of conjugate gradients cost more than the evaluations they save."""
@@ -14,6 +15,7 @@ def choose_solver(problem: Problem) -> str:
     In this order:
 
     * ``"augmented-lagrangian"`` with equalities or inequalities;
+    * ``problem.solver``, the default of a registered model, where the objective has what it needs;
     * ``"alternating"`` where the objective has closed-form updates and no gradient;
     * ``"bb"`` from 500,000 dimensions on;
     * ``"tr"`` where Hessian products are given and the manifold has a Hessian; not where they are differentiated
@@ -39,6 +41,8 @@ def choose_solver(problem: Problem) -> str:
     f = problem.objective
     if problem.equalities or problem.inequalities:
         return "augmented-lagrangian"
+    if problem.solver and all(getattr(f, need, None) for need in get_record(SolverSpec, problem.solver).needs):
+        return problem.solver
     if f.value_and_gradient is None and f.updates:
         return "alternating"
     if problem.manifold.dim >= LARGE:

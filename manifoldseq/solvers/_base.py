@@ -27,6 +27,8 @@ class Solver(ABC):
         Whether the best point seen is returned; otherwise the last one.
     monotone : bool
         Whether no step ever raises the objective, so that the last point is the best.
+    whole_pass : bool
+        Of a solver that is not deterministic: whether a step goes through all rows once, and its value is their mean.
     resumable : bool
         Whether a run can be saved and resumed between its steps.
     curvature : bool
@@ -40,6 +42,7 @@ class Solver(ABC):
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
     constraints: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
+    whole_pass: ClassVar[bool] = False
     resumable: ClassVar[bool] = True
     curvature: ClassVar[bool] = False
     frames: bool = False

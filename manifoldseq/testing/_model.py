@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -12,13 +11,22 @@ from .._minimize import minimize
 from .._problem import Problem
 from .._start import start_point
 from .._stopping import MaxIterations
+from ..linalg._tree import flatten, freeze
+from ..solvers import in_structure_of
 from ._objective import objective_laws
 from ._points import same, start
 from ._report import Examination, Report, Verdict, unless
 
+_DAMPINGS = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
+
 
 def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0, **params: Any) -> Report:
-    """Check a model: it builds a problem, starts on the manifold, and its objective obeys every law.
+    """Check a model: it makes a problem, starts on the manifold, and its parts obey every law.
+
+    Values and derivatives agree (finite differences). Statistics over halves of the rows add to those of all rows.
+    Block updates never raise the value, leave the other factors as they are, and have reached their minimum: the same
+    update once more changes nothing where a model says so. Damped updates lower the value with enough damping. A step
+    in the units of EM changes the value as the gradient says. Equivalences leave the value. Exact starts are minima.
 
     Parameters
     ----------
@@ -28,7 +36,7 @@ def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0
         By default the record's own example.
     seed : int
     **params
-        Handed to ``build``.
+        Of the model's `prepare` or `build`.
 
     Returns
     -------
@@ -51,40 +59,137 @@ def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0
         raise TypeError(
             f"check_model needs a manifoldseq.hooks.ModelSpec or the name of one, got {type(model).__name__}"
         )
-    record = model.resolved()
+    record = hooks.with_all_parts(model)
     if data is None and record.example is None:
         raise ValueError(f"check_model: the model {record.name!r} has no example, pass data=…")
-    build, rng = cast(Callable[..., Any], record.build), np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     if data is None:
-        data = cast(Callable[..., Any], record.example)(rng)
+        data = cast(Any, record.example)(rng)
     exam = Examination(f"model {record.name}")
-    built: list[Any] = []
+    built: list[Problem] = []
 
     def builds() -> Verdict:
-        built.append(build(data, **params))
-        good = isinstance(built[0], Problem)
-        return good, repr(built[0].manifold) if good else f"build returned {type(built[0]).__name__}, not a Problem"
+        built.append(record.problem(data, **params))
+        return True, repr(built[0].manifold)
 
-    if not exam.law("builds a problem", builds):
+    if not exam.law("makes a problem", builds):
         return exam.report()
-    problem: Problem = built[0]
+    problem = built[0]
     for name in problem.initializers:
         exam.law(f"initializer {name!r} starts on the manifold", lambda name=name: _initializer(problem, name, seed))
     exam.part("objective", lambda part: objective_laws(part, problem, start(problem, None, rng), rng))
+    if problem.objective.additive is not None:
+        _additive_laws(exam, problem, rng)
+    for name, equivalence in record.equivalences.items():
+        exam.law(f"equivalence {name!r} leaves the value", lambda f=equivalence: _equal(problem, f, rng))
+    for name in record.exact:
+        exam.law(f"exact initializer {name!r} is a minimum", lambda name=name: _exact(problem, name, seed))
     if problem.objective.value_and_gradient is not None:
         exam.law("ten iterations of the default solver lower the objective", lambda: _descends(problem, seed))
     return exam.report()
 
 
 def _initializer(problem: Problem, name: str, seed: int) -> Verdict:
-    x, y = (start_point(problem, name, np.random.default_rng(seed)) for _ in range(2))
-    if not same(x, y):
-        return False, "the same generator gave different points: draw from rng only"
-    value = problem.objective.value(x)
-    return bool(np.isfinite(value)), f"value {value:.6g}"
+    first, again = (start_point(problem, name, np.random.default_rng(seed)) for _ in range(2))
+    off = float(np.asarray(problem.manifold.feasibility(first)))
+    if not same(first, again):
+        return "the same generator gives another point"
+    return off < 1e-10, f"feasibility {off:.1e}"
 
 
 def _descends(problem: Problem, seed: int) -> Verdict:
     result = minimize(problem, seed=seed, stop=MaxIterations(10))
     first = float(result.history["fun"][0])
     return unless(None if result.fun <= first + 1e-12 * abs(first) else f"from {first:.10g} to {result.fun:.10g}")
+
+
+def _additive_laws(exam: Examination, problem: Problem, rng: np.random.Generator) -> None:
+    """Add the laws of a model whose data enter through sums over rows."""
+    additive, x = cast(Any, problem.objective.additive), freeze(start(problem, None, rng))
+    exam.law("statistics of two halves add to those of all rows", lambda: _adds(additive, x))
+    exam.law("the value is a mean over the rows of the sums", lambda: _is_mean(additive, x))
+    for update in (*additive.damped, *additive.plain):
+        exam.law(
+            f"update {update.name!r} leaves the factors that it does not name", lambda u=update: _others(problem, u, x)
+        )
+    for update in additive.damped:
+        exam.law(f"update {update.name!r} lowers the value with damping", lambda u=update: _damped(problem, u, x))
+    if additive.units is not None:
+        exam.law(
+            "a step in the units of EM changes the value as the gradient says", lambda: _chart(problem, additive, x)
+        )
+
+
+def _adds(additive: Any, x: Any) -> Verdict:
+    """Compare the value and the updates from the sums over all rows with those from two halves, added."""
+    rows = np.arange(additive.blocks.n)
+    whole = additive.batch(x, rows)
+    parts = [additive.batch(x, part) for part in np.array_split(rows, 2)]
+    halves = parts[0] + parts[1]
+    off = abs(halves.n - whole.n) / abs(whole.n)
+    a, b = additive.value(x, whole), additive.value(x, halves)
+    off = max(off, abs(a - b) / max(1.0, abs(a)))
+    for update in (*additive.plain, *additive.damped):
+        rest = (1.0,) if update in additive.damped else ()
+        one, two = (flatten(in_structure_of(x, update.apply(x, sums, *rest))) for sums in (whole, halves))
+        off = max(off, float(np.abs(one - two).max() / max(1.0, np.abs(one).max())))
+    return off < 1e-9, f"relative difference {off:.1e}"
+
+
+def _is_mean(additive: Any, x: Any) -> Verdict:
+    """Compare the value of the sums of all rows twice with that of the sums of all rows once."""
+    whole = additive.sums(x)
+    once, twice = additive.value(x, whole), additive.value(x, whole + whole)
+    return abs(once - twice) <= 1e-9 * max(
+        1.0, abs(once)
+    ), f"{once:.10g} from the rows once, {twice:.10g} from them twice"
+
+
+def _others(problem: Problem, update: Any, x: Any) -> Verdict:
+    """Return whether an update replaces no factor but those that it names."""
+    names = problem.manifold.names or ()
+    if not names or set(update.factors) >= set(names):
+        return True, "it replaces all factors"
+    rest = (1.0,) if update in cast(Any, problem.objective.additive).damped else ()
+    new = in_structure_of(x, update.apply(x, cast(Any, problem.objective.additive).sums(x), *rest))
+    changed = [n for n, a, b in zip(names, x, new, strict=True) if n not in update.factors and not same(a, b)]
+    return unless(f"it changes {', '.join(changed)} too" if changed else None)
+
+
+def _damped(problem: Problem, update: Any, x: Any) -> Verdict:
+    """Compare the value after a damped update with that after the plain updates of the other factors alone.
+
+    A damped update may hold a plain one, such as an M-step after a step of the projection. That lowers the value by
+    itself, so the damped update must do better for some damping, or change nothing.
+    """
+    f, additive = problem.objective, cast(Any, problem.objective.additive)
+    sums, before = additive.sums(x), f.value(x)
+    alone = x
+    for plain in additive.plain:
+        alone = in_structure_of(alone, plain.apply(alone, sums))
+    least = min(before, f.value(alone))
+    after = min(f.value(in_structure_of(x, update.apply(x, sums, damping))) for damping in _DAMPINGS)
+    return after <= least + 1e-10 * max(1.0, abs(least)), f"{after:.10g}, without it {least:.10g}"
+
+
+def _chart(problem: Problem, additive: Any, x: Any) -> Verdict:
+    f, chart = problem.objective, additive.units(x, additive.sums(x))
+    slope = chart.gradient()
+    expected, h = float(slope @ slope) / additive.sums(x).n, 1e-5 / max(1.0, float(np.linalg.norm(slope)))
+    there = [f.value(in_structure_of(x, chart.moved(t * slope))) for t in (h, -h)]
+    found = (there[0] - there[1]) / (2 * h)
+    return abs(found - expected) <= 1e-4 * max(abs(expected), 1e-8), f"{found:.6g}, the gradient says {expected:.6g}"
+
+
+def _equal(problem: Problem, equivalence: Any, rng: np.random.Generator) -> Verdict:
+    x = freeze(start(problem, None, rng))
+    moved = in_structure_of(x, equivalence(problem.data.model, x, rng))
+    a, b = problem.objective.value(x), problem.objective.value(moved)
+    return abs(a - b) <= 1e-9 * max(1.0, abs(a)), f"{a:.10g} and {b:.10g}"
+
+
+def _exact(problem: Problem, name: str, seed: int) -> Verdict:
+    x = start_point(problem, name, np.random.default_rng(seed))
+    first = problem.objective.value(x)
+    result = minimize(problem, x, seed=seed)
+    return result.fun >= first - 1e-9 * max(1.0, abs(first)), f"{first:.10g}, a solver reaches {result.fun:.10g}"

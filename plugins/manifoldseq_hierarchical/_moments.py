@@ -148,6 +148,13 @@ class Moments:
         """Return moments that can change without these."""
         return type(self)(self.counts.copy(), self.sums.copy(), self.shift, self.energy, self.eps)
 
+    def __add__(self, other: Self) -> Self:
+        """Return the moments of two sets of frames with the same shift and classes."""
+        sums = self.sums + other.sums
+        return type(self)(
+            self.counts + other.counts, sums, self.shift, self.energy + other.energy, max(self.eps, other.eps)
+        )
+
     def spread(self, rows: NDArray[np.intp], n_classes: int) -> None:
         """Move the classes to these rows of `n_classes`; the others are empty."""
         counts, sums = np.zeros(n_classes, self.counts.dtype), np.zeros((n_classes, len(self.shift)))

@@ -1,7 +1,8 @@
 """The model ``hierarchical.subspace``: F(V, m, mu) of labelled frames over subspaces and class centroids."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ._sigma import lowest_directions, printed_sigma
 Point = tuple[Array, Array]
 
 
-def build(
+def prepare(
     data: Any,
     *,
     n_components: int | None = None,
@@ -25,7 +26,8 @@ def build(
     manifold: str = "grassmann",
     partition: bool = True,
     method: str = "closed-form",
-) -> ms.Problem:
+    empty: bool = False,
+) -> ms.Prepared:
     """Return the problem of the subspace in which class means represent frames best, (1) and (2) of the paper.
 
     ``F(V, mu)`` is the energy of the frames about their class centroids in the m coordinates ``V' x``, plus their
@@ -71,7 +73,7 @@ def build(
     >>> import numpy as np, manifoldseq as ms
     >>> rng = np.random.default_rng(0)
     >>> data = [rng.standard_normal((20, 6)) + 3 * rng.standard_normal(6) for _ in range(4)]
-    >>> problem = ms.get_model("hierarchical.subspace").build(data)
+    >>> problem = ms.get_model("hierarchical.subspace").problem(data)
     >>> result = ms.minimize(problem)
     >>> result.success, result.nit, problem.manifold.shape
     (True, 0, ((6, 3), (4, 6)))
@@ -84,28 +86,72 @@ def build(
     >>> ms.minimize(mine).success
     True
     """
-    X, members = frames_and_members(data, partition)
-    energy = _partitioned(X, members, center) if partition else _general(X, members, center)
-    V = _directions(energy, X, members, check_components(n_components, X.shape[1]), method)
+    if isinstance(data, Moments):  # of frames that were seen in a stream
+        moments, X, members, blocks = data, None, None, None
+    else:
+        X, members = frames_and_members(data, partition)
+        blocks = ms.execution.Blocks.of(X, members)
+        moments = _summed(blocks, X, int(members.max(initial=-1)) + 1) if partition else None
+    if moments is not None:
+        energy = _of_moments(moments, resolved_origin(center, moments.mean))
+    else:
+        energy = _general(X, members, center)
+    V, s = _directions(energy, X, members, check_components(n_components, energy.centroids.shape[1]), method)
     d, m = V.shape
-    if m == 0:
+    if m == 0 and X is not None and not empty:
         raise ValueError(
             "every class centroid coincides with mu_0, so that m = 0 and there is no subspace: "
             "pass at least two classes that differ, or another center"
         )
-    if manifold == "grassmann":
-        of_V = ms.manifolds.Grassmann(d, m)
-    elif manifold == "orthogonal":
-        of_V, V = ms.manifolds.Orthogonal(d), completed(V, d)
-    else:
+    if manifold == "orthogonal":
+        V = completed(V, d)
+    elif manifold != "grassmann":
         raise ValueError(f"manifold={manifold!r} is not known: choose 'grassmann' or 'orthogonal'")
-    energy = replace(energy, m=m)
-    batch = partial(_batch, energy, X, members)
-    return ms.Problem(
-        ms.manifolds.Product(of_V, ms.manifolds.Euclidean(*energy.centroids.shape), names=("V", "mu")),
-        energy.objective(ms.objectives.FiniteTerms(len(X), batch) if partition else None),
-        {"closed-form": _Start((V, energy.centroids)), "random": _random},
-    )
+    return ms.Prepared(replace(energy, m=m, V=V, s=s, kind=manifold, moments=moments), blocks if partition else None)
+
+
+def _summed(blocks: Any, X: Array, h: int) -> Moments:
+    """Return the moments of frames in blocks: counts, sums and scatter, which add."""
+    first = Moments.empty(X, h)
+    found = blocks.sum(_moments_of, first)
+    return found
+
+
+def _moments_of(first: Moments, block: tuple[Any, Any]) -> Moments:
+    made = first.copy()
+    made.add(*block)
+    return made
+
+
+# the other parts
+
+
+def manifold(energy: _Energy) -> ms.manifolds.Product:
+    """V up to rotations, or all of it, and the class centroids."""
+    d, m = energy.V.shape
+    of_V = ms.manifolds.Grassmann(d, m) if energy.kind == "grassmann" else ms.manifolds.Orthogonal(d)
+    return ms.manifolds.Product(of_V, ms.manifolds.Euclidean(*energy.centroids.shape), names=("V", "mu"))
+
+
+def update_factors(energy: _Energy) -> dict[str, tuple[str, ...]]:
+    """Each update replaces the factor of its name."""
+    return {"mu": ("mu",), "V": ("V",)}
+
+
+def closed_form(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Return the optimum (4), (9)-(13)."""
+    return problem.data.model.V, problem.data.model.centroids
+
+
+def random(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Return a random subspace and random centroids."""
+    return problem.manifold.random_point(rng)
+
+
+def batch(whole: _Energy, block: tuple[Any, Any]) -> _Energy:
+    """Return F of some frames."""
+    X, codes = block
+    return replace(_of_moments(Moments.of(X, codes, len(whole.centroids)), whole.origin), m=whole.m)
 
 
 def example(rng: np.random.Generator) -> list[Array]:
@@ -128,17 +174,10 @@ class _Energy:
     factor: Array | None = None
     sigma: Array | None = None
     m: int = 0
-
-    def objective(self, terms: ms.objectives.FiniteTerms | None) -> ms.Objective:
-        both = ms.objectives.last_point(self.both)
-        update = ms.objectives.BlockUpdate
-        return ms.Objective(
-            partial(_first, both),
-            both,
-            self.hessian_product,
-            terms=terms,
-            updates=(update("mu", ("mu",), self.with_best_mu), update("V", ("V",), self.with_best_V)),
-        )
+    V: Any = None
+    s: Any = None
+    kind: str = "grassmann"
+    moments: Any = None
 
     def sigma_times(self, V: Array) -> Array:
         if self.factor is not None:
@@ -149,7 +188,7 @@ class _Energy:
     def deviations(self, mu: Array) -> Array:
         return self.roots[:, None] * (mu - self.centroids)
 
-    def both(self, point: Point) -> tuple[float, Point]:
+    def value_and_gradient(self, point: Point) -> tuple[float, Point]:
         whole, mu = point
         # F = tr S_0 + tr V'(Sigma + D'D) V with rows sqrt(n_k) (mu_k - class mean) of D, (h, d): zero at the closed
         # form
@@ -195,11 +234,6 @@ def _lowest_of_difference(D: Array, B: Array, m: int) -> Array:
     return np.concatenate([Q @ W[:, inside], outside], axis=1)
 
 
-def _partitioned(X: Array, codes: Codes, center: Any) -> _Energy:
-    moments = Moments.of(X, codes)
-    return _of_moments(moments, resolved_origin(center, moments.mean))
-
-
 def _of_moments(moments: Moments, origin: Array) -> _Energy:
     centroids = moments.centroids
     return _Energy(
@@ -228,42 +262,16 @@ def _general(X: Array, members: Members, center: Any) -> _Energy:
     )
 
 
-def _directions(energy: _Energy, X: Array, members: Members, n_components: int | None, method: str) -> Array:
+def _directions(energy: _Energy, X: Array, members: Members, n_components: int | None, method: str) -> tuple[Array, Array]:
     if method == "eigh":
-        return lowest_directions(printed_sigma(X, members, energy.centroids, energy.origin), n_components)[0]
+        V, values = lowest_directions(printed_sigma(X, members, energy.centroids, energy.origin), n_components)
+        return V, np.sqrt(np.maximum(-values, 0.0))
     if method != "closed-form":
         raise ValueError(f"method={method!r} is not known: choose 'closed-form' or 'eigh'")
     if energy.factor is None:
         assert energy.sigma is not None
-        return lowest_directions(energy.sigma, n_components, energy.tolerance)[0]
-    return leading_directions(energy.factor, energy.tolerance, n_components)[0]
-
-
-def _batch(whole: _Energy, X: Array, codes: Codes, rows: NDArray[np.int64]) -> ms.Objective:
-    """Return F of some frames, scaled to the whole."""
-    moments = Moments.of(X[rows], codes[rows], len(whole.centroids))
-    return (len(X) / len(rows)) * replace(_of_moments(moments, whole.origin), m=whole.m).objective(None)
-
-
-@dataclass(frozen=True)
-class _Start:
-    """An initializer that always gives one point."""
-
-    point: Point
-
-    def __call__(self, problem: ms.Problem, rng: np.random.Generator) -> Point:
-        return self.point
-
-
-# Module-level functions, so that the problem can be pickled.
-
-
-def _random(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    return problem.manifold.random_point(rng)
-
-
-def _first(both: Any, point: Point) -> float:
-    return both(point)[0]
+        return lowest_directions(energy.sigma, n_components, energy.tolerance)
+    return leading_directions(energy.factor, energy.tolerance, n_components)
 
 
 def _padded(gradient: Array, like: Array) -> Array:

@@ -25,10 +25,20 @@ _PAPER = "Le et al., Hierarchical encoding of sequential data with compact and s
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The subspace in which class means represent frames best."""
+    at = "manifoldseq_hierarchical._objective:{}".format
     yield hooks.ModelSpec(
         "hierarchical.subspace",
-        build="manifoldseq_hierarchical._objective:build",
-        example="manifoldseq_hierarchical._objective:example",
+        prepare=at("prepare"),
+        manifold=at("manifold"),
+        value_and_gradient=at("_Energy.value_and_gradient"),
+        hessian_product=at("_Energy.hessian_product"),
+        batch=at("batch"),
+        initializers={"closed-form": at("closed_form"), "random": at("random")},
+        updates={"mu": at("_Energy.with_best_mu"), "V": at("_Energy.with_best_V")},
+        update_factors=at("update_factors"),
+        exact=("closed-form",),
+        example=at("example"),
+        input="sequences",
         summary="The subspace that tells classes of frames apart, with their centroids: F(V, m, mu) (1), (2)",
         reference=_PAPER,
     )

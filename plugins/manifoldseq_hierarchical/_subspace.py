@@ -6,19 +6,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_parameters, check_whole
+from manifoldseq.models import ModelEstimator
 
 from ._classes import class_codes, equal_segments, one_per_frame, segment_codes
-from ._closed_form import check_components, leading_directions, resolved_origin, weighted_centroids
+from ._closed_form import check_components
 from ._coordinates import SubspaceCodes
 from ._moments import Codes, Moments
-from ._sigma import lowest_directions, printed_sigma
+from ._objective import _summed
 
 METHODS = ("closed-form", "eigh")
 _RULES = {"n_segments": check_whole, "method": (check_choice, METHODS)}
 
 
-class SubspaceEncoder(SubspaceCodes):
+class SubspaceEncoder(SubspaceCodes, ModelEstimator):
     """Encode frames in the few coordinates that tell classes, or segments of a sequence, apart.
 
     The subspace minimizes F(V, m, mu), the energy of the frames about their class means in m coordinates and about mu_0
@@ -83,8 +85,21 @@ class SubspaceEncoder(SubspaceCodes):
     stored_types = (Moments,)
 
     def __init__(
-        self, n_components: int | None = None, *, n_segments: int = 8, center: Any = True, method: str = "closed-form"
+        self,
+        n_components: int | None = None,
+        *,
+        n_segments: int = 8,
+        center: Any = True,
+        method: str = "closed-form",
+        model: str = "hierarchical.subspace",
+        init: str = "closed-form",
+        solver: str | None = None,
+        random_state: Any = None,
     ) -> None:
+        self.model = model
+        self.init = init
+        self.solver = solver
+        self.random_state = random_state
         self.n_components = n_components
         self.n_segments = n_segments
         self.center = center
@@ -117,7 +132,7 @@ class SubspaceEncoder(SubspaceCodes):
         else:
             codes = segment_codes(equal_segments(len(X), self.n_segments) if segments is None else segments, len(X))
             classes = np.arange(codes[-1] + 1)
-        moments = Moments.of(X, codes, len(classes))
+        moments = _summed(ms.execution.Blocks.of(X, codes), X, len(classes))
         self._solve(moments, classes, (X, codes) if self.method == "eigh" else None)
         if not len(self.components_):
             raise ValueError(self._why_nothing())
@@ -205,20 +220,20 @@ class SubspaceEncoder(SubspaceCodes):
         return self
 
     def _solve(self, moments: Moments, classes: NDArray, frames: tuple[NDArray, Codes] | None) -> None:
-        origin = resolved_origin(self.center, moments.mean)
-        centroids = moments.centroids
-        if frames is None:
-            B = weighted_centroids(centroids, moments.counts, origin)
-            V, s = leading_directions(B, moments.tolerance(origin), self.n_components)
-        else:
-            V, eigenvalues = lowest_directions(printed_sigma(*frames, centroids, origin), self.n_components)
-            s = np.sqrt(np.maximum(-eigenvalues, 0.0))
+        params = {name: getattr(self, name) for name in ("n_components", "center", "method")}
+        record = ms.get_model(self.model)
+        prepared = record.prepare(moments if frames is None else frames, empty=True, **params)
         self.moments_, self.classes_, self.class_count_ = moments, classes, moments.counts.copy()
+        known = prepared.model
+        V, mu = known.V, known.centroids
+        if V.shape[1]:  # else there is nothing to choose
+            problem = record.problem(prepared)
+            V, mu = self._solved(problem, moments.counts, moments.sums, init=self.init, solver=self.solver or "").x
         self.components_ = np.ascontiguousarray(V.T)
-        self.center_, self.cluster_centers_, self.singular_values_ = origin, centroids, s
-        self.scatter_ = moments.scatter(origin)
+        self.center_, self.cluster_centers_, self.singular_values_ = known.origin, np.asarray(mu), known.s
+        self.scatter_ = known.total
         # tr S_w and what the other directions would gain: tr S_0 would lose its digits to a distant center
-        self.energy_ = moments.within + float(np.square(s[len(self.components_) :]).sum())
+        self.energy_ = moments.within + float(np.square(known.s[len(self.components_) :]).sum())
 
     def _why_nothing(self) -> str:
         if len(self.classes_) == 1:

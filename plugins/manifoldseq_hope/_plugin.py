@@ -27,20 +27,49 @@ _PAPER = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
-    """The likeliest projection and mixture."""
+    """The likeliest projection and mixture, and mixtures without a projection."""
+    at = "manifoldseq_hope.mixtures._likelihood:{}".format
+    parts = {part: at(part) for part in ("manifold", "statistics", "value", "value_and_gradient", "batch", "carry")}
     yield hooks.ModelSpec(
         "hope.movmf",
-        build="manifoldseq_hope.mixtures._likelihood:build_movmf",
-        example="manifoldseq_hope.mixtures._likelihood:example",
+        prepare=at("movmf"),
+        **parts,
+        constraints=at("constraints"),
+        initializers={name: at(name) for name in ("pca", "random")},
+        updates={"polar": at("polar"), "em": at("em")},
+        update_factors=at("update_factors"),
+        equivalences={"permuted": at("permuted")},
+        example=at("example"),
+        input="samples",
         summary="Orthonormal projection and von Mises-Fisher mixture: minus the log-likelihood (11), (29)",
         reference=_PAPER,
     )
     yield hooks.ModelSpec(
         "hope.gmm",
-        build="manifoldseq_hope.mixtures._likelihood:build_gmm",
-        example="manifoldseq_hope.mixtures._likelihood:example",
+        base="hope:hope.movmf",
+        prepare=at("gmm"),
         summary="Orthonormal projection and Gaussian mixture: minus the log-likelihood (11), (24)",
         reference=_PAPER,
+    )
+    yield hooks.ModelSpec(
+        "hope.family",
+        base="hope:hope.movmf",
+        prepare=at("of_family"),
+        summary="Orthonormal projection and mixture of a family of your own (7)",
+        reference=_PAPER,
+    )
+    yield hooks.ModelSpec(
+        "hope.vmf",
+        prepare=at("vmf"),
+        **parts,
+        initializers={"seeds": at("seeds")},
+        updates={"em": at("em")},
+        equivalences={"permuted": at("permuted")},
+        solver="em",
+        example=at("example"),
+        input="samples",
+        summary="Mixture of von Mises-Fisher distributions of unit rows (9), nothing being projected",
+        reference="Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005)",
     )
 
 

@@ -124,6 +124,17 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         summary="One atom of a dictionary of systems (10): the common problem (11), (12), weights of any sign",
         reference=_PAPER,
     )
+    at = "manifoldseq_lds.means._stable_systems:{}".format
+    yield hooks.ModelSpec(
+        "lds.mean-stable",
+        prepare=at("prepare"),
+        manifold=at("manifold_of"),
+        **{part: at(part) for part in ("value_and_gradient", "batched", "batch")},
+        initializers={"medoid": at("medoid"), "random": at("random")},
+        example="manifoldseq_lds.systems._record:example",
+        summary="The kernel mean (8) over all stable systems, output-normal [A; C]: what LDSKMeans takes by default",
+        reference=_PAPER,
+    )
     yield hooks.ModelSpec(
         "lds.mean-raw",
         build="manifoldseq_lds.means._raw_mean:build",

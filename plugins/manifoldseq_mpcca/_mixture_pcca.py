@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
@@ -24,11 +24,13 @@ from manifoldseq.estimators import (
     row_blocks,
 )
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.models import ModelEstimator
 
 from ._choice import CRITERIA, GATES, SIZES, ImputationChoice, Setting, choose
-from ._em import EM, observed_views, patterns
+from ._em import observed_views, patterns
 from ._expectation import Conditional, Expectation
 from ._maximization import UPDATES, maximize
+from ._objective import drawn, evaluated, of_views
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
 from ._shrunk import LowRank, ShrunkEM, private_sizes
 from ._starts import Start, check_init
@@ -119,7 +121,7 @@ def _from_version_3(parameters: dict[str, Any], attributes: dict[str, Any]) -> t
     return parameters, {**attributes, "n_private_": 0} if "mixture_" in attributes else attributes
 
 
-class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator):
     """Model paired views by a mixture of probabilistic canonical correlation analysers.
 
     In component k the views of a sample share a latent vector ``z ~ N(0, I)`` and have noise of their own:
@@ -331,24 +333,15 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         """
         views, moments, names, weights = self._prepared(X, Y, *more, names=feature_names, sample_weight=sample_weight)
         setting = self._setting(views, moments, weights)
-        em, first = self._problem(setting, views, moments, weights)
-
-        def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
-            return ms.iterate(
-                em.step,
-                lambda: em.start(first(rng), number),
-                stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                **loop,
-            )
-
         n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
-        best = fit_starts(self, run, *views, *([] if weights is None else [weights]), n_starts=n_starts, **options)
-        self.mixture_ = Mixture.from_point(best.state["x"], _private(em)).canonical()
-        self.log_likelihood_ = float(best.state["statistics"]["log_likelihood"]) / em.n
+        parts = (*views, *([] if weights is None else [weights]))
+        best, self.mixture_, log_likelihood, n = self._iterated(setting, views, moments, weights, parts, n_starts, options)
+        self.mixture_ = self.mixture_.canonical()
+        self.log_likelihood_ = log_likelihood / n
         self.n_iter_ = best.nit
         self.n_evaluations_ = int(best.history["nfev"][-1])
-        self.repairs_ = int(best.state.get("repairs", 0))
+        self.repairs_ = int(best.history["repairs"][-1])
         self.history_ = best.history
         self.status_ = best.status
         for name in _OF_BATCHES:
@@ -360,7 +353,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 "look for extreme values in the views, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
-        few = np.flatnonzero(self.mixture_.weights * em.n < 2)
+        few = np.flatnonzero(self.mixture_.weights * n < 2)
         if len(few) and self.covariance_type in COVARIANCE_TYPES:  # elsewhere the prior describes them
             warnings.warn(
                 f"{len(few)} of {self.mixture_.n_components} components describe fewer than two rows: "
@@ -387,12 +380,13 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if not hasattr(self, "batches_"):
             views, moments, names, weights = self._prepared(X, Y, *more, sample_weight=sample_weight)
             setting = self._given_setting(views)
-            em = EM.of(views, moments, self.noise_floor, self.update, False, weights)
-            mixture = self._start(setting, views, moments, em.floor, random_generator(self.random_state), weights)
+            floor = self.noise_floor * moments.variance
+            mixture = self._start(setting, views, moments, floor, random_generator(self.random_state), weights)
             self._keep(setting)
             for name in _OF_FIT:
                 self.__dict__.pop(name, None)
-            self.floor_, self.statistics_, self.batches_ = em.floor, em.evaluate(mixture), 1
+            self.floor_, self.batches_ = floor, 1
+            self.statistics_ = self._sums(views, weights, mixture, moments.mean)
             self._remember(views, names)
         else:
             self._check_settings()
@@ -401,8 +395,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             mixture = self.mixture_
             wanted = self._given_setting(views)
             check_same(mixture, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
-            em = EM.of_parts(views, self.statistics_.origin, self.floor_, self.update, weights=weights)
-            batch, old = em.evaluate(mixture), self.statistics_
+            old = self.statistics_
+            batch = self._sums(views, weights, mixture, old.origin)
             share = (self.batches_ + 1) ** -_FORGETTING
             self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
             self.batches_ += 1
@@ -754,11 +748,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if grid and N >= _LEAST_ROWS:
 
             def fitted(setting: Setting, views: list[View], weights: Array | None) -> Mixture:
-                em, first = self._problem(setting, views, moments, weights)
-                rng = np.random.default_rng(0)
-                stop = ms.CostChange(max(self.tol, _TRIED_TOL)) | ms.MaxIterations(min(self.max_iter, _MOST_ITERATIONS))
-                run = ms.iterate(em.step, lambda: em.start(first(rng)), stop=stop)
-                return Mixture.from_point(run.state["x"], _private(em))
+                stop = max(self.tol, _TRIED_TOL), min(self.max_iter, _MOST_ITERATIONS)
+                return self._iterated(setting, views, moments, weights, None, 1, {}, stop)[1]
 
             # each pattern of holes costs each fit a regression per component: many are filled in once, by one component
             known = views
@@ -778,13 +769,65 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         for name, value in _kept(setting).items():
             setattr(self, name, value)
 
-    def _problem(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> tuple[Any, Any]:
+    def _iterated(
+        self,
+        setting: Setting,
+        views: list[View],
+        moments: Moments,
+        weights: Array | None,
+        parts: Any,
+        n_starts: int,
+        options: dict[str, Any],
+        until: tuple[float, int] | None = None,
+    ) -> tuple[Any, Mixture, float, float]:
+        """Return the best run, its mixture, the log-likelihood and the rows; `parts` None is one start of seed 0."""
+        tol, most = until or (self.tol, self.max_iter)
+        if self.covariance_type == "shrunk":  # its prior is that of the start: no function of the point alone
+            em, first = self._shrunk(setting, views, moments, weights)
+            stop = ms.CostChange(tol) | ms.MaxIterations(most)
+
+            def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
+                return ms.iterate(em.step, lambda: em.start(first(rng), number), stop=stop, **loop)
+
+            best = run(0, np.random.default_rng(0)) if parts is None else fit_starts(
+                self, run, *parts, n_starts=n_starts, **options
+            )
+            return best, Mixture.from_point(best.state["x"]), float(best.state["statistics"]["log_likelihood"]), em.n
+        problem, init = self._stated(setting, views, moments, weights)
+        model, given = problem.data.model, {} if self.acceleration is None else {"accelerated": True}
+        if parts is None:
+            begin = problem.initializers[init] if isinstance(init, str) else init
+            x0 = begin(problem, np.random.default_rng(0)) if callable(begin) else begin
+            stop = ms.CostChange(tol) | ms.MaxIterations(most)
+            best = ms.minimize(problem, x0, solver="em", options=given, stop=stop, project=True)
+        else:
+            best = self._solved(problem, *parts, init=init, options=given, solver="em", n_starts=n_starts, **options)
+        total = -best.fun * model.n
+        if model.prior is not None:
+            total = problem.objective.additive.sums(best.x).log_likelihood
+        return best, model.mixture(best.x), total, model.n
+
+    def _stated(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> tuple[Any, Any]:
+        """Return the problem of the registered model, and its start: a name, a point or a function."""
+        sizes = {"K": setting.n_components, "d": setting.n_latent, "full": self.covariance_type == "full"}
+        params = {**sizes, "floor": self.noise_floor * moments.variance, "update": self.update, "weights": weights}
+        if self.covariance_type != "low-rank":
+            problem = self._problem("mpcca.views", (views, moments), **params)
+            init: Any = self.init
+        else:  # private latent vectors; all starts have one prior
+            private = private_sizes(setting.n_private, tuple(view.shape[1] for view in views))
+            known = of_views(views, moments, **params).model
+            common = LowRank.of(drawn(known, np.random.default_rng(0)), private)
+            prior = common.prior(setting.shrinkage, setting.diagonal)
+            problem = self._problem("mpcca.views", (views, moments), **params, private=private, prior=prior)
+
+            def init(problem: Any, rng: np.random.Generator) -> Any:
+                return problem.data.model.point(common.mixture(drawn(problem.data.model, rng)))
+
+        return problem, problem.data.model.point(self.init) if isinstance(self.init, Mixture) else init
+
+    def _shrunk(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> tuple[Any, Any]:
         """Return EM of views, and what draws its start."""
-        if self.covariance_type == "low-rank":
-            return self._low_rank(setting, views, moments, weights)
-        if self.covariance_type != "shrunk":
-            em = EM.of(views, moments, self.noise_floor, self.update, self.acceleration is not None, weights)
-            return em, lambda rng: self._start(setting, views, moments, em.floor, rng, weights)
         prior = setting.n_latent, setting.shrinkage, setting.diagonal
         em = ShrunkEM.of(views, moments, self.noise_floor, *prior, weights)
         if isinstance(self.init, Mixture):
@@ -792,17 +835,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         sizes = setting.n_components, setting.n_latent, True
         return em, lambda rng: Start.of(views, moments, *sizes, em.floor, rng, weights)
 
-    def _low_rank(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> Any:
-        """Return EM with private latent vectors, and what draws its start; all starts have one prior."""
-        private = private_sizes(setting.n_private, tuple(view.shape[1] for view in views))
-        sizes, floor = (setting.n_components, setting.n_latent, False), self.noise_floor * moments.variance
-        common = LowRank.of(Start.of(views, moments, *sizes, floor, np.random.default_rng(0), weights), private)
-        prior = common.prior(setting.shrinkage, setting.diagonal)
-        accelerated = self.acceleration is not None
-        em = EM.of_parts(views, moments.mean, floor, self.update, accelerated, weights, private, prior)
-        if isinstance(self.init, Mixture):
-            return em, lambda rng: self.init
-        return em, lambda rng: common.mixture(Start.of(views, moments, *sizes, floor, rng, weights))
+    def _sums(self, views: list[View], weights: Array | None, mixture: Mixture, origin: Array) -> Statistics:
+        """Return the sums of a batch under the posterior of a mixture."""
+        K, d = mixture.n_components, mixture.n_latent
+        known = of_views(views, None, K, d, mixture.full, self.floor_, weights=weights, origin=origin)  # type: ignore[arg-type]
+        return known.blocks.sum(evaluated, known.sweep, mixture)
 
     def _start(
         self,
@@ -848,11 +885,6 @@ def _filled(mixture: Mixture, views: list[View], gate: float = 1.0) -> list[Arra
 def _split(mixture: Mixture, whole: Array) -> list[Array]:
     """Return the views of rows (…, D)."""
     return [np.ascontiguousarray(part) for part in np.split(whole, np.cumsum(mixture.views)[:-1], axis=-1)]
-
-
-def _private(em: Any) -> tuple[int, ...]:
-    """Return the private latent dimensions of the mixtures of a problem."""
-    return em.private if isinstance(em, EM) else ()
 
 
 def _kept(setting: Setting) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,20 +13,58 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_number, check_whole
 
-from ._em import EM
-from ._likelihood_gradient import gradient
+from ._em import grouped
+from ._expectation import Expectation
+from ._likelihood_gradient import Units, gradient
 from ._maximization import maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
 from ._starts import Start
-from ._statistics import Statistics
+from ._statistics import Prior, Statistics
 from ._views import Moments, View, check_bounded, check_views, split
 
 Point = tuple[Any, ...]
 
-_INITIALIZERS = ("cca", "factors", "random")
+_COLLAPSED = 2.0
+"""A component with fewer rows than this describes no variance: it has collapsed."""
 
 
-def build(
+@dataclass(frozen=True)
+class Model:
+    """Settings of a likelihood, and what is known of the rows before a sweep; `views` and `weights` are for starts."""
+
+    n: float
+    sizes: tuple[int, ...]
+    n_components: int
+    n_latent: int
+    full: bool
+    origin: Array
+    floor: Array
+    update: str = "joint"
+    private: tuple[int, ...] = ()
+    prior: Prior | None = None
+    views: Any = None
+    moments: Any = None
+    weights: Array | None = None
+
+    def mixture(self, point: Point) -> Mixture:
+        """Return the mixture at a point."""
+        *others, noise = point
+        parts = tuple(np.stack(part) if isinstance(part, tuple) else part for part in noise)
+        return Mixture.from_point((*others, parts), self.private)
+
+    def point(self, mixture: Mixture) -> Point:
+        """Return the point of a mixture."""
+        return (*mixture.point[:3], tuple(tuple(part) for part in mixture.noise) if self.full else mixture.noise)
+
+    def whole(self, point: Point, found: Statistics) -> tuple[Mixture, Statistics]:
+        """Return the mixture at a point, and the sums with the rows of the prior."""
+        mixture = self.mixture(point)
+        return mixture, found if self.prior is None else self.prior.added(found, mixture)
+
+
+
+
+def prepare(
     data: Any,
     *,
     views: Sequence[int] | None = None,
@@ -33,7 +72,7 @@ def build(
     n_latent: int = 2,
     covariance_type: str = "diag",
     noise_floor: float = 1e-6,
-) -> ms.Problem:
+) -> ms.Prepared:
     """Return the problem of the likeliest mixture: minus the mean log-likelihood (12) of the rows.
 
     Parameters
@@ -70,7 +109,7 @@ def build(
     >>> rng = np.random.default_rng(0)
     >>> z = rng.standard_normal((200, 1))
     >>> X, Y = (z @ rng.standard_normal((1, 3)) + 0.5 * rng.standard_normal((200, 3)) for _ in range(2))
-    >>> problem = ms.get_model("mpcca").build([X, Y], n_components=1, n_latent=1)
+    >>> problem = ms.get_model("mpcca").problem([X, Y], n_components=1, n_latent=1)
     >>> result = ms.minimize(problem, seed=0)
     >>> result.success, list(problem.initializers)
     (True, ['factors', 'cca', 'random'])
@@ -86,14 +125,38 @@ def build(
     check_fits(sizes, len(arrays[0]), n_components, n_latent)
     moments, full = Moments.of(arrays), covariance_type == "full"
     check_bounded(arrays, moments, n_latent, full)
-    em = EM.of(arrays, moments, noise_floor, "joint", accelerated=False)
-    kinds = _INITIALIZERS if full else ("factors", "cca", "random")
-    start = partial(_start, arrays, moments, n_components, n_latent, full, em.floor)
-    return ms.Problem(
-        _manifold(n_components, n_latent, sizes, full),
-        _objective(em, full),
-        {kind: partial(start, kind) for kind in kinds},
-    )
+    return of_views(arrays, moments, n_components, n_latent, full, noise_floor * moments.variance)
+
+
+def of_views(
+    views: list[View],
+    moments: Moments,
+    K: int,
+    d: int,
+    full: bool,
+    floor: Array,
+    update: str = "joint",
+    weights: Array | None = None,
+    private: tuple[int, ...] = (),
+    prior: Prior | None = None,
+    origin: Array | None = None,
+) -> ms.Prepared:
+    """Return what the model makes of checked views: rows that have the same columns are a block."""
+    n = len(views[0]) if weights is None else float(weights.sum())
+    sizes = tuple(view.shape[1] for view in views)
+    model = Model(n, sizes, K, d, full, moments.mean if origin is None else origin, floor, update, private, prior)
+    groups = list(grouped(views, weights))
+    if len(groups) == 1:
+        blocks = ms.execution.Blocks.of(*views, weights)
+    else:  # a block tells by what is NaN in its first row which columns it has
+        parts = [((columns, some, w), len(some[0])) for columns, some, w in groups]
+        blocks = ms.execution.Blocks([partial(tuple, part) for part, _ in parts], [size for _, size in parts])
+    return ms.Prepared(replace(model, views=views, moments=moments, weights=weights), blocks, replace(model, prior=None))
+
+
+def chosen(data: Any, **params: Any) -> ms.Prepared:
+    """Prepare what `MixturePCCA` has checked: (views, moments), see `of_views`."""
+    return of_views(*data, **params)
 
 
 def example(rng: np.random.Generator) -> list[Array]:
@@ -113,68 +176,115 @@ def _manifold(K: int, d: int, sizes: tuple[int, ...], full: bool) -> ms.manifold
     return M.Product(*factors, names=("weights", "means", "loadings", "noise"))
 
 
-def _objective(em: EM, full: bool) -> ms.Objective:
-    statistics = ms.objectives.last_point(partial(_statistics, em))
-    update = ms.objectives.BlockUpdate(
-        "em", ("weights", "means", "loadings", "noise"), partial(_em_step, em, statistics, full)
-    )
-    return ms.Objective(
-        partial(_value, em.n, statistics),
-        partial(_value_and_gradient, em.n, statistics, full),
-        terms=ms.objectives.FiniteTerms(int(em.n), partial(_batch, em, full)),
-        updates=(update,),
-    )
+# the other parts
 
 
-# Module-level functions under partial, so that the problem can be pickled.
+def manifold(model: Model) -> ms.manifolds.Product:
+    """Simplex(K) × means × loadings × noise."""
+    return _manifold(model.n_components, model.n_latent + sum(model.private), model.sizes, model.full)
 
 
-def _start(
-    views: list[View],
-    moments: Moments,
-    n_components: int,
-    n_latent: int,
-    full: bool,
-    floor: Array,
-    kind: str,
-    problem: ms.Problem,
-    rng: np.random.Generator,
-) -> Point:
-    start = Start.of(views, moments, n_components, n_latent, full, floor, rng)
-    return _to_point(start.mixture(kind), full)
+def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Statistics:
+    """Return the sums over a block of rows; the posterior fills what is missing."""
+    return evaluated(model, model.mixture(point), block)
 
 
-def _statistics(em: EM, point: Point) -> tuple[Mixture, Statistics]:
-    *others, noise = point
-    mixture = Mixture.from_point((*others, tuple(np.stack(part) for part in noise)))
-    return mixture, em.evaluate(mixture)
+def evaluated(model: Model, mixture: Mixture, block: tuple[Any, ...]) -> Statistics:
+    """Return the sums over a block of rows under the posterior of a mixture."""
+    if block[0].dtype != bool:
+        *views, weights = block
+        return Expectation(mixture, model.origin).statistics(views, weights)
+    columns, views, weights = block
+    part = Expectation(mixture.observed(columns), model.origin[columns]).statistics(views, weights)
+    return part if columns.all() else part.completed(mixture, columns, model.origin)
 
 
-def _value(n: float, statistics: Any, point: Point) -> float:
-    return -statistics(point)[1].log_likelihood / n
+def value(model: Model, point: Point, found: Statistics) -> float:
+    """Return minus the mean log-likelihood (12), and the log-density of the prior."""
+    return -model.whole(point, found)[1].value / found.n
 
 
-def _value_and_gradient(n: float, statistics: Any, full: bool, point: Point) -> tuple[float, Point]:
-    mixture, found = statistics(point)
-    dtype = point[0].dtype
+def value_and_gradient(model: Model, point: Point, found: Statistics) -> tuple[float, Point]:
+    """Return it with its derivatives, by Fisher's identity."""
+    (mixture, found), dtype = model.whole(point, found), point[0].dtype
     weights, means, loadings, noise = gradient(found, mixture)
 
     def scaled(part: Array) -> NDArray[Any]:
-        return (part / -n).astype(dtype)
+        return (part / -found.n).astype(dtype)
 
-    parts = tuple(tuple(map(scaled, part)) if full else scaled(part) for part in noise)
-    return _value(n, statistics, point), (scaled(weights), scaled(means), scaled(loadings), parts)
-
-
-def _em_step(em: EM, statistics: Any, full: bool, point: Point) -> Point:
-    mixture, found = statistics(point)
-    return _to_point(maximize(found, mixture, em.floor, em.update), full)
+    parts = tuple(tuple(map(scaled, part)) if model.full else scaled(part) for part in noise)
+    return -found.value / found.n, (scaled(weights), scaled(means), scaled(loadings), parts)
 
 
-def _to_point(mixture: Mixture, full: bool) -> Point:
-    noise = tuple(tuple(part) for part in mixture.noise) if full else mixture.noise
-    return (*mixture.point[:3], noise)
+def em(model: Model, point: Point, found: Statistics) -> Point:
+    """Return the mixture that explains these sums best (30)-(36)."""
+    mixture, found = model.whole(point, found)
+    return model.point(maximize(found, mixture, model.floor, model.update))
 
 
-def _batch(em: EM, full: bool, rows: np.ndarray) -> ms.Objective:
-    return _objective(em.of_rows(rows), full)
+@dataclass(frozen=True)
+class _Chart:
+    model: Model
+    units: Units
+    found: Statistics
+
+    def gradient(self) -> Array:
+        """Return the gradient of minus the log-likelihood in the units of the complete data."""
+        return -self.units.gradient(self.found)
+
+    def moved(self, step: Array) -> Point:
+        return self.model.point(self.units.moved(step))
+
+
+def units(model: Model, point: Point, found: Statistics) -> _Chart | None:
+    """Return the units in which EM is steepest ascent to first order; None where a component has lost its rows."""
+    mixture, found = model.whole(point, found)
+    return _Chart(model, Units.of(found, mixture, model.floor), found) if found.counts.min() >= 1 else None
+
+
+def repair(model: Model, point: Point, found: Statistics, tried: NDArray[np.bool_]) -> tuple[int, Point] | None:
+    """Return a collapsed component, and the point with it where the density is least."""
+    old = model.mixture(point)
+    collapsed = np.flatnonzero((found.counts < _COLLAPSED) & ~tried)
+    if old.n_components == 1 or not len(collapsed):
+        return None
+    # it moves to the row with the least density, with the loadings and the noise of the heaviest component
+    k = int(collapsed[found.counts[collapsed].argmin()])
+    heaviest = int(found.counts.argmax())
+    weights, means, loadings = old.weights.copy(), old.means.copy(), old.loadings.copy()
+    weights[k] = max(weights[k], 1 / model.n)
+    means[k], loadings[k] = found.worst + model.origin, loadings[heaviest]
+    noise = [part.copy() for part in old.noise]
+    for part in noise:
+        part[k] = part[heaviest]
+    return k, model.point(Mixture.trusted(weights / weights.sum(), means, loadings, noise, old.private))
+
+
+def first(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """``"cca"`` for full noise, else ``"factors"``."""
+    return _start("auto", problem, rng)
+
+
+def cca(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """k-means, then canonical correlations per cluster (Bach and Jordan)."""
+    return _start("cca", problem, rng)
+
+
+def factors(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """k-means, then principal factors per cluster."""
+    return _start("factors", problem, rng)
+
+
+def random(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Means at random rows, random loadings for half of each variance."""
+    return _start("random", problem, rng)
+
+
+def drawn(model: Model, rng: np.random.Generator) -> Start:
+    """Draw the rows that a start looks at."""
+    sizes = model.n_components, model.n_latent, model.full
+    return Start.of(model.views, model.moments, *sizes, model.floor, rng, model.weights)
+
+
+def _start(kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
+    return problem.data.model.point(drawn(problem.data.model, rng).mixture(kind))

@@ -26,12 +26,25 @@ _PAPER = "Supplementary material of paper 2012 (multi-view super vector), 2013"
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The likeliest mixture."""
+    at = "manifoldseq_mpcca._objective:{}".format
+    parts = ("manifold", "statistics", "value", "value_and_gradient", "units", "repair")
     yield hooks.ModelSpec(
         "mpcca",
-        build="manifoldseq_mpcca._objective:build",
-        example="manifoldseq_mpcca._objective:example",
+        prepare=at("prepare"),
+        **{part: at(part) for part in parts},
+        initializers={"auto": at("first"), "cca": at("cca"), "factors": at("factors"), "random": at("random")},
+        updates={"em": at("em")},
+        example=at("example"),
         input="views",
         summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",
+        reference=_PAPER,
+    )
+    yield hooks.ModelSpec(
+        "mpcca.views",
+        base="mpcca:mpcca",
+        prepare=at("chosen"),
+        solver="em",
+        summary="The same of checked views with weights, holes and a prior, for `MixturePCCA`",
         reference=_PAPER,
     )
 

@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 
 import manifoldseq as ms
 
-from ._em import EM, grouped
+from ._em import grouped
 from ._expectation import SKIP, Expectation
 from ._parameters import Array, Mixture
 from ._starts import Start
@@ -307,10 +307,13 @@ class LowRank:
         views: list[View] = [rows[:, columns] for columns in start.columns]
         weights = None if (start.weights == 1).all() else start.weights
         origin = np.zeros(rows.shape[1])
-        em = EM.of_parts(views, origin, start.floor, "expanded", True, weights, private)
+        sizes = {"K": 1, "d": first.n_latent, "full": False, "floor": start.floor, "update": "expanded"}
+        spec = ms.get_model("mpcca:mpcca.views")
+        problem = spec.problem((views, None), **sizes, weights=weights, private=private, origin=origin)
         stop = ms.CostChange(_TOL) | ms.MaxIterations(_MOST_ITERATIONS)
-        run = ms.iterate(em.step, lambda: em.start(first), stop=stop)
-        return cls(Mixture.from_point(run.state["x"], private))
+        x0 = problem.data.model.point(first)
+        result = ms.minimize(problem, x0, solver="em", options={"accelerated": True}, stop=stop)
+        return cls(Mixture.from_point(result.x, private))
 
     def prior(self, rows: float, diagonal: float) -> Prior | None:
         """Return the prior that counts as so many rows in each component; none for no rows."""

@@ -1,6 +1,6 @@
 """Sufficient statistics of a mixture of probabilistic canonical correlation analysers; a prior that adds rows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,21 @@ class Statistics:
             least=min(self.least, other.least),
             worst=self.worst if self.least <= other.least else other.worst,
         )
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        return self.joined(other)
+
+    def mixed(self, batch: "Statistics", share: float) -> "Statistics":
+        """Return running means after a batch."""
+        return self.joined(batch, 1 - share, share)
+
+    def per_row(self) -> "Statistics":
+        """Return means over the rows."""
+        return self.joined(self, 1 / self.n, 0.0)
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields in the grammar of states."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def completed(self, mixture: Mixture, columns: NDArray[np.bool_], origin: Array) -> "Statistics":
         """Return what these statistics of some columns become when the posterior fills the other columns.

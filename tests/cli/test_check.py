@@ -80,7 +80,7 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 RUN = [
-    ("models", 'ModelSpec("m", build, example=lambda rng: None)'),
+    ("models", 'ModelSpec("m", build=build, example=lambda rng: None)'),
     ("readers", 'ReaderSpec("r", ("*.stranger",), read, example=example)'),
     ("datasets", 'DatasetSpec("d", data)'),
     ("domains", 'DomainSpec("o", stiefel, lambda x: (x,), items)'),
@@ -104,7 +104,7 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (("models", 'ModelSpec("x", build)'), "model x: only imported: it has no example: give ModelSpec(example=…)"),
+        (("models", 'ModelSpec("x", build=build)'), "model x: only imported: it has no example: give ModelSpec(example=…)"),
         (("readers", 'ReaderSpec("x", ("*.stranger",), read)'), "reader x: only imported: it has no example"),
         (
             ("datasets", 'DatasetSpec("x", absent)'),

@@ -263,7 +263,7 @@ def bundled(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     lds = "manifoldseq_lds."
     ms.register(ms.hooks.EstimatorSpec("lds-kmeans", f"{lds}clustering._kmeans:LDSKMeans"))
     ms.register(ms.hooks.EstimatorSpec("lds-kernel-matrix", f"{lds}clustering._kernel_matrix:LDSKernelMatrix"))
-    ms.register(ms.hooks.ModelSpec("lds.mean", f"{lds}means._mean:build"))
+    ms.register(ms.hooks.ModelSpec("lds.mean", build=f"{lds}means._mean:build"))
     ms.register(ms.hooks.KernelSpec("projection", f"{lds}kernels._projection:ProjectionKernel"))
     ms.register(ms.hooks.KernelSpec("grassmann", f"{lds}kernels._grassmann:GrassmannKernel"))
     return run

@@ -113,7 +113,7 @@ def test_constraints_that_cannot_be_met_are_no_success(run: Run, tmp_path: Path)
 
 
 def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ms.register(ms.hooks.ModelSpec("lds.mean", "manifoldseq_lds.means._mean:build"))
+    ms.register(ms.hooks.ModelSpec("lds.mean", build="manifoldseq_lds.means._mean:build"))
     ms.register(ms.hooks.KernelSpec("projection", "manifoldseq_lds:ProjectionKernel"))
     monkeypatch.chdir(tmp_path)
     assert run("solve", "lds.mean", "two-levels", "--set", "n_states=1", "--init", "random", "--seed", "3")[0] == 0

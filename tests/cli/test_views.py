@@ -437,14 +437,14 @@ def test_bags_of_two_files_are_paired_by_id(run: Run, files: Path, numerals: Num
 
 @pytest.mark.parametrize("data", [("both.csv", "--views", "kar_*:zer_*"), ("kar.csv", "zer.csv"), ("both.npy", "12,9")])
 def test_solve_takes_views(run: Run, files: Path, numerals: Numerals, data: tuple[str, ...]) -> None:
-    ms.register(ms.hooks.ModelSpec("mpcca", "manifoldseq_mpcca._objective:build", input="views"))
+    ms.register(ms.hooks.ModelSpec("mpcca", build="manifoldseq_mpcca._objective:build", input="views"))
     if data[-1] == "12,9":
         data = ("both.npy", "--views", "12,9")
     arguments = [files / one if "." in one else one for one in data]
     options = ("--set", "n_latent=1", "--set", "n_components=1", "--max-iter", "10")
     status, out, err = run("solve", "mpcca", *arguments, *options, "-o", files / "run")
     assert status in (0, 1) and err == "", err
-    problem = ms.get_model("mpcca").build([numerals.kar, numerals.zer], n_latent=1, n_components=1)
+    problem = ms.get_model("mpcca").problem([numerals.kar, numerals.zer], n_latent=1, n_components=1)
     expected = ms.minimize(problem, seed=0, stop=ms.PredictedDecrease() | ms.MaxIterations(10))
     assert ms.load(files / "run").fun == expected.fun
     again = run("solve", "--config", files / "run" / "run.toml", "-o", files / "again")
@@ -455,7 +455,7 @@ def test_solve_takes_views(run: Run, files: Path, numerals: Numerals, data: tupl
 
 @pytest.mark.parametrize("covariance", ["diag", "full"])
 def test_solve_names_collinear_columns(run: Run, files: Path, numerals: Numerals, covariance: str) -> None:
-    ms.register(ms.hooks.ModelSpec("mpcca", "manifoldseq_mpcca._objective:build", input="views"))
+    ms.register(ms.hooks.ModelSpec("mpcca", build="manifoldseq_mpcca._objective:build", input="views"))
     columns = {"a": numerals.kar[:, 0], "b": numerals.zer[:, 0], "c": 2.54 * numerals.kar[:, 0]}
     write(files / "twice.csv", {name: column.tolist() for name, column in columns.items()})
     options = ("--views", "a,c:b", "--set", "n_latent=1", "--set", f"covariance_type={covariance}")
@@ -546,7 +546,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
     ):
         status, _, err = run("fit", *arguments, "-o", files / "run")
         assert status == 2 and sentence in err and "mixture-pcca" in err and not (files / "run").exists()
-    ms.register(ms.hooks.ModelSpec("mean", "manifoldseq_lds.means._mean:build"))
+    ms.register(ms.hooks.ModelSpec("mean", build="manifoldseq_lds.means._mean:build"))
     status, _, err = run("solve", "mean", *two, "-o", files / "run")
     assert status == 2 and "mean takes sequences of one file, and 2 are given" in err
 

@@ -253,7 +253,7 @@ def model(**changes: Any) -> hooks.ModelSpec:
         )
         return changes.pop("built", problem)
 
-    return hooks.ModelSpec("toy", build, example=lambda rng: rng.standard_normal((5, 2)))
+    return hooks.ModelSpec("toy", build=build, example=lambda rng: rng.standard_normal((5, 2)))
 
 
 def test_right_models_pass() -> None:
@@ -281,6 +281,6 @@ def test_broken_models_fail(changes: dict[str, Any], word: str) -> None:
 
 def test_models_need_data_or_an_example() -> None:
     with pytest.raises(ValueError, match="has no example, pass data="):
-        testing.check_model(hooks.ModelSpec("toy", lambda data: None))
+        testing.check_model(hooks.ModelSpec("toy", build=lambda data: None))
     with pytest.raises(TypeError, match=r"needs a manifoldseq.hooks.ModelSpec"):
         testing.check_model(3)  # type: ignore[arg-type]

@@ -117,7 +117,7 @@ def test_initializers_are_those_of_the_whole_problem() -> None:
     equal(result.x[0], x0[0])
     assert isinstance(seen[0].manifold.factors[0], Stiefel)  # type: ignore[attr-defined]
     model = ms.get_model("lds.mean")
-    lds = model.build(model.example(np.random.default_rng(0)))
+    lds = model.problem(model.example(np.random.default_rng(0)))
     assert isinstance(lds.manifold, CanonicalLDS)
     first = ms.minimize(lds, seed=0, stop=ms.MaxIterations(0))
     result = ms.minimize(lds.freeze("U"), seed=0)

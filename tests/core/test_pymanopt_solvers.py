@@ -196,7 +196,7 @@ def test_names_with_a_colon_are_the_cores() -> None:
     with pytest.raises(ValueError, match="names with 'pymanopt' before a colon are the core's"):
         ms.register(hooks.SolverSpec("pymanopt:newton", "math:hypot"))
     with pytest.raises(ValueError, match="name must start with"):
-        hooks.ModelSpec("pymanopt:x", "math:hypot")
+        hooks.ModelSpec("pymanopt:x", build="math:hypot")
     plugin = type("Plugin", (), {})()
 
     @ms.hookimpl

@@ -24,7 +24,7 @@ def test_found_by_name():
     assert ms.get_estimator("subspace-encoder") is SubspaceEncoder
     assert ms.get_estimator("subspace-kmeans") is SubspaceKMeans
     data = ms.get_model("hierarchical.subspace").example(np.random.default_rng(0))
-    assert ms.get_model("hierarchical.subspace").build(data).manifold.names == ("V", "mu")
+    assert ms.get_model("hierarchical.subspace").problem(data).manifold.names == ("V", "mu")
 
 
 def test_public_names():

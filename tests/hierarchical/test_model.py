@@ -10,7 +10,7 @@ from hierarchical.problems import completed, frames, means, origins, printed_F, 
 
 import manifoldseq as ms
 
-build = ms.get_model("hierarchical.subspace").build
+build = ms.get_model("hierarchical.subspace").problem
 TIGHT = ms.GradientNorm(1e-9, relative=True) | ms.MaxIterations(5000)
 
 

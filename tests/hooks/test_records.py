@@ -14,26 +14,26 @@ import manifoldseq as ms
 from manifoldseq import hooks
 
 WRONG = [
-    (lambda: hooks.ModelSpec("", "a:b"), "ModelSpec '': name must start with a letter or digit"),
-    (lambda: hooks.ModelSpec("p:x", "a:b"), "ModelSpec 'p:x': name must start with a letter or digit"),
-    (lambda: hooks.ModelSpec(None, "a:b"), "ModelSpec None: name must start"),
-    (lambda: hooks.ModelSpec("x", "a.b"), "build must be a callable or a string 'package.module:attribute', not 'a.b'"),
-    (lambda: hooks.ModelSpec("x", "a:b", example=3), "ModelSpec 'x': example must be a callable"),
+    (lambda: hooks.ModelSpec("", build="a:b"), "ModelSpec '': name must start with a letter or digit"),
+    (lambda: hooks.ModelSpec("p:x", build="a:b"), "ModelSpec 'p:x': name must start with a letter or digit"),
+    (lambda: hooks.ModelSpec(None, build="a:b"), "ModelSpec None: name must start"),
+    (lambda: hooks.ModelSpec("x", build="a.b"), "build must be a callable or a string 'package.module:attribute', not 'a.b'"),
+    (lambda: hooks.ModelSpec("x", build="a:b", example=3), "ModelSpec 'x': example must be a callable"),
     (lambda: hooks.KernelSpec("x", "a:b", domain=3), "KernelSpec 'x': domain must be a string"),
     (lambda: hooks.KernelSpec("x", "a:b", invariances={"r": 1}), "invariances must be a mapping"),
     (lambda: hooks.KernelSpec("x", "a:b", constant_diagonal=1), "constant_diagonal must be True or False"),
     (lambda: hooks.ReaderSpec("x", "*.edf", "a:b"), "ReaderSpec 'x': patterns must be a tuple of strings"),
-    (lambda: hooks.ModelSpec("x", "a:b", input="tables"), "input must be 'sequences' or 'views', not 'tables'"),
+    (lambda: hooks.ModelSpec("x", build="a:b", input="tables"), "input must be 'sequences' or 'views', not 'tables'"),
     (lambda: hooks.EstimatorSpec("x", "a:b", input="tables"), "must be 'sequences', 'samples', 'views' or 'bags'"),
 ]  # fmt: skip
 
 
 def test_records_state_the_version_of_the_hooks() -> None:
-    record = hooks.ModelSpec("x", "a:b", api=1)
-    assert record == hooks.ModelSpec("x", "a:b") and record.as_dict()["api"] == 1
+    record = hooks.ModelSpec("x", build="a:b", api=1)
+    assert record == hooks.ModelSpec("x", build="a:b") and record.as_dict()["api"] == 1
     for api in (0, 2, "one"):
         with pytest.raises(ValueError, match=f"ModelSpec 'x' is written for version {api!r} of the hooks"):
-            hooks.ModelSpec("x", "a:b", api=api)  # type: ignore[arg-type]
+            hooks.ModelSpec("x", build="a:b", api=api)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("make", "sentence"), WRONG)
@@ -55,9 +55,9 @@ def test_records_are_frozen_and_picklable() -> None:
     [("math:hypot", math.hypot), ("pathlib:Path.home", pathlib.Path.home), (math.hypot, math.hypot)],
 )
 def test_a_target_is_a_path_or_the_object(target: Any, found: Any) -> None:
-    assert hooks.ModelSpec("x", target).resolved().build == found
+    assert hooks.ModelSpec("x", build=target).resolved().build == found
     with pytest.raises(ValueError, match=r"a string 'package\.module:attribute', not 'math\.hypot'"):
-        hooks.ModelSpec("x", "math.hypot")
+        hooks.ModelSpec("x", build="math.hypot")
 
 
 def test_resolved_record_holds_callables() -> None:
@@ -76,12 +76,12 @@ def test_resolved_record_holds_callables() -> None:
 )
 def test_target_that_cannot_be_imported_names_the_record(target: str, cause: str) -> None:
     with pytest.raises(ImportError, match="ModelSpec 'x': build names") as caught:
-        hooks.ModelSpec("x", target).resolved()
+        hooks.ModelSpec("x", build=target).resolved()
     assert cause in str(caught.value)
 
 
 def test_a_listing_names_callables_as_targets_do() -> None:
-    assert hooks.ModelSpec("x", math.hypot).as_dict()["build"] == "math:hypot"
+    assert hooks.ModelSpec("x", build=math.hypot).as_dict()["build"] == "math:hypot"
     kernel = hooks.KernelSpec("x", "math:hypot", invariances={"sign": math.fabs, "swap": "math:hypot"})
     assert kernel.as_dict()["invariances"] == {"sign": "math:fabs", "swap": "math:hypot"}
     assert hooks.EstimatorSpec("x", "a:b", plots=("one", "other")).as_dict()["plots"] == ["one", "other"]
@@ -117,7 +117,7 @@ def test_public_lookups_raise_one_sentence() -> None:
 def test_registered_names_are_found_by_every_lookup() -> None:
     ms.register(hooks.KernelSpec("test-kernel", lambda order: ms.kernel(pow, name=f"power {order}")))
     ms.register(hooks.EstimatorSpec("test-estimator", "fractions:Fraction"))
-    ms.register(hooks.ModelSpec("test-model", "math:hypot"))
+    ms.register(hooks.ModelSpec("test-model", build="math:hypot"))
     assert ms.get_kernel("test-kernel", order=2).name == "power 2"
     assert ms.get_estimator("test-estimator").__name__ == "Fraction"
     assert ms.get_model("test-model").build is math.hypot

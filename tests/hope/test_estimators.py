@@ -316,7 +316,7 @@ def test_rows_of_zeros():
     with pytest.raises(ValueError, match="every row of X is all zeros"):
         HOPE(6, n_latent=4).fit(np.zeros((20, 8)))
     with pytest.raises(ValueError, match="row 7 of X is all zeros"):
-        ms.get_model("hope.movmf").build(rows)
+        ms.get_model("hope.movmf").problem(rows)
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_nan_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         HOPE().fit(rows)
     with pytest.raises(ValueError, match="row 3 of X has NaN or infinity"):
-        ms.get_model("hope.gmm").build(rows)
+        ms.get_model("hope.gmm").problem(rows)
     with pytest.raises(ValueError, match="zero"):
         HOPE().fit(X, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="eta has shape"):

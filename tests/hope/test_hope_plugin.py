@@ -18,7 +18,7 @@ def test_names_are_found():
     assert ms.get_estimator("vmf-mixture") is VonMisesFisherMixture
     assert ms.get_estimator("spherical-kmeans") is SphericalKMeans
     assert ms.get_estimator("pca-movmf") is PCAMovMF
-    assert ms.get_model("hope.gmm").build.__module__.startswith("manifoldseq_hope.")
+    assert ms.get_model("hope.gmm").problem.__module__.startswith("manifoldseq_hope.")
     assert ms.get_solver("penalty-sgd", beta=0.1).beta == 0.1
 
 
@@ -49,7 +49,7 @@ def mixture_naive(name):
 def test_objective_is_the_likelihood_written_out(name):
     """(11), (12), with the derivatives by the weights (26), (32) among all others."""
     X = example(name)
-    problem = ms.get_model(name).build(X, n_components=3, n_latent=2, noise_variance=0.3)
+    problem = ms.get_model(name).problem(X, n_components=3, n_latent=2, noise_variance=0.3)
     V, _, *parameters = problem.initializers["random"](problem, np.random.default_rng(0))
     x = (V, np.array([0.5, 0.3, 0.2]), *parameters)
 
@@ -69,7 +69,7 @@ def test_objective_is_the_likelihood_written_out(name):
 )
 def test_constraints_hold_at_the_end(name, rows):
     """(13); (53) and (54) with rows that may be longer than one."""
-    problem = ms.get_model(name).build(example(name), rows=rows, noise_variance=0.01)
+    problem = ms.get_model(name).problem(example(name), rows=rows, noise_variance=0.01)
     x = ms.minimize(problem, "random", stop=ms.MaxIterations(10), seed=0).x
     U = x[0].T / x[1][:, None] if rows == "scaled" else x[0].T
     C = U @ U.T
@@ -86,7 +86,7 @@ def test_scaled_rows_have_the_jacobian_of_44(name):
     """The default is a density, by scipy; as printed the term has the other sign."""
     X, scales = example(name), np.array([1.5, 2.0])
     settings = {"n_components": 1, "n_latent": 2, "rows": "scaled", "noise_variance": 0.2}
-    density, printed = (ms.get_model(name).build(X, jacobian=sign, **settings) for sign in ("density", "printed"))
+    density, printed = (ms.get_model(name).problem(X, jacobian=sign, **settings) for sign in ("density", "printed"))
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 2)))[0].T
     shape = (np.array([[2.0, 1.0]]),) if name == "hope.movmf" else (np.zeros((1, 2)), np.ones((1, 2)))
     x = (np.ascontiguousarray(Q.T), 1 / scales, np.ones(1), *shape)
@@ -104,7 +104,7 @@ def test_scaled_rows_have_the_jacobian_of_44(name):
 def test_objective_of_free_rows_is_52_written_out(name):
     """J of (44) as printed, L1, L2 of (48) with D - M, less the penalty for every row of the data."""
     X, beta = example(name), 0.7
-    problem = ms.get_model(name).build(
+    problem = ms.get_model(name).problem(
         X, n_components=3, n_latent=2, rows="free", jacobian="printed", noise_variance=0.1, beta=beta
     )
     V, *rest = problem.initializers["random"](problem, np.random.default_rng(0))
@@ -126,7 +126,7 @@ def test_solver_obeys_the_laws():
 def test_free_rows_are_at_least_one_long(name):
     """Appendix A as printed (44)-(54): inequality constraints and the penalty."""
     X = ms.get_model(name).example(np.random.default_rng(0))
-    problem = ms.get_model(name).build(
+    problem = ms.get_model(name).problem(
         X, n_components=2, n_latent=2, rows="free", jacobian="printed", noise_variance=0.1
     )
     x = problem.initializers["pca"](problem, np.random.default_rng(0))
@@ -137,7 +137,7 @@ def test_free_rows_are_at_least_one_long(name):
         assert bound.value(x) == pytest.approx(0, abs=1e-12)
         ms.testing.check_gradient((problem.manifold, bound), x).raise_for_failure()
     sizes = {"n_components": 2, "n_latent": 2, "noise_variance": 0.1}
-    problem = ms.get_model(name).build(X, rows="free", beta=0.0, **sizes)  # the penalty has a kink at the start
+    problem = ms.get_model(name).problem(X, rows="free", beta=0.0, **sizes)  # the penalty has a kink at the start
     result = ms.minimize(problem, "pca", solver="augmented-lagrangian", stop=ms.MaxIterations(100), seed=0)
     assert np.all(np.linalg.norm(result.x[0], axis=0) >= 1 - 1e-4)
     assert result.fun < problem.objective.value(x)
@@ -147,7 +147,7 @@ def test_free_rows_are_at_least_one_long(name):
 def test_no_step_leaves_the_positive_definite_covariances(kind):
     """A step to where they would be negative."""
     X = ms.get_model("hope.gmm").example(np.random.default_rng(0))
-    problem = ms.get_model("hope.gmm").build(X, n_components=2, n_latent=2, covariance_type=kind)
+    problem = ms.get_model("hope.gmm").problem(X, n_components=2, n_latent=2, covariance_type=kind)
     x = problem.initializers["pca"](problem, np.random.default_rng(0))
     place = problem.manifold.factors[-1]
     down = tuple(-3 * part for part in x[-1]) if kind == "full" else -3 * x[-1]
@@ -161,7 +161,7 @@ def test_scaled_rows_whiten():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 5)) * [0.5, 0.25, 0.01, 0.01, 0.01]
     X -= X.mean(axis=0)
-    problem = ms.get_model("hope.gmm").build(X, n_components=1, n_latent=2, rows="scaled", noise_variance=1e-4)
+    problem = ms.get_model("hope.gmm").problem(X, n_components=1, n_latent=2, rows="scaled", noise_variance=1e-4)
     fixed = problem.freeze("weights", "means", "variances")
     V, r, weights, means, variances = problem.initializers["pca"](problem, rng)
     start = (V, 0.9 * r, weights, 0 * means, np.ones_like(variances))
@@ -171,13 +171,13 @@ def test_scaled_rows_whiten():
 
 def test_tables_in_a_list_are_one_table():
     X = ms.get_model("hope.gmm").example(np.random.default_rng(0))
-    whole, parts = (ms.get_model("hope.gmm").build(data) for data in (X, [X[:40], X[40:]]))
+    whole, parts = (ms.get_model("hope.gmm").problem(data) for data in (X, [X[:40], X[40:]]))
     x = whole.initializers["pca"](whole, np.random.default_rng(0))
     assert parts.objective.value(x) == whole.objective.value(x)
 
 
 def test_problems_can_be_pickled():
-    problem = ms.get_model("hope.movmf").build(ms.get_model("hope.movmf").example(np.random.default_rng(0)))
+    problem = ms.get_model("hope.movmf").problem(ms.get_model("hope.movmf").example(np.random.default_rng(0)))
     again = pickle.loads(pickle.dumps(problem))
     x = problem.initializers["pca"](problem, np.random.default_rng(0))
     assert again.objective.value(x) == problem.objective.value(x)

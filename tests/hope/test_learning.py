@@ -22,7 +22,7 @@ from manifoldseq_hope import (
     penalty,
     von_mises_fisher,
 )
-from manifoldseq_hope.mixtures._em import EM, Data
+from manifoldseq_hope.mixtures._parameters import Data
 from manifoldseq_hope.mixtures._expectation import second_moment
 from manifoldseq_hope.mixtures._noise import Noise
 from manifoldseq_hope.mixtures._parameters import Model
@@ -41,10 +41,11 @@ def test_full_batches_never_lower_the_likelihood(family, kind):
         X = unit(X) if family.directional else X - X.mean(axis=0)
         data, rng = data_of(X), np.random.default_rng(seed)
         model = seeded(projection(("pca", "random")[seed % 2], data.S, 3, rng), X, 4, family, family.directional, rng)
-        em = EM(data, model, Noise(kind, 1e-9), True)
-        run = ms.iterate(em.step, em.start, stop=ms.MaxIterations(25))
+        problem = ms.get_model("hope.family").problem(data, family=family, n_components=4, n_latent=3, normalize_z=family.directional, noise_variance=kind, noise_floor=1e-9)
+        from manifoldseq_hope.mixtures._likelihood import starting
+        run = ms.minimize(problem, starting(problem, model.U, rng), solver="em", stop=ms.MaxIterations(25))
         assert np.diff(run.history["fun"]).max(initial=-1.0) <= 1e-12 * abs(run.history["fun"][-1])
-        U = run.state["x"][0].T
+        U = run.x[0].T
         np.testing.assert_allclose(U @ U.T, np.eye(3), atol=1e-12)
 
 
@@ -141,7 +142,7 @@ def test_single_gaussian_finds_the_best_eigenvectors():
         return signal - 0.5 * (3 * np.log(2 * np.pi * variance) + lam[rest].sum() / variance)
 
     for variance, chosen in ((1e-3, [0, 1]), (9.95, [3, 4])):
-        problem = ms.get_model("hope.gmm").build(
+        problem = ms.get_model("hope.gmm").problem(
             X, n_components=1, n_latent=2, covariance_type="full", noise_variance=variance
         )
         found = min((ms.minimize(problem, "random", seed=seed) for seed in range(4)), key=lambda r: r.fun)
@@ -232,14 +233,14 @@ def test_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
 def flat_problem(**params):
     X = unit(clusters(300, 8, K=6, spread=0.5))
     settings = {"n_components": 3, "n_latent": 3, "noise_variance": 0.1} | params
-    return ms.get_model("hope.movmf").build(X, **settings)
+    return ms.get_model("hope.movmf").problem(X, **settings)
 
 
 def test_printed_weight_step_has_its_fixed_point_at_square_roots():
     """Responsibilities that no weight changes: disjoint components."""
     counts = np.array([60, 30, 10])
     X = np.repeat(np.eye(6)[:3], counts, axis=0)
-    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_latent=3, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").problem(X, n_components=3, n_latent=3, noise_variance=0.1)
     start = (np.eye(6)[:, :3].copy(), np.full(3, 1 / 3), 60 * np.eye(3))
     rested = {}
     for repaired in (False, True):
@@ -283,7 +284,7 @@ def test_a_printed_step_is_algorithm_1():
     import autograd.numpy as anp
 
     X, rng = unit(clusters(60, 6, K=3)), np.random.default_rng(0)
-    problem = ms.get_model("hope.movmf").build(X, n_components=3, n_latent=3, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").problem(X, n_components=3, n_latent=3, noise_variance=0.1)
     U, weights, mu = unit(rng.standard_normal((3, 6))), np.array([0.5, 0.3, 0.2]), 4 * rng.standard_normal((3, 3))
     options = {"step_size": 1e-3, "beta": 0.7, "orthogonality": "penalty", "repaired": False, "batch_size": 20}
     solver = ms.get_solver("penalty-sgd", **options, seed=1)

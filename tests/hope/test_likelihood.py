@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, vonmises_fisher
 
 import manifoldseq as ms
 from manifoldseq_hope import correlations, gaussian, penalty, penalty_gradient, residual_energy, von_mises_fisher
-from manifoldseq_hope.mixtures._em import Data
+from manifoldseq_hope.mixtures._parameters import Data
 from manifoldseq_hope.mixtures._expectation import Expectation, second_moment
 from manifoldseq_hope.mixtures._noise import Noise
 from manifoldseq_hope.mixtures._parameters import Model
@@ -134,7 +134,7 @@ def test_simplified_gradient_holds_on_the_constraint_only():
 
 def test_the_gradient_of_the_model_is_the_unsimplified_one():
     """Footnote 3: of the objective itself, at rows that are not orthonormal."""
-    problem = ms.get_model("hope.movmf").build(X, n_components=K, n_latent=M, noise_variance=0.1)
+    problem = ms.get_model("hope.movmf").problem(X, n_components=K, n_latent=M, noise_variance=0.1)
 
     def f(u):
         return -(movmf_naive(u, W, MU, X) + noise_naive(u, X, 0.1)) / len(X)
@@ -171,7 +171,7 @@ def test_appendix_a():
     assert abs(-0.5 * np.linalg.slogdet(U @ U.T)[1] + np.sum(np.log(np.linalg.norm(U, axis=1)))) > 1e-2
     scaled = Rows("scaled", Noise(0.3), sign=-1)
     head = (ms.linalg.polar(U.T), 1 / scales)
-    np.testing.assert_allclose(scaled.projection(head), orthogonal, atol=1e-12)
+    np.testing.assert_allclose(scaled.projection(head, None), orthogonal, atol=1e-12)
     same, _ = scaled.value_and_gradient(head, np.zeros_like(U), data)
     free, _ = rows.value_and_gradient((orthogonal.T,), np.zeros_like(U), data)
     assert same == pytest.approx(free, rel=1e-10)

@@ -13,7 +13,7 @@ from manifoldseq_hope import HOPE, HOPENetworkClassifier, PCAMovMF, VonMisesFish
 
 X = np.random.default_rng(0).standard_normal((60, 6))
 BOTH = [HOPE, PCAMovMF]
-MODELS = [ms.get_model("hope.movmf").build, ms.get_model("hope.gmm").build]
+MODELS = [ms.get_model("hope.movmf").problem, ms.get_model("hope.gmm").problem]
 
 
 @pytest.mark.parametrize("make", BOTH)

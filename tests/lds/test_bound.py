@@ -98,7 +98,7 @@ def test_a_descent_that_overtakes_the_medoid_is_the_centre():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = LDSKMeans(1, mean="canonical", n_init=1, random_state=0, max_iter=200, tol=1e-9).fit(data)
-            problem = ms.get_model("lds.mean").build(data)
+            problem = ms.get_model("lds.mean").problem(data)
             within = ms.minimize(problem, stop=ms.MaxIterations(500))
         assert model.mean_kernel_value_ > -within.fun / 2 - 1e-3
 
@@ -164,15 +164,15 @@ def test_the_solution_of_the_common_problem_is_not_below_the_medoid(start, compr
 
 def test_models_say_what_the_bound_costs_at_their_start():
     with pytest.warns(UserWarning, match=r"bound=0.99: cutting them raises its objective from -4 to -2\.8"):
-        result = ms.minimize(ms.get_model("lds.mean").build(copies()))
+        result = ms.minimize(ms.get_model("lds.mean").problem(copies()))
     assert result.feasibility < 1e-12
     with pytest.warns(UserWarning, match="the start, system 1, has an A with singular values up to 3.081"):
-        problem = ms.get_model("lds.atom").build(copies(N=2), codes=np.eye(2), atoms=copies(N=2), atom=1)
+        problem = ms.get_model("lds.atom").problem(copies(N=2), codes=np.eye(2), atoms=copies(N=2), atom=1)
         problem.initializers["current"](problem, None)
 
 
 def test_raw_coordinates_have_no_bound_of_singular_values():
-    result = ms.minimize(ms.get_model("lds.mean-raw").build(copies()))
+    result = ms.minimize(ms.get_model("lds.mean-raw").problem(copies()))
     assert result.fun == pytest.approx(-4, abs=1e-9)
 
 

@@ -23,7 +23,7 @@ def copies(N=10, m=9, n=3, noise=0.3, seed=0):
 
 
 def build(name, data, **params):
-    return ms.get_model(name).build(data, **params)
+    return ms.get_model(name).problem(data, **params)
 
 
 @pytest.mark.parametrize("model", ["lds.mean", "lds.atom", "lds.mean-raw"])

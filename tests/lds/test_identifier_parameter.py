@@ -184,7 +184,7 @@ def test_keywords_of_before_do_the_same_with_a_warning(cls):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_take_an_identifier_and_the_keywords_of_before(name):
-    build, X = ms.get_model(name).build, sequences()
+    build, X = ms.get_model(name).problem, sequences()
     problem = build(X, identifier=LDSIdentifier(2, **SETTINGS, bound=0.9), bound=0.9)
     assert problem.manifold.shape[-1] == (6, 2)
     with pytest.warns(DeprecationWarning, match=r"build\(center=False, .*\) is build\(identifier=LDSIdentifier\("):

@@ -98,7 +98,7 @@ def test_means_and_clusters_take_combined_kernels():
     X, y = motions()
     model = LDSKMeans(4, n_states=2, kernel=RBFKernel("projection"), random_state=0, n_init=2).fit(X)
     assert len(set(zip(model.labels_, y, strict=True))) <= 6
-    problem = ms.get_model("lds.mean").build(model.systems_, kernel=SumKernel(("projection", "grassmann")))
+    problem = ms.get_model("lds.mean").problem(model.systems_, kernel=SumKernel(("projection", "grassmann")))
     assert [update.name for update in problem.objective.updates] == ["polar"]
     ms.testing.check_gradient(problem).raise_for_failure()
 

@@ -10,7 +10,7 @@ import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, ProjectionKernel, Systems
 
 KERNEL = ProjectionKernel()
-build = ms.get_model("lds.mean").build
+build = ms.get_model("lds.mean").problem
 
 
 def noisy_copies(N=12, m=9, n=3, noise=0.3, seed=0):

@@ -25,7 +25,7 @@ BROKEN = {
     "unmarked": ("def manifoldseq_models():\n    yield", "decorate it with @manifoldseq.hookimpl"),
     "raises": (
         HOOK + "def manifoldseq_kernels():\n    yield ms.hooks.KernelSpec('kept', 'math:hypot', 'lds')\n    1 / 0\n\n"
-        "@ms.hookimpl\ndef manifoldseq_models():\n    yield ms.hooks.ModelSpec('kept-too', 'math:hypot')",
+        "@ms.hookimpl\ndef manifoldseq_models():\n    yield ms.hooks.ModelSpec('kept-too', build='math:hypot')",
         "manifoldseq_kernels raised: ZeroDivisionError: division by zero",
     ),
     "wrong-object": (
@@ -37,7 +37,7 @@ BROKEN = {
         "ModelSpec 'x': build must be a callable or a string 'package.module:attribute', not 'nowhere'",
     ),
     "no-generator": (
-        HOOK + "def manifoldseq_models():\n    return ms.hooks.ModelSpec('x', 'math:hypot')",
+        HOOK + "def manifoldseq_models():\n    return ms.hooks.ModelSpec('x', build='math:hypot')",
         "make it a generator",
     ),
     "signature": (HOOK + "def manifoldseq_models(data):\n    yield", "declared in the hookimpl but can not be found"),

@@ -96,7 +96,7 @@ def test_name_of_the_core_is_a_clash_and_never_wins(tmp_path: Path) -> None:
 
 def test_name_of_two_plugins_is_an_error_only_when_it_is_asked_for(tmp_path: Path) -> None:
     for name in ("left", "right"):
-        code = f"def manifoldseq_models():\n    yield ms.hooks.ModelSpec('same', 'math:hypot', summary='{name}')"
+        code = f"def manifoldseq_models():\n    yield ms.hooks.ModelSpec('same', build='math:hypot', summary='{name}')"
         write_one(tmp_path, name, HOOK + code)
     assert "another plugin gives models 'same' too" in problems(plugins(tmp_path)["left"])
     assert "plugin 'left' and plugin 'right'" in raised(tmp_path, "AmbiguousName", "get_model('same')")
@@ -159,8 +159,8 @@ def test_checking_a_model_with_a_wrong_gradient_fails(tmp_path: Path) -> None:
 
     @ms.hookimpl
     def manifoldseq_models():
-        yield ms.hooks.ModelSpec("wrong-gradient", build, example=lambda rng: None)
-        yield ms.hooks.ModelSpec("nowhere", "no_such_module:build")
+        yield ms.hooks.ModelSpec("wrong-gradient", build=build, example=lambda rng: None)
+        yield ms.hooks.ModelSpec("nowhere", build="no_such_module:build")
     """
     write_one(tmp_path, "wrong", code)
     done = command(tmp_path, "check", "stranger-wrong")

@@ -14,7 +14,7 @@ from strangers.distributions import OLD_NAMES, command, write_good
 API = """
 import numpy as np, manifoldseq as ms
 data = ms.get_model("acme.procrustes").example(np.random.default_rng(0))
-problem = ms.get_model("acme:acme.procrustes").build(data, weight=2.0)
+problem = ms.get_model("acme:acme.procrustes").problem(data, weight=2.0)
 closed = ms.minimize(problem)
 assert closed.success and closed.nit == 0, closed
 descent = ms.minimize(problem, closed.x @ np.linalg.matrix_power(np.eye(4), 2), solver="pgd")

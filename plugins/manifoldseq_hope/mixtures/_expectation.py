@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, issparse
 from scipy.sparse.linalg import svds
 
 from ..families._family import Array
+from ..families._rows import unit_rows
 from ._parameters import Model, Statistics
 
 _BLOCK = 1 << 20
@@ -59,8 +60,8 @@ class Expectation:
         Of the matrix products; sums over blocks are in float64.
     """
 
-    def __init__(self, model: Model, dtype: np.dtype) -> None:
-        self.model, self.dtype = model, np.dtype(dtype)
+    def __init__(self, model: Model, dtype: np.dtype, unit: bool = False) -> None:
+        self.model, self.dtype, self.unit = model, np.dtype(dtype), unit
         natural, offset = model.family.natural(model.parameters, model.M)
         with np.errstate(divide="ignore"):  # a weight may be zero
             offset = offset + np.maximum(np.log(np.asarray(model.weights, dtype=np.float64)), -1e30)
@@ -74,7 +75,10 @@ class Expectation:
     def blocks(self, X: Any, rows: int) -> Iterator[Block]:
         """Go through the rows, so many at a time."""
         for some in _slices(X, rows):
-            if issparse(X):
+            if self.unit:
+                x, length = unit_rows(np.ascontiguousarray(X[some], dtype=self.dtype)), None
+                z = self._projection @ x.T
+            elif issparse(X):
                 x, length = X[some], None
                 z = np.ascontiguousarray((x @ self._projection.T).T)
             else:
@@ -131,7 +135,7 @@ class Expectation:
         K, total = len(self._forward), 0.0
         counts, sums = np.zeros(K), np.zeros((K, self.F))
         exponentials = _Exponentials(K, self.dtype)
-        for some, phi in self._of_directions(X, self._rows):
+        for some, x, phi in self._of_directions(X, self._rows):
             e, top = exponentials.of(phi)
             mass = np.asarray(e.sum(axis=0))
             log_density, scale = top.astype(np.float64) + np.log(mass, dtype=np.float64), 1 / mass
@@ -144,18 +148,19 @@ class Expectation:
             else:
                 e *= scale
             counts += np.asarray(e.sum(axis=1))
-            sums += e @ X[some] if isinstance(X, np.ndarray) else (X[some].T @ _dense(e).T).T
+            sums += e @ x if isinstance(X, np.ndarray) else (x.T @ _dense(e).T).T
         n = float(X.shape[0]) if weight is None else float(weight.sum())
         return Statistics(n, counts, sums, None, total)
 
-    def _of_directions(self, X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
+    def _of_directions(self, X: Any, rows: int) -> Iterator[tuple[slice, Any, Array]]:
         """Go through rows that are not projected, with phi (37), (K, b)."""
         mu, offset = self._forward[:, : self.F], self._forward[:, self.F :]
         across = np.ascontiguousarray(mu.T) if issparse(X) else None
         for some in _slices(X, rows):
-            phi = mu @ X[some].T if across is None else np.ascontiguousarray((X[some] @ across).T)
+            x = unit_rows(np.asarray(X[some], dtype=self.dtype)) if self.unit else X[some]
+            phi = mu @ x.T if across is None else np.ascontiguousarray((x @ across).T)
             phi += offset
-            yield some, phi
+            yield some, x, phi
 
     def _pulled(self, block: Block, G: Array) -> Array:
         """Return the derivative by U x of each row, from that by t."""
@@ -172,7 +177,8 @@ class Expectation:
         """Go through the rows with phi (37), (K, b)."""
         rows = max(self._rows // 4, 64)  # phi stays in the cache
         if not len(self.model.U):
-            yield from self._of_directions(X, rows)
+            for some, _, phi in self._of_directions(X, rows):
+                yield some, phi
             return
         for block in self.blocks(X, rows):
             yield block.rows, self._forward @ block.t.T

@@ -1,5 +1,6 @@
 """The HOPE estimator: an orthonormal projection and a mixture behind it, learnt together without labels."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,18 +14,18 @@ from manifoldseq.estimators import (
     random_generator,
 )
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.solvers import FORGETTING, learned
 
 from ..families._family import Array, Family
 from ..families._gaussian import gaussian
 from ..families._rows import check_sizes, with_direction
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
-from ._em import Data
-from ._expectation import Expectation, second_moment
-from ._learn import LEARNERS, Learner
+
+from ._expectation import second_moment
+from ._likelihood import starting
 from ._noise import Noise
-from ._online import Running
+from ._parameters import Data, Statistics
 from ._projected import RULES, ProjectedMixture
-from ._seeding import PROJECTIONS
 from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
 from ._threshold import threshold_of
 
@@ -215,33 +216,41 @@ class HOPE(OldSizes, ProjectedMixture):
         first = "batches_" not in self.__dict__
         rows, weight = self._checked_fit(X, sample_weight, reset=first)
         if first:
-            data, learner = self._prepared(rows, weight, more=True)
-            self.scale_ = float(np.trace(data.S)) / (data.n * data.X.shape[1])
-            running = Running.initial(learner.begin(data, random_generator(self.random_state)))
-            self.structure_ = self._structure(learner)
+            data = self._prepared(rows, weight)
+            self.scale_ = data.mean_square
+            problem = self._stated(data, more=True)
+            init = self._initializer(problem)
+            begin = problem.initializers[init] if isinstance(init, str) else init
+            x = begin(problem, random_generator(self.random_state))
+            running, batches = None, 0
             self.n_seen_, self.second_moment_ = 0.0, np.zeros_like(data.S)
+            self.structure_ = self._structure(problem)
         else:
             K, D = self.n_components, rows.shape[1]
-            learner = self._learner(K, D, self.scale_, self._family(self.scale_), most=D)
-            self._check_structure(learner)
             if self._unit:
                 rows, weight = with_direction(rows, weight)
             rows = self._scaled(rows)
             n = float(len(rows)) if weight is None else float(weight.sum())
-            data = Data(rows, weight, second_moment(rows, weight), n)
-            running = Running(self._model(), self.running_counts_, self.running_sums_, self.batches_)
+            data = Data(rows, weight, second_moment(rows, weight), n, checked=True)
+            name, params = self._asked(K, D, D)
+            problem = self._problem(name, data, **params)
+            self._check_structure(problem)
+            model = self._model()
+            x = (model.U.T, model.weights, *model.parameters)
+            running = Statistics(1.0, self.running_counts_, self.running_sums_, None, 0.0)
+            batches = self.batches_
         self.n_seen_ += data.n
         self.second_moment_ = self.second_moment_ + data.S
-        seen = Data(data.X, data.weight, self.second_moment_, self.n_seen_)
-        assert learner.noise is not None
-        U = running.model.U
-        variance = learner.noise.variance(U, seen.S, seen.n)
-        batch = Expectation(running.model, data.X.dtype).statistics(data.X, data.weight)
-        running = running.after(batch, 0.0, U @ seen.S / (seen.n * variance))
-        self._remember(running.model, seen)
-        self.running_counts_, self.running_sums_, self.batches_ = running.counts, running.sums, running.batches
-        self.noise_variance_ = learner.noise.variance(self.components_, seen.S, seen.n)
-        share = running.batches**-0.6
+        seen = replace(data, S=self.second_moment_, n=self.n_seen_)
+        # the problem of all rows so far, asked for the sums of this batch
+        kind = replace(problem.data.model, data=replace(seen, X=None))
+        additive = self._with(problem, kind)
+        share = (batches + 1) ** -FORGETTING
+        x, running = learned(additive, x, running, additive.sums(x), share)
+        noise = kind.rows.noise
+        self._remember(kind.at(x), seen)
+        self.running_counts_, self.running_sums_, self.batches_ = running.counts, running.sums, batches + 1
+        self.noise_variance_ = noise.variance(self.components_, seen.S, seen.n)
         radius = self._radius()
         if radius is not None:
             of_batch = radius.statistics(data.X, data.weight)
@@ -254,19 +263,29 @@ class HOPE(OldSizes, ProjectedMixture):
         self.threshold_ = now if first else self.threshold_ + share * (now - self.threshold_)
         return self
 
-    def _structure(self, learner: Learner) -> dict[str, Any]:
+    def _with(self, problem: Any, kind: Any) -> Any:
+        """Return the sums of the rows of a problem, for updates of another model of them."""
+        from functools import partial
+
+        from ._likelihood import carry, polar
+
+        additive = problem.objective.additive
+        damped = tuple(replace(u, apply=partial(polar, kind)) for u in additive.damped)
+        return replace(additive, damped=damped, carry=partial(carry, kind))
+
+    def _structure(self, problem: Any) -> dict[str, Any]:
         """Return the settings that the arrays of a model are of, as they are meant."""
         return {
-            "n_components": int(learner.n_components),
-            "n_latent": int(learner.n_latent),
+            "n_components": problem.data.model.kind.n_components,
+            "n_latent": problem.data.model.kind.M,
             "family": "-".join(self.family.names) if isinstance(self.family, Family) else self.family,
             "prepare": "center" if self._centred else "unit" if self._unit else None,
             "normalize_z": self._normalize_z,
         }
 
-    def _check_structure(self, learner: Learner) -> None:
+    def _check_structure(self, problem: Any) -> None:
         """Refuse settings that are not those of the model which batches were learnt by."""
-        for name, value in self._structure(learner).items():
+        for name, value in self._structure(problem).items():
             if value != self.structure_[name]:
                 raise ValueError(
                     f"{name}={value!r} differs from {self.structure_[name]!r}, that of the first call of partial_fit: "
@@ -298,35 +317,33 @@ class HOPE(OldSizes, ProjectedMixture):
         check_number("variance_floor", self.variance_floor, open_=True)
         return gaussian("diag" if self.family == "gmm" else "full", float(self.variance_floor) * scale)
 
-    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
+    def _asked(self, N: int, D: int, most: int) -> tuple[str, dict[str, Any]]:
         M = latent_dimension(self.n_latent, D, most)
         check_sizes(N, D, M, self.n_components)
         check_parameters(self, _RULES)
-        noise = Noise(self.noise_variance, self.noise_floor * scale)
-        init = self.init
-        if isinstance(init, str):
-            check_choice("init", init, PROJECTIONS)
-        else:
-            init = _orthonormal(init, M, D)
+        Noise(self.noise_variance)
         options = {} if self.solver_options is None else self.solver_options
         if not isinstance(options, dict):
             raise ValueError(f"solver_options={options!r} is not valid: pass a dict of options of the solver")
-        if options and self.solver in LEARNERS:
+        if options and self.solver in ("em", "online-em"):
             raise ValueError(f"solver_options={options!r} are of a named solver: solver={self.solver!r} has none")
-        return Learner(
-            family=family,
-            normalize_z=self._normalize_z,
-            n_latent=M,
-            n_components=self.n_components,
-            init=init,
-            noise=noise,
-            learn_projection=True,
-            solver=self.solver,
-            options=dict(options),
-            batch_size=self.batch_size,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+        params = {name: getattr(self, name) for name in ("n_components", "noise_variance", "noise_floor")}
+        params |= {"n_latent": M, "normalize_z": self._normalize_z}
+        if isinstance(self.family, Family):
+            return "hope.family", {**params, "family": self.family}
+        check_choice("family", self.family, FAMILIES)
+        if self.family == "movmf":
+            return "hope.movmf", {**params, **{n: getattr(self, n) for n in ("kappa", "largest_kappa", "bessel")}}
+        kind = "diag" if self.family == "gmm" else "full"
+        return "hope.gmm", {**params, "covariance_type": kind, "variance_floor": self.variance_floor}
+
+    def _initializer(self, problem: Any) -> Any:
+        if isinstance(self.init, str):
+            check_choice("init", self.init, tuple(problem.initializers))
+            return self.init
+        kind = problem.data.model.kind
+        U = _orthonormal(self.init, *kind.U.shape)
+        return lambda problem, rng: starting(problem, U, rng)
 
 
 def _orthonormal(U: Any, M: int, D: int) -> Array:

@@ -1,4 +1,8 @@
-"""The likelihood of a HOPE model as a problem on a manifold."""
+"""The models ``hope.movmf``, ``hope.gmm``, ``hope.family`` and ``hope.vmf`` by their parts: prepare, sums, value, updates.
+
+A `HopeModel` is the first argument of every part. Points are the head of a projection (`Rows`), the weights, and the
+parameters of the family. Everything but a sweep over the rows is a function of the `Statistics`.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_number
 
 from ..families._family import Array, Family
 from ..families._gaussian import gaussian
-from ..families._rows import check_directions, check_rows, check_sizes
+from ..families._rows import check_directions, check_rows, check_sizes, unit_rows
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
-from ._em import Data, maximized
-from ._expectation import second_moment
+from ._expectation import Expectation, second_moment
 from ._noise import Noise
-from ._parameters import Model, Statistics
+from ._parameters import Data, Model, Statistics
 from ._projection_factors import KINDS, Rows
 from ._seeding import projection, seeded
 from ._sizes import latent_dimension, old_sizes
@@ -26,8 +30,46 @@ from ._sizes import latent_dimension, old_sizes
 Point = tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class HopeModel:
+    """Settings of a likelihood, and what is known of the rows before a sweep.
+
+    Attributes
+    ----------
+    rows : Rows
+        How the projection is written.
+    kind : Model
+        Of which kind points are.
+    data : Data
+        Second moment and number of the rows, their weights; without the rows.
+    dtype : dtype
+        Of the products.
+    slope : bool
+        Whether the derivative by U is summed.
+    unit : bool
+        Whether rows are brought to unit length as they are read: memory maps.
+    """
+
+    rows: Rows
+    kind: Model
+    data: Data
+    dtype: Any
+    slope: bool = True
+    unit: bool = False
+
+    def at(self, point: Point) -> Model:
+        """Return the model at a point."""
+        size = self.rows.size
+        U = self.rows.projection(point[:size], self.kind.U)
+        weights, parameters = np.asarray(point[size], dtype=np.float64), tuple(point[size + 1 :])
+        return replace(self.kind, U=U, weights=weights, parameters=parameters)
+
+
+# prepare
+
+
 @old_sizes
-def build_movmf(
+def movmf(
     data: Any,
     *,
     n_components: int = 3,
@@ -42,70 +84,18 @@ def build_movmf(
     rows: str = "orthonormal",
     jacobian: str = "density",
     beta: float = 1.0,
-) -> ms.Problem:
-    """Return the problem of the likeliest projection and mixture of von Mises-Fisher distributions.
-
-    Minus the mean of ln p(x) (11) over the rows, with all constants: L1 (29) and L2 (21).
-
-    Parameters
-    ----------
-    data : array-like of shape (N, D), or list of tables with D columns
-        As they are: bring rows to unit length before, as the paper does. float32 is multiplied in float32.
-    n_components : int
-        K. For one release it must be given with `n_latent`, which was called ``n_components``.
-    n_latent : int or "auto"
-        M; ``"auto"`` is half of the columns.
-    noise_variance : float, "closed" or "bounded"
-        A fixed variance of the residual; the closed form (23), the likelihood being its profile; or (23) up to
-        the least variance of z, which excludes minor subspaces.
-    noise_floor : float
-        The variance is at least this share of the mean square of a column.
-    noise_gradient : {"full", "simplified"}
-        ``"simplified"`` uses U U' = I in L2 and its gradient (footnote 3): another function off the constraint.
-    normalize_z : bool
-        Whether z is brought to unit length (30). Footnote 4 skips it.
-    bessel : {"exact", "paper"}
-        The Bessel function, or the leading term (68).
-    kappa, largest_kappa
-        Of the M-step, see `von_mises_fisher`.
-    rows : {"orthonormal", "scaled", "free"}
-        ``"orthonormal"``: U U' = I (13). Appendix A: ``"scaled"``, orthogonal rows of length at least one (53), (54),
-        as a product of manifolds; ``"free"``, any rows of length at least one (inequality constraints), with the
-        residual energy (47), and the penalty (15) times `beta`, as printed. The penalty has a kink where rows are
-        orthogonal: line searches may stop there.
-    jacobian : {"density", "printed"}
-        The term for the row lengths: N/2 ln det U U', with which ln p(x) is a density, or minus that, as printed (44),
-        (50), (51). As printed it only ever shortens rows to length one.
-    beta : float
-        Only for ``rows="free"``, per row of the data.
-
-    Returns
-    -------
-    manifoldseq.Problem
-        On ``Stiefel(D, M) [× BoundedDiagonal(M)] × Simplex(K) × Euclidean(K, M)``: U', the inverse row lengths, the
-        weights, mu. Initializers ``"pca"`` and ``"random"``; mini-batches; the block update ``"em"`` of the mixture.
-
-    Raises
-    ------
-    ValueError
-        For an invalid parameter, NaN, or rows of zeros; one sentence says which and what to do.
-
-    Examples
-    --------
-    >>> import numpy as np, manifoldseq as ms
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.repeat(np.eye(5)[:3], 40, axis=0) + 0.1 * rng.standard_normal((120, 5))
-    >>> problem = ms.get_model("hope.movmf").build(X, n_components=3, n_latent=3)
-    >>> ms.minimize(problem, seed=0).x[0].shape
-    (5, 3)
-    """
+    learn_projection: bool = True,
+) -> ms.Prepared:
+    """Prepare the likeliest projection and mixture of von Mises-Fisher distributions (docstring as before)."""
     family = von_mises_fisher(bessel, kappa, largest_kappa)
-    sizes = (n_components, n_latent)
-    return _build(data, family, sizes, noise_variance, noise_floor, noise_gradient, normalize_z, rows, jacobian, beta)
+    return _prepared(
+        _rows(data), family, n_components, n_latent, noise_variance, noise_floor, noise_gradient, normalize_z, rows,
+        jacobian, beta, learn_projection,
+    )  # fmt: skip
 
 
 @old_sizes
-def build_gmm(
+def gmm(
     data: Any,
     *,
     n_components: int = 3,
@@ -115,49 +105,98 @@ def build_gmm(
     noise_variance: Any = "bounded",
     noise_floor: float = 1e-6,
     noise_gradient: str = "full",
+    normalize_z: bool = False,
     rows: str = "orthonormal",
     jacobian: str = "density",
     beta: float = 1.0,
-) -> ms.Problem:
-    """Return the problem of the likeliest projection and Gaussian mixture.
-
-    Minus the mean of ln p(x) (11) over the rows, with all constants: L1 (24) and L2 (21), an honest density of x.
-
-    Parameters
-    ----------
-    data : array-like of shape (N, D)
-        As they are: subtract the mean before (footnote 1).
-    covariance_type : {"diag", "full"}
-    variance_floor : float
-        The starts and the block update keep variances at this share of the mean variance of a column. The manifold
-        itself has no floor.
-    n_components, n_latent, noise_variance, noise_floor, noise_gradient, rows, jacobian, beta
-        As in `build_movmf`.
-
-    Returns
-    -------
-    manifoldseq.Problem
-        On ``Stiefel(D, M) [× BoundedDiagonal(M)] × Simplex(K) × Euclidean(K, M)`` times ``Positive(K, M)``, or for full
-        covariances times K symmetric positive definite matrices.
-
-    Raises
-    ------
-    ValueError
-        For an invalid parameter or NaN; one sentence says which and what to do.
-
-    Examples
-    --------
-    >>> import numpy as np, manifoldseq as ms
-    >>> X = np.random.default_rng(0).standard_normal((200, 4)) * [3.0, 2.0, 0.1, 0.1]
-    >>> problem = ms.get_model("hope.gmm").build(X - X.mean(axis=0), n_components=1, n_latent=2)
-    >>> ms.minimize(problem, seed=0).success
-    True
-    """
+    learn_projection: bool = True,
+) -> ms.Prepared:
+    """Prepare the likeliest projection and Gaussian mixture (docstring as before)."""
     check_number("variance_floor", variance_floor, open_=True)
-    X = check_rows(data)
-    family = gaussian(covariance_type, max(variance_floor * mean_square(X), np.finfo(float).tiny))
-    sizes = (n_components, n_latent)
-    return _build(X, family, sizes, noise_variance, noise_floor, noise_gradient, False, rows, jacobian, beta)
+    data = _rows(data)
+    family = gaussian(covariance_type, max(variance_floor * data.mean_square, np.finfo(float).tiny))
+    return _prepared(
+        data, family, n_components, n_latent, noise_variance, noise_floor, noise_gradient, normalize_z, rows, jacobian,
+        beta, learn_projection,
+    )  # fmt: skip
+
+
+def of_family(
+    data: Any,
+    *,
+    family: Family,
+    n_components: int = 3,
+    n_latent: int | str = 2,
+    noise_variance: Any = "bounded",
+    noise_floor: float = 1e-6,
+    normalize_z: bool = False,
+    learn_projection: bool = True,
+) -> ms.Prepared:
+    """Prepare the likeliest projection and mixture of a `Family` of one's own."""
+    return _prepared(
+        _rows(data), family, n_components, n_latent, noise_variance, noise_floor, "full", normalize_z, "orthonormal",
+        "density", 1.0, learn_projection,
+    )  # fmt: skip
+
+
+def vmf(
+    data: Any,
+    *,
+    n_components: int = 3,
+    kappa: Any = None,
+    largest_kappa: float = LARGEST,
+    bessel: str = "exact",
+) -> ms.Prepared:
+    """Prepare a mixture of von Mises-Fisher distributions (9) of unit rows, nothing being projected."""
+    data = data if isinstance(data, Data) else Data.of(unit_rows(check_rows(data)), moment=False)
+    N, D = data.X.shape
+    check_sizes(N, D, D, n_components)
+    kind = Model(
+        np.empty((0, D)), np.empty(n_components), (), von_mises_fisher(bessel, kappa, largest_kappa), True
+    )
+    return _with_blocks(HopeModel(Rows("none", Noise(1.0)), kind, data, data.X.dtype, slope=False))
+
+
+def _rows(data: Any) -> Data:
+    return data if isinstance(data, Data) else Data.of(check_rows(data))
+
+
+def _prepared(
+    data: Data,
+    family: Family,
+    K: Any,
+    n_latent: Any,
+    noise_variance: Any,
+    noise_floor: float,
+    noise_gradient: str,
+    normalize_z: bool,
+    rows: str,
+    jacobian: str,
+    beta: float,
+    learn: bool,
+) -> ms.Prepared:
+    check_choice("rows", rows, KINDS)
+    check_choice("jacobian", jacobian, ("density", "printed"))
+    check_number("noise_floor", noise_floor)
+    check_number("beta", beta)
+    N, D = data.X.shape
+    M = latent_dimension(n_latent, D, N - 1)
+    check_sizes(N, D, M, K)
+    if family.directional and normalize_z and not data.checked:
+        check_directions(data.X)
+    noise = Noise(noise_variance, noise_floor * data.mean_square, noise_gradient)
+    if rows == "free" and noise.kind == "bounded":
+        noise = replace(noise, kind="closed")
+    head = Rows(rows, noise, beta if rows == "free" else 0.0, 1 if jacobian == "density" else -1)
+    kind = Model(np.eye(M, D), np.full(K, 1 / K), (), family, normalize_z)
+    return _with_blocks(HopeModel(head, kind, data, data.X.dtype, learn))
+
+
+def _with_blocks(model: HopeModel) -> ms.Prepared:
+    data = model.data
+    blocks = ms.execution.Blocks.of(data.X, data.weight)
+    model = replace(model, data=replace(data, X=None), unit=data.unit)
+    return ms.Prepared(model, blocks, replace(model, data=None))
 
 
 def example(rng: np.random.Generator) -> Array:
@@ -166,133 +205,45 @@ def example(rng: np.random.Generator) -> Array:
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def mean_square(X: Array) -> float:
-    """Return the mean square of the entries."""
-    return float(np.mean(np.einsum("nd,nd->n", X, X, dtype=np.float64)) / X.shape[1])
+# the other parts
 
 
-def _build(
-    data: Any,
-    family: Family,
-    sizes: tuple[Any, Any],
-    noise_variance: Any,
-    noise_floor: float,
-    noise_gradient: str,
-    normalize_z: bool,
-    rows: str,
-    jacobian: str,
-    beta: float,
-) -> ms.Problem:
-    check_choice("rows", rows, KINDS)
-    check_choice("jacobian", jacobian, ("density", "printed"))
-    check_number("noise_floor", noise_floor)
-    check_number("beta", beta)
-    X = check_rows(data)
-    K, M = sizes[0], latent_dimension(sizes[1], X.shape[1], X.shape[0] - 1)
-    check_sizes(len(X), X.shape[1], M, K)
-    if family.directional and normalize_z:
-        check_directions(X)
-    noise = Noise(noise_variance, noise_floor * mean_square(X), noise_gradient)
-    if rows == "free" and noise.kind == "bounded":
-        noise = replace(noise, kind="closed")
-    head = Rows(rows, noise, beta if rows == "free" else 0.0, 1 if jacobian == "density" else -1)
-    model = Model(np.eye(M, X.shape[1]), np.full(K, 1 / K), (), family, normalize_z)
-    return problem_of(Data(X, None, second_moment(X), float(len(X))), head, model)
-
-
-def problem_of(data: Data, rows: Rows, model: Model) -> ms.Problem:
-    """Return the problem of models like this one on these rows."""
-    (M, D), K, family = model.U.shape, model.n_components, model.family
-    likelihood = Likelihood(data, rows, model)
-    factors = rows.factors(M, D) | {"weights": ms.manifolds.Simplex(K)}
+def manifold(model: HopeModel) -> ms.manifolds.Product:
+    """Head × Simplex(K) × the parameters of the family."""
+    K, M, family = model.kind.n_components, model.kind.M, model.kind.family
+    factors = model.rows.factors(M, model.kind.U.shape[1]) | {"weights": ms.manifolds.Simplex(K)}
     factors |= dict(zip(family.names, family.manifolds(K, M), strict=True))
-    short = range(M) if rows.kind == "free" else ()
-    bounds = tuple(ms.objective(partial(_short, i), partial(_short_slope, i)) for i in short)
-    return ms.Problem(
-        ms.manifolds.Product(*factors.values(), names=tuple(factors)),
-        likelihood.objective(tuple(factors)[rows.size :]),
-        {kind: partial(_start, likelihood, kind) for kind in ("pca", "random")},
-        inequalities=bounds,
-    )
+    return ms.manifolds.Product(*factors.values(), names=tuple(factors))
 
 
-@dataclass(frozen=True)
-class Likelihood:
-    """The likelihood of rows as a function of points; its methods are what an objective needs."""
-
-    data: Data
-    rows: Rows
-    model: Model
-
-    def objective(self, mixture: tuple[str, ...]) -> ms.Objective:
-        """Return minus the mean log-likelihood; `mixture` names the factors behind the projection."""
-        statistics = ms.objectives.last_point(self.statistics)
-        update = ms.objectives.BlockUpdate("em", mixture, partial(_em, self, statistics))
-        return ms.Objective(
-            partial(_value, self, statistics),
-            partial(_value_and_gradient, self, statistics),
-            terms=ms.objectives.FiniteTerms(len(self.data.X), partial(_batch, self, mixture)),
-            updates=(update,),
-        )
-
-    def at(self, point: Point) -> Model:
-        """Return the model at a point."""
-        size = self.rows.size
-        return replace(
-            self.model,
-            U=np.asarray(self.rows.projection(point[:size]), dtype=np.float64),
-            weights=np.asarray(point[size], dtype=np.float64),
-            parameters=tuple(point[size + 1 :]),
-        )
-
-    def statistics(self, point: Point) -> tuple[Model, Statistics]:
-        """Return the model and the statistics at a point."""
-        model = self.at(point)
-        return model, self.data.statistics(model)
-
-    def of_rows(self, rows: np.ndarray) -> Likelihood:
-        """Return the likelihood of some rows."""
-        X, whole = self.data.X[rows], (self.data.S, self.data.n)
-        weight, n = None, self.data.n * len(rows) / len(self.data.X)
-        if self.data.weight is not None:
-            weight = self.data.weight[rows]
-        return replace(self, data=Data(X, weight, second_moment(X, weight), n, whole))
+def constraints(model: HopeModel) -> tuple[ms.Objective, ...]:
+    """Rows of length at least one (54), of free rows."""
+    short = range(len(model.kind.U)) if model.rows.kind == "free" else ()
+    return tuple(ms.objective(partial(_short, i), partial(_short_slope, i)) for i in short)
 
 
-# Module-level functions under partial, so that the problem can be pickled.
-
-
-def _start(likelihood: Likelihood, kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
-    data, model = likelihood.data, likelihood.model
-    U = projection(kind, data.S, len(model.U), rng)
-    found = seeded(U, data.X, model.n_components, model.family, model.normalize_z, rng)
-    return (*likelihood.rows.head(U), found.weights, *_as_factors(found, problem.manifold.shape))
-
-
-def _as_factors(model: Model, shapes: Any) -> tuple[Any, ...]:
-    """Return the parameters of the family, those of a product of manifolds as tuples."""
-    ends = shapes[len(shapes) - len(model.parameters) :]
-    return tuple(
-        tuple(part) if shape and isinstance(shape[0], tuple) else part
-        for part, shape in zip(model.parameters, ends, strict=True)
-    )
+def statistics(model: HopeModel, point: Point, block: tuple[Any, Any]) -> Statistics:
+    """Return the sums over a block of rows."""
+    X, weight = block
+    return Expectation(model.at(point), model.dtype, model.unit).statistics(X, weight, model.slope)
 
 
 @np.errstate(all="ignore")  # a line search may step too far
-def _value(likelihood: Likelihood, statistics: Any, point: Point) -> float:
-    data, (_, found) = likelihood.data, statistics(point)
-    rest, _ = likelihood.rows.value_and_gradient(point[: likelihood.rows.size], found.slope, data)
-    return -(found.log_likelihood + rest) / data.n
+def value(model: HopeModel, point: Point, found: Statistics) -> float:
+    """Return minus the mean log-likelihood (11)."""
+    data, size = model.data, model.rows.size
+    rest, _ = model.rows.value_and_gradient(point[:size], found.slope, data)
+    return -(found.log_likelihood + rest * (found.n / data.n)) / found.n
 
 
 @np.errstate(all="ignore")
-def _value_and_gradient(likelihood: Likelihood, statistics: Any, point: Point) -> tuple[float, Point]:
-    data, (model, found), size = likelihood.data, statistics(point), likelihood.rows.size
+def value_and_gradient(model: HopeModel, point: Point, found: Statistics) -> tuple[float, Point]:
+    """Return it with its derivatives, by Fisher's identity: (22), (25)-(28), (32)-(34)."""
+    data, size, at = model.data, model.rows.size, model.at(point)
     dtype, n = point[0].dtype, data.n
-    rest, by_head = likelihood.rows.value_and_gradient(point[:size], found.slope, data)
-    by_mixture = model.family.gradient(model.parameters, found.sums, found.counts, model.M)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        by_weights = np.where(found.counts > 0, found.counts / model.weights, 0.0)  # (26), (32)
+    rest, by_head = model.rows.value_and_gradient(point[:size], found.slope, data)
+    by_mixture = at.family.gradient(at.parameters, found.sums, found.counts, at.M)
+    by_weights = np.where(found.counts > 0, found.counts / at.weights, 0.0)  # (26), (32)
 
     def scaled(part: Array) -> Array:
         return (part / -n).astype(dtype)
@@ -304,21 +255,101 @@ def _value_and_gradient(likelihood: Likelihood, statistics: Any, point: Point) -
     return -(found.log_likelihood + rest) / n, (*map(scaled, by_head), scaled(by_weights), *tail)
 
 
-def _em(likelihood: Likelihood, statistics: Any, point: Point) -> Point:
-    model, found = statistics(point)
-    # the M-step for fixed U maximizes in all factors behind the projection at once
-    size = likelihood.rows.size
-    new = maximized(model, found)
-    weights = np.maximum(new.weights, np.finfo(float).eps)  # the simplex is open
-    parameters = [
-        tuple(part) if isinstance(old, tuple) else part
-        for part, old in zip(new.parameters, point[size + 1 :], strict=True)
-    ]
-    return (*point[:size], weights / weights.sum(), *parameters)
+def batch(model: HopeModel, block: tuple[Any, Any]) -> HopeModel:
+    """Return the model of a batch of rows, with their own second moment."""
+    X, weight = block
+    whole, n = model.data, float(len(X)) if weight is None else float(weight.sum())
+    S = None if whole.S is None else second_moment(X, weight)
+    return replace(model, data=replace(whole, S=S, n=n, weight=weight, whole=(whole.S, whole.n)))
 
 
-def _batch(likelihood: Likelihood, mixture: tuple[str, ...], rows: np.ndarray) -> ms.Objective:
-    return likelihood.of_rows(rows).objective(mixture)
+def pca(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Principal axes, and components at k-means++ seeds."""
+    return _start("pca", problem, rng)
+
+
+def random(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """A uniformly random projection, and components at k-means++ seeds."""
+    return _start("random", problem, rng)
+
+
+def seeds(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Components at k-means++ seeds of the rows as they are."""
+    return _start("none", problem, rng)
+
+
+def _start(name: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
+    model, kind = problem.data.model, problem.data.model.kind
+    U = kind.U if name == "none" else projection(name, model.data.S, kind.M, rng)
+    return starting(problem, np.asarray(U, dtype=np.float64), rng)
+
+
+def starting(problem: ms.Problem, U: Array, rng: np.random.Generator) -> Point:
+    """Return the start with this projection, and components at k-means++ seeds behind it."""
+    model, kind = problem.data.model, problem.data.model.kind
+    found = seeded(U, problem.data.blocks, kind.n_components, kind.family, kind.normalize_z, rng, model.data.weight, model.unit)
+    return (*model.rows.head(U), found.weights, *_like(found.parameters, problem.manifold.shape[model.rows.size + 1 :]))
+
+
+def _like(parameters: Any, shapes: Any) -> tuple[Any, ...]:
+    """Return the parameters of the family, those of a product of manifolds as tuples."""
+    return tuple(
+        tuple(part) if shape and isinstance(shape[0], tuple) else part
+        for part, shape in zip(parameters, shapes, strict=True)
+    )
+
+
+def em(model: HopeModel, point: Point, found: Statistics) -> Point:
+    """Return the likeliest mixture for these sums, behind the same projection: the M-step."""
+    size, at = model.rows.size, model.at(point)
+    weights = found.counts / found.counts.sum()
+    if not weights.min() >= np.finfo(float).tiny:  # the simplex is open
+        weights = np.maximum(weights, np.finfo(float).eps)
+        weights = weights / weights.sum()
+    parameters = at.family.maximize(found.sums, found.counts, at.M)
+    shapes = [tuple(map(np.shape, old)) if isinstance(old, tuple) else () for old in point[size + 1 :]]
+    return (*point[:size], weights, *_like(parameters, shapes))
+
+
+def polar(model: HopeModel, point: Point, found: Statistics, damping: float) -> Point:
+    """Return the projection of a linear minorant, polar(g1 + g2 + c U), and the likeliest mixture turned along.
+
+    g1 is the derivative of the mean of L1 (34), g2 = U S / (n sigma²) that of the signal part of L2 (22), which is
+    convex in U; c is in units of |g1|.
+    """
+    data, at = model.data, model.at(point)
+    slope = found.slope / found.n
+    noise = model.rows.noise
+    signal = at.U @ data.S / (data.n * noise.variance(at.U, data.S, data.n))
+    c = damping * max(float(np.linalg.norm(slope, 2)), 1e-12)
+    U = ms.linalg.polar((slope + signal + c * at.U).T).T
+    return em(model, (*model.rows.head(U), *point[1:]), _turned(model, at.U, U, found))
+
+
+def update_factors(model: HopeModel) -> dict[str, tuple[str, ...]]:
+    """Return the updates that exist: the polar step is for orthonormal rows, not for those of appendix A."""
+    mixture = ("weights", *model.kind.family.names)
+    return {"polar": (), "em": mixture} if model.rows.kind == "orthonormal" else {"em": mixture}
+
+
+def carry(model: HopeModel, old: Point, new: Point, found: Statistics) -> Statistics:
+    """Return running sums in the coordinates of a new projection; the derivative is that of the next batch alone."""
+    if not model.rows.size:
+        return found
+    return _turned(model, model.at(old).U, model.at(new).U, found)
+
+
+def _turned(model: HopeModel, old: Array, new: Array, found: Statistics) -> Statistics:
+    # the rotation of the coordinates z that the new rows come nearest to, so that components keep their places
+    R = ms.linalg.polar(new @ old.T)
+    return replace(found, sums=model.kind.family.rotate(found.sums, found.counts, R), slope=None)
+
+
+def permuted(model: HopeModel, point: Point, rng: np.random.Generator) -> Point:
+    """Return the point with its components in another order: the same likelihood."""
+    size, order = model.rows.size, rng.permutation(model.kind.n_components)
+    tail = [tuple(part[k] for k in order) if isinstance(part, tuple) else part[order] for part in point[size:]]
+    return (*point[:size], *tail)
 
 
 def _short(i: int, point: Point) -> float:

@@ -5,6 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from manifoldseq.objectives import Sums
+
 from ..families._family import Array, Family, Parameters
 
 
@@ -52,7 +54,53 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Data:
+    """Rows with what their likelihood needs besides a sweep.
+
+    Attributes
+    ----------
+    X : ndarray of shape (N, D), or csr_array
+    weight : ndarray of shape (N,) or None
+    S : ndarray of shape (D, D) or Gram, or None
+        X' X, weighted.
+    n : float
+        Sum of the weights.
+    whole : (ndarray, float) or None
+        Of a batch: S and n of all rows.
+    checked, unit : bool
+        Whether directions were checked; whether rows are to be brought to unit length as they are read.
+    """
+
+    X: Any
+    weight: Array | None
+    S: Any
+    n: float
+    whole: tuple[Array, float] | None = None
+    checked: bool = False
+    unit: bool = False
+    D: int = 0
+
+    @classmethod
+    def of(cls, X: Any, weight: Array | None = None, moment: bool = True) -> Self:
+        """Return rows with their second moment."""
+        from ._expectation import second_moment
+
+        n = float(X.shape[0]) if weight is None else float(weight.sum())
+        return cls(X, weight, second_moment(X, weight) if moment else None, n)
+
+    @property
+    def energy(self) -> float:
+        """The sum of the squares; of rows without a second moment, which are of unit length, their weight."""
+        return self.n if self.S is None else float(self.S.trace())
+
+    @property
+    def mean_square(self) -> float:
+        """The mean square of the entries."""
+        return self.energy / (self.n * (self.X.shape[1] if self.X is not None else self.S.shape[0]))
+
+
+@dataclass(frozen=True)
+class Statistics(Sums):
     """What a sweep over rows sums up; sums are in float64.
 
     Attributes

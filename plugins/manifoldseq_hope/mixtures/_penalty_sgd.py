@@ -48,7 +48,7 @@ class PenaltySGD(ms.solvers.Stochastic):
     --------
     >>> import numpy as np, manifoldseq as ms
     >>> X = ms.get_model("hope.movmf").example(np.random.default_rng(0))
-    >>> problem = ms.get_model("hope.movmf").build(X, n_components=3, n_latent=2, noise_variance=0.1)
+    >>> problem = ms.get_model("hope.movmf").problem(X, n_components=3, n_latent=2, noise_variance=0.1)
     >>> options = {"step_size": 0.05, "orthogonality": "qr", "batch_size": 50}
     >>> result = ms.minimize(problem, solver="penalty-sgd", options=options, stop=ms.MaxIterations(200), seed=0)
     >>> bool(result.fun < result.history["fun"][0])

@@ -3,7 +3,6 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, Self, cast
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
@@ -22,21 +21,19 @@ from manifoldseq.estimators import (
     check_optional,
     check_real,
     check_whole,
-    fit_starts,
     random_generator,
     row_blocks,
     validate_rows,
 )
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.models import ModelEstimator
 
 from ..families._family import Array, Family
 from ..families._rows import check_directions, unit_rows, with_direction
 from ._dense import Dense
-from ._em import Data
 from ._expectation import Expectation, second_moment
-from ._learn import Learner
 from ._noise import residual_energy
-from ._parameters import Model
+from ._parameters import Data, Model
 from ._radius import Radius, log_shares
 from ._sizes import SPARSE_AXES
 from ._threshold import located, threshold_of
@@ -52,7 +49,7 @@ _ALIKE = 0.5
 _INTERRUPTED = ms.Status.INTERRUPTED
 
 
-class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator):
     """A mixture (7) of the projections of rows; subclasses are the estimators."""
 
     n_components: Any
@@ -64,8 +61,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     random_state: Any
 
     @abstractmethod
-    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
-        """Return the settings of learning for N rows of D columns and this mean square, after all checks.
+    def _asked(self, N: int, D: int, most: int) -> tuple[str, dict[str, Any]]:
+        """Return the name of the model and its parameters for N rows of D columns, after all checks.
 
         ``n_latent="auto"`` is at most `most`.
         """
@@ -133,17 +130,31 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if self._chooses_components and isinstance(self.n_components, str):
             return self._fit_by_bic(X, sample_weight, observers, checkpoint, resume)
         rows, weight = self._checked_fit(X, sample_weight)
-        data, learner = self._prepared(rows, weight)
-        options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        data = self._prepared(rows, weight)
+        problem = self._stated(data)
         parts = (data.X.data, data.X.indices, data.X.indptr) if issparse(data.X) else (data.X,)
-        best = fit_starts(self, partial(learner.start, data), *parts, data.weight, **options)
-        self.scale_ = _mean_square(data)
-        self._remember(learner.at(best.state["x"]), data)
-        self.noise_variance_ = learner.noise and learner.noise.variance(self._projection, data.S, data.n)
+        solver, batch_size = getattr(self, "solver", ""), getattr(self, "batch_size", 4096)
+        if solver == "online-em" and data.X.shape[0] <= batch_size:
+            solver = "em"
+        best = self._solved(
+            problem,
+            *parts,
+            data.weight,
+            init=self._initializer(problem),
+            solver=solver,
+            options={"batch_size": batch_size} if solver == "online-em" else getattr(self, "solver_options", None),
+            observers=observers,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+        self.scale_ = data.mean_square
+        model = problem.data.model
+        self._remember(model.at(best.x), data)
+        noise = model.rows.noise
+        self.noise_variance_ = None if model.rows.kind == "none" else noise.variance(self._projection, data.S, data.n)
         radius = self._radius()
         self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
         self.log_likelihood_ = -best.fun
-        self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
         if best.status is ms.Status.NON_FINITE:
             warnings.warn(
                 f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not "
@@ -156,7 +167,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
                 "kappa='shared', or centre the rows",
                 stacklevel=3,
             )
-        self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
+        self.threshold_ = threshold_of(self._expectation(data.X, data.unit), data, self.threshold, self.quantile)
         for name in (
             "running_counts_",
             "running_sums_",
@@ -167,6 +178,19 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         ):  # of partial_fit before
             self.__dict__.pop(name, None)
         return self
+
+    def _stated(self, data: Data, more: bool = False) -> ms.Problem:
+        """Return the problem of the registered model for these rows; `more` says that other rows will follow them."""
+        N, D = data.X.shape
+        # beyond the rank of the rows axes are arbitrary, and nothing varies along them; a row of weight two is two rows
+        several = max(N, int(data.n)) - 1
+        most = D if more else min(several, SPARSE_AXES) if issparse(data.X) else several
+        name, params = self._asked(N, D, most)
+        return self._problem(name, data, **params)
+
+    def _initializer(self, problem: ms.Problem) -> str | None:
+        """Return the name of the initializer; None for the first."""
+        return None
 
     def _coincident(self) -> bool:
         """Return whether a fixed concentration has made all components alike."""
@@ -486,6 +510,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Array | None]:
         rows = validate_rows(self, X, reset=reset, sparse=self._takes_sparse)
+        if isinstance(X, np.memmap) and rows.dtype == X.dtype:
+            rows = X  # validated, and known by its file
         if sample_weight is None:
             return rows, None
         weight = _check_sample_weight(
@@ -495,33 +521,27 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             raise ValueError("sample_weight is zero for every row: pass some weight above zero")
         return rows, weight
 
-    def _prepared(self, rows: Any, weight: Array | None, more: bool = False) -> tuple[Data, Learner]:
-        """Return the rows as the model sees them, and the settings of learning, after all checks.
-
-        `more` says that other rows will follow these.
-        """
+    def _prepared(self, rows: Any, weight: Array | None) -> Data:
+        """Return the rows as the model sees them, after checks."""
         if weight is not None and not weight.all():
             rows, weight = rows[weight > 0], weight[weight > 0]
+        mapped = self._reads_maps and isinstance(rows, np.memmap)
         if self._unit:
             rows, weight = with_direction(rows, weight)
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_ = np.average(rows, axis=0, weights=weight).astype(np.float64) if self._centred else None
-            rows = self._scaled(rows)
+            if not mapped:
+                rows = self._scaled(rows)
             n = float(rows.shape[0]) if weight is None else float(weight.sum())
-            data = Data(rows, weight, self._second_moment(rows, weight), n)
-        energy = _energy(data)
+            data = Data(rows, weight, self._second_moment(rows, weight), n, checked=True, unit=mapped)
+        energy = data.energy
         if not np.isfinite(energy):
             raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
         if energy == 0:
             raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
-        scale = max(_mean_square(data), np.finfo(float).tiny)
-        N, D = rows.shape
-        # beyond the rank of the rows axes are arbitrary, and nothing varies along them; a row of weight two is two rows
-        several = max(N, int(n)) - 1
-        most = D if more else min(several, SPARSE_AXES) if issparse(rows) else several
-        return data, self._learner(N, D, scale, self._family(scale), most)
+        return data
 
-    _takes_sparse = _chooses_components = False
+    _takes_sparse = _chooses_components = _reads_maps = False
 
     @property
     def _projection(self) -> Array:
@@ -551,8 +571,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         parameters = tuple(self.parameters_)
         return Model(self._projection, self.weights_, parameters, self._family(self.scale_), self._normalize_z)
 
-    def _expectation(self, rows: Array) -> Expectation:
-        return Expectation(self._model(), rows.dtype)
+    def _expectation(self, rows: Array, unit: bool = False) -> Expectation:
+        return Expectation(self._model(), rows.dtype, unit)
 
     def _remember(self, model: Model, data: Data) -> None:
         if len(model.U):
@@ -560,7 +580,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.weights_ = np.asarray(model.weights, dtype=np.float64)
         self.parameters_ = tuple(np.asarray(part, dtype=np.float64) for part in model.parameters)
         self.names_ = tuple(model.family.names)
-        total = _energy(data)
+        total = data.energy
         self._describe(model.family)
         whole = model.M == data.X.shape[1]  # a rotation leaves nothing, and D^3 is long for many columns
         self.residual_share_ = residual_energy(model.U, data.S) / total if total > 0 and not whole else 0.0
@@ -583,11 +603,3 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.n_capped_ = 0 if family.capped is None else int(np.sum(family.capped(self.parameters_)))
         self.n_empty_ = int(np.sum(self.weights_ < 1e-3 / len(self.weights_)))
 
-
-def _mean_square(data: Data) -> float:
-    return _energy(data) / (data.n * data.X.shape[1])
-
-
-def _energy(data: Data) -> float:
-    """Return the sum of the squares; of rows without a second moment, which are of unit length, their weight."""
-    return data.n if data.S is None else float(data.S.trace())

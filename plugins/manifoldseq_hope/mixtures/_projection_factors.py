@@ -8,8 +8,8 @@ import numpy as np
 import manifoldseq as ms
 
 from ..families._family import Array
-from ._em import Data
 from ._noise import Noise, residual_energy
+from ._parameters import Data
 from ._penalty import penalty, penalty_gradient
 
 KINDS = ("orthonormal", "scaled", "free")
@@ -39,10 +39,12 @@ class Rows:
     @property
     def size(self) -> int:
         """How many factors the head of a point has."""
-        return 2 if self.kind == "scaled" else 1
+        return {"scaled": 2, "none": 0}.get(self.kind, 1)
 
     def factors(self, M: int, D: int) -> dict[str, ms.manifolds.Manifold]:
         """Return the manifolds of the head by name."""
+        if self.kind == "none":
+            return {}
         if self.kind == "free":
             return {"projection": ms.manifolds.Euclidean(D, M)}
         factors: dict[str, ms.manifolds.Manifold] = {"projection": ms.manifolds.Stiefel(D, M)}
@@ -52,12 +54,16 @@ class Rows:
 
     def head(self, U: Array) -> tuple[Array, ...]:
         """Return the head of the point of orthonormal rows U."""
+        if self.kind == "none":
+            return ()
         V = np.ascontiguousarray(U.T)
         return (V, np.ones(len(U))) if self.kind == "scaled" else (V,)
 
-    def projection(self, head: tuple[Any, ...]) -> Array:
+    def projection(self, head: tuple[Any, ...], like: Array) -> Array:
         """Return U, (M, D)."""
-        U = np.asarray(head[0]).T
+        if self.kind == "none":
+            return like
+        U = np.asarray(head[0], dtype=np.float64).T
         return U / head[1][:, None] if self.kind == "scaled" else U
 
     def value_and_gradient(self, head: tuple[Any, ...], slope: Array, data: Data) -> tuple[float, tuple]:
@@ -65,8 +71,11 @@ class Rows:
 
         `slope` is the derivative of L1 by U.
         """
+        if self.kind == "none":
+            return 0.0, ()
         S, n = data.S, data.n
         Q = np.asarray(head[0], dtype=np.float64).T
+        slope = np.zeros_like(Q) if slope is None else slope
         if self.kind == "orthonormal":
             value, by_Q = self.noise.value_and_gradient(Q, S, n, data.whole)
             return value, ((slope + by_Q).T,)

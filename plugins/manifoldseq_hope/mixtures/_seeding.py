@@ -7,7 +7,10 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.cluster import kmeans_plusplus
 
+from manifoldseq.execution import Blocks
+
 from ..families._family import Array, Family
+from ..families._rows import unit_rows
 from ._expectation import Gram
 from ._parameters import Model
 
@@ -43,16 +46,19 @@ def seeded(
     normalize_z: bool,
     rng: np.random.Generator,
     weight: Array | None = None,
+    unit: bool = False,
 ) -> Model:
     """Return a model whose components come from k-means++ on the projections of some rows (cosines on the sphere).
 
     The order of the rows does not matter, and a row of weight two is two rows, unless there are many.
     """
-    N, M, most = X.shape[0], len(U) or U.shape[1], max(_SEEN * K, _LEAST)
-    rows, w = X, np.ones(N) if weight is None else weight
+    blocks = X if isinstance(X, Blocks) else Blocks.of(X)
+    N, M, most = blocks.n, len(U) or U.shape[1], max(_SEEN * K, _LEAST)
+    chosen, w = slice(None), np.ones(N) if weight is None else weight
     if N > most:
-        chosen = np.sort(rng.choice(N, most, replace=False, p=w / w.sum()))
-        rows, w = X[chosen], np.ones(most)
+        chosen, w = np.sort(rng.choice(N, most, replace=False, p=w / w.sum())), np.ones(most)
+    rows = blocks.take(np.arange(N) if len(blocks) > 1 and isinstance(chosen, slice) else chosen)[0]
+    rows = unit_rows(np.asarray(rows)) if unit else rows
     # equal rows become one with their common weight, in one order: so that neither order nor repetition changes the
     # draw
     rows, w = _distinct(rows[w > 0], w[w > 0])

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..families._family import Array, Family
-from ._em import Data
 from ._expectation import Expectation
-from ._parameters import Model
+from ._parameters import Data, Model
 
 _ROWS = 10_000
 """Rows that a quantile is taken over, evenly spaced."""

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_choice, check_parameters, renamed_parameters
+from manifoldseq.estimators import check_parameters, renamed_parameters
 
 from ..families._family import Family
 from ..families._rows import check_sizes
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
-from ._learn import Learner
-from ._noise import Noise
+from ._parameters import Data
 from ._projected import RULES, ProjectedMixture
 from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
 
@@ -97,7 +96,11 @@ class VonMisesFisherMixture(ProjectedMixture):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        model: str = "hope.vmf",
+        init: str | None = None,
     ) -> None:
+        self.model = model
+        self.init = init
         self.n_components = n_components
         self.kappa = kappa
         self.largest_kappa = largest_kappa
@@ -116,10 +119,14 @@ class VonMisesFisherMixture(ProjectedMixture):
     def _family(self, scale: float) -> Family:
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
 
-    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
-        return fixed_projection(self, N, D, D, np.empty((0, D)), None, family)
+    def _asked(self, N: int, D: int, most: int) -> tuple[str, dict[str, Any]]:
+        _check(self, N, D, D)
+        return self.model, _parameters(self)
 
-    _takes_sparse = _chooses_components = True
+    def _initializer(self, problem: ms.Problem) -> str | None:
+        return self.init
+
+    _takes_sparse = _chooses_components = _reads_maps = True
 
     @property
     def components_(self) -> NDArray[np.float64]:
@@ -222,31 +229,27 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     def _family(self, scale: float) -> Family:
         return von_mises_fisher(self.bessel, self.kappa, self.largest_kappa)
 
-    def _learner(self, N: int, D: int, scale: float, family: Family, most: int) -> Learner:
+    def _asked(self, N: int, D: int, most: int) -> tuple[str, dict[str, Any]]:
         M = latent_dimension(self.n_latent, D, most)
         columns = D if isinstance(M, int) and N >= D <= 2 * M + 1 else M  # see `Gram.leading`
         if isinstance(M, int) and 8 * columns * D > ms.storage.available_memory() // 2:
             raise ValueError(
                 f"n_latent={M} axes of {D} columns do not fit into memory: pass fewer, such as n_latent={min(50, N)}"
             )
-        return fixed_projection(self, N, D, M, "pca", Noise(self.noise_variance, 1e-6 * scale), family)
+        _check(self, N, D, M)
+        return "hope.movmf", {
+            **_parameters(self), "n_latent": M, "noise_variance": self.noise_variance, "learn_projection": False
+        }
+
+    def _stated(self, data: Data, more: bool = False) -> ms.Problem:
+        return super()._stated(data, more).freeze("projection")
 
 
-def fixed_projection(estimator: Any, N: int, D: int, M: int, init: Any, noise: Noise | None, family: Family) -> Learner:
-    """Return the settings of learning behind a projection that stays, after all checks."""
+def _check(estimator: Any, N: int, D: int, M: int) -> None:
     check_sizes(N, D, M, estimator.n_components)
-    check_parameters(estimator, {**RULES, "solver": (check_choice, ("em", "online-em"))})
-    return Learner(
-        family=family,
-        normalize_z=True,
-        n_latent=M,
-        n_components=estimator.n_components,
-        init=init,
-        noise=noise,
-        learn_projection=False,
-        solver=estimator.solver,
-        options={},
-        batch_size=estimator.batch_size,
-        max_iter=estimator.max_iter,
-        tol=estimator.tol,
-    )
+    check_parameters(estimator, RULES)
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    names = ("n_components", "kappa", "largest_kappa", "bessel")
+    return {name: getattr(estimator, name) for name in names}

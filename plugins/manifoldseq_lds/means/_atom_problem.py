@@ -74,7 +74,7 @@ def build(
     >>> import numpy as np, manifoldseq as ms
     >>> from manifoldseq_lds import Systems
     >>> data = Systems(A=[[[0.5]], [[0.7]]], C=[[[1.0], [0.0]], [[0.6], [0.8]]])
-    >>> problem = ms.get_model("lds.atom").build(data, codes=[[1.0, 0.5], [0.5, 1.0]], atoms=data, atom=1)
+    >>> problem = ms.get_model("lds.atom").problem(data, codes=[[1.0, 0.5], [0.5, 1.0]], atoms=data, atom=1)
     >>> result = ms.minimize(problem)
     >>> result.fun < problem.objective.value(problem.initializers["current"](problem, None))
     True

@@ -116,7 +116,7 @@ def build(
     >>> import manifoldseq as ms
     >>> from manifoldseq_lds import Systems
     >>> data = Systems(A=[[[0.5]], [[0.7]]], C=[[[1.0], [0.0]], [[1.0], [0.0]]])
-    >>> result = ms.minimize(ms.get_model("lds.mean-raw").build(data))
+    >>> result = ms.minimize(ms.get_model("lds.mean-raw").problem(data))
     >>> -2 <= result.fun <= -1.9
     True
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,19 @@ from ..systems._record import Systems
 from ._best_datum import best_datum
 
 Array = NDArray[np.floating[Any]]
+
+MODEL = "lds.mean-stable"
+
+
+@dataclass(frozen=True)
+class Means:
+    """One or several means: ``sum_i beta_i k(S_k, S_i)`` over the systems i of group k, packed by their kernel."""
+
+    kernel: Any
+    packed: Any
+    beta: Array
+    groups: Sequence[tuple[int, int]]
+
 
 RADIUS = 0.99
 """Points of a larger spectral radius are tried from this one, too: the objective is flat around an undamped mode."""
@@ -83,6 +96,7 @@ def descended(
     *,
     solver: Any = "auto",
     steps: Array | None = None,
+    model: str = MODEL,
 ) -> tuple[Array, Array, float, Array]:
     """Descend on ``sum_i beta_i k(S_k, S_i)`` over the systems i of group k, for all points S_k at once.
 
@@ -121,10 +135,11 @@ def descended(
         groups += [groups[k] for k in again]
         sizes = np.concatenate([sizes, sizes[again]])
         first = np.concatenate([first, first[again]])
-    m, n = starts.shape[1] - starts.shape[2], starts.shape[2]
-    M = manifold(m, n)
-    if solver == "auto":
-        oracle = partial(_several, kernel, packed, beta, groups)
+    spec = ms.get_model(model)
+    means = Means(kernel, packed, beta, groups)
+    problem = spec.problem(means)
+    M, oracle = problem.manifold, problem.objective.batched
+    if solver == "auto" and oracle is not None:
         algorithm = ms.batch.BatchLBFGS(max_trials=_TRIALS)
         rows = algorithm.init(M, oracle, starts, first if np.isfinite(first).all() else None)
         spent = float(rows["trials"] @ sizes)
@@ -140,8 +155,7 @@ def descended(
     else:
         found, spent = [], 0.0
         for point, group, size in zip(starts, groups, sizes, strict=True):
-            both = partial(_one, kernel, packed, beta, group)
-            problem = ms.Problem(M, ms.objective(value_and_gradient=both))
+            problem = spec.problem(replace(means, groups=[group]))
             result = ms.minimize(problem, point, solver=solver, stop=ms.MaxIterations(n_steps))
             if result.status is ms.Status.INTERRUPTED:
                 raise KeyboardInterrupt  # the outer loop ends with its last complete state
@@ -156,41 +170,62 @@ def descended(
     return points[:K], values[:K], spent, first[:K]
 
 
-def problem(kernel: Any, packed: Any, beta: Array) -> ms.Problem:
+def problem(kernel: Any, packed: Any, beta: Array, model: str = MODEL) -> ms.Problem:
     """Return the problem of one point, ``sum_i beta_i k(S, S_i)``, with the initializers "medoid" and "random"."""
-    n, m = packed.Ct.shape[1:]
-    both = ms.objectives.last_point(partial(_one, kernel, packed, beta, (0, len(packed))))
-    starts = {"medoid": partial(_from_best_datum, kernel, packed, beta), "random": _random}
-    objective = ms.Objective(
-        partial(_value, both), both, terms=ms.objectives.FiniteTerms(len(packed), partial(_batch, kernel, packed, beta))
-    )
-    return ms.Problem(manifold(m, n), objective, starts)
+    return ms.get_model(model).problem(Means(kernel, packed, beta, [(0, len(packed))]))
 
 
-def _value(both: Any, point: Array) -> float:
-    return both(point)[0]
+# the parts of the model ``lds.mean-stable``
 
 
-def _batch(kernel: Any, packed: Any, beta: Array, rows: Any) -> ms.Objective:
-    return problem(kernel, packed[rows], beta[rows] * (len(beta) / len(rows))).objective
+def prepare(data: Any, *, kernel: Any = "projection", n_states: Any = "auto", identifier: Any = None) -> ms.Prepared:
+    """Return the mean, over all stable systems, of systems or of sequences, which are identified."""
+    if not isinstance(data, Means):
+        from ..kernels._resolved import resolved_kernel
+        from ._mean import identified
+
+        kernel, systems = resolved_kernel(kernel), identified(data, n_states, identifier)
+        if not covers(kernel):
+            raise ValueError(f"kernel={kernel!r} is no function of observability subspaces: use the model 'lds.mean'")
+        N = len(systems)
+        data = Means(kernel, kernel.pack(systems), np.full(N, -2 / N), [(0, N)])
+    return ms.Prepared(data, n=len(data.packed))
 
 
-def _from_best_datum(kernel: Any, packed: Any, beta: Array, problem: ms.Problem, rng: Any) -> Array:
+def manifold_of(means: Means) -> ms.manifolds.Stiefel:
+    """Points [A; C] with orthonormal columns."""
+    n, m = means.packed.Ct.shape[1:]
+    return manifold(m, n)
+
+
+def batched(means: Means, points: Array, which: Any) -> tuple[Array, Array]:
+    """Return the values and gradients of several means."""
+    return means.kernel.weighted_groups(points, means.packed, means.beta, [means.groups[k % len(means.groups)] for k in which])
+
+
+def value_and_gradient(means: Means, point: Array) -> tuple[float, Array]:
+    """Return the value and gradient of the first mean."""
+    values, gradients = means.kernel.weighted_groups(point[None], means.packed, means.beta, [means.groups[0]])
+    return float(values[0]), gradients[0]
+
+
+def batch(means: Means, rows: Any) -> Means:
+    """Return the mean of some systems."""
+    share = len(means.beta) / len(rows)
+    return Means(means.kernel, means.packed[rows], means.beta[rows] * share, [(0, len(rows))])
+
+
+
+def medoid(problem: ms.Problem, rng: Any) -> Array:
     """Return the datum where the objective is least; of a radius above `RADIUS`, what a short descent finds."""
+    means = problem.data.model
+    kernel, packed, beta = means.kernel, means.packed, means.beta
     start = points_of(packed[[best_datum(kernel, packed, beta, 0.0)[0]]])
     if radii(start)[0] > RADIUS:
         start = descended(kernel, packed, beta, [(0, len(packed))], start, _SCOUT)[0]
     return start[0]
 
 
-def _random(problem: ms.Problem, rng: np.random.Generator) -> Array:
+def random(problem: ms.Problem, rng: np.random.Generator) -> Array:
+    """Return a random stable system."""
     return problem.manifold.random_point(rng)
-
-
-def _several(kernel: Any, packed: Any, beta: Array, groups: Any, points: Array, which: Any) -> tuple[Array, Array]:
-    return kernel.weighted_groups(points, packed, beta, [groups[k] for k in which])
-
-
-def _one(kernel: Any, packed: Any, beta: Array, group: tuple[int, int], point: Array) -> tuple[float, Array]:
-    values, gradients = kernel.weighted_groups(point[None], packed, beta, [group])
-    return float(values[0]), gradients[0]

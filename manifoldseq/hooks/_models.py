@@ -1,0 +1,170 @@
+"""A model's record with the parts of its base, and with the initializers and updates that other records add."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import MISSING, dataclass, fields
+from functools import partial
+from hashlib import sha256
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+from ._plugin import Plugin
+from ._records import InitializerSpec, ModelSpec, Record, UpdateSpec
+from ._registry import SESSION, Registry
+
+_OWN = ("name", "api", "base", "summary", "reference")
+_COST = ("value", "value_and_gradient", "statistics")
+_OF_THE_COST = (
+    *(*_COST, "hessian_product", "batched", "batch", "updates", "update_factors", "carry", "units", "repair"),
+    *("equivalences", "exact", "solver"),
+)
+"""Parts that describe one cost: a record that has another one does not inherit them."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who gives a record, for fitted estimators, their files and reports, and the fingerprints of checkpoints.
+
+    Attributes
+    ----------
+    name : str
+        ``"plugin:name"`` of the record.
+    version : str
+        Of the plugin's distribution; "" of what was registered in this process.
+    digest : str
+        Of the code of what was registered in this process, whose version says nothing; else "".
+    """
+
+    name: str
+    version: str = ""
+    digest: str = ""
+
+    @classmethod
+    def of(cls, plugin: Plugin, record: Record) -> Source:
+        """Return the source of a record."""
+        digest = "" if plugin.distribution else _digest(record)
+        return cls(f"{plugin.name}:{record.name}", plugin.version, digest)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version or self.digest[:8]}".strip()
+
+
+def complete_model(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tuple[str, ...] = ()) -> ModelSpec:
+    """Return a resolved model with all of its parts, made once for what is registered."""
+    kept = record.__dict__.get("_completed")
+    if kept is None or kept[0] != (plugin.name, registry.version):
+        kept = (plugin.name, registry.version), _complete(registry, plugin, record, asked)
+        object.__setattr__(record, "_completed", kept)
+    return kept[1]
+
+
+def sources(model: ModelSpec) -> Mapping[str, Source]:
+    """Return who gives a completed model (""), and its initializers and updates by ``kind name``."""
+    return model.__dict__.get("_sources", {})
+
+
+def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tuple[str, ...]) -> ModelSpec:
+    full_name = f"{plugin.name}:{record.name}"
+    if full_name in asked:
+        raise ValueError(
+            f"model {full_name!r}: its base leads back to it ({' -> '.join((*asked, full_name))}): name the base with "
+            "its plugin, as in base='hope:hope.movmf'"
+        )
+    spec, own = record.resolved(), Source.of(plugin, record)
+    changes: dict[str, Any] = {"initializers": dict(spec.initializers), "updates": dict(spec.updates)}
+    given_by = {f"{kind} {name}": own for kind in ("initializers", "updates") for name in changes[kind]}
+    if spec.base:
+        base = complete_model(registry, *cast(Any, registry.owner("models", spec.base)), (*asked, full_name))
+        other_cost = any(getattr(spec, part) is not None for part in _COST)
+        if base.build is not None and other_cost:
+            raise ValueError(
+                f"model {full_name!r}: its base {spec.base!r} is registered by build, which makes the whole problem, "
+                "so its cost cannot be replaced: register a model with build=… instead"
+            )
+        for one in fields(spec):
+            if one.name in _OWN or (other_cost and one.name in _OF_THE_COST):
+                continue
+            mine, theirs = getattr(spec, one.name), getattr(base, one.name)
+            if isinstance(mine, Mapping):
+                changes[one.name] = {**theirs, **mine}
+            elif one.default is not MISSING and mine == one.default:
+                changes[one.name] = theirs
+        if base.build is not None:
+            changes["base"] = ""
+        given_by = {**{key: source for key, source in sources(base).items() if key}, **given_by}
+    for kind in ("initializers", "updates"):
+        for name, giver, added in _added(registry, kind, record.name, full_name, tuple(changes[kind])):
+            if kind == "initializers" and name in changes[kind]:  # replaced: no longer known to be the minimum
+                changes["exact"] = tuple(one for one in changes.get("exact", spec.exact) if one != name)
+            if isinstance(added, UpdateSpec):
+                known = changes.get("update_factors", spec.update_factors)
+                changes["update_factors"] = partial(_with_factors, known, tuple(changes[kind]), name, added.factors)
+            changes[kind][name] = added.resolved().target
+            given_by[f"{kind} {name}"] = Source.of(giver, added)
+    made = copy(spec)
+    for name, value in changes.items():
+        object.__setattr__(made, name, value)
+    for name in made.exact:
+        if name not in made.initializers:
+            raise ValueError(f"model {full_name!r}: exact names {name!r}, which is none of its initializers")
+    object.__setattr__(made, "_resolved", made)
+    object.__setattr__(made, "_sources", {"": own, **given_by})
+    return made
+
+
+def _added(
+    registry: Registry, kind: str, model: str, full_name: str, taken: tuple[str, ...]
+) -> Iterator[tuple[str, Plugin, InitializerSpec | UpdateSpec]]:
+    """Go through the records that add to a model, each with the name that it has there.
+
+    A record of this process has its own name and replaces another. A third party's is called ``"plugin:name"``, and by
+    its own name alone where nothing else is. An update is called once, as all of them are made.
+    """
+    found = [(plugin, cast(Any, record)) for plugin, record in registry.entries(kind)]
+    found = [(plugin, record) for plugin, record in found if record.model in (model, full_name)]
+    givers = Counter(record.name for plugin, record in found if plugin.name != SESSION)
+    for plugin, record in sorted(found, key=lambda one: one[0].name == SESSION):
+        own = plugin.name == SESSION or (record.name not in taken and givers[record.name] == 1)
+        if own:
+            yield record.name, plugin, record
+        if plugin.name != SESSION and (kind == "initializers" or not own):
+            yield f"{plugin.name}:{record.name}", plugin, record
+
+
+def _with_factors(known: Any, others: tuple[str, ...], name: str, factors: tuple[str, ...], model: Any) -> Any:
+    """Return the factors of the updates of a model and those of one more."""
+    return {**(dict.fromkeys(others, ()) if known is None else known(model)), name: factors}
+
+
+def _digest(record: Record) -> str:
+    """Return a digest of a record and of the code that it points to."""
+    digest = sha256(repr(sorted(record.as_dict().items())).encode())
+    resolved = record.resolved()
+    for one in fields(resolved):
+        value = getattr(resolved, one.name)
+        for target in value.values() if isinstance(value, Mapping) else (value,):
+            _feed_code(digest.update, target)
+    return digest.hexdigest()
+
+
+def _feed_code(update: Callable[[bytes], None], part: Any) -> None:
+    """Feed what a function does to a digest: instructions, constants, and what it closes over."""
+    if isinstance(part, CodeType):
+        update(part.co_code + repr(part.co_names).encode())
+        for constant in part.co_consts:
+            _feed_code(update, constant)
+    elif isinstance(part, partial):
+        for inner in (part.func, *part.args, *part.keywords.values()):
+            _feed_code(update, inner)
+    elif isinstance(part, FunctionType):
+        for inner in (
+            part.__code__,
+            *(part.__defaults__ or ()),
+            *(cell.cell_contents for cell in part.__closure__ or ()),
+        ):
+            _feed_code(update, inner)
+    elif isinstance(part, int | float | str | bytes | None):
+        update(repr(part).encode())

@@ -1,0 +1,152 @@
+"""The base of estimators: a registered model, minimized by a registered solver from a registered initializer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._minimize import minimize
+from .._problem import Problem
+from .._result import Result, Status
+from .._stopping import CostChange, MaxIterations
+from ..estimators import fit_starts, random_generator
+from ..hooks import ModelSpec, SolverSpec, get_model, get_record, get_solver, source_of, sources
+from ..solvers import choose_solver
+from ..storage import Checkpoint
+
+Start = Callable[[Problem, np.random.Generator], Any]
+
+
+class ModelEstimator(BaseEstimator):
+    """Base of estimators that minimize a registered model; abstract.
+
+    A subclass states parameters, turns data into the model's data (`_problem`), and answers from the point that `_solved`
+    returns. Of its parameters, ``n_init, max_iter, tol, random_state, n_jobs`` and ``verbose`` are used here if it has
+    them.
+
+    Attributes
+    ----------
+    objective_ : float
+        The least value of the cost of the model.
+    n_iter_ : int
+    history_ : dict of str to ndarray
+        Equally long columns, see `manifoldseq.Run`.
+    status_ : manifoldseq.Status
+    provenance_ : dict of str to str
+        Who gives the model, its initializer, its updates and the solver: ``"plugin:name version"``.
+
+    Examples
+    --------
+    A mean of rows, as the minimum of a model that is registered in this process:
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> ms.register(ms.hooks.ModelSpec(
+    ...     "centre", lambda X: X, manifold=lambda X: ms.manifolds.Euclidean(X.shape[1]),
+    ...     value_and_gradient=lambda X, m: (0.5 * ((X - m) ** 2).sum(), (m - X).sum(axis=0))))
+    >>> class Centre(ms.models.ModelEstimator):
+    ...     def __init__(self, model="centre", random_state=None):
+    ...         self.model, self.random_state = model, random_state
+    ...     def fit(self, X, y=None):
+    ...         self.mean_ = self._solved(self._problem(self.model, X), X).x
+    ...         return self
+    >>> Centre(random_state=0).fit(np.array([[1.0, 2.0], [3.0, 4.0]])).mean_.round(6).tolist()
+    [2.0, 3.0]
+    """
+
+    def _problem(self, model: str | ModelSpec, data: Any, **params: Any) -> Problem:
+        """Return the problem that a registered model makes of data."""
+        return (get_model(model) if isinstance(model, str) else model).problem(data, **params)
+
+    def _solved(
+        self,
+        problem: Problem,
+        *data: Any,
+        init: str | Start | Any | None = None,
+        solver: str = "",
+        options: Mapping[str, Any] | None = None,
+        n_starts: int | None = None,
+        observers: Sequence[Any] = (),
+        checkpoint: Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Result:
+        """Return the best of the starts.
+
+        Parameters
+        ----------
+        problem : Problem
+            Of a registered model, see `_problem`.
+        *data
+            What a state depends on besides the parameters, for the fingerprint of checkpoints.
+        init : str, callable, point or None
+            An initializer by name, a function ``(problem, rng) -> point``, or a point; None for the first initializer.
+        solver : str
+            By name; "" for the default of the model, and for none where the initializer is exact.
+        options : mapping, optional
+            Of the solver.
+        n_starts, observers, checkpoint, resume
+            As in `manifoldseq.estimators.fit_starts`.
+        """
+        spec, known, settings = problem.data.spec, problem.initializers, self.get_params(deep=False)
+        begin: Start | Any = next(iter(known), None) if init is None else init
+        if isinstance(begin, str) and begin not in known:
+            raise ValueError(f"init={begin!r} is no initializer of the model {spec.name!r}: use {_listed(known)}")
+        exact = not solver and isinstance(begin, str) and begin in spec.exact
+        if not exact:
+            solver = solver or choose_solver(problem)
+            algorithm = get_solver(solver, **(options or {}))
+        self.provenance_ = _provenance(spec, begin, "" if exact else solver)
+        start = known[begin] if isinstance(begin, str) else begin
+        if exact:
+            best = _answered(problem, start(problem, random_generator(settings.get("random_state"))))
+        else:
+            passes, rule = settings.get("max_iter", 200), CostChange(settings.get("tol", 1e-6))
+            per_pass = 1
+            if "terms" in algorithm.needs and problem.objective.terms is not None:  # an iteration is one batch
+                per_pass = -(-problem.objective.terms.n // getattr(algorithm, "batch_size", 1))
+            stop = (rule | MaxIterations(passes)) if per_pass == 1 else MaxIterations(passes * per_pass)
+
+            def run(number: int, rng: np.random.Generator, **loop: Any) -> Result:
+                x0 = start(problem, rng) if callable(start) else start
+                seed = int(rng.integers(2**31))
+                # mini-batches of EM are drawn from this very seed, not from a stream that `minimize` derives
+                by = algorithm.seeded(seed) if "additive" in algorithm.needs else algorithm
+                return minimize(problem, x0, solver=by, stop=stop, seed=seed, project=True, **loop)
+
+            loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+            best = fit_starts(self, run, *data, self.provenance_, n_starts=n_starts, **loop)
+        self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
+        return best
+
+
+def _provenance(spec: ModelSpec, begin: Any, solver: str) -> dict[str, str]:
+    """Return who gives the model, the initializer, the updates and the solver of a fit."""
+    given_by = sources(spec)
+    found = {"model": str(given_by[""])}
+    if isinstance(begin, str):
+        found["initializer"] = f"{begin} of {given_by[f'initializers {begin}']}"
+    elif begin is not None:
+        found["initializer"] = "given by the caller"
+    if solver:
+        if get_record(SolverSpec, solver).needs == ("additive",):
+            found |= {f"update {name}": str(given_by[f"updates {name}"]) for name in spec.updates}
+        found["solver"] = str(source_of(SolverSpec, solver))
+    return found
+
+
+def _answered(problem: Problem, x: Any) -> Result:
+    """Return the result of a start that is the minimum, without a run."""
+    began = time.perf_counter()
+    fun = float(problem.objective.value(x))
+    spent = time.perf_counter() - began
+    history = {"nit": np.zeros(1, int), "time": np.array([spent]), "fun": np.array([fun]), "nfev": np.ones(1)}
+    off = float(np.max(problem.manifold.feasibility(x)))
+    return Result(x, fun, None, Status.CONVERGED, 0, 1, 0, 0, spent, off, history)
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return " or ".join(map(repr, names)) or "a point: the model has no initializers"

@@ -1,0 +1,111 @@
+"""Objectives whose data enter through sums over rows: value, gradient and closed-form updates of statistics that add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from ..execution import Blocks
+from ._memo import last_point
+from ._objective import BlockUpdate
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Base of statistics: a frozen dataclass of numbers and arrays that add over rows; abstract.
+
+    A field ``n``, the number of rows or the sum of their weights, is required. A field that is None has no value and
+    adds nothing. Override `mixed` for a field that is not a sum, such as a row of least density.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import manifoldseq as ms
+    >>> @dataclass(frozen=True)
+    ... class Moments(ms.objectives.Sums):
+    ...     n: float
+    ...     total: float
+    >>> both = Moments(2.0, 3.0) + Moments(1.0, 6.0)
+    >>> both, both.per_row()
+    (Moments(n=3.0, total=9.0), Moments(n=1.0, total=3.0))
+    """
+
+    def __add__(self, other: Self) -> Self:
+        return self._with(other, lambda a, b: a + b)
+
+    def mixed(self, batch: Self, share: float) -> Self:
+        """Return ``(1 - share) self + share batch``; a field that one of them lacks is that of the other."""
+        return self._with(batch, lambda a, b: a + share * (b - a))
+
+    def per_row(self) -> Self:
+        """Return the means over the rows, whose `n` is one."""
+        n = self.n  # type: ignore[attr-defined]  # a field of every subclass
+        return self._with(self, lambda a, _: a / n)
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields by name, for the state of a solver."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def _with(self, other: Self, of: Callable[[Any, Any], Any]) -> Self:
+        made = {}
+        for one in fields(self):
+            a, b = getattr(self, one.name), getattr(other, one.name)
+            made[one.name] = b if a is None else a if b is None else of(a, b)
+        return type(self)(**made)
+
+
+@dataclass(frozen=True)
+class Additive:
+    """What solvers use of an objective whose data enter through sums over blocks of rows.
+
+    Attributes
+    ----------
+    blocks : Blocks
+        The rows.
+    of_block : callable
+        ``of_block(point, block) -> sums`` of the rows of one block.
+    sums : callable
+        ``sums(point)`` of all blocks, added in their order on every executor; remembered at the last point.
+    value : callable
+        ``value(point, sums)``, a mean over the rows of the sums.
+    damped : tuple of BlockUpdate
+        ``apply(point, sums, damping)``: lowers the value with enough damping, 1 being usual.
+    plain : tuple of BlockUpdate
+        ``apply(point, sums)``: never raises the value.
+    carry : callable, optional
+        ``carry(old, new, sums) -> sums``: running sums after the point has moved.
+    units : callable, optional
+        ``units(point, sums) -> chart`` or None, see `manifoldseq.hooks.ModelSpec`.
+    repair : callable, optional
+        ``repair(point, sums, tried) -> (k, point)`` or None: a part that has collapsed begins again; it is asked once
+        for every part k, `tried` of shape (K,) says for which.
+    """
+
+    blocks: Blocks
+    of_block: Callable[[Any, Any], Any]
+    sums: Callable[[Any], Any]
+    value: Callable[[Any, Any], float]
+    damped: tuple[BlockUpdate, ...] = ()
+    plain: tuple[BlockUpdate, ...] = ()
+    carry: Callable[[Any, Any, Any], Any] | None = None
+    units: Callable[[Any, Any], Any] | None = None
+    repair: Callable[[Any, Any, Any], Any] | None = None
+
+    @classmethod
+    def of(cls, blocks: Blocks, of_block: Callable[[Any, Any], Any], **parts: Any) -> Additive:
+        """Return the record with sums over all blocks."""
+        return cls(blocks, of_block, last_point(_Summed(blocks, of_block)), **parts)
+
+    def batch(self, point: Any, rows: Any) -> Any:
+        """Return the sums over some rows, given by their numbers."""
+        return self.of_block(point, self.blocks.take(rows))
+
+
+@dataclass(frozen=True)
+class _Summed:
+    blocks: Blocks
+    of_block: Callable[[Any, Any], Any]
+
+    def __call__(self, point: Any) -> Any:
+        return self.blocks.sum(self.of_block, point)

@@ -1,0 +1,154 @@
+"""Expectation maximization over all rows, for every model whose data enter through sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Measures, Point, Status
+from ..linalg._tree import freeze, tree_map
+from ._base import Solver
+from ._iterates import State
+from ._lbfgs import secant_pair, two_loop
+from ._search import backtrack
+
+_DELAY, _LONGEST_WAIT = 3, 32
+"""Iterations of EM before L-BFGS takes over, and the most after it failed; they double from one with every failure."""
+
+
+@dataclass(frozen=True)
+class EM(Solver):
+    """Expectation maximization: closed-form updates from sums over the rows. No step raises the objective.
+
+    A step is the first of these that does not raise the objective: a part that has collapsed begins again; a step of
+    L-BFGS in the units of EM, if `accelerated`; a damped update of all factors, with more damping after every failure;
+    the plain updates, one after the other.
+
+    Parameters
+    ----------
+    trials : int
+        Damped updates, each damped more, before the plain ones.
+    relaxed : float
+        Factor of the damping after a success.
+    accelerated : bool
+        Whether L-BFGS extrapolates EM, for models that give its units.
+    memory : int
+        Pairs that L-BFGS keeps.
+
+    References
+    ----------
+    Dempster, Laird, Rubin, JRSS B 39 (1977); Jamshidian, Jennrich, JRSS B 59 (1997) for the acceleration.
+    """
+
+    trials: int = 4
+    relaxed: float = 0.7
+    accelerated: bool = False
+    memory: int = 10
+    needs: ClassVar[tuple[str, ...]] = ("additive",)
+
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
+        """Return the state before the first update."""
+        fun = problem.objective.value(point)
+        state: State = {"x": point, "fun": fun, "damping": 1.0, "pairs": (), "wait": _DELAY, "patience": 1}
+        return {**state, "tried": np.zeros(0, bool), "repairs": 0}, _measures(problem, fun, 0)
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Return the state after an update."""
+        f, x, fun, state = problem.objective, state["x"], state["fun"], dict(state)
+        additive = f.additive
+        sums = additive.sums(freeze(x))
+        for attempt in (_repaired, self._extrapolated, self._damped):
+            found = attempt(f, additive, sums, state)
+            if found is not None:
+                return {**state, "x": found[0], "fun": found[1]}, _measures(problem, found[1], state["repairs"])
+        state["wait"] = max(state["wait"] - 1, 0)
+        new = x
+        for update in additive.plain:
+            new = update.apply(new, sums)
+        new, reached = _moved(f, x, new)
+        if fun < reached < math.inf:  # rounding: nothing is left to gain
+            return state, _measures(problem, fun, state["repairs"], Status.ROUNDING_LEVEL)
+        return {**state, "x": new, "fun": reached, "pairs": ()}, _measures(problem, reached, state["repairs"])
+
+    def _damped(self, f: Any, additive: Any, sums: Any, state: State) -> tuple[Any, float] | None:
+        """Return the point of a damped update that does not raise the value."""
+        x, fun = state["x"], state["fun"]
+        for update in additive.damped:
+            found: list[tuple[Any, float]] = []
+
+            def value(t: float, update: Any = update, found: Any = found) -> float:
+                found.append(_moved(f, x, update.apply(x, sums, 1 / t)))
+                return found[-1][1]
+
+            first = 1 / state["damping"]
+            t = backtrack(value, fun, first=first, max_trials=self.trials)
+            if t is not None and found[-1][1] <= fun:
+                state["damping"] = self.relaxed * state["damping"] * first / t
+                return found[-1]
+            state["damping"] *= 2.0**self.trials
+        return None
+
+    def _extrapolated(self, f: Any, additive: Any, sums: Any, state: State) -> tuple[Any, float] | None:
+        """Return the point of a step of L-BFGS in the units of EM that does not raise the value."""
+        if not self.accelerated or additive.units is None or state["wait"]:
+            return None
+        x, fun = state["x"], state["fun"]
+        chart = additive.units(x, sums)
+        if chart is None:
+            return None
+        slope = chart.gradient()
+        direction = two_loop(slope, state["pairs"], np.dot)
+        found: list[tuple[Any, float]] = []
+
+        def value(t: float) -> float:
+            with np.errstate(all="ignore"):  # the search shortens a step that is too long
+                found.append(_moved(f, x, chart.moved(-t * direction)))
+            return found[-1][1] * sums.n
+
+        t = backtrack(value, fun * sums.n, -float(slope @ direction), max_trials=2)
+        new, reached = found[-1]
+        if t is None or reached > fun:
+            state |= {"wait": state["patience"], "patience": min(2 * state["patience"], _LONGEST_WAIT)}
+            return None
+        ahead = additive.units(new, additive.sums(new))
+        pair = None if ahead is None else secant_pair(-t * direction, ahead.gradient() - slope, np.dot)
+        state |= {"patience": 1, "pairs": (*state["pairs"], *([] if pair is None else [pair]))[-self.memory :]}
+        return new, reached
+
+
+def _repaired(f: Any, additive: Any, sums: Any, state: State) -> tuple[Any, float] | None:
+    """Return the point in which a part that has collapsed begins again, if that does not raise the value."""
+    if additive.repair is None:
+        return None
+    if not len(state["tried"]):
+        state["tried"] = np.zeros(len(sums.counts), bool)
+    proposal = additive.repair(state["x"], sums, state["tried"])
+    if proposal is None:
+        return None
+    k, new = proposal
+    state["tried"] = state["tried"] | (np.arange(len(state["tried"])) == k)
+    new, reached = _moved(f, state["x"], new)
+    if not -math.inf < reached <= state["fun"]:
+        return None
+    state |= {"repairs": state["repairs"] + 1, "pairs": ()}
+    return new, reached
+
+
+def _measures(problem: Any, fun: float, repairs: int, status: Status | None = None) -> Measures:
+    extra = {} if problem.objective.additive.repair is None else {"repairs": float(repairs)}
+    return Measures(fun, status=status, extra=extra)
+
+
+def _moved(f: Any, x: Any, new: Any) -> tuple[Any, float]:
+    """Return a point in the structure of `x`, and the value there."""
+    new = in_structure_of(x, new)
+    return new, f.value(new)
+
+
+def in_structure_of(x: Any, new: Any) -> Any:
+    """Return a point with the shapes and dtypes of another one, read-only; what fits is not copied."""
+    return freeze(tree_map(lambda a, b: np.asarray(b, dtype=a.dtype).reshape(a.shape), x, new))

@@ -1,0 +1,112 @@
+"""Expectation maximization on mini-batches, with running means of the sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Evaluations, Measures, Point
+from ..objectives import Additive
+from ._base import Solver
+from ._em import in_structure_of
+from ._iterates import State
+
+FORGETTING = 0.6
+"""Batch t counts with ``(t + 1) ** -FORGETTING`` of all that was seen until then; within (0.5, 1] EM converges."""
+
+
+@dataclass(frozen=True)
+class OnlineEM(Solver):
+    """Expectation maximization on mini-batches: running means of the sums, closed-form updates; a step is one pass.
+
+    The objective of a step is the mean over its batches, each before the point learned from it.
+
+    Parameters
+    ----------
+    batch_size : int
+    forgetting : float
+        Batch t counts with ``(t + 1) ** -forgetting`` of all that was seen until then; in (0.5, 1].
+    seed : int, optional
+        Of the order of the rows; by default that of the run.
+
+    References
+    ----------
+    Cappé, Moulines, JRSS B 71 (2009).
+    """
+
+    batch_size: int = 4096
+    forgetting: float = FORGETTING
+    seed: int | None = None
+    needs: ClassVar[tuple[str, ...]] = ("additive",)
+    deterministic: ClassVar[bool] = False
+    whole_pass: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or not 0.5 < self.forgetting <= 1:
+            raise ValueError(
+                f"OnlineEM(batch_size={self.batch_size!r}, forgetting={self.forgetting!r}): use a batch_size ≥ 1 and a "
+                "forgetting in (0.5, 1]"
+            )
+
+    def seeded(self, seed: int) -> Solver:
+        """Return the solver that draws from `seed`."""
+        return self if self.seed is not None else replace(self, seed=seed)
+
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
+        """Return the state before the first pass."""
+        fun = problem.objective.value(point)
+        rng = np.random.default_rng(self.seed).bit_generator.state
+        return {"x": point, "running": None, "batches": 0, "rng": rng}, Measures(fun)
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Return the state after a pass."""
+        rng = np.random.Generator(np.random.PCG64())
+        rng.bit_generator.state = state["rng"]
+        additive, x, batches = problem.objective.additive, state["x"], state["batches"]
+        N = additive.blocks.n
+        count = -(-N // min(self.batch_size, N))
+        running, total, seen = state["running"], 0.0, 0.0
+        for rows in np.array_split(rng.permutation(N), count):
+            rows.sort()
+            sums = additive.batch(x, rows)
+            if not sums.n:  # all weights are zero
+                continue
+            if isinstance(running, dict):
+                running = type(sums)(**running)
+            total, seen = total + additive.value(x, sums) * sums.n, seen + sums.n
+            # what one pass has seen is never forgotten within it
+            x, running = learned(additive, x, running, sums, max((batches + 1) ** -self.forgetting, 1 / count))
+            batches += 1
+        new = {"x": x, "running": None if running is None else running.state(), "batches": batches}
+        return new | {"rng": rng.bit_generator.state}, Measures(total / seen, evaluations=Evaluations(nfev=1.0))
+
+
+def learned(additive: Additive, x: Any, running: Any, sums: Any, share: float) -> tuple[Any, Any]:
+    """Return the point after the sums of a batch, and the running means of the sums at that point.
+
+    Parameters
+    ----------
+    additive : Additive
+    x : point
+    running : Sums or None
+        Running means at `x`; None before the first batch.
+    sums : Sums
+        Of the batch, at `x`.
+    share : float
+        What the batch counts of the new running means.
+    """
+    means = sums.per_row()
+    running = means if running is None else running.mixed(means, share)
+    new = x
+    if additive.damped:
+        for update in additive.damped:
+            # the derivative of a share r of the rows is noisier by r^-1/2, and is damped by as much
+            new = update.apply(new, running, share**-0.5)
+    else:
+        for update in additive.plain:
+            new = update.apply(new, running)
+    new = in_structure_of(x, new)
+    return new, running if additive.carry is None else additive.carry(x, new, running)
