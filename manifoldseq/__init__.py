@@ -2,7 +2,7 @@
 
 ``minimize`` solves a problem over a manifold; ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` find
 what plugins registered by name; the rooms ``linalg, manifolds, objectives, kernels, solvers, batch, interop,
-estimators, evaluation, hooks, testing, execution, storage, report, reproduction`` hold the rest.
+estimators, models, evaluation, hooks, testing, execution, storage, report, reproduction`` hold the rest.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ _ROOMS = (
     "kernels",
     "linalg",
     "manifolds",
+    "models",
     "objectives",
     "report",
     "reproduction",
@@ -163,6 +164,7 @@ __all__ = [
     "map_observed",
     "minimize",
     "minimize_batch",
+    "models",
     "objective",
     "objectives",
     "register",

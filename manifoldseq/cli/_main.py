@@ -90,7 +90,9 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-@click.option("--plugin", "plugin_files", multiple=True, metavar="FILE.py", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--plugin", "plugin_files", multiple=True, metavar="FILE.py", type=click.Path(exists=True, dir_okay=False)
+)
 def cli(plugin_files: tuple[str, ...]) -> None:
     """Manifold optimization for sequences and multi-view data."""
     for path in plugin_files:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ._executors import Shards, added
 
-SHARD = 1 << 26
-"""Bytes of rows in a block: smaller data are one block, and computed here."""
+BLOCK_BYTES = 1 << 26
+"""Bytes of rows in a block. Smaller data are one block, which is computed in place. Sums depend on it by rounding."""
 
 
 class Blocks:
@@ -30,19 +32,23 @@ class Blocks:
         self.ends = np.cumsum([0, *sizes])
 
     @classmethod
-    def of(cls, *arrays: Any, size: int = SHARD) -> Blocks:
-        """Return arrays in blocks of about `size` bytes; memory maps are opened where a block is computed on."""
+    def of(cls, *arrays: Any) -> Blocks:
+        """Return arrays with the same rows in blocks of about 64 MiB, cut by the first array alone.
+
+        Parameters
+        ----------
+        *arrays : ndarray, memory map, sparse matrix or None
+            With the same number of rows. A memory map travels as its file and is opened where its block is computed on.
+        """
         first = arrays[0]
         N = first.shape[0]
-        width = int(np.prod(first.shape[1:])) * first.dtype.itemsize
-        count = max(1, -(-N * width // size)) if type(first) is not None and isinstance(first, np.ndarray) else 1
-        edges = np.linspace(0, N, count + 1).astype(int)
+        row = int(np.prod(first.shape[1:])) * first.dtype.itemsize
+        count = max(1, -(-N * row // BLOCK_BYTES)) if isinstance(first, np.ndarray) else 1
         if count == 1:
             return cls([partial(tuple, arrays)], [N])
-        recipes = [partial(_rows, [_source(a) for a in arrays], int(a), int(b)) for a, b in zip(edges, edges[1:])]
-        if not any(isinstance(a, np.memmap) for a in arrays):
-            recipes = [partial(tuple, [None if x is None else x[a:b] for x in arrays]) for a, b in zip(edges, edges[1:])]
-        return cls(recipes, np.diff(edges))
+        edges = np.linspace(0, N, count + 1).astype(int)
+        sources = [_source(array) for array in arrays]
+        return cls([partial(_rows, _cut(sources, a, b)) for a, b in pairwise(edges.tolist())], np.diff(edges))
 
     def __len__(self) -> int:
         return len(self.shards)
@@ -79,28 +85,42 @@ def _taken(block: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
     return tuple(None if a is None else np.array(a[rows]) for a in block)
 
 
+@dataclass(frozen=True)
+class _Mapped:
+    """Rows of a memory map, by their place in its file."""
+
+    file: str
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+
+
 def _source(array: Any) -> Any:
-    """Return how an array is found again: where a memory map lies in its file, or the array itself."""
-    if isinstance(array, np.memmap) and array.flags.c_contiguous and array.filename is not None:
-        return str(array.filename), array.dtype.str, int(_offset(array)), array.shape
-    return array
+    """Return how an array is found again: the place of a memory map in its file, or the array itself."""
+    if not (isinstance(array, np.memmap) and array.flags.c_contiguous and array.filename is not None):
+        return array
+    whole = array
+    while isinstance(whole.base, np.memmap):
+        whole = whole.base
+    start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return _Mapped(str(array.filename), array.dtype.str, int(whole.offset + start), array.shape)
 
 
-def _offset(array: np.memmap) -> int:
-    base = array
-    while isinstance(base.base, np.memmap):
-        base = base.base
-    start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return int(base.offset + start)
+def _cut(sources: Sequence[Any], start: int, stop: int) -> list[Any]:
+    """Return the sources of the rows from `start` to `stop`."""
+    return [_cut_one(source, start, stop) for source in sources]
 
 
-def _rows(sources: list[Any], start: int, stop: int) -> tuple[Any, ...]:
-    return tuple(_opened(source, start, stop) for source in sources)
-
-
-def _opened(source: Any, start: int, stop: int) -> Any:
-    if not isinstance(source, tuple):
+def _cut_one(source: Any, start: int, stop: int) -> Any:
+    if not isinstance(source, _Mapped):
         return None if source is None else source[start:stop]
-    name, dtype, offset, shape = source
-    row = int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
-    return np.memmap(name, dtype, "r", offset + start * row, (stop - start, *shape[1:]))
+    row = int(np.prod(source.shape[1:])) * np.dtype(source.dtype).itemsize
+    return replace(source, offset=source.offset + start * row, shape=(stop - start, *source.shape[1:]))
+
+
+def _rows(sources: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the arrays of a block, memory maps opened."""
+    return tuple(
+        np.memmap(one.file, one.dtype, "r", one.offset, one.shape) if isinstance(one, _Mapped) else one
+        for one in sources
+    )

@@ -25,9 +25,9 @@ Start = Callable[[Problem, np.random.Generator], Any]
 class ModelEstimator(BaseEstimator):
     """Base of estimators that minimize a registered model; abstract.
 
-    A subclass states parameters, turns data into the model's data (`_problem`), and answers from the point that `_solved`
-    returns. Of its parameters, ``n_init, max_iter, tol, random_state, n_jobs`` and ``verbose`` are used here if it has
-    them.
+    A subclass states parameters, turns data into the data of the model (`_problem`), and answers from the point that
+    `_solved` returns. Of its parameters, ``n_init, max_iter, tol, random_state, n_jobs`` and ``verbose`` are used here
+    if it has them.
 
     Attributes
     ----------

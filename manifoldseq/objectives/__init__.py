@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .._moved import moved
-from ._additive import Additive, Sums
+from ._additive import Additive, BlockUpdate, Sums
 from ._counted import Counter
 from ._memo import last_point
-from ._objective import BlockUpdate, FiniteTerms, Objective, finite_sum, objective
+from ._objective import FiniteTerms, Objective, finite_sum, objective
 from ._sharded import sharded
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Objectives whose data enter through sums over rows: value, gradient and closed-form updates of statistics that add."""
+"""Statistics that add over rows, and block updates: closed forms in place of steps of a solver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from typing import Any, Self
 
 from ..execution import Blocks
 from ._memo import last_point
-from ._objective import BlockUpdate
+
+
+@dataclass(frozen=True)
+class BlockUpdate:
+    """A closed-form update of some factors of a point that never raises the value.
+
+    Attributes
+    ----------
+    name : str
+    factors : tuple of str
+        The factors that ``apply`` replaces; the others keep their arrays.
+    apply : callable
+        ``apply(point) -> point``.
+    """
+
+    name: str
+    factors: tuple[str, ...]
+    apply: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)

@@ -5,39 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._result import Tree
 from ..linalg._tree import tree_map
+from ._additive import Additive, BlockUpdate
 from ._autodiff import differentiated
 from ._cost import Differentiated, number
-
-if TYPE_CHECKING:
-    from ._additive import Additive
 
 Value = Callable[[Any], float]
 ValueAndGradient = Callable[[Any], tuple[float, Any]]
 Batched = Callable[[Any, np.ndarray], tuple[np.ndarray, Any]]
-
-
-@dataclass(frozen=True)
-class BlockUpdate:
-    """A closed-form update of some factors of a point that never raises the value.
-
-    Attributes
-    ----------
-    name : str
-    factors : tuple of str
-        The factors that ``apply`` replaces; the others keep their arrays.
-    apply : callable
-        ``apply(point) -> point``.
-    """
-
-    name: str
-    factors: tuple[str, ...]
-    apply: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from ._gd import GD
 from ._hessian import first_step, hessian_product
 from ._iterates import Iterate, evaluate, inner_product
 from ._lbfgs import LBFGS, secant_pair, two_loop
-from ._pgd import PGD
 from ._online_em import FORGETTING, OnlineEM, learned
+from ._pgd import PGD
 from ._pymanopt import Pymanopt
 from ._saddle import leave_saddle, stationary
 from ._schedules import Cosine, Halving, InverseTime, Schedule
@@ -32,8 +32,8 @@ from ._tr import TR
 
 __all__ = [
     "BB",
-    "EM",
     "CG",
+    "EM",
     "FORGETTING",
     "GD",
     "LBFGS",
@@ -64,8 +64,8 @@ __all__ = [
     "flatten",
     "hessian_product",
     "in_structure_of",
-    "learned",
     "inner_product",
+    "learned",
     "leave_saddle",
     "secant_pair",
     "stationary",

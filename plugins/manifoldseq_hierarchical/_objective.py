@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import manifoldseq as ms
 
 from ._classes import Members, frames_and_members, member_rows
 from ._closed_form import check_components, completed, leading_directions, resolved_origin, weighted_centroids
-from ._moments import Array, Codes, Moments
+from ._moments import Array, Moments
 from ._sigma import lowest_directions, printed_sigma
 
 Point = tuple[Array, Array]
@@ -262,7 +261,9 @@ def _general(X: Array, members: Members, center: Any) -> _Energy:
     )
 
 
-def _directions(energy: _Energy, X: Array, members: Members, n_components: int | None, method: str) -> tuple[Array, Array]:
+def _directions(
+    energy: _Energy, X: Array, members: Members, n_components: int | None, method: str
+) -> tuple[Array, Array]:
     if method == "eigh":
         V, values = lowest_directions(printed_sigma(X, members, energy.centroids, energy.origin), n_components)
         return V, np.sqrt(np.maximum(-values, 0.0))

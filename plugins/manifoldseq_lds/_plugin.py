@@ -127,7 +127,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     at = "manifoldseq_lds.means._stable_systems:{}".format
     yield hooks.ModelSpec(
         "lds.mean-stable",
-        prepare=at("prepare"),
+        prepare="manifoldseq_lds.means._mean:prepare_stable",
         manifold=at("manifold_of"),
         **{part: at(part) for part in ("value_and_gradient", "batched", "batch")},
         initializers={"medoid": at("medoid"), "random": at("random")},

@@ -336,7 +336,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
         parts = (*views, *([] if weights is None else [weights]))
-        best, self.mixture_, log_likelihood, n = self._iterated(setting, views, moments, weights, parts, n_starts, options)
+        best, self.mixture_, log_likelihood, n = self._iterated(
+            setting, views, moments, weights, parts, n_starts, options
+        )
         self.mixture_ = self.mixture_.canonical()
         self.log_likelihood_ = log_likelihood / n
         self.n_iter_ = best.nit
@@ -789,8 +791,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
                 return ms.iterate(em.step, lambda: em.start(first(rng), number), stop=stop, **loop)
 
-            best = run(0, np.random.default_rng(0)) if parts is None else fit_starts(
-                self, run, *parts, n_starts=n_starts, **options
+            best = (
+                run(0, np.random.default_rng(0))
+                if parts is None
+                else fit_starts(self, run, *parts, n_starts=n_starts, **options)
             )
             return best, Mixture.from_point(best.state["x"]), float(best.state["statistics"]["log_likelihood"]), em.n
         problem, init = self._stated(setting, views, moments, weights)

@@ -62,8 +62,6 @@ class Model:
         return mixture, found if self.prior is None else self.prior.added(found, mixture)
 
 
-
-
 def prepare(
     data: Any,
     *,
@@ -151,7 +149,9 @@ def of_views(
     else:  # a block tells by what is NaN in its first row which columns it has
         parts = [((columns, some, w), len(some[0])) for columns, some, w in groups]
         blocks = ms.execution.Blocks([partial(tuple, part) for part, _ in parts], [size for _, size in parts])
-    return ms.Prepared(replace(model, views=views, moments=moments, weights=weights), blocks, replace(model, prior=None))
+    return ms.Prepared(
+        replace(model, views=views, moments=moments, weights=weights), blocks, replace(model, prior=None)
+    )
 
 
 def chosen(data: Any, **params: Any) -> ms.Prepared:

@@ -1,13 +1,14 @@
 """Rows that the estimators and the models share: their sizes, their directions, their unit length."""
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from manifoldseq.estimators import check_real, check_whole
+from manifoldseq.estimators import check_real, check_whole, row_blocks
 
 from ._family import Array
 
@@ -48,7 +49,9 @@ def check_rows(X: Any) -> Array:
 
 
 def has_direction(X: Any) -> NDArray[np.bool_]:
-    """Return which rows, of an array or in compressed form, are not all zeros."""
+    """Return which rows, of an array, in compressed form or of a memory map, are not all zeros."""
+    if isinstance(X, ScaledRows):
+        return np.concatenate([X[rows].any(axis=1) for rows in row_blocks(len(X))])
     return np.asarray(abs(X).sum(axis=1)).ravel() > 0 if issparse(X) else X.any(axis=1)
 
 
@@ -62,7 +65,10 @@ def check_directions(X: Any) -> None:
 
 
 def with_direction(X: Any, weight: Array | None) -> tuple[Any, Array | None]:
-    """Return the rows that have a direction, with their weights; warn about rows of zeros."""
+    """Return the rows that have a direction, with their weights; warn about rows of zeros.
+
+    Rows of a memory map are not copied: those of zeros stay, with a weight of zero.
+    """
     good = has_direction(X)
     if good.all():
         return X, weight
@@ -73,6 +79,8 @@ def with_direction(X: Any, weight: Array | None) -> tuple[Any, Array | None]:
         f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are): without a direction it is left out",
         stacklevel=5,
     )
+    if isinstance(X, np.memmap):
+        return X, good * (1.0 if weight is None else weight)
     return X[good], None if weight is None else weight[good]
 
 
@@ -97,3 +105,49 @@ def unit_rows(X: Any) -> Any:
         far = far / np.maximum(np.abs(far).max(axis=1, keepdims=True), limits.smallest_subnormal)
         rows[beyond] = far / np.maximum(np.linalg.norm(far, axis=1, keepdims=True), 1)
     return rows
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What is done to rows first: a mean is subtracted, or they are brought to unit length.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (D,) or None
+    unit : bool
+    """
+
+    mean: Array | None = None
+    unit: bool = False
+
+    def __call__(self, rows: Any) -> Any:
+        """Return rows in memory, scaled."""
+        if self.mean is not None:
+            rows = rows - self.mean.astype(rows.dtype)
+        return unit_rows(rows) if self.unit else rows
+
+    def of(self, rows: Any) -> Any:
+        """Return rows, scaled: those of a memory map as they are read, slice by slice."""
+        return ScaledRows(rows, self) if isinstance(rows, np.memmap) else self(rows)
+
+
+@dataclass(frozen=True)
+class ScaledRows:
+    """Rows of a memory map, (N, D), that are scaled when some of them are read; what is not read takes no memory."""
+
+    rows: np.memmap
+    scaling: Scaling
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.rows.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.rows.dtype
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, some: Any) -> Any:
+        return self.scaling(np.asarray(self.rows[some]))

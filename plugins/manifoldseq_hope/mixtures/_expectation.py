@@ -10,7 +10,6 @@ from scipy.sparse import csr_array, issparse
 from scipy.sparse.linalg import svds
 
 from ..families._family import Array
-from ..families._rows import unit_rows
 from ._parameters import Model, Statistics
 
 _BLOCK = 1 << 20
@@ -60,8 +59,8 @@ class Expectation:
         Of the matrix products; sums over blocks are in float64.
     """
 
-    def __init__(self, model: Model, dtype: np.dtype, unit: bool = False) -> None:
-        self.model, self.dtype, self.unit = model, np.dtype(dtype), unit
+    def __init__(self, model: Model, dtype: np.dtype) -> None:
+        self.model, self.dtype = model, np.dtype(dtype)
         natural, offset = model.family.natural(model.parameters, model.M)
         with np.errstate(divide="ignore"):  # a weight may be zero
             offset = offset + np.maximum(np.log(np.asarray(model.weights, dtype=np.float64)), -1e30)
@@ -75,10 +74,7 @@ class Expectation:
     def blocks(self, X: Any, rows: int) -> Iterator[Block]:
         """Go through the rows, so many at a time."""
         for some in _slices(X, rows):
-            if self.unit:
-                x, length = unit_rows(np.ascontiguousarray(X[some], dtype=self.dtype)), None
-                z = self._projection @ x.T
-            elif issparse(X):
+            if issparse(X):
                 x, length = X[some], None
                 z = np.ascontiguousarray((x @ self._projection.T).T)
             else:
@@ -148,7 +144,7 @@ class Expectation:
             else:
                 e *= scale
             counts += np.asarray(e.sum(axis=1))
-            sums += e @ x if isinstance(X, np.ndarray) else (x.T @ _dense(e).T).T
+            sums += e @ x if not issparse(X) else (x.T @ _dense(e).T).T
         n = float(X.shape[0]) if weight is None else float(weight.sum())
         return Statistics(n, counts, sums, None, total)
 
@@ -157,7 +153,7 @@ class Expectation:
         mu, offset = self._forward[:, : self.F], self._forward[:, self.F :]
         across = np.ascontiguousarray(mu.T) if issparse(X) else None
         for some in _slices(X, rows):
-            x = unit_rows(np.asarray(X[some], dtype=self.dtype)) if self.unit else X[some]
+            x = X[some]
             phi = mu @ x.T if across is None else np.ascontiguousarray((x @ across).T)
             phi += offset
             yield some, x, phi

@@ -20,7 +20,6 @@ from ..families._family import Array, Family
 from ..families._gaussian import gaussian
 from ..families._rows import check_sizes, with_direction
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
-
 from ._expectation import second_moment
 from ._likelihood import starting
 from ._noise import Noise

@@ -1,4 +1,4 @@
-"""The models ``hope.movmf``, ``hope.gmm``, ``hope.family`` and ``hope.vmf`` by their parts: prepare, sums, value, updates.
+"""The parts of the models ``hope.movmf``, ``hope.gmm``, ``hope.family`` and ``hope.vmf``.
 
 A `HopeModel` is the first argument of every part. Points are the head of a projection (`Rows`), the weights, and the
 parameters of the family. Everything but a sweep over the rows is a function of the `Statistics`.
@@ -11,14 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_number
 
 from ..families._family import Array, Family
 from ..families._gaussian import gaussian
-from ..families._rows import check_directions, check_rows, check_sizes, unit_rows
+from ..families._rows import ScaledRows, Scaling, check_directions, check_rows, check_sizes, unit_rows
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
 from ._expectation import Expectation, second_moment
 from ._noise import Noise
@@ -46,8 +45,8 @@ class HopeModel:
         Of the products.
     slope : bool
         Whether the derivative by U is summed.
-    unit : bool
-        Whether rows are brought to unit length as they are read: memory maps.
+    scaling : Scaling or None
+        What is done to rows as they are read: those of memory maps; None where it was done.
     """
 
     rows: Rows
@@ -55,7 +54,7 @@ class HopeModel:
     data: Data
     dtype: Any
     slope: bool = True
-    unit: bool = False
+    scaling: Scaling | None = None
 
     def at(self, point: Point) -> Model:
         """Return the model at a point."""
@@ -148,17 +147,19 @@ def vmf(
     bessel: str = "exact",
 ) -> ms.Prepared:
     """Prepare a mixture of von Mises-Fisher distributions (9) of unit rows, nothing being projected."""
-    data = data if isinstance(data, Data) else Data.of(unit_rows(check_rows(data)), moment=False)
+    data = data if isinstance(data, Data) else _data(unit_rows(check_rows(data)), moment=False)
     N, D = data.X.shape
     check_sizes(N, D, D, n_components)
-    kind = Model(
-        np.empty((0, D)), np.empty(n_components), (), von_mises_fisher(bessel, kappa, largest_kappa), True
-    )
+    kind = Model(np.empty((0, D)), np.empty(n_components), (), von_mises_fisher(bessel, kappa, largest_kappa), True)
     return _with_blocks(HopeModel(Rows("none", Noise(1.0)), kind, data, data.X.dtype, slope=False))
 
 
 def _rows(data: Any) -> Data:
-    return data if isinstance(data, Data) else Data.of(check_rows(data))
+    return data if isinstance(data, Data) else _data(check_rows(data))
+
+
+def _data(X: Array, moment: bool = True) -> Data:
+    return Data(X, None, second_moment(X) if moment else None, float(len(X)))
 
 
 def _prepared(
@@ -193,9 +194,11 @@ def _prepared(
 
 
 def _with_blocks(model: HopeModel) -> ms.Prepared:
-    data = model.data
-    blocks = ms.execution.Blocks.of(data.X, data.weight)
-    model = replace(model, data=replace(data, X=None), unit=data.unit)
+    data, X, scaling = model.data, model.data.X, None
+    if isinstance(X, ScaledRows):
+        X, scaling = X.rows, X.scaling
+    blocks = ms.execution.Blocks.of(X, data.weight)
+    model = replace(model, data=replace(data, X=None), scaling=scaling)
     return ms.Prepared(model, blocks, replace(model, data=None))
 
 
@@ -225,7 +228,8 @@ def constraints(model: HopeModel) -> tuple[ms.Objective, ...]:
 def statistics(model: HopeModel, point: Point, block: tuple[Any, Any]) -> Statistics:
     """Return the sums over a block of rows."""
     X, weight = block
-    return Expectation(model.at(point), model.dtype, model.unit).statistics(X, weight, model.slope)
+    rows = X if model.scaling is None else model.scaling.of(X)
+    return Expectation(model.at(point), model.dtype).statistics(rows, weight, model.slope)
 
 
 @np.errstate(all="ignore")  # a line search may step too far
@@ -259,7 +263,7 @@ def batch(model: HopeModel, block: tuple[Any, Any]) -> HopeModel:
     """Return the model of a batch of rows, with their own second moment."""
     X, weight = block
     whole, n = model.data, float(len(X)) if weight is None else float(weight.sum())
-    S = None if whole.S is None else second_moment(X, weight)
+    S = None if whole.S is None else second_moment(X if model.scaling is None else model.scaling(X), weight)
     return replace(model, data=replace(whole, S=S, n=n, weight=weight, whole=(whole.S, whole.n)))
 
 
@@ -287,7 +291,8 @@ def _start(name: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
 def starting(problem: ms.Problem, U: Array, rng: np.random.Generator) -> Point:
     """Return the start with this projection, and components at k-means++ seeds behind it."""
     model, kind = problem.data.model, problem.data.model.kind
-    found = seeded(U, problem.data.blocks, kind.n_components, kind.family, kind.normalize_z, rng, model.data.weight, model.unit)
+    sizes = kind.n_components, kind.family, kind.normalize_z
+    found = seeded(U, problem.data.blocks, *sizes, rng, model.data.weight, model.scaling)
     return (*model.rows.head(U), found.weights, *_like(found.parameters, problem.manifold.shape[model.rows.size + 1 :]))
 
 

@@ -67,8 +67,8 @@ class Data:
         Sum of the weights.
     whole : (ndarray, float) or None
         Of a batch: S and n of all rows.
-    checked, unit : bool
-        Whether directions were checked; whether rows are to be brought to unit length as they are read.
+    checked : bool
+        Whether directions were checked.
     """
 
     X: Any
@@ -77,16 +77,6 @@ class Data:
     n: float
     whole: tuple[Array, float] | None = None
     checked: bool = False
-    unit: bool = False
-    D: int = 0
-
-    @classmethod
-    def of(cls, X: Any, weight: Array | None = None, moment: bool = True) -> Self:
-        """Return rows with their second moment."""
-        from ._expectation import second_moment
-
-        n = float(X.shape[0]) if weight is None else float(weight.sum())
-        return cls(X, weight, second_moment(X, weight) if moment else None, n)
 
     @property
     def energy(self) -> float:

@@ -29,7 +29,7 @@ from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import ModelEstimator
 
 from ..families._family import Array, Family
-from ..families._rows import check_directions, unit_rows, with_direction
+from ..families._rows import ScaledRows, Scaling, check_directions, with_direction
 from ._dense import Dense
 from ._expectation import Expectation, second_moment
 from ._noise import residual_energy
@@ -167,7 +167,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
                 "kappa='shared', or centre the rows",
                 stacklevel=3,
             )
-        self.threshold_ = threshold_of(self._expectation(data.X, data.unit), data, self.threshold, self.quantile)
+        self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
         for name in (
             "running_counts_",
             "running_sums_",
@@ -242,12 +242,12 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def project(self, X: Any) -> Array:
         """Return the projections z = U x (3) of rows, (N, M), not brought to unit length."""
-        rows, U = self._checked(X), self._projection
+        rows, U = _in_memory(self._checked(X)), self._projection
         return rows @ U.T.astype(rows.dtype, copy=False) if len(U) else rows
 
     def residual_energy(self, X: Any) -> Array:
         """Return the energy of what the projection leaves of each row, |x|^2 - |U x|^2 (20), (N,), in float64."""
-        rows, U = self._checked(X).astype(np.float64), self._projection
+        rows, U = _in_memory(self._checked(X)).astype(np.float64), self._projection
         if not len(U):
             return np.zeros(rows.shape[0])
         if issparse(rows):
@@ -510,8 +510,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Array | None]:
         rows = validate_rows(self, X, reset=reset, sparse=self._takes_sparse)
-        if isinstance(X, np.memmap) and rows.dtype == X.dtype:
-            rows = X  # validated, and known by its file
+        rows = _as_mapped(X, rows)
         if sample_weight is None:
             return rows, None
         weight = _check_sample_weight(
@@ -523,17 +522,15 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def _prepared(self, rows: Any, weight: Array | None) -> Data:
         """Return the rows as the model sees them, after checks."""
-        if weight is not None and not weight.all():
+        if weight is not None and not weight.all() and not isinstance(rows, np.memmap):
             rows, weight = rows[weight > 0], weight[weight > 0]
-        mapped = self._reads_maps and isinstance(rows, np.memmap)
         if self._unit:
             rows, weight = with_direction(rows, weight)
         with np.errstate(over="ignore", invalid="ignore"):
-            self.mean_ = np.average(rows, axis=0, weights=weight).astype(np.float64) if self._centred else None
-            if not mapped:
-                rows = self._scaled(rows)
+            self.mean_ = _mean(rows, weight) if self._centred else None
+            rows = self._scaled(rows)
             n = float(rows.shape[0]) if weight is None else float(weight.sum())
-            data = Data(rows, weight, self._second_moment(rows, weight), n, checked=True, unit=mapped)
+            data = Data(rows, weight, self._second_moment(rows, weight), n, checked=True)
         energy = data.energy
         if not np.isfinite(energy):
             raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
@@ -541,7 +538,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
         return data
 
-    _takes_sparse = _chooses_components = _reads_maps = False
+    _takes_sparse = _chooses_components = False
 
     @property
     def _projection(self) -> Array:
@@ -552,13 +549,11 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return second_moment(rows, weight)
 
     def _scaled(self, rows: Any) -> Any:
-        if self.mean_ is not None:
-            rows = rows - self.mean_.astype(rows.dtype)
-        return unit_rows(rows) if self._unit else rows
+        return Scaling(self.mean_, self._unit).of(rows)
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self, "weights_")
-        return self._scaled(validate_rows(self, X, reset=False, sparse=self._takes_sparse))
+        return self._scaled(_as_mapped(X, validate_rows(self, X, reset=False, sparse=self._takes_sparse)))
 
     def _directed(self, X: Any) -> Any:
         """Return rows that have likelihoods: those of zeros have none where directions are modelled."""
@@ -571,8 +566,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         parameters = tuple(self.parameters_)
         return Model(self._projection, self.weights_, parameters, self._family(self.scale_), self._normalize_z)
 
-    def _expectation(self, rows: Array, unit: bool = False) -> Expectation:
-        return Expectation(self._model(), rows.dtype, unit)
+    def _expectation(self, rows: Any) -> Expectation:
+        return Expectation(self._model(), rows.dtype)
 
     def _remember(self, model: Model, data: Data) -> None:
         if len(model.U):
@@ -603,3 +598,18 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         self.n_capped_ = 0 if family.capped is None else int(np.sum(family.capped(self.parameters_)))
         self.n_empty_ = int(np.sum(self.weights_ < 1e-3 / len(self.weights_)))
 
+
+def _as_mapped(X: Any, rows: Any) -> Any:
+    """Return validated rows; those of a memory map as the map, which is known by its file."""
+    return X if isinstance(X, np.memmap) and rows.dtype == X.dtype and rows.shape == X.shape else rows
+
+
+def _in_memory(rows: Any) -> Any:
+    return rows[:] if isinstance(rows, ScaledRows) else rows
+
+
+def _mean(rows: Any, weight: Array | None) -> Array:
+    """Return the weighted mean of rows in float64; a memory map is read block by block."""
+    if weight is None or not isinstance(rows, np.memmap):
+        return np.average(rows, axis=0, weights=weight).astype(np.float64)
+    return sum(weight[part] @ rows[part] for part in row_blocks(len(rows))) / weight.sum()

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, polygamma
 
+from manifoldseq.estimators import row_blocks
+
 from ..families._family import Array
 from ._parameters import Model
 
 _ROWS = 4096
+_SUMMED = 1 << 16
 _LEAST = 1e-6
 """Share of the energy of a unit row that lies, at least, on either side of the projection: rounding in float32."""
 _SHARPEST = 1e12
@@ -43,14 +46,21 @@ class Radius:
 
     def statistics(self, X: Any, weight: Array | None) -> Array:
         """Return what the law follows from, (2,): the means of |z| and of ln |z|, or of |z|^2 and of |z|^4."""
-        length = self.lengths(X)
+        length, least = self.lengths(X), 0.0
         if self.kind == "gamma":
             least = 1e-12 * float(np.average(length, weights=weight)) or 1.0
-            values = np.array([length, np.log(np.maximum(length, least))])
-        else:
-            t = _inside(length)
-            values = np.array([t, t * t])
-        return np.average(values, axis=1, weights=weight)
+        total, mass = np.zeros(2), 0.0
+        for part in row_blocks(len(length), _SUMMED):  # so that little is in memory beside the lengths
+            if self.kind == "gamma":
+                values = np.array([length[part], np.log(np.maximum(length[part], least))])
+            else:
+                t = _inside(length[part])
+                values = np.array([t, t * t])
+            w = None if weight is None else weight[part]
+            n = float(values.shape[1]) if w is None else float(w.sum())
+            total = total + n * np.average(values, axis=1, weights=w) if n else total
+            mass += n
+        return total / mass
 
     def law(self, statistics: Array) -> Array:
         """Return the parameters of the law, (2,): the likeliest gamma law, or the beta law of the same moments."""

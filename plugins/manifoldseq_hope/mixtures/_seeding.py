@@ -10,7 +10,7 @@ from sklearn.cluster import kmeans_plusplus
 from manifoldseq.execution import Blocks
 
 from ..families._family import Array, Family
-from ..families._rows import unit_rows
+from ..families._rows import Scaling
 from ._expectation import Gram
 from ._parameters import Model
 
@@ -46,7 +46,7 @@ def seeded(
     normalize_z: bool,
     rng: np.random.Generator,
     weight: Array | None = None,
-    unit: bool = False,
+    scaling: Scaling | None = None,
 ) -> Model:
     """Return a model whose components come from k-means++ on the projections of some rows (cosines on the sphere).
 
@@ -58,7 +58,7 @@ def seeded(
     if N > most:
         chosen, w = np.sort(rng.choice(N, most, replace=False, p=w / w.sum())), np.ones(most)
     rows = blocks.take(np.arange(N) if len(blocks) > 1 and isinstance(chosen, slice) else chosen)[0]
-    rows = unit_rows(np.asarray(rows)) if unit else rows
+    rows = rows if scaling is None else scaling(np.asarray(rows))
     # equal rows become one with their common weight, in one order: so that neither order nor repetition changes the
     # draw
     rows, w = _distinct(rows[w > 0], w[w > 0])

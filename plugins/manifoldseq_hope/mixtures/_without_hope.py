@@ -126,7 +126,7 @@ class VonMisesFisherMixture(ProjectedMixture):
     def _initializer(self, problem: ms.Problem) -> str | None:
         return self.init
 
-    _takes_sparse = _chooses_components = _reads_maps = True
+    _takes_sparse = _chooses_components = True
 
     @property
     def components_(self) -> NDArray[np.float64]:
@@ -238,7 +238,10 @@ class PCAMovMF(OldSizes, ProjectedMixture):
             )
         _check(self, N, D, M)
         return "hope.movmf", {
-            **_parameters(self), "n_latent": M, "noise_variance": self.noise_variance, "learn_projection": False
+            **_parameters(self),
+            "n_latent": M,
+            "noise_variance": self.noise_variance,
+            "learn_projection": False,
         }
 
     def _stated(self, data: Data, more: bool = False) -> ms.Problem:

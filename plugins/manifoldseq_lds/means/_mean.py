@@ -15,6 +15,7 @@ from ..identification._sequence_input import chosen_identifier
 from ..kernels._resolved import resolved_kernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
+from . import _stable_systems as stable
 from ._common_problem import common_objective, common_problem, items_on, own_weight
 
 __all__ = ["build", "canonical_form", "identified", "items_on", "mean_objective", "medoid_row"]
@@ -82,6 +83,34 @@ def build(
     systems = identified(data, n_states, identifier)
     N = len(systems)
     return common_problem(kernel, systems, np.full(N, -2 / max(N, 1)), own_weight(kernel, 1.0), bound)
+
+
+def prepare_stable(
+    data: Any, *, kernel: Any = "projection", n_states: int | str = "auto", identifier: LDSIdentifier | None = None
+) -> ms.Prepared:
+    """Prepare the kernel mean (8) over all stable systems, with points [A; C] of orthonormal columns.
+
+    Parameters
+    ----------
+    data : Systems or list of array-like of shape (T_i, d), or Means
+        `Means` are what estimators have packed and weighted already; the other parameters are without effect then.
+    kernel : str or kernel object
+        A function of observability subspaces, such as ``"projection"``.
+    n_states, identifier
+        As of the model ``"lds.mean"``.
+
+    Raises
+    ------
+    ValueError
+        For another kernel, and as `LDSIdentifier` does.
+    """
+    if not isinstance(data, stable.Means):
+        kernel, systems = resolved_kernel(kernel), identified(data, n_states, identifier)
+        if not stable.covers(kernel):
+            raise ValueError(f"kernel={kernel!r} is no function of observability subspaces: use the model 'lds.mean'")
+        N = len(systems)
+        data = stable.Means(kernel, kernel.pack(systems), np.full(N, -2 / N), [(0, N)])
+    return ms.Prepared(data, n=len(data.packed))
 
 
 def identified(data: Any, n_states: int | str, identifier: LDSIdentifier | None) -> Systems:

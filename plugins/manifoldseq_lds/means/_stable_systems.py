@@ -178,20 +178,6 @@ def problem(kernel: Any, packed: Any, beta: Array, model: str = MODEL) -> ms.Pro
 # the parts of the model ``lds.mean-stable``
 
 
-def prepare(data: Any, *, kernel: Any = "projection", n_states: Any = "auto", identifier: Any = None) -> ms.Prepared:
-    """Return the mean, over all stable systems, of systems or of sequences, which are identified."""
-    if not isinstance(data, Means):
-        from ..kernels._resolved import resolved_kernel
-        from ._mean import identified
-
-        kernel, systems = resolved_kernel(kernel), identified(data, n_states, identifier)
-        if not covers(kernel):
-            raise ValueError(f"kernel={kernel!r} is no function of observability subspaces: use the model 'lds.mean'")
-        N = len(systems)
-        data = Means(kernel, kernel.pack(systems), np.full(N, -2 / N), [(0, N)])
-    return ms.Prepared(data, n=len(data.packed))
-
-
 def manifold_of(means: Means) -> ms.manifolds.Stiefel:
     """Points [A; C] with orthonormal columns."""
     n, m = means.packed.Ct.shape[1:]
@@ -199,8 +185,9 @@ def manifold_of(means: Means) -> ms.manifolds.Stiefel:
 
 
 def batched(means: Means, points: Array, which: Any) -> tuple[Array, Array]:
-    """Return the values and gradients of several means."""
-    return means.kernel.weighted_groups(points, means.packed, means.beta, [means.groups[k % len(means.groups)] for k in which])
+    """Return the values and gradients of several means, or of one at several points."""
+    groups = [means.groups[k % len(means.groups)] for k in which]
+    return means.kernel.weighted_groups(points, means.packed, means.beta, groups)
 
 
 def value_and_gradient(means: Means, point: Array) -> tuple[float, Array]:
@@ -213,7 +200,6 @@ def batch(means: Means, rows: Any) -> Means:
     """Return the mean of some systems."""
     share = len(means.beta) / len(rows)
     return Means(means.kernel, means.packed[rows], means.beta[rows] * share, [(0, len(rows))])
-
 
 
 def medoid(problem: ms.Problem, rng: Any) -> Array:
