@@ -13,7 +13,7 @@ import pytest
 import manifoldseq as ms
 
 ROOMS = """
-    linalg manifolds objectives kernels solvers batch interop estimators hooks testing execution storage report
+    linalg manifolds objectives kernels solvers batch interop estimators models hooks testing execution storage report
     reproduction evaluation
 """.split()
 PLUGINS = [f"manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "papers")]

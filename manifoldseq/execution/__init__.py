@@ -1,13 +1,13 @@
 """Ordered, reproducible maps and sums over independent tasks."""
 
 from ._blas import blas_threads, one_blas_thread
-from ._blocks import Blocks
+from ._blocks import RowBlocks
 from ._executors import Executor, Shards, current, map_ordered, sum_ordered
 from ._lazy import cached_property
 from ._using import using
 
 __all__ = [
-    "Blocks",
+    "RowBlocks",
     "Executor",
     "Shards",
     "blas_threads",

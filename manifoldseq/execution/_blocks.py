@@ -16,7 +16,7 @@ BLOCK_BYTES = 1 << 26
 """Bytes of rows in a block. Smaller data are one block, which is computed in place. Sums depend on it by rounding."""
 
 
-class Blocks:
+class RowBlocks:
     """Arrays with the same rows, cut into blocks; what is added over them does not depend on the executor.
 
     Parameters
@@ -32,7 +32,7 @@ class Blocks:
         self.ends = np.cumsum([0, *sizes])
 
     @classmethod
-    def of(cls, *arrays: Any) -> Blocks:
+    def of(cls, *arrays: Any) -> RowBlocks:
         """Return arrays with the same rows in blocks of about 64 MiB, cut by the first array alone.
 
         Parameters

@@ -22,7 +22,7 @@ hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def manifoldseq_models() -> Iterable[records.ModelSpec]:  # pyright: ignore[reportReturnType]
-    """Register models: what builds a `manifoldseq.Problem` from data.
+    """Register models: a cost over a manifold, with closed-form starts and updates, by its parts.
 
     Yields
     ------
@@ -39,8 +39,12 @@ def manifoldseq_models() -> Iterable[records.ModelSpec]:  # pyright: ignore[repo
         def manifoldseq_models():
             yield ms.hooks.ModelSpec(
                 name="procrustes",
-                build="my_package.model:build",      # build(data, **params) -> ms.Problem
-                example="my_package.model:example",  # example(rng) -> data
+                prepare="my_package.model:prepare",    # prepare(data, **params) -> model
+                manifold="my_package.model:manifold",  # manifold(model) -> Manifold
+                value_and_gradient="my_package.model:value_and_gradient",  # (model, point) -> (float, gradient)
+                initializers={"polar": "my_package.model:polar"},          # (problem, rng) -> point
+                exact=("polar",),                      # this start is the minimum
+                example="my_package.model:example",    # example(rng) -> data
                 summary="Orthogonal matrix that best maps one point set onto another",
                 reference="Schönemann 1966",
             )
@@ -49,12 +53,55 @@ def manifoldseq_models() -> Iterable[records.ModelSpec]:  # pyright: ignore[repo
 
 @hookspec
 def manifoldseq_initializers() -> Iterable[records.InitializerSpec]:  # pyright: ignore[reportReturnType]
-    """Register initializers of models, also of those that another plugin registers."""
+    """Register initializers of models, also of models that another plugin registers.
+
+    Yields
+    ------
+    manifoldseq.hooks.InitializerSpec
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_initializers():
+            yield ms.hooks.InitializerSpec(
+                name="fourth-moments",
+                target="my_package.starts:fourth_moments",  # fourth_moments(problem, rng) -> point
+                model="hope.vmf",
+                summary="Centres along the axes of the fourth moments",
+            )
+    """
 
 
 @hookspec
 def manifoldseq_updates() -> Iterable[records.UpdateSpec]:  # pyright: ignore[reportReturnType]
-    """Register closed-form updates of models, also of those that another plugin registers."""
+    """Register block updates of models, also of models that another plugin registers.
+
+    Yields
+    ------
+    manifoldseq.hooks.UpdateSpec
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_updates():
+            yield ms.hooks.UpdateSpec(
+                name="rotation",
+                target="my_package.updates:rotation",  # rotation(model, point) -> point, never a higher value
+                model="procrustes",
+                factors=("rotation",),
+                summary="The rotation in closed form, with the scale fixed",
+            )
+    """
 
 
 @hookspec

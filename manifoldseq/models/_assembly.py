@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any
 
 from .._problem import Problem
-from ..execution import Blocks
+from ..execution import RowBlocks
 from ..hooks import ModelSpec, with_all_parts
 from ..objectives import Additive, BlockUpdate, FiniteTerms, Objective, last_point
 
@@ -24,7 +24,7 @@ class Prepared:
     ----------
     model : object
         The first argument of all parts of the model.
-    blocks : Blocks, optional
+    blocks : RowBlocks, optional
         The rows that `statistics` are sums over.
     sweep : object, optional
         What `statistics` gets in place of `model`. It is sent to every worker for every sum, so it must be small.
@@ -35,7 +35,7 @@ class Prepared:
     """
 
     model: Any
-    blocks: Blocks | None = None
+    blocks: RowBlocks | None = None
     sweep: Any = None
     n: int | None = None
     spec: ModelSpec | None = None
@@ -152,4 +152,4 @@ def _batch(spec: ModelSpec, prepared: Prepared, names: tuple[str, ...], rows: An
         model = spec.batch(model, part)
     if spec.statistics is None:
         return (blocks.n / len(rows)) * _plain(spec, Prepared(model), names)
-    return _objective(spec, Prepared(model, Blocks([partial(tuple, part)], [len(rows)]), prepared.sweep), names)
+    return _objective(spec, Prepared(model, RowBlocks([partial(tuple, part)], [len(rows)]), prepared.sweep), names)

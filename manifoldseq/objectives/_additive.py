@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from ..execution import Blocks
+from ..execution import RowBlocks
 from ._memo import last_point
 
 
@@ -78,7 +78,7 @@ class Additive:
 
     Attributes
     ----------
-    blocks : Blocks
+    blocks : RowBlocks
         The rows.
     of_block : callable
         ``of_block(point, block) -> sums`` of the rows of one block.
@@ -99,7 +99,7 @@ class Additive:
         for every part k, `tried` of shape (K,) says for which.
     """
 
-    blocks: Blocks
+    blocks: RowBlocks
     of_block: Callable[[Any, Any], Any]
     sums: Callable[[Any], Any]
     value: Callable[[Any, Any], float]
@@ -110,7 +110,7 @@ class Additive:
     repair: Callable[[Any, Any, Any], Any] | None = None
 
     @classmethod
-    def of(cls, blocks: Blocks, of_block: Callable[[Any, Any], Any], **parts: Any) -> Additive:
+    def of(cls, blocks: RowBlocks, of_block: Callable[[Any, Any], Any], **parts: Any) -> Additive:
         """Return the record with sums over all blocks."""
         return cls(blocks, of_block, last_point(_Summed(blocks, of_block)), **parts)
 
@@ -121,7 +121,7 @@ class Additive:
 
 @dataclass(frozen=True)
 class _Summed:
-    blocks: Blocks
+    blocks: RowBlocks
     of_block: Callable[[Any, Any], Any]
 
     def __call__(self, point: Any) -> Any:

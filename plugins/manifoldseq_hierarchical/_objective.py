@@ -89,7 +89,7 @@ def prepare(
         moments, X, members, blocks = data, None, None, None
     else:
         X, members = frames_and_members(data, partition)
-        blocks = ms.execution.Blocks.of(X, members)
+        blocks = ms.execution.RowBlocks.of(X, members)
         moments = _summed(blocks, X, int(members.max(initial=-1)) + 1) if partition else None
     if moments is not None:
         energy = _of_moments(moments, resolved_origin(center, moments.mean))

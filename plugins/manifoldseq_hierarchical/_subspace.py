@@ -132,7 +132,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         else:
             codes = segment_codes(equal_segments(len(X), self.n_segments) if segments is None else segments, len(X))
             classes = np.arange(codes[-1] + 1)
-        moments = _summed(ms.execution.Blocks.of(X, codes), X, len(classes))
+        moments = _summed(ms.execution.RowBlocks.of(X, codes), X, len(classes))
         self._solve(moments, classes, (X, codes) if self.method == "eigh" else None)
         if not len(self.components_):
             raise ValueError(self._why_nothing())

@@ -145,10 +145,10 @@ def of_views(
     model = Model(n, sizes, K, d, full, moments.mean if origin is None else origin, floor, update, private, prior)
     groups = list(grouped(views, weights))
     if len(groups) == 1:
-        blocks = ms.execution.Blocks.of(*views, weights)
+        blocks = ms.execution.RowBlocks.of(*views, weights)
     else:  # a block tells by what is NaN in its first row which columns it has
         parts = [((columns, some, w), len(some[0])) for columns, some, w in groups]
-        blocks = ms.execution.Blocks([partial(tuple, part) for part, _ in parts], [size for _, size in parts])
+        blocks = ms.execution.RowBlocks([partial(tuple, part) for part, _ in parts], [size for _, size in parts])
     return ms.Prepared(
         replace(model, views=views, moments=moments, weights=weights), blocks, replace(model, prior=None)
     )

@@ -34,7 +34,7 @@ BROKEN = {
     ),
     "wrong-record": (
         HOOK + "def manifoldseq_models():\n    yield ms.hooks.ModelSpec('x', build='nowhere')",
-        "ModelSpec 'x': build must be a callable or a string 'package.module:attribute', not 'nowhere'",
+        "ModelSpec 'x': build must be a callable or a string 'package.module:attribute', or None, not 'nowhere'",
     ),
     "no-generator": (
         HOOK + "def manifoldseq_models():\n    return ms.hooks.ModelSpec('x', build='math:hypot')",

@@ -197,7 +197,7 @@ def _with_blocks(model: HopeModel) -> ms.Prepared:
     data, X, scaling = model.data, model.data.X, None
     if isinstance(X, ScaledRows):
         X, scaling = X.rows, X.scaling
-    blocks = ms.execution.Blocks.of(X, data.weight)
+    blocks = ms.execution.RowBlocks.of(X, data.weight)
     model = replace(model, data=replace(data, X=None), scaling=scaling)
     return ms.Prepared(model, blocks, replace(model, data=None))
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.cluster import kmeans_plusplus
 
-from manifoldseq.execution import Blocks
+from manifoldseq.execution import RowBlocks
 
 from ..families._family import Array, Family
 from ..families._rows import Scaling
@@ -52,7 +52,7 @@ def seeded(
 
     The order of the rows does not matter, and a row of weight two is two rows, unless there are many.
     """
-    blocks = X if isinstance(X, Blocks) else Blocks.of(X)
+    blocks = X if isinstance(X, RowBlocks) else RowBlocks.of(X)
     N, M, most = blocks.n, len(U) or U.shape[1], max(_SEEN * K, _LEAST)
     chosen, w = slice(None), np.ones(N) if weight is None else weight
     if N > most:
