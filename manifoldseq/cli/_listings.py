@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from .. import hooks
+from ..hooks._lookup import asked_as, named
 from ..hooks._records import KINDS
 from ._settings import known_settings
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option
@@ -35,7 +36,7 @@ def _listing(kind: str) -> click.Command:
         elif not entries:
             click.echo(f"No {kind} are registered.")
         else:
-            rows = [(record.name, plugin.name, record.as_dict()["summary"]) for plugin, record in entries]
+            rows = [(asked_as(*one), one[0].name, one[1].as_dict()["summary"]) for one in entries]
             echo_table(("name", "from", "summary"), rows)
 
     return listing
@@ -59,31 +60,26 @@ def _one(kind: str, name: str, as_json: bool) -> None:
         _parts(hooks.get_model(name))
 
 
-def _parts(spec: Any) -> None:
-    """Print what a model is made of, and who gives it."""
-    plain = spec.as_dict()
-    rows = [("input", spec.input), ("base", spec.base), ("default solver", spec.solver or "auto")]
-    for part in (
-        "prepare",
-        "build",
-        "manifold",
-        "statistics",
-        "value",
-        "value_and_gradient",
-        "hessian_product",
-        "carry",
-    ):
-        if getattr(spec, part) is not None:
-            rows.append((part, str(plain[part])))
-    for name in spec.initializers:
-        exact = ", exact" if name in spec.exact else ""
-        rows.append((f"initializer {name}{exact}", str(plain["initializers"][name])))
-    for name in spec.updates:
-        moves = ", ".join(spec.factors.get(name, ())) or "all factors"
-        rows.append((f"update {name} of {moves}", str(plain["updates"][name])))
-    rows += [(f"equivalence {name}", str(plain["equivalences"][name])) for name in spec.equivalences]
+def _parts(spec: hooks.ModelSpec) -> None:
+    """Print every part, initializer and update of a model, where each is defined, and who gives it."""
+    plain, given_by = spec.as_dict(), hooks.sources(spec)
+    rows = [("model", f"{given_by['']}"), ("input", spec.input), ("solver", spec.solver or "that of minimize")]
+    for name, value in plain.items():
+        if name in _NO_PART or not value:
+            continue
+        if isinstance(value, dict):
+            for key, target in value.items():
+                exact = ", the minimum itself" if name == "initializers" and key in spec.exact else ""
+                by = given_by.get(f"{name} {key}")
+                foreign = "" if by is None or by == given_by[""] else f" ({by})"
+                rows.append((f"{name.removesuffix('s')} {key}", f"{target}{exact}{foreign}"))
+        else:
+            rows.append((name, value))
     click.echo()
-    echo_table(("part", "is"), [row for row in rows if row[1]])
+    echo_table(("part", "defined in"), rows)
+
+
+_NO_PART = ("name", "api", "input", "solver", "exact", "summary", "reference")
 
 
 def parameters(record: hooks.Record) -> dict[str, Any]:
@@ -125,7 +121,7 @@ class _WithParameters(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the parameters."""
         super().format_epilog(ctx, formatter)
-        names = {record.name for _, record in hooks.records(self.kind)}
+        names = {asked for name, record in named(self.kind) for asked in (name, record.name)}
         for name in [word for word in ctx.meta.get("manifoldseq.arguments", ()) if word in names][:1]:
             try:
                 settings = parameters(hooks.get_record(KINDS[self.kind], name))
@@ -141,6 +137,8 @@ def with_parameters(kind: str) -> type[click.Command]:
 
 
 models = _listing("models")
+initializers = _listing("initializers")
+updates = _listing("updates")
 kernels = _listing("kernels")
 manifolds = _listing("manifolds")
 solvers = _listing("solvers")

@@ -7,8 +7,8 @@ from ._lazy import cached_property
 from ._using import using
 
 __all__ = [
-    "RowBlocks",
     "Executor",
+    "RowBlocks",
     "Shards",
     "blas_threads",
     "cached_property",

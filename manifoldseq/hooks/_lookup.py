@@ -6,10 +6,9 @@ from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeVar, cast
 
-from ._kernels import Kernel
-from ._kernels import completed as completed_kernel
+from ._kernels import Kernel, completed
 from ._models import Source, complete_model, sources
-from ._plugin import Plugin
+from ._plugin import Origin, Plugin
 from ._records import (
     DatasetSpec,
     DomainSpec,
@@ -23,7 +22,7 @@ from ._records import (
     ReproductionSpec,
     SolverSpec,
 )
-from ._registry import SESSION, Registry
+from ._registry import SESSION, AmbiguousName, Registry, UnknownName
 
 _registry = Registry()
 add_core = _registry.add_core
@@ -34,7 +33,12 @@ R = TypeVar("R", bound=Record)
 def register(item: Any) -> None:
     """Register a record, or a module with hook implementations, for this session.
 
-    Does what an entry point does, without packaging. Registering a record of the same name again replaces it.
+    A record belongs to this Python process: its name stands for it from now on, also where the core or an installed
+    plugin gives that name, and also for the defaults of bundled estimators. The first use in place of another record
+    is logged. A later record of the same name replaces an earlier one.
+
+    A module does what an entry point does, without packaging: it is a third party, whose records are asked for as
+    ``"module:name"`` where the core, a bundled plugin or another third party gives the same name.
 
     Parameters
     ----------
@@ -45,7 +49,7 @@ def register(item: Any) -> None:
     Raises
     ------
     ValueError
-        If it registers nothing, something wrong, or a name of the core.
+        If it registers nothing or something wrong.
 
     Examples
     --------
@@ -80,8 +84,42 @@ def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
     return registered(EstimatorSpec, estimator)
 
 
+def asked_as(plugin: Plugin, record: Record) -> str:
+    """Return the name by which a record of a plugin is found: its own, or ``plugin:name`` where that is another's.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> [asked_as(plugin, record) for plugin, record in records("kernels") if record.name == "grassmann"]
+    ['grassmann']
+    """
+    return _registry.asked_as(plugin, record)
+
+
+def named(kind: str) -> list[tuple[str, Record]]:
+    """Return all records of a kind, unresolved, each with the name by which it is found."""
+    return [(asked_as(plugin, record), record) for plugin, record in records(kind)]
+
+
+def stored(cls: type[R], name: str, plugin: str) -> R:
+    """Return the resolved record that a file names together with its plugin.
+
+    Where the plugin is not here, it is the record of that name, for what a session registered may be in a package now;
+    but not one of the core or of a bundled plugin, which is another one.
+    """
+    with suppress(UnknownName, AmbiguousName):
+        return get_record(cls, f"{plugin}:{name}")
+    owner, record = _registry.owner(cls.kind, name)
+    ours = {one.name for one in (_registry.core(), *plugins()) if one.origin in (Origin.CORE, Origin.BUNDLED)}
+    if plugin and not ours.isdisjoint((plugin, owner.name)):
+        raise UnknownName(f"{asked_as(owner, record)!r} is another one, of {owner.name!r}")
+    return cast(R, record.resolved())
+
+
 def registered(kind: type[R], made: Any) -> tuple[Plugin, R] | None:
     """Return the resolved record of a kind whose factory is the class of an object, and its plugin; None for none.
+
+    Of a record that the session has replaced by one about the same class, the session's is returned.
 
     Examples
     --------
@@ -90,7 +128,11 @@ def registered(kind: type[R], made: Any) -> tuple[Plugin, R] | None:
     >>> record.name
     'lbfgs'
     """
-    for plugin, record in records(kind.kind):
+    found = records(kind.kind)
+    replaced = [(plugin, record) for plugin, record in found if plugin.origin is Origin.SESSION]
+    known = {record.name for plugin, record in found if plugin.origin is not Origin.SESSION}
+    replaced = [entry for entry in replaced if entry[1].name in known]
+    for plugin, record in [*replaced, *found]:
         factory = getattr(record, "factory", None)
         if isinstance(factory, str) and factory.rpartition(":")[2] != type(made).__qualname__:
             continue  # another class: its module need not be imported
@@ -142,7 +184,7 @@ def get_model(name: str) -> ModelSpec:
     Raises
     ------
     ValueError
-        If nothing has the name (what exists is listed), or more than one plugin has it (all are named).
+        If nothing has the name (what exists is listed), or more than one third party has it (all are named).
     ImportError
         If the record names something that cannot be imported.
 
@@ -157,7 +199,7 @@ def get_model(name: str) -> ModelSpec:
 
 def with_all_parts(record: ModelSpec) -> ModelSpec:
     """Return a model's record as `get_model` does, also one that is not registered."""
-    return record if sources(record) else complete_model(_registry, Plugin(SESSION), record)
+    return record if sources(record) else complete_model(_registry, Plugin(SESSION, origin=Origin.SESSION), record)
 
 
 def get_estimator(name: str) -> type[Any]:
@@ -179,7 +221,7 @@ def get_kernel(name: str, **params: Any) -> Any:
 
 def made_kernel(record: KernelSpec, params: Mapping[str, Any]) -> Kernel:
     """Return the kernel object of a resolved record."""
-    return completed_kernel(_made(record, params), record.claims)
+    return completed(_made(record, params), record.claims)
 
 
 def get_solver(name: str, **options: Any) -> Any:

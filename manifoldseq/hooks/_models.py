@@ -11,9 +11,9 @@ from hashlib import sha256
 from types import CodeType, FunctionType
 from typing import Any, cast
 
-from ._plugin import Plugin
+from ._plugin import Origin, Plugin
 from ._records import InitializerSpec, ModelSpec, Record, UpdateSpec
-from ._registry import SESSION, Registry
+from ._registry import Registry
 
 _OWN = ("name", "api", "base", "summary", "reference")
 _COST = ("value", "value_and_gradient", "statistics")
@@ -125,12 +125,12 @@ def _added(
     """
     found = [(plugin, cast(Any, record)) for plugin, record in registry.entries(kind)]
     found = [(plugin, record) for plugin, record in found if record.model in (model, full_name)]
-    givers = Counter(record.name for plugin, record in found if plugin.name != SESSION)
-    for plugin, record in sorted(found, key=lambda one: one[0].name == SESSION):
-        own = plugin.name == SESSION or (record.name not in taken and givers[record.name] == 1)
+    givers = Counter(record.name for plugin, record in found if plugin.origin is not Origin.SESSION)
+    for plugin, record in sorted(found, key=lambda one: one[0].origin is Origin.SESSION):
+        own = plugin.origin is Origin.SESSION or (record.name not in taken and givers[record.name] == 1)
         if own:
             yield record.name, plugin, record
-        if plugin.name != SESSION and (kind == "initializers" or not own):
+        if plugin.origin is not Origin.SESSION and (kind == "initializers" or not own):
             yield f"{plugin.name}:{record.name}", plugin, record
 
 
