@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
 from hashlib import sha256
 from types import CodeType, FunctionType
@@ -141,30 +141,34 @@ def _with_factors(known: Any, others: tuple[str, ...], name: str, factors: tuple
 
 def _digest(record: Record) -> str:
     """Return a digest of a record and of the code that it points to."""
-    digest = sha256(repr(sorted(record.as_dict().items())).encode())
+    digest, seen = sha256(repr(sorted(record.as_dict().items())).encode()), set[int]()
     resolved = record.resolved()
     for one in fields(resolved):
         value = getattr(resolved, one.name)
         for target in value.values() if isinstance(value, Mapping) else (value,):
-            _feed_code(digest.update, target)
+            _feed_code(digest.update, target, seen)
     return digest.hexdigest()
 
 
-def _feed_code(update: Callable[[bytes], None], part: Any) -> None:
-    """Feed what a function does to a digest: instructions, constants, and what it closes over."""
-    if isinstance(part, CodeType):
-        update(part.co_code + repr(part.co_names).encode())
-        for constant in part.co_consts:
-            _feed_code(update, constant)
-    elif isinstance(part, partial):
-        for inner in (part.func, *part.args, *part.keywords.values()):
-            _feed_code(update, inner)
-    elif isinstance(part, FunctionType):
-        for inner in (
-            part.__code__,
-            *(part.__defaults__ or ()),
-            *(cell.cell_contents for cell in part.__closure__ or ()),
-        ):
-            _feed_code(update, inner)
-    elif isinstance(part, int | float | str | bytes | None):
+def _feed_code(update: Callable[[bytes], None], part: Any, seen: set[int]) -> None:
+    """Feed what a function or class does to a digest: instructions, constants, and what it closes over, each once."""
+    inside: Iterable[Any] = ()
+    if isinstance(part, int | float | str | bytes | None):
         update(repr(part).encode())
+    elif id(part) in seen:
+        return
+    elif isinstance(part, CodeType):
+        update(part.co_code + repr(part.co_names).encode())
+        inside = part.co_consts
+    elif isinstance(part, partial):
+        inside = (part.func, *part.args, *part.keywords.values())
+    elif isinstance(part, FunctionType):
+        closed_over = (cell.cell_contents for cell in part.__closure__ or ())
+        inside = (part.__code__, *(part.__defaults__ or ()), *closed_over)
+    elif isinstance(part, type):
+        inside = [getattr(one, "__func__", one) for one in vars(part).values()]
+    elif is_dataclass(part):
+        inside = [getattr(part, one.name) for one in fields(part)]
+    seen.add(id(part))
+    for one in inside:
+        _feed_code(update, one, seen)

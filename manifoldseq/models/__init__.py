@@ -1,19 +1,40 @@
 """What a registered model becomes: its problem, and estimators that solve it."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._assembly import Prepared, problem_of
 
 if TYPE_CHECKING:
+    from ._criteria import DensityCriteria
     from ._estimator import ModelEstimator
+    from ._mixture import MixtureModel, MixtureSums, mixture_model
+    from ._row_mixture import RowMixture
 
-__all__ = ["ModelEstimator", "Prepared", "problem_of"]
+__all__ = [
+    "DensityCriteria",
+    "MixtureModel",
+    "MixtureSums",
+    "ModelEstimator",
+    "Prepared",
+    "RowMixture",
+    "mixture_model",
+    "problem_of",
+]
+# estimators need scikit-learn: they are imported when they are first used
+_LAZY = {
+    "DensityCriteria": "_criteria",
+    "MixtureModel": "_mixture",
+    "MixtureSums": "_mixture",
+    "ModelEstimator": "_estimator",
+    "RowMixture": "_row_mixture",
+    "mixture_model": "_mixture",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import `ModelEstimator`, which needs scikit-learn, when it is first used."""
-    if name == "ModelEstimator":
-        from ._estimator import ModelEstimator
-
-        return ModelEstimator
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import what is named when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    return value

@@ -26,7 +26,7 @@ from manifoldseq.estimators import (
     validate_rows,
 )
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import ModelEstimator
+from manifoldseq.models import DensityCriteria, ModelEstimator
 
 from ..families._family import Array, Family
 from ..families._rows import ScaledRows, Scaling, check_directions, with_direction
@@ -49,7 +49,9 @@ _ALIKE = 0.5
 _INTERRUPTED = ms.Status.INTERRUPTED
 
 
-class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator):
+class ProjectedMixture(
+    DensityCriteria, ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator
+):
     """A mixture (7) of the projections of rows; subclasses are the estimators."""
 
     n_components: Any
@@ -348,23 +350,6 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def _given_length(self) -> bool:
         """Whether components are von Mises-Fisher distributions of a z that is not brought to unit length."""
         return not self._normalize_z and self.names_ == ("mu",)
-
-    def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]  # the mixin's returns nothing
-        """Return the mean of ln p(x) over the rows."""
-        return float(self.score_samples(X).mean())
-
-    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.intp]:
-        """Equivalent to ``fit(X).predict(X)``."""
-        return self.fit(X, **options).predict(X)
-
-    def aic(self, X: Any) -> float:
-        """Return Akaike's information criterion of rows; the lower the better."""
-        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
-
-    def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion of rows; the lower the better."""
-        density = self.score_samples(X)
-        return float(-2 * density.sum() + self._n_parameters() * np.log(len(density)))
 
     def _n_parameters(self) -> int:
         """Return how many numbers the model is free to choose."""

@@ -1,0 +1,40 @@
+"""Criteria of estimators that give a density of rows: `score`, `aic` and `bic`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+
+class DensityCriteria(ABC):
+    """Criteria from ``score_samples(X)`` and the number of free parameters, `_n_parameters`; abstract."""
+
+    @abstractmethod
+    def score_samples(self, X: Any) -> Array:
+        """Return ln p(x) of each row, (N,)."""
+
+    @abstractmethod
+    def _n_parameters(self) -> int:
+        """Return how many numbers the model is free to choose."""
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of ln p(x) over the rows."""
+        return float(self.score_samples(X).mean())
+
+    def aic(self, X: Any) -> float:
+        """Return Akaike's information criterion of rows; the lower the better."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of rows; the lower the better."""
+        density = self.score_samples(X)
+        return float(-2 * density.sum() + self._n_parameters() * np.log(len(density)))
+
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.intp]:
+        """Equivalent to ``fit(X).predict(X)``."""
+        return cast(Any, self).fit(X, **options).predict(X)

@@ -1,0 +1,137 @@
+"""The estimator of any mixture of rows that is registered as a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from .._problem import Problem
+from ..estimators import random_generator, validate_rows
+from ..hooks import get_model
+from ..solvers import FORGETTING, learned
+from ..storage import Checkpoint
+from ._assembly import Prepared
+from ._criteria import Array, DensityCriteria
+from ._estimator import ModelEstimator
+from ._mixture import MixtureSums, Point, minus_log_likelihood
+
+
+class RowMixture(DensityCriteria, DensityMixin, ModelEstimator):
+    """The estimator of a mixture of rows; abstract: a subclass states its parameters.
+
+    Parameters of the subclass that are used here: `model`, the name of a record that `mixture_model` has made, and,
+    where it has them, `solver`, `batch_size`, `init` and those of `ModelEstimator`. All others are handed to
+    `MixtureModel.of`.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (K,)
+    parameters_ : tuple of ndarray
+        The other parts of the point.
+    log_likelihood_ : float
+        Mean over the rows; of a registered model with another cost it is absent.
+    """
+
+    model: str
+    stored_types: tuple[type, ...] = (MixtureSums,)
+    """A subclass adds its `MixtureModel`, so that fitted estimators can be saved."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Fit to rows, (N, D), with weights, (N,).
+
+        Raises
+        ------
+        ValueError
+            For NaN, weights below zero, and as the model does.
+        """
+        X, weight = self._checked(X, sample_weight, True)
+        problem = self._stated(X, weight)
+        solver = getattr(self, "solver", "")
+        options = {"batch_size": self.batch_size} if solver == "online-em" and hasattr(self, "batch_size") else None
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        best = self._solved(
+            problem, X, weight, init=getattr(self, "init", None), solver=solver, options=options, **loop
+        )
+        for name in ("running_", "batches_", "log_likelihood_"):  # of a fit before
+            self.__dict__.pop(name, None)
+        if problem.data.spec.value is minus_log_likelihood:
+            self.log_likelihood_ = -best.fun
+        return self._kept(problem, best.x)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take one step of online EM with a batch of rows; the first batch chooses the start and the settings."""
+        first = not hasattr(self, "batches_")
+        X, weight = self._checked(X, sample_weight, first)
+        problem = self._stated(X, weight)
+        if first:
+            start = problem.initializers[getattr(self, "init", None) or next(iter(problem.initializers))]
+            self.settings_ = problem.data.model
+            self._kept(problem, start(problem, random_generator(getattr(self, "random_state", None))))
+            self.running_, self.batches_ = None, 0
+        model = self.settings_
+        problem = problem.data.spec.problem(Prepared(model, problem.data.blocks, model))
+        additive, x = problem.objective.additive, (self.weights_, *self.parameters_)
+        share = (self.batches_ + 1) ** -FORGETTING
+        x, self.running_ = learned(additive, x, self.running_, additive.sums(x), share)
+        self.batches_ += 1
+        return self._kept(problem, x)
+
+    def score_samples(self, X: Any) -> Array:
+        """Return ln p(x) of each row, (N,)."""
+        return np.asarray(logsumexp(self._joint(X), axis=1))
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the likeliest component of each row, (N,)."""
+        return self._joint(X).argmax(axis=1)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the responsibilities of the components for each row, (N, K)."""
+        joint = self._joint(X)
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, NDArray[np.intp]]:
+        """Return drawn rows, (n, D), and the components that they are from, (n,)."""
+        check_is_fitted(self, "weights_")
+        rng = random_generator(random_state)
+        labels = rng.choice(len(self.weights_), n_samples, p=self.weights_ / self.weights_.sum())
+        return self.settings_.draw((self.weights_, *self.parameters_), labels, rng), labels
+
+    def _n_parameters(self) -> int:
+        return int(self.settings_.manifold().dim)
+
+    def _joint(self, X: Any) -> Array:
+        check_is_fitted(self, "weights_")
+        return self.settings_.joint((self.weights_, *self.parameters_), validate_rows(self, X, reset=False))
+
+    def _checked(self, X: Any, sample_weight: Any, reset: bool) -> tuple[Array, Array | None]:
+        X = validate_rows(self, X, reset=reset)
+        if sample_weight is None:
+            return X, None
+        return X, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def _stated(self, X: Array, weight: Array | None) -> Problem:
+        spec, settings = get_model(self.model), self.get_params(deep=False)
+        wanted = signature(spec.entry).parameters
+        return self._problem(spec, (X, weight), **{name: settings[name] for name in wanted if name in settings})
+
+    def _kept(self, problem: Problem, x: Point) -> Self:
+        self.settings_, (self.weights_, *parameters) = problem.data.model, x
+        self.parameters_ = tuple(parameters)
+        return self
