@@ -22,6 +22,8 @@ from ._assembly import Prepared
 
 Array = NDArray[np.floating[Any]]
 Point = tuple[Any, ...]
+_SEEN = 20_000
+"""Rows that a start looks at, at most."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class MixtureModel(ABC):
 
     @abstractmethod
     def start(self, X: Array, weight: Array | None, rng: np.random.Generator) -> Point:
-        """Return a point to begin with."""
+        """Return a point to begin with, from at most 20,000 of the rows."""
 
     @abstractmethod
     def joint(self, point: Point, X: Array) -> Array:
@@ -117,7 +119,9 @@ class _Preparing:
 
 
 def _seeds(problem: Problem, rng: np.random.Generator) -> Point:
-    X, weight = problem.data.blocks.take(slice(None))
+    n = problem.data.blocks.n
+    rows = np.arange(n) if n <= _SEEN else np.sort(rng.choice(n, _SEEN, replace=False))
+    X, weight = problem.data.blocks.take(rows)
     return in_structure_of(problem.manifold.random_point(rng), problem.data.model.start(X, weight, rng))
 
 
