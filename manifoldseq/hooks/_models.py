@@ -18,7 +18,18 @@ from ._registry import Registry
 _OWN = ("name", "api", "base", "summary", "reference")
 _COST = ("value", "value_and_gradient", "statistics")
 _OF_THE_COST = (
-    *(*_COST, "hessian_product", "batched", "batch", "updates", "update_factors", "carry", "units", "repair"),
+    *(
+        "value",
+        "value_and_gradient",
+        "hessian_product",
+        "batched",
+        "batch",
+        "updates",
+        "update_factors",
+        "carry",
+        "units",
+        "repair",
+    ),
     *("equivalences", "exact", "solver"),
 )
 """Parts that describe one cost: a record that has another one does not inherit them."""
@@ -164,7 +175,8 @@ def _feed_code(update: Callable[[bytes], None], part: Any, seen: set[int]) -> No
         inside = (part.func, *part.args, *part.keywords.values())
     elif isinstance(part, FunctionType):
         closed_over = (cell.cell_contents for cell in part.__closure__ or ())
-        inside = (part.__code__, *(part.__defaults__ or ()), *closed_over)
+        defaults = (*(part.__defaults__ or ()), *(part.__kwdefaults__ or {}).values())
+        inside = (part.__code__, *defaults, *closed_over)
     elif isinstance(part, type):
         inside = [getattr(one, "__func__", one) for one in vars(part).values()]
     elif is_dataclass(part):

@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator
 from .._minimize import minimize
 from .._problem import Problem
 from .._result import Result, Status
-from .._stopping import CostChange, MaxIterations
+from .._stopping import CostChange, MaxIterations, StoppingRule
 from ..estimators import fit_starts, random_generator
 from ..hooks import ModelSpec, SolverSpec, get_model, get_record, get_solver, source_of, sources
-from ..solvers import choose_solver
+from ..solvers import Solver, choose_solver
 from ..storage import Checkpoint
 
 Start = Callable[[Problem, np.random.Generator], Any]
@@ -104,11 +104,7 @@ class ModelEstimator(BaseEstimator):
         if exact:
             best = _answered(problem, start(problem, random_generator(settings.get("random_state"))))
         else:
-            passes, rule = settings.get("max_iter", 200), CostChange(settings.get("tol", 1e-6))
-            per_pass = 1
-            if "terms" in algorithm.needs and problem.objective.terms is not None:  # an iteration is one batch
-                per_pass = -(-problem.objective.terms.n // getattr(algorithm, "batch_size", 1))
-            stop = (rule | MaxIterations(passes)) if per_pass == 1 else MaxIterations(passes * per_pass)
+            stop = _rule(settings, problem, algorithm)
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> Result:
                 x0 = start(problem, rng) if callable(start) else start
@@ -121,6 +117,16 @@ class ModelEstimator(BaseEstimator):
             best = fit_starts(self, run, *data, self.provenance_, n_starts=n_starts, **loop)
         self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
         return best
+
+
+def _rule(settings: Mapping[str, Any], problem: Problem, algorithm: Solver) -> StoppingRule | None:
+    """Return the rule that the parameters `tol` and `max_iter` state; None, that of `minimize`, without them."""
+    if "tol" not in settings:
+        return None
+    if "terms" in algorithm.needs and problem.objective.terms is not None:  # an iteration is one batch
+        batches = -(-problem.objective.terms.n // getattr(algorithm, "batch_size", 1))
+        return MaxIterations(settings["max_iter"] * batches)
+    return CostChange(settings["tol"]) | MaxIterations(settings["max_iter"])
 
 
 def _provenance(spec: ModelSpec, begin: Any, solver: str) -> dict[str, str]:

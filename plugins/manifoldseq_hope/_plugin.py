@@ -29,7 +29,8 @@ _PAPER = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The likeliest projection and mixture, and mixtures without a projection."""
     at = "manifoldseq_hope.mixtures._likelihood:{}".format
-    parts = {part: at(part) for part in ("manifold", "statistics", "value", "value_and_gradient", "batch", "carry")}
+    parts = {part: at(part) for part in ("manifold", "statistics", "value_and_gradient", "batch", "carry")}
+    parts["value"] = at("minus_log_likelihood")
     yield hooks.ModelSpec(
         "hope.movmf",
         prepare=at("movmf"),

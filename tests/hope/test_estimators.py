@@ -352,7 +352,7 @@ def test_rows_of_zeros_have_no_likelihood_where_directions_are_modelled(estimato
         (HOPE(solver_options={"step_size": 1}), "solver_options="),
         (HOPE(quantile=2.0), r"quantile=2\.0 is not valid"),
         (HOPE(kappa="one"), "kappa='one' is not valid"),
-        (PCAMovMF(solver="sgd"), "solver='sgd' is not known"),
+        (PCAMovMF(solver="newton"), "unknown solver 'newton'"),
         (SphericalKMeans(241), "n_clusters=241 exceeds n_samples=240"),
         (SphericalKMeans(threshold=2), "threshold=2 is not valid"),
     ],

@@ -18,7 +18,7 @@ def test_names_are_found():
     assert ms.get_estimator("vmf-mixture") is VonMisesFisherMixture
     assert ms.get_estimator("spherical-kmeans") is SphericalKMeans
     assert ms.get_estimator("pca-movmf") is PCAMovMF
-    assert ms.get_model("hope.gmm").problem.__module__.startswith("manifoldseq_hope.")
+    assert ms.get_model("hope.gmm").prepare.__module__.startswith("manifoldseq_hope.")
     assert ms.get_solver("penalty-sgd", beta=0.1).beta == 0.1
 
 

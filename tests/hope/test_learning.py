@@ -22,11 +22,10 @@ from manifoldseq_hope import (
     penalty,
     von_mises_fisher,
 )
-from manifoldseq_hope.mixtures._parameters import Data
-from manifoldseq_hope.mixtures._expectation import second_moment
-from manifoldseq_hope.mixtures._noise import Noise
-from manifoldseq_hope.mixtures._parameters import Model
-from manifoldseq_hope.mixtures._seeding import projection, seeded
+from manifoldseq_hope.mixtures._expectation import Expectation, second_moment
+from manifoldseq_hope.mixtures._likelihood import starting
+from manifoldseq_hope.mixtures._parameters import Data, Model
+from manifoldseq_hope.mixtures._seeding import projection
 
 
 def data_of(X):
@@ -40,10 +39,10 @@ def test_full_batches_never_lower_the_likelihood(family, kind):
         X = clusters(120, seed=seed)
         X = unit(X) if family.directional else X - X.mean(axis=0)
         data, rng = data_of(X), np.random.default_rng(seed)
-        model = seeded(projection(("pca", "random")[seed % 2], data.S, 3, rng), X, 4, family, family.directional, rng)
-        problem = ms.get_model("hope.family").problem(data, family=family, n_components=4, n_latent=3, normalize_z=family.directional, noise_variance=kind, noise_floor=1e-9)
-        from manifoldseq_hope.mixtures._likelihood import starting
-        run = ms.minimize(problem, starting(problem, model.U, rng), solver="em", stop=ms.MaxIterations(25))
+        U = projection(("pca", "random")[seed % 2], data.S, 3, rng)
+        settings = {"noise_variance": kind, "noise_floor": 1e-9, "normalize_z": family.directional}
+        problem = ms.get_model("hope.family").problem(data, family=family, n_components=4, n_latent=3, **settings)
+        run = ms.minimize(problem, starting(problem, U, rng), solver="em", stop=ms.MaxIterations(25))
         assert np.diff(run.history["fun"]).max(initial=-1.0) <= 1e-12 * abs(run.history["fun"][-1])
         U = run.x[0].T
         np.testing.assert_allclose(U @ U.T, np.eye(3), atol=1e-12)
@@ -334,7 +333,7 @@ def test_likelihood_grows_without_bound_where_rows_collapse():
     kappas, values = (30.0, 300.0, 3000.0), []
     for kappa in kappas:
         model = Model(collapsed, np.ones(1), (kappa * np.ones((1, 3)) / np.sqrt(3),), von_mises_fisher(), True)
-        values.append(data_of(X).statistics(model).log_likelihood / len(X))
+        values.append(Expectation(model, X.dtype).statistics(X).log_likelihood / len(X))
     np.testing.assert_allclose(np.diff(values), np.log(10), atol=0.1)  # (M - 1) / 2 ln 10 each, for ever
     assert penalty(collapsed) == pytest.approx(3)
 

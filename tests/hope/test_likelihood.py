@@ -8,10 +8,9 @@ from scipy.stats import multivariate_normal, vonmises_fisher
 
 import manifoldseq as ms
 from manifoldseq_hope import correlations, gaussian, penalty, penalty_gradient, residual_energy, von_mises_fisher
-from manifoldseq_hope.mixtures._parameters import Data
 from manifoldseq_hope.mixtures._expectation import Expectation, second_moment
 from manifoldseq_hope.mixtures._noise import Noise
-from manifoldseq_hope.mixtures._parameters import Model
+from manifoldseq_hope.mixtures._parameters import Data, Model
 from manifoldseq_hope.mixtures._projection_factors import Rows
 
 RNG = np.random.default_rng(5)
@@ -182,7 +181,7 @@ def test_density_of_scaled_rows_is_one():
     Q, scales = ms.linalg.polar(U.T).T, np.array([1.5, 2.0, 3.0])
     model = Model(scales[:, None] * Q, np.ones(1), (np.zeros((1, M)), np.ones((1, M))), gaussian(), False)
     data = Data(X, None, second_moment(X), float(len(X)))
-    L1 = data.statistics(model)
+    L1 = Expectation(model, X.dtype).statistics(X)
     rest, _ = Rows("scaled", Noise(0.2)).value_and_gradient((Q.T, 1 / scales), L1.slope, data)
     whole = Q.T @ np.diag(scales**-2) @ Q + 0.2 * (np.eye(D) - Q.T @ Q)
     assert L1.log_likelihood + rest == pytest.approx(multivariate_normal(np.zeros(D), whole).logpdf(X).sum(), rel=1e-10)

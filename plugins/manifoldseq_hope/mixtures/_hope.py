@@ -74,8 +74,9 @@ class HOPE(OldSizes, ProjectedMixture):
     threshold : float, optional
         epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
     quantile : float
-    init : {"pca", "random"} or array-like of shape (M, D)
-        U at the start. Components start at (spherical) k-means++ seeds.
+    init : str or array-like of shape (M, D)
+        An initializer of the model, ``"pca"``, ``"random"`` or one that is registered for it, or U at the start.
+        Components start at (spherical) k-means++ seeds.
     solver : str
         ``"online-em"``: mini-batch EM with running statistics. ``"em"``: full-batch EM, which never lowers the
         likelihood. Or the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``, ``"adam"``, ``"lbfgs"`` or
@@ -91,6 +92,9 @@ class HOPE(OldSizes, ProjectedMixture):
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    model : str, optional
+        Name of the registered model whose cost is minimized; by default ``"hope.movmf"``, ``"hope.gmm"`` or
+        ``"hope.family"``, as `family` says.
     n_jobs, verbose
         Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
@@ -108,8 +112,11 @@ class HOPE(OldSizes, ProjectedMixture):
         Share of the energy of the training rows that the projection leaves out.
     n_capped_, n_empty_ : int
         Components at a bound of their family, and without rows.
+    objective_ : float
+        The least value of the cost of the model.
     log_likelihood_ : float
-        Mean of the log-likelihood (11) over the training rows, with all constants: what `fit` maximizes. `score` is a
+        Mean of the log-likelihood (11) over the training rows, with all constants: minus `objective_`. A `model` with
+        another cost leaves none. `score` is a
         density of rows, with a law of ``|z|`` where components are directional; it warns where there is none.
     radius_ : ndarray of shape (2,) or None
         Shape and scale of the gamma law of ``|z|``; of unit rows, the parameters of the beta law of ``|z|^2``.
@@ -168,6 +175,7 @@ class HOPE(OldSizes, ProjectedMixture):
         max_iter: int = 100,
         tol: float = 1e-4,
         random_state: Any = None,
+        model: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -192,6 +200,7 @@ class HOPE(OldSizes, ProjectedMixture):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.model = model
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -329,12 +338,12 @@ class HOPE(OldSizes, ProjectedMixture):
         params = {name: getattr(self, name) for name in ("n_components", "noise_variance", "noise_floor")}
         params |= {"n_latent": M, "normalize_z": self._normalize_z}
         if isinstance(self.family, Family):
-            return "hope.family", {**params, "family": self.family}
+            return self.model or "hope.family", {**params, "family": self.family}
         check_choice("family", self.family, FAMILIES)
         if self.family == "movmf":
-            return "hope.movmf", {**params, **{n: getattr(self, n) for n in ("kappa", "largest_kappa", "bessel")}}
+            return self.model or "hope.movmf", {**params, **{n: getattr(self, n) for n in ("kappa", "largest_kappa", "bessel")}}
         kind = "diag" if self.family == "gmm" else "full"
-        return "hope.gmm", {**params, "covariance_type": kind, "variance_floor": self.variance_floor}
+        return self.model or "hope.gmm", {**params, "covariance_type": kind, "variance_floor": self.variance_floor}
 
     def _initializer(self, problem: Any) -> Any:
         if isinstance(self.init, str):

@@ -233,7 +233,7 @@ def statistics(model: HopeModel, point: Point, block: tuple[Any, Any]) -> Statis
 
 
 @np.errstate(all="ignore")  # a line search may step too far
-def value(model: HopeModel, point: Point, found: Statistics) -> float:
+def minus_log_likelihood(model: HopeModel, point: Point, found: Statistics) -> float:
     """Return minus the mean log-likelihood (11)."""
     data, size = model.data, model.rows.size
     rest, _ = model.rows.value_and_gradient(point[:size], found.slope, data)

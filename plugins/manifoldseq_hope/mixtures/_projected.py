@@ -32,6 +32,7 @@ from ..families._family import Array, Family
 from ..families._rows import ScaledRows, Scaling, check_directions, with_direction
 from ._dense import Dense
 from ._expectation import Expectation, second_moment
+from ._likelihood import minus_log_likelihood
 from ._noise import residual_energy
 from ._parameters import Data, Model
 from ._radius import Radius, log_shares
@@ -156,7 +157,9 @@ class ProjectedMixture(
         self.noise_variance_ = None if model.rows.kind == "none" else noise.variance(self._projection, data.S, data.n)
         radius = self._radius()
         self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
-        self.log_likelihood_ = -best.fun
+        self.__dict__.pop("log_likelihood_", None)  # of a fit before
+        if problem.data.spec.value is minus_log_likelihood:
+            self.log_likelihood_ = -best.fun
         if best.status is ms.Status.NON_FINITE:
             warnings.warn(
                 f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not "
@@ -221,6 +224,11 @@ class ProjectedMixture(
             model: Any = cast(Any, clone(self)).set_params(n_components=K, **sizes)
             where = store and store.child(f"components-{K}")
             model.fit(rows, sample_weight=weight, observers=observers, checkpoint=where, resume=resume)
+            if not hasattr(model, "log_likelihood_"):
+                raise ValueError(
+                    f"n_components='auto' compares likelihoods, but the model {model.model!r} has another cost: pass a "
+                    "whole number"
+                )
             # between numbers of components what the residual and the law of |z| add is the same
             tried[K] = float(-2 * n * model.log_likelihood_ + model._n_parameters() * np.log(n))
             lower = best is None or tried[K] < tried[len(best.weights_)]

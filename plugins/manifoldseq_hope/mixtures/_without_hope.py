@@ -38,8 +38,9 @@ class VonMisesFisherMixture(ProjectedMixture):
     threshold : float, optional
         epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
     quantile : float
-    solver : {"em", "online-em"}
-        Full-batch EM, which never lowers the likelihood, or mini-batch EM with running statistics.
+    solver : str
+        ``"em"``, full-batch EM, which never lowers the likelihood, ``"online-em"``, mini-batch EM with running
+        statistics, or the name of another solver of `manifoldseq.minimize`, such as ``"lbfgs"``.
     batch_size : int
         Rows of a mini-batch.
     n_init : int
@@ -49,6 +50,10 @@ class VonMisesFisherMixture(ProjectedMixture):
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    init : str
+        Initializer of the model: ``"seeds"``, spherical k-means++, or one that is registered for it.
+    model : str
+        Name of the registered model whose cost is minimized.
     n_jobs, verbose
         Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
 
@@ -58,7 +63,9 @@ class VonMisesFisherMixture(ProjectedMixture):
         The identity: nothing is projected. It is made when it is asked for.
     bic_curve_ : ndarray of shape (n, 2)
         With ``n_components="auto"``: the numbers that were tried, and `bic` of the training rows up to a constant.
-    weights_, parameters_, concentrations_, directions_, threshold_, log_likelihood_, n_iter_, history_, status_
+    weights_, parameters_, concentrations_, directions_, threshold_
+        As of `HOPE`.
+    objective_, log_likelihood_, n_iter_, history_, status_
         As of `HOPE`.
 
     References
@@ -94,13 +101,13 @@ class VonMisesFisherMixture(ProjectedMixture):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        init: str = "seeds",
+        model: str = "hope.vmf",
         n_jobs: int | None = None,
         verbose: int = 0,
-        model: str = "hope.vmf",
-        init: str | None = None,
     ) -> None:
-        self.model = model
         self.init = init
+        self.model = model
         self.n_components = n_components
         self.kappa = kappa
         self.largest_kappa = largest_kappa
@@ -164,6 +171,8 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
         As in `VonMisesFisherMixture`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    model : str
+        Name of the registered model whose cost is minimized, with the projection fixed.
     n_jobs, verbose
         As in `VonMisesFisherMixture`.
 
@@ -171,7 +180,9 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     ----------
     components_ : ndarray of shape (M, D)
         The principal axes.
-    weights_, parameters_, concentrations_, directions_, threshold_, log_likelihood_, n_iter_, history_, status_
+    weights_, parameters_, concentrations_, directions_, threshold_
+        As of `HOPE`.
+    objective_, log_likelihood_, n_iter_, history_, status_
         As of `HOPE`.
 
     Examples
@@ -204,6 +215,7 @@ class PCAMovMF(OldSizes, ProjectedMixture):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        model: str = "hope.movmf",
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -221,6 +233,7 @@ class PCAMovMF(OldSizes, ProjectedMixture):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.model = model
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -237,7 +250,7 @@ class PCAMovMF(OldSizes, ProjectedMixture):
                 f"n_latent={M} axes of {D} columns do not fit into memory: pass fewer, such as n_latent={min(50, N)}"
             )
         _check(self, N, D, M)
-        return "hope.movmf", {
+        return self.model, {
             **_parameters(self),
             "n_latent": M,
             "noise_variance": self.noise_variance,

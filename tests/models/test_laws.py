@@ -1,0 +1,120 @@
+"""`check_model` notices an error in each part of a model, and says so in one true sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import manifoldseq as ms
+
+HOPE, MPCCA = ms.get_model("hope:hope.movmf"), ms.get_model("mpcca:mpcca")
+ENCODER = ms.get_model("hierarchical:hierarchical.subspace")
+
+
+def scaled(point: Any, factor: float) -> Any:
+    return tuple(scaled(part, factor) for part in point) if isinstance(point, tuple) else factor * point
+
+
+def halved(model: Any, point: Any, sums: Any) -> Any:
+    fun, (by_projection, by_weights, by_mu) = HOPE.value_and_gradient(model, point, sums)
+    return fun, (by_projection, by_weights, 0.5 * by_mu)
+
+
+def doubled_units(model: Any, point: Any, sums: Any) -> Any:
+    chart = MPCCA.units(model, point, sums)
+    return SimpleNamespace(gradient=lambda: 2 * chart.gradient(), moved=chart.moved)
+
+
+def means(model: Any, point: Any, block: Any) -> Any:
+    sums = HOPE.statistics(model, point, block)
+    return dataclasses.replace(sums, sums=sums.sums / sums.n)
+
+
+def total(model: Any, point: Any, sums: Any) -> float:
+    return sums.n * HOPE.value(model, point, sums)
+
+
+def total_and_gradient(model: Any, point: Any, sums: Any) -> Any:
+    fun, gradient = HOPE.value_and_gradient(model, point, sums)
+    return sums.n * fun, scaled(gradient, sums.n)
+
+
+def longer(model: Any, point: Any, sums: Any) -> Any:
+    *rest, mu = HOPE.updates["em"](model, point, sums)
+    return (*rest, 3 * mu)
+
+
+def mirrored(model: Any, point: Any, sums: Any) -> Any:
+    U, *rest = HOPE.updates["em"](model, point, sums)
+    return (U[:, ::-1], *rest)
+
+
+def backwards(model: Any, point: Any, sums: Any, damping: float) -> Any:
+    return HOPE.updates["polar"](model, point, dataclasses.replace(sums, slope=-sums.slope), damping)
+
+
+def off_centre(problem: Any, rng: Any) -> Any:
+    V, mu = ENCODER.initializers["closed-form"](problem, rng)
+    return V, mu + 0.3
+
+
+PLANTED = {
+    "statistics that are means": (HOPE, {"statistics": means}, "statistics of two halves add to those of all rows"),
+    "a value that is a total": (
+        HOPE, {"value": total, "value_and_gradient": total_and_gradient},
+        "the value is a mean over the rows of the sums",
+    ),
+    "a value of another cost": (
+        HOPE, {"value": lambda *args: 2 * HOPE.value(*args)}, "objective: value is that of the fused evaluation"
+    ),
+    "half a gradient": (HOPE, {"value_and_gradient": halved}, "objective: gradient, factor 'mu'"),
+    "a wrong M-step": (
+        HOPE, {"updates": {**HOPE.updates, "em": longer}},
+        "updates never raise the value, and stop where the gradient vanishes",
+    ),
+    "an update of too many factors": (
+        HOPE, {"updates": {**HOPE.updates, "em": mirrored}}, "update 'em' leaves the factors that it does not name"
+    ),
+    "a damped update that goes the other way": (
+        HOPE, {"updates": {**HOPE.updates, "polar": backwards}},
+        "damped update 'polar' lowers the value, other factors fixed",
+    ),
+    "wrong units": (
+        MPCCA, {"units": doubled_units}, "a step in the units of EM changes the value as the gradient says"
+    ),
+    "a wrong equivalence": (
+        HOPE, {"equivalences": {"turned": lambda model, x, rng: (x[0][:, ::-1], *x[1:])}},
+        "equivalence 'turned' leaves the value",
+    ),
+    "a start that is not exact": (HOPE, {"exact": ("pca",)}, "exact initializer 'pca' is a minimum"),
+    "a wrong closed form": (
+        ENCODER, {"initializers": {"closed-form": off_centre}}, "exact initializer 'closed-form' is a minimum"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "parts", "law"), PLANTED.values(), ids=list(PLANTED))
+def test_a_planted_error_is_noticed_and_named(model: Any, parts: dict[str, Any], law: str) -> None:
+    wrong = dataclasses.replace(model, **parts)
+    failed = [one.name for one in ms.testing.check_model(wrong).laws if not one.ok]
+    assert law in failed
+
+
+BUNDLED = [
+    *((name, {}) for name in ("hope.vmf", "hope.movmf", "mpcca", "hierarchical.subspace", "lds.mean-stable")),
+    ("hope.gmm", {"covariance_type": "full"}),
+    ("mpcca", {"covariance_type": "full"}),
+]
+
+
+@pytest.mark.parametrize(("name", "params"), BUNDLED)
+def test_bundled_models_obey_every_law(name: str, params: dict[str, Any]) -> None:
+    ms.testing.check_model(name, **params).raise_for_failure()
+
+
+def test_exact_must_name_an_initializer() -> None:
+    with pytest.raises(ValueError, match="exact names 'svd', which is none of its initializers"):
+        ms.testing.check_model(dataclasses.replace(ENCODER, exact=("svd",)))

@@ -1,0 +1,312 @@
+"""Estimators are fitted through the model that is registered: every evaluation goes through its record."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.mixture import GaussianMixture
+from strangers import diagonal_mixture, fourth_moments
+
+import manifoldseq as ms
+from manifoldseq.execution import _blocks
+from manifoldseq_hierarchical import SubspaceEncoder
+from manifoldseq_hope import HOPE, PCAMovMF, VonMisesFisherMixture
+from manifoldseq_lds import LDSKMeans
+from manifoldseq_mpcca import MixturePCCA
+
+Registry = Any
+RNG = np.random.default_rng(0)
+X = np.repeat(RNG.standard_normal((4, 8)), 60, axis=0) + 0.5 * RNG.standard_normal((240, 8))
+Y = np.repeat(np.arange(4), 60)
+Z = RNG.standard_normal((300, 2))
+VIEWS = [Z @ RNG.standard_normal((2, size)) + 0.5 * RNG.standard_normal((300, size)) for size in (5, 4)]
+KEPT = {"tol": 0.0, "max_iter": 6, "random_state": 0}
+FITS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "vmf em": ("hope.vmf", lambda **o: VonMisesFisherMixture(4, **KEPT).fit(X, **o)),
+    "vmf weights": (
+        "hope.vmf", lambda **o: VonMisesFisherMixture(4, **KEPT).fit(X, sample_weight=np.arange(240.0), **o)
+    ),
+    "vmf lbfgs": ("hope.vmf", lambda **o: VonMisesFisherMixture(4, solver="lbfgs", **KEPT).fit(X, **o)),
+    "pca-movmf": ("hope.movmf", lambda **o: PCAMovMF(4, n_latent=3, **KEPT).fit(X, **o)),
+    "hope em": ("hope.movmf", lambda **o: HOPE(4, n_latent=3, solver="em", **KEPT).fit(X, **o)),
+    "hope lbfgs": ("hope.movmf", lambda **o: HOPE(4, n_latent=3, solver="lbfgs", **KEPT).fit(X, **o)),
+    "hope gmm": ("hope.gmm", lambda **o: HOPE(4, n_latent=3, family="gmm", solver="em", **KEPT).fit(X, **o)),
+    "mpcca diag": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", **KEPT).fit(VIEWS, **o)),
+    "mpcca full": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="full", **KEPT).fit(VIEWS, **o)),
+    "encoder": ("hierarchical.subspace", lambda: SubspaceEncoder().fit(X, Y)),
+}  # fmt: skip
+ONLINE = {
+    "vmf online": lambda **o: VonMisesFisherMixture(4, solver="online-em", batch_size=50, **KEPT).fit(X, **o),
+    "hope online": lambda **o: HOPE(4, n_latent=3, batch_size=50, **KEPT).fit(X, **o),
+    "gmm online": lambda **o: HOPE(4, n_latent=3, family="gmm", batch_size=50, **KEPT).fit(X, **o),
+}
+ROWS = {name: fit for name, (_, fit) in FITS.items() if name != "encoder"} | ONLINE
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give each test a session in which nothing is registered yet."""
+    registry = ms.register.__globals__["_registry"]
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "_said", {})
+    registry.version += 1
+    yield
+    registry.version += 1
+
+
+def scaled(point: Any, factor: float) -> Any:
+    return tuple(scaled(part, factor) for part in point) if isinstance(point, tuple) else factor * point
+
+
+def arrays(model: Any) -> list[bytes]:
+    """Return what a fit has found, bit by bit."""
+    point = (
+        model.mixture_.point if hasattr(model, "mixture_")
+        else (model.components_, model.cluster_centers_) if hasattr(model, "cluster_centers_")
+        else (model._projection, model.weights_, *model.parameters_) if hasattr(model, "_projection")
+        else (model.weights_, *model.parameters_)
+    )  # fmt: skip
+    leaves = []
+    for part in point:
+        leaves += [np.asarray(leaf).tobytes() for leaf in (part if isinstance(part, tuple) else (part,))]
+    return [*leaves, np.float64(model.objective_).tobytes()]
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_record_with_twice_the_cost_doubles_the_objective(name: str) -> None:
+    model, fit = FITS[name]
+    before, record = fit(), ms.get_model(model)
+
+    def both(*args: Any) -> Any:
+        fun, gradient = record.value_and_gradient(*args)
+        return 2 * fun, scaled(gradient, 2.0)
+
+    value = None if record.value is None else lambda *args: 2 * record.value(*args)
+    ms.register(dataclasses.replace(record, value=value, value_and_gradient=both))
+    after = fit()
+    assert after.objective_ == pytest.approx(2 * before.objective_, rel=1e-6)
+    assert after.provenance_["model"].startswith(f"session:{model}")
+    assert not hasattr(after, "log_likelihood_")
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_recorder_counts_the_evaluations_of_the_result(name: str) -> None:
+    model, fit = FITS[name]
+    record, calls = ms.get_model(model), Counter[str]()
+
+    def counted(part: str) -> Any:
+        function = getattr(record, part)
+
+        def call(*args: Any) -> Any:
+            calls[part] += 1
+            return function(*args)
+
+        return None if function is None else call
+
+    parts = ("prepare", "manifold", "statistics", "value", "value_and_gradient")
+    watched = {part: counted(part) for part in parts if part != "prepare"}
+
+    def prepare(data: Any, **params: Any) -> Any:
+        calls["prepare"] += 1
+        return record.prepare(data, **params)
+
+    ms.register(dataclasses.replace(record, prepare=prepare, **watched))
+    fitted = fit()
+    assert (calls["prepare"], calls["manifold"]) == (1, 1)
+    sweeps = calls["statistics"] if record.statistics else calls["value"] + calls["value_and_gradient"]
+    assert sweeps == fitted.history_["nfev"][-1] > 0
+
+
+def test_the_default_centres_of_k_means_are_asked_of_their_record() -> None:
+    t, rng = np.arange(40)[:, None], np.random.default_rng(0)
+    S = [np.cos(t * w + rng.uniform(0, 6) + np.arange(3)) for w in [0.2] * 4 + [0.9] * 4]
+    record, calls = ms.get_model("lds.mean-stable"), []
+
+    def batched(*args: Any) -> Any:
+        calls.append(1)
+        return record.batched(*args)
+
+    ms.register(dataclasses.replace(record, batched=batched))
+    LDSKMeans(2, n_states=2, n_init=1, max_iter=2, random_state=0).fit(S)
+    assert calls
+
+
+def test_an_initializer_of_a_third_party_is_used_when_it_is_named() -> None:
+    ms.register(fourth_moments)
+    plain = VonMisesFisherMixture(4, **KEPT).fit(X)
+    named = VonMisesFisherMixture(4, init="fourth-moments", **KEPT).fit(X)
+    assert plain.provenance_["initializer"].startswith("seeds of hope:hope.vmf")
+    assert ".fourth_moments:fourth-moments" in named.provenance_["initializer"]
+    assert named.history_["fun"][0] != plain.history_["fun"][0]
+    qualified = VonMisesFisherMixture(4, init=f"{fourth_moments.__name__}:fourth-moments", **KEPT).fit(X)
+    assert arrays(qualified) == arrays(named)
+
+
+def test_a_third_party_never_replaces_an_initializer_and_the_session_does() -> None:
+    def first_rows(problem: Any, rng: Any) -> Any:
+        rows = problem.data.blocks.take(np.arange(4))[0]
+        return np.full(4, 0.25), 5.0 * rows
+
+    other = ModuleType("other")
+    other.manifoldseq_initializers = ms.hookimpl(  # type: ignore[attr-defined]
+        lambda: iter([ms.hooks.InitializerSpec("seeds", first_rows, model="hope.vmf")])
+    )
+    before = VonMisesFisherMixture(4, **KEPT).fit(X)
+    ms.register(other)
+    assert arrays(VonMisesFisherMixture(4, **KEPT).fit(X)) == arrays(before)
+    asked = VonMisesFisherMixture(4, init="other:seeds", **KEPT).fit(X)
+    assert arrays(asked) != arrays(before)
+    ms.register(ms.hooks.InitializerSpec("seeds", first_rows, model="hope.vmf"))
+    replaced = VonMisesFisherMixture(4, **KEPT).fit(X)
+    assert arrays(replaced) == arrays(asked)
+    assert replaced.provenance_["initializer"].startswith("seeds of session:seeds")
+
+
+def test_a_cost_by_base_is_used_by_the_bundled_estimator() -> None:
+    ms.register(fourth_moments)
+    fitted = VonMisesFisherMixture(4, model="sparse-vmf", solver="", **{**KEPT, "max_iter": 100}).fit(X)
+    assert fitted.provenance_["solver"].startswith("manifoldseq:lbfgs")
+    mu = fitted.parameters_[0]
+    likelihood = VonMisesFisherMixture(4, solver="lbfgs", **{**KEPT, "max_iter": 100}).fit(X)
+    penalty = 0.01 * np.abs(mu).sum()
+    assert fitted.objective_ <= likelihood.objective_ + 0.01 * np.abs(likelihood.parameters_[0]).sum()
+    assert fitted.objective_ - penalty >= likelihood.objective_ - 1e-6
+
+
+def test_an_added_update_is_a_step_of_em() -> None:
+    """A plain update that shrinks nothing: called once per iteration, with the sums at the point."""
+    calls = []
+
+    def same(model: Any, point: Any, sums: Any) -> Any:
+        calls.append(sums.n)
+        return point
+
+    ms.register(ms.hooks.UpdateSpec("same", same, model="hope.vmf", factors=("weights",)))
+    fitted = VonMisesFisherMixture(4, **KEPT).fit(X)
+    assert calls == [240.0] * fitted.n_iter_
+    assert fitted.provenance_["update same"].startswith("session:same")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_one_start_in_blocks_is_the_same_on_every_executor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six blocks or more; in one block the sums differ by rounding only."""
+    whole = ROWS[name]()
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 1500)
+    serial = ROWS[name]()
+    with ms.execution.using("threads", 2):
+        threads = ROWS[name]()
+    assert arrays(serial) == arrays(threads)
+    assert serial.objective_ == pytest.approx(whole.objective_, rel=1e-9)
+
+
+def test_a_resume_under_another_record_is_an_error(tmp_path: Any) -> None:
+    record = ms.get_model("hope:hope.vmf")
+    VonMisesFisherMixture(4, **KEPT).fit(X, checkpoint=tmp_path)
+    for shift in (7.0, 8.0):  # the same code with another constant is another record
+        ms.register(dataclasses.replace(record, value=lambda *args, shift=shift: record.value(*args) + shift))
+        with pytest.raises(ValueError, match="checkpoint"):
+            VonMisesFisherMixture(4, **{**KEPT, "max_iter": 9}).fit(X, checkpoint=tmp_path, resume=True)
+        VonMisesFisherMixture(4, **KEPT).fit(X, checkpoint=tmp_path / str(shift))
+    with pytest.raises(ValueError, match="checkpoint"):
+        VonMisesFisherMixture(4, **{**KEPT, "max_iter": 9}).fit(X, checkpoint=tmp_path / "7.0", resume=True)
+
+
+def test_provenance_is_kept_in_files(tmp_path: Any) -> None:
+    fitted = VonMisesFisherMixture(4, **KEPT).fit(X)
+    ms.storage.save_model(fitted, tmp_path / "model.npz")
+    loaded = ms.load(tmp_path / "model.npz")
+    assert loaded.provenance_ == fitted.provenance_
+    assert set(loaded.provenance_) == {"model", "initializer", "update em", "solver"}
+    assert loaded.objective_ == fitted.objective_ == -fitted.log_likelihood_
+
+
+def test_status_of_online_em() -> None:
+    """A rule that the means of passes met is a success where the value of all rows is no worse; else an estimate."""
+    fitted = HOPE(4, n_latent=3, batch_size=50, tol=1e-3, max_iter=100, random_state=0).fit(X)
+    assert fitted.status_ is ms.Status.COST_CHANGE and fitted.n_iter_ < 100
+    assert HOPE(4, n_latent=3, batch_size=50, **KEPT).fit(X).status_ is ms.Status.MAX_ITERATIONS
+
+
+def test_an_exact_start_is_the_answer_unless_a_solver_is_named() -> None:
+    fitted = SubspaceEncoder().fit(X, Y)
+    assert (fitted.n_iter_, fitted.status_) == (0, ms.Status.CONVERGED) and "solver" not in fitted.provenance_
+    solved = SubspaceEncoder(init="random", solver="lbfgs", random_state=0).fit(X, Y)
+    assert solved.n_iter_ > 0 and solved.objective_ == pytest.approx(fitted.objective_, rel=1e-8)
+
+
+def test_a_new_mixture_has_all_that_estimators_have(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ms.register(diagonal_mixture)
+    make = diagonal_mixture.DiagonalMixture
+    ms.testing.check_model("diagonal-gaussians", X).raise_for_failure()
+    fitted = make(4, n_init=3, random_state=0).fit(X)
+    peer = GaussianMixture(4, covariance_type="diag", n_init=3, tol=1e-8, max_iter=500, random_state=0).fit(X)
+    assert fitted.score(X) == pytest.approx(peer.score(X), abs=1e-4)
+    assert fitted.bic(X) == pytest.approx(peer.bic(X), abs=1e-1) and fitted.aic(X) == pytest.approx(
+        peer.aic(X), abs=0.1
+    )
+    weight = np.random.default_rng(0).integers(0, 3, size=len(X))
+    one, two = (
+        make(4, tol=1e-10, random_state=0).fit(*rows) for rows in ((X, None, weight), (np.repeat(X, weight, 0),))
+    )
+    assert one.score(X) == pytest.approx(two.score(X), abs=1e-4)
+    parts = make(4, random_state=0)
+    for rows in np.array_split(np.random.default_rng(0).permutation(X), 6):
+        parts.partial_fit(rows)
+    assert parts.score(X) > make(1, random_state=0).fit(X).score(X)
+    ms.storage.save_model(parts, tmp_path / "parts.npz")
+    again = ms.load(tmp_path / "parts.npz").partial_fit(X)
+    assert again.score(X) == parts.partial_fit(X).score(X)
+    drawn, labels = fitted.sample(500, 0)
+    assert (fitted.predict(drawn) == labels).mean() > 0.9
+    for solver in ("em", "online-em"):
+        options: dict[str, Any] = {"solver": solver, "batch_size": 60, "tol": 0.0, "random_state": 0}
+        make(4, max_iter=3, **options).fit(X, checkpoint=tmp_path / solver)
+        resumed = make(4, max_iter=6, **options).fit(X, checkpoint=tmp_path / solver, resume=True)
+        assert arrays(resumed) == arrays(make(4, max_iter=6, **options).fit(X))
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 1500)
+    serial = make(4, max_iter=5, tol=0.0, random_state=0).fit(X)
+    with ms.execution.using("threads", 2):
+        assert arrays(make(4, max_iter=5, tol=0.0, random_state=0).fit(X)) == arrays(serial)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"prepare": "a:b"}, "give manifold, value or value_and_gradient"),
+        ({"build": "a:b", "value": "a:b"}, "build makes the whole problem, so leave out value"),
+        ({}, "give prepare, manifold, value or value_and_gradient"),
+    ],
+)
+def test_a_record_that_lacks_parts_is_an_error(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ms.hooks.ModelSpec("x", **fields)
+
+
+def test_a_base_that_leads_back_is_an_error() -> None:
+    ms.register(ms.hooks.ModelSpec("hope.vmf", base="hope.vmf", solver="lbfgs"))
+    with pytest.raises(ValueError, match="its base leads back to it"):
+        ms.get_model("hope.vmf")
+
+
+def test_another_cost_inherits_nothing_that_is_about_the_old_one() -> None:
+    ms.register(fourth_moments)
+    derived, base = ms.get_model("sparse-vmf"), ms.get_model("hope.vmf")
+    assert not derived.updates and not derived.equivalences and derived.carry is None and derived.value is None
+    assert derived.statistics is None or derived.statistics is base.statistics
+    assert derived.prepare is base.prepare and set(base.initializers) <= set(derived.initializers)
+
+
+def test_parts_that_the_engine_does_not_know_reach_the_objective() -> None:
+    spec = ms.hooks.ModelSpec(
+        "line", lambda data: data, manifold=lambda data: ms.manifolds.Euclidean(2),
+        value=lambda data, x: float(((data @ x) ** 2).sum()), parts={"residuals": lambda data, x: data @ x},
+    )  # fmt: skip
+    problem = spec.problem(np.eye(2))
+    assert problem.objective.parts["residuals"](np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert not (2 * problem.objective).parts
