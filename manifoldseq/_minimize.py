@@ -306,7 +306,8 @@ def _single(
 
     def step(state: Any) -> tuple[Any, Measures]:
         new, measures = solver.step(counted, state)
-        measures.evaluations = counter.take()
+        taken = counter.take()
+        measures.evaluations = measures.evaluations.plus(taken) if solver.whole_pass else taken
         if keep_best:  # "best" is None while the iterate itself is
             best, before, now = state["best"], state["seen"], _seen(measures)
             if best is None and _rank(*now) > _rank(*before):

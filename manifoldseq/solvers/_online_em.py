@@ -9,6 +9,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point
+from ..linalg._tree import freeze
 from ..objectives import Additive
 from ._base import Solver
 from ._em import in_structure_of
@@ -22,7 +23,8 @@ FORGETTING = 0.6
 class OnlineEM(Solver):
     """Expectation maximization on mini-batches: running means of the sums, closed-form updates; a step is one pass.
 
-    The objective of a step is the mean over its batches, each before the point learned from it.
+    The objective of a step is the mean over its batches, each before the point learned from it; of a single batch of all
+    rows it is the value at the new point.
 
     Parameters
     ----------
@@ -66,12 +68,13 @@ class OnlineEM(Solver):
         rng = np.random.Generator(np.random.PCG64())
         rng.bit_generator.state = state["rng"]
         additive, x, batches = problem.objective.additive, state["x"], state["batches"]
-        N = additive.blocks.n
+        N, running = additive.blocks.n, state["running"]
         count = -(-N // min(self.batch_size, N))
-        running, total, seen = state["running"], 0.0, 0.0
+        total, seen = 0.0, 0.0
         for rows in np.array_split(rng.permutation(N), count):
             rows.sort()
-            sums = additive.batch(x, rows)
+            # one batch of all rows: the sums that the value at this point was made of
+            sums = additive.sums(freeze(x)) if count == 1 else additive.batch(x, rows)
             if not sums.n:  # all weights are zero
                 continue
             if isinstance(running, dict):
@@ -80,8 +83,10 @@ class OnlineEM(Solver):
             # what one pass has seen is never forgotten within it
             x, running = learned(additive, x, running, sums, max((batches + 1) ** -self.forgetting, 1 / count))
             batches += 1
+        fun = problem.objective.value(x) if count == 1 else total / seen
         new = {"x": x, "running": None if running is None else running.state(), "batches": batches}
-        return new | {"rng": rng.bit_generator.state}, Measures(total / seen, evaluations=Evaluations(nfev=1.0))
+        passes = Evaluations(nfev=float(count > 1))  # the batches of a pass are one evaluation
+        return new | {"rng": rng.bit_generator.state}, Measures(fun, evaluations=passes)
 
 
 def learned(additive: Additive, x: Any, running: Any, sums: Any, share: float) -> tuple[Any, Any]:
