@@ -38,7 +38,7 @@ class _Around(Solver):
     solver: Solver
 
     def __post_init__(self) -> None:
-        for name in ("needs", "constraints", "deterministic", "resumable", "curvature"):
+        for name in ("needs", "constraints", "deterministic", "whole_pass", "resumable", "curvature"):
             object.__setattr__(self, name, getattr(self.solver, name))
 
     @property
