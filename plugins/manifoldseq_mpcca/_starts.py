@@ -15,8 +15,6 @@ from ._maximization import raised
 from ._parameters import Array, Mixture
 from ._views import Moments, View
 
-STARTS = ("auto", "cca", "factors", "random")
-
 _MOST_ROWS = 20_000
 """Rows that a start looks at."""
 _LEAST_NOISE = 0.05
@@ -198,15 +196,16 @@ def _whitened(rows: Array, root: Array) -> Array:
 
 def check_init(
     init: Any,
+    names: tuple[str, ...],
     sizes: tuple[int, ...],
     n_components: int,
     n_latent: int,
     full: bool,
     private: tuple[int, ...] = (),
 ) -> None:
-    """Raise ValueError for what is neither the name of a start nor a mixture of this size."""
+    """Raise ValueError for what is neither the name of an initializer nor a mixture of this size."""
     if not isinstance(init, Mixture):
-        check_choice("init", init, STARTS, "a Mixture")
+        check_choice("init", init, names, "a Mixture")
         return
     wanted = (n_components, sizes, n_latent, full, private)
     if (init.n_components, init.views, init.n_latent, init.full, init.private) != wanted:
