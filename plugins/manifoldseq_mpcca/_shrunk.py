@@ -290,8 +290,8 @@ class LowRank:
     def of(cls, start: Start, private: tuple[int, ...]) -> Self:
         """Return the likeliest mixture of one, (D,) columns, for the rows of a start less the means of clusters."""
         labels = start.clusters()
-        means = _means(start, labels)
-        rows = start.rows - means[labels]
+        rows = start.rows
+        rows -= _means(start, labels, rows)[labels]
         first = _first(rows * np.sqrt(start.weights / start.weights.mean())[:, None], start, private)
         rows[start.holes] = np.nan
         views: list[View] = [rows[:, columns] for columns in start.columns]
@@ -317,7 +317,7 @@ class LowRank:
         if start.n_components == 1:
             means = one.means
         else:
-            means = _means(start, labels)
+            means = _means(start, labels, start.rows)
         K = len(counts)
         loadings, noise = np.repeat(one.loadings, K, axis=0), [np.repeat(part, K, axis=0) for part in one.noise]
         return Mixture.trusted(counts / counts.sum(), means + start.moments.mean, loadings, noise, one.private)
@@ -328,13 +328,10 @@ def private_sizes(n_private: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(min(n_private, size - 1) for size in sizes)
 
 
-def _means(start: Start, labels: NDArray[np.int64]) -> Array:
-    """Return the means of clusters, (K, D)."""
+def _means(start: Start, labels: NDArray[np.int64], rows: Array) -> Array:
+    """Return the means of clusters of the rows of a start, (K, D)."""
     return np.stack(
-        [
-            np.average(start.rows[labels == k], axis=0, weights=start.weights[labels == k])
-            for k in range(start.n_components)
-        ]
+        [np.average(rows[labels == k], axis=0, weights=start.weights[labels == k]) for k in range(start.n_components)]
     )
 
 
