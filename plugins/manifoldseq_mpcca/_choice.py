@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._em import observed_views, patterns
 from ._expectation import Conditional
 from ._parameters import Array, Mixture
+from ._patterns import observed_views, patterns
 from ._starts import TooFewRows
 from ._views import View
 
@@ -191,7 +191,7 @@ def losses(
                 continue
             parts = observed_views(views, columns, every)
             rest = observed_views(views, given, every)
-            y = np.concatenate(parts, axis=1)[:, wanted[columns]]
+            y = np.concatenate([part[:] for part in parts], axis=1)[:, wanted[columns]]
             w = np.ones(len(y)) if weights is None else weights[every]
             counts[v] += w.sum() * y.shape[1]
             one = mixture.observed(columns)

@@ -24,18 +24,20 @@ from manifoldseq.estimators import (
     row_blocks,
 )
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.hooks import EstimatorSpec, get_solver, source_of
 from manifoldseq.models import ModelEstimator
 
 from ._choice import CRITERIA, GATES, SIZES, ImputationChoice, Setting, choose
-from ._em import observed_views, patterns
 from ._expectation import Conditional, Expectation
-from ._maximization import UPDATES, maximize
-from ._objective import drawn, evaluated, of_views
+from ._maximization import UPDATES
+from ._objective import log_likelihood
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
-from ._shrunk import LowRank, ShrunkEM, private_sizes
+from ._patterns import Mask, observed_views, patterns
+from ._shrunk import ShrunkEM, private_sizes
 from ._starts import Start, check_init
 from ._statistics import Statistics
 from ._views import (
+    CheckedViews,
     Moments,
     Names,
     View,
@@ -80,7 +82,10 @@ _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
 
 
-_OF_FIT = ("log_likelihood_", "n_iter_", "n_evaluations_", "repairs_", "history_", "status_")
+_OF_FIT = (
+    *("objective_", "log_likelihood_", "n_iter_", "n_evaluations_", "repairs_", "history_", "status_"),
+    "provenance_",
+)
 _OF_BATCHES = ("floor_", "statistics_", "batches_")
 """Attributes that `fit`, or `partial_fit`, leaves and the other takes away."""
 
@@ -166,13 +171,21 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         and Jordan. ``"factors"``: k-means, then principal factors. ``"random"``: means at random rows, random loadings.
         ``"auto"``: ``"cca"`` for full noise, else ``"factors"``. ``"shrunk"`` begins with the clusters of k-means, or
         with a Mixture of full noise, whatever else is said here; so does ``"low-rank"``, or with a Mixture with the
-        same private latent dimensions.
+        same private latent dimensions. Or the name of another initializer of the `model`, see `manifoldseq.hooks`.
     update : {"expanded", "joint", "conditional"}
         M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` in loadings and means at once, ``"expanded"`` with a
         latent mean and covariance besides (parameter expansion). Not for ``"shrunk"``, whose M-step has a closed form.
+        On mini-batches, ``"expanded"`` is ``"joint"``: running sums keep their latent axes.
+    model : str
+        The registered model that is minimized: ``"mpcca"``, or one that has it as ``base``, with another cost. Not for
+        ``"shrunk"``, whose prior belongs to a start.
+    solver : str
+        ``"em"``, or any other solver of `manifoldseq.minimize`, such as ``"online-em"`` or ``"lbfgs"``. Only EM keeps
+        the noise above its floor. Not for ``"shrunk"``.
     acceleration : {"lbfgs", None}
-        ``"lbfgs"``: after three iterations of EM, L-BFGS on the likelihood in the units of EM; a step that does not
-        raise the likelihood is replaced by one of EM. None: EM alone. Not for ``"shrunk"``.
+        Of ``solver="em"``, and of no other. ``"lbfgs"``: after three iterations of EM, L-BFGS on the likelihood in the
+        units of EM; a step that does not raise the likelihood is replaced by one of EM. None: EM alone. Not for
+        ``"shrunk"``.
     n_init : int
         Number of starts; the best by the likelihood is kept. One for ``init=Mixture``.
     max_iter : int
@@ -198,8 +211,13 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         The settings that were tried and their losses, ``print(model.choice_)``; there only if something was "auto".
     mixture_ : Mixture
         Latent axes are those of the posterior, most informative first, the largest loading of each positive.
+    objective_ : float
+        The least value of the model: minus the mean log-likelihood, or for ``"shrunk"`` and ``"low-rank"`` minus the
+        log-posterior over the rows, up to a constant.
     log_likelihood_ : float
-        (12) of the data, the mean over the rows.
+        (12) of the data, the mean over the rows. Not there if `model` has another cost.
+    provenance_ : dict of str to str
+        Who gives the model, its initializer, its updates and the solver.
     n_iter_ : int
         Iterations of the best start.
     n_evaluations_ : int
@@ -207,8 +225,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     repairs_ : int
         Collapsed components (fewer than two rows) that were put where the density was least.
     history_ : dict of str to ndarray
-        Equally long columns of the best start: ``nit``, ``time``, ``fun`` (minus the mean log-likelihood), ``nfev``
-        (evaluations of the EM map so far), ``repairs`` and further ones.
+        Equally long columns of the best start: ``nit``, ``time``, ``fun`` (see `objective_`), ``nfev`` (evaluations of
+        the EM map so far), ``repairs`` (of EM) and further ones.
     status_ : manifoldseq.Status
     n_features_in_ : int
         Columns of all views together.
@@ -263,6 +281,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         target: int | None = None,
         init: Any = "auto",
         update: str = "expanded",
+        model: str = "mpcca",
+        solver: str = "em",
         acceleration: str | None = "lbfgs",
         n_init: int = 1,
         max_iter: int = 200,
@@ -284,6 +304,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         self.target = target
         self.init = init
         self.update = update
+        self.model = model
+        self.solver = solver
         self.acceleration = acceleration
         self.n_init = n_init
         self.max_iter = max_iter
@@ -312,8 +334,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         ----------
         X, Y, *more : array-like of shape (N, d_v), or one list of them
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (`Mixture.point`) and ``start``. Each
-            start has its own folder in the checkpoint.
+            As in `manifoldseq.iterate`, for every start; the state holds ``x``, a point of the model. Each start has
+            its own folder in the checkpoint.
         feature_names : sequence of sequence of str, optional
             The names of the columns of each view; by default those of data frames.
         sample_weight : array-like of shape (N,), optional
@@ -331,31 +353,26 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             NON_FINITE. If a column is constant: it is filled in with its value, and tells nothing of the others. If
             there are fewer than 20 rows and something is "auto": nothing is chosen, one component is taken.
         """
-        views, moments, names, weights = self._prepared(X, Y, *more, names=feature_names, sample_weight=sample_weight)
-        setting = self._setting(views, moments, weights)
-        n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
+        data, names = self._prepared(X, Y, *more, names=feature_names, sample_weight=sample_weight)
+        setting = self._setting(data)
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
-        parts = (*views, *([] if weights is None else [weights]))
-        best, self.mixture_, log_likelihood, n = self._iterated(
-            setting, views, moments, weights, parts, n_starts, options
-        )
-        self.mixture_ = self.mixture_.canonical()
-        self.log_likelihood_ = log_likelihood / n
-        self.n_iter_ = best.nit
-        self.n_evaluations_ = int(best.history["nfev"][-1])
-        self.repairs_ = int(best.history["repairs"][-1])
-        self.history_ = best.history
-        self.status_ = best.status
-        for name in _OF_BATCHES:
+        best, mixture, mean = self._best(setting, data, options)
+        for name in ("log_likelihood_", *_OF_BATCHES):
             self.__dict__.pop(name, None)
-        self._remember(views, names)
+        self.mixture_ = mixture.canonical()
+        if mean is not None:
+            self.log_likelihood_ = mean
+        self.objective_, self.n_iter_, self.history_, self.status_ = best.fun, best.nit, best.history, best.status
+        self.n_evaluations_ = int(best.history["nfev"][-1])
+        self.repairs_ = int(best.history["repairs"][-1]) if "repairs" in best.history else 0
+        self._remember(data.views, names)
         if best.status is ms.Status.NON_FINITE:
             warnings.warn(
                 f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not converged: "
                 "look for extreme values in the views, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
-        few = np.flatnonzero(self.mixture_.weights * n < 2)
+        few = np.flatnonzero(self.mixture_.weights * data.n < 2)
         if len(few) and self.covariance_type in COVARIANCE_TYPES:  # elsewhere the prior describes them
             warnings.warn(
                 f"{len(few)} of {self.mixture_.n_components} components describe fewer than two rows: "
@@ -380,32 +397,35 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             Not negative; a row of weight w counts as w rows of its batch.
         """
         if not hasattr(self, "batches_"):
-            views, moments, names, weights = self._prepared(X, Y, *more, sample_weight=sample_weight)
-            setting = self._given_setting(views)
-            floor = self.noise_floor * moments.variance
-            mixture = self._start(setting, views, moments, floor, random_generator(self.random_state), weights)
+            data, names = self._prepared(X, Y, *more, sample_weight=sample_weight)
+            setting = self._given_setting(data.views)
+            problem, begin = self._stated(setting, data, running=True)
+            x = begin
+            if isinstance(begin, str):
+                x = problem.initializers[begin](problem, random_generator(self.random_state))
+            sums = _sums_of(problem, x)
             self._keep(setting)
             for name in _OF_FIT:
                 self.__dict__.pop(name, None)
-            self.floor_, self.batches_ = floor, 1
-            self.statistics_ = self._sums(views, weights, mixture, moments.mean)
-            self._remember(views, names)
+            self.floor_, self.statistics_, self.batches_ = problem.data.model.floor, sums, 1
+            self._remember(data.views, names)
         else:
             self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
             views, weights = _weighted(views, sample_weight, 1)
-            mixture = self.mixture_
-            wanted = self._given_setting(views)
-            check_same(mixture, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
-            old = self.statistics_
-            batch = self._sums(views, weights, mixture, old.origin)
+            wanted, old = self._given_setting(views), self.statistics_
+            check_same(self.mixture_, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
+            data = CheckedViews(views, None, weights, old.origin, self.floor_)
+            problem, _ = self._stated(wanted, data, running=True)
+            x = problem.data.model.point(self.mixture_)
+            batch = _sums_of(problem, x)
             share = (self.batches_ + 1) ** -_FORGETTING
             self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
             self.batches_ += 1
             self.n_rows_ += len(views[0])
-        # loadings keep their axes from batch to batch, as the statistics do
-        update = "joint" if self.update == "expanded" else self.update
-        self.mixture_ = maximize(self.statistics_, mixture, self.floor_, update)
+        for update in problem.objective.additive.plain:
+            x = update.apply(x, self.statistics_)
+        self.mixture_ = problem.data.model.mixture(x)
         return self
 
     def predict(self, X: Any, Y: Any = None, *more: Any) -> NDArray[np.int64]:
@@ -626,8 +646,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     def _prepared(
         self, X: Any, Y: Any, *more: Any, names: Any = None, sample_weight: Any = None
-    ) -> tuple[list[View], Moments, Names | None, Array | None]:
-        """Return the views that a fit starts with, their moments and names, and weights of rows, after all checks."""
+    ) -> tuple[CheckedViews, Names | None]:
+        """Return the views that a fit starts with, after all checks, and the names of their columns."""
         self._check_settings()
         items = _given(X, Y, *more)
         names = given_names(items, names)
@@ -639,7 +659,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         patterns(views)  # raises where a row has no value
         views, weights = _weighted(views, sample_weight)
         self._given_setting(views)
-        return views, Moments.of(views, names, weights, constant="warn"), names, weights
+        return CheckedViews(views, Moments.of(views, names, weights, constant="warn"), weights), names
 
     def _check_settings(self) -> None:
         check_parameters(self, _RULES)
@@ -682,13 +702,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def _parts(self, views: list[View]) -> Any:
         """Go through the rows by what is observed of them: rows, E-step, and the views of it."""
         for columns, rows in patterns(views):
-            every = slice(None) if rows is None else rows
-            yield every, Expectation(self.mixture_.observed(columns)), self._seen(views, columns, every)
-
-    def _seen(self, views: list[View], columns: NDArray[np.bool_], rows: Any) -> list[View]:
-        if columns.all():
-            return [view[rows] for view in views]
-        return observed_views(views, columns, rows)
+            expectation = Expectation(self.mixture_.observed(columns))
+            if rows is None and columns.all():
+                yield slice(None), expectation, views
+            else:
+                every = np.arange(len(views[0])) if rows is None else rows
+                yield every, expectation, observed_views(views, columns, every)
 
     def _given_setting(self, views: list[View]) -> Setting:
         """Return the setting as given, with the values that a choice begins with for what is "auto"."""
@@ -718,11 +737,13 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 f"{setting.n_components} components of {sum(sizes)} columns: "
                 "pass covariance_type='low-rank' or 'diag', which need none"
             )
-        check_init(self.init, sizes, setting.n_components, setting.n_latent, full, private)
+        names = tuple(ms.get_model(self.model).initializers)
+        check_init(self.init, names, sizes, setting.n_components, setting.n_latent, full, private)
         return setting
 
-    def _setting(self, views: list[View], moments: Moments, weights: Array | None) -> Setting:
+    def _setting(self, data: CheckedViews) -> Setting:
         """Return the setting of a fit, after a choice of what is "auto"."""
+        views = data.views
         first = self._given_setting(views)
         sizes, N = [view.shape[1] for view in views], len(views[0])
         grid = {name: values for name, values in _GRID.items() if isinstance(getattr(self, name), str)}
@@ -748,21 +769,17 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 stacklevel=4,  # the decorator is in between
             )
         if grid and N >= _LEAST_ROWS:
-
-            def fitted(setting: Setting, views: list[View], weights: Array | None) -> Mixture:
-                stop = max(self.tol, _TRIED_TOL), min(self.max_iter, _MOST_ITERATIONS)
-                return self._iterated(setting, views, moments, weights, None, 1, {}, stop)[1]
-
             # each pattern of holes costs each fit a regression per component: many are filled in once, by one component
-            known = views
+            known = data
             if len(patterns(views)) > _MOST_PATTERNS:
-                known = _filled(fitted(replace(first, n_components=1), views, weights), views)
+                known = replace(data, views=_filled(self._best(replace(first, n_components=1), data)[1], views))
 
             def fit(setting: Setting, rows: NDArray[np.intp]) -> Mixture:
-                return fitted(setting, [view[rows] for view in known], None if weights is None else weights[rows])
+                return self._best(setting, known.of_rows(rows))[1]
 
-            about = self.criterion, self.target, weights
-            setting, self.choice_ = choose(fit, known, moments.variance, first, grid, *about)
+            assert data.moments is not None
+            about = self.criterion, self.target, data.weights
+            setting, self.choice_ = choose(fit, known.views, data.moments.variance, first, grid, *about)
         self._keep(setting)
         return setting
 
@@ -771,93 +788,60 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         for name, value in _kept(setting).items():
             setattr(self, name, value)
 
-    def _iterated(
-        self,
-        setting: Setting,
-        views: list[View],
-        moments: Moments,
-        weights: Array | None,
-        parts: Any,
-        n_starts: int,
-        options: dict[str, Any],
-        until: tuple[float, int] | None = None,
-    ) -> tuple[Any, Mixture, float, float]:
-        """Return the best run, its mixture, the log-likelihood and the rows; `parts` None is one start of seed 0."""
-        tol, most = until or (self.tol, self.max_iter)
-        if self.covariance_type == "shrunk":  # its prior is that of the start: no function of the point alone
-            em, first = self._shrunk(setting, views, moments, weights)
-            stop = ms.CostChange(tol) | ms.MaxIterations(most)
+    def _best(
+        self, setting: Setting, data: CheckedViews, options: dict[str, Any] | None = None
+    ) -> tuple[Any, Mixture, float | None]:
+        """Return the best run, its mixture and its mean log-likelihood; without `options` a short try from seed 0."""
+        stop = ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter)
+        if options is None:
+            stop = ms.CostChange(max(self.tol, _TRIED_TOL)) | ms.MaxIterations(min(self.max_iter, _MOST_ITERATIONS))
+        parts = (*data.views, *([] if data.weights is None else [data.weights]))
+        n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
+        if self.covariance_type == "shrunk":
+            # no registered model: the prior is pooled from the clusters of a start, so each start has another objective
+            em = ShrunkEM.of(data, self.noise_floor, setting.n_latent, setting.shrinkage, setting.diagonal)
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
-                return ms.iterate(em.step, lambda: em.start(first(rng), number), stop=stop, **loop)
+                sizes = setting.n_components, setting.n_latent, True
+                moments: Any = data.moments
+                first = self.init
+                if not isinstance(first, Mixture):
+                    first = Start.of(data.views, moments, *sizes, em.floor, rng, data.weights)
+                return ms.iterate(em.step, lambda: em.start(first, number), stop=stop, **loop)
 
-            best = (
-                run(0, np.random.default_rng(0))
-                if parts is None
-                else fit_starts(self, run, *parts, n_starts=n_starts, **options)
-            )
-            return best, Mixture.from_point(best.state["x"]), float(best.state["statistics"]["log_likelihood"]), em.n
-        problem, init = self._stated(setting, views, moments, weights)
-        model, given = problem.data.model, {} if self.acceleration is None else {"accelerated": True}
-        if parts is None:
-            begin = problem.initializers[init] if isinstance(init, str) else init
-            x0 = begin(problem, np.random.default_rng(0)) if callable(begin) else begin
-            stop = ms.CostChange(tol) | ms.MaxIterations(most)
-            best = ms.minimize(problem, x0, solver="em", options=given, stop=stop, project=True)
-        else:
-            best = self._solved(problem, *parts, init=init, options=given, solver="em", n_starts=n_starts, **options)
-        total = -best.fun * model.n
-        if model.prior is not None:
-            total = problem.objective.additive.sums(best.x).log_likelihood
-        return best, model.mixture(best.x), total, model.n
+            if options is None:
+                best = run(0, np.random.default_rng(0))
+            else:
+                best = fit_starts(self, run, *parts, n_starts=n_starts, **options)
+                self.provenance_ = {"solver": str(source_of(EstimatorSpec, "mixture-pcca"))}
+            return best, Mixture.from_point(best.state["x"]), best.state["statistics"]["log_likelihood"] / em.n
+        problem, init = self._stated(setting, data)
+        given = {"accelerated": True} if self.solver == "em" and self.acceleration is not None else {}
+        if options is None:
+            x0 = problem.initializers[init](problem, np.random.default_rng(0)) if isinstance(init, str) else init
+            best = ms.minimize(problem, x0, solver=self.solver, options=given, stop=stop, seed=0, project=True)
+            return best, problem.data.model.mixture(best.x), None
+        loop: dict[str, Any] = {"n_starts": n_starts, **options}
+        best = self._solved(problem, *parts, init=init, solver=self.solver, options=given, **loop)
+        return best, problem.data.model.mixture(best.x), log_likelihood(problem, best.x, best.fun)
 
-    def _stated(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> tuple[Any, Any]:
-        """Return the problem of the registered model, and its start: a name, a point or a function."""
-        sizes = {"K": setting.n_components, "d": setting.n_latent, "full": self.covariance_type == "full"}
-        params = {**sizes, "floor": self.noise_floor * moments.variance, "update": self.update, "weights": weights}
-        if self.covariance_type != "low-rank":
-            problem = self._problem("mpcca.views", (views, moments), **params)
-            init: Any = self.init
-        else:  # private latent vectors; all starts have one prior
-            private = private_sizes(setting.n_private, tuple(view.shape[1] for view in views))
-            known = of_views(views, moments, **params).model
-            common = LowRank.of(drawn(known, np.random.default_rng(0)), private)
-            prior = common.prior(setting.shrinkage, setting.diagonal)
-            problem = self._problem("mpcca.views", (views, moments), **params, private=private, prior=prior)
+    def _stated(self, setting: Setting, data: CheckedViews, running: bool = False) -> tuple[Any, Any]:
+        """Return the problem of the registered model, and the name or the point of its start.
 
-            def init(problem: Any, rng: np.random.Generator) -> Any:
-                return problem.data.model.point(common.mixture(drawn(problem.data.model, rng)))
-
-        return problem, problem.data.model.point(self.init) if isinstance(self.init, Mixture) else init
-
-    def _shrunk(self, setting: Setting, views: list[View], moments: Moments, weights: Array | None) -> tuple[Any, Any]:
-        """Return EM of views, and what draws its start."""
-        prior = setting.n_latent, setting.shrinkage, setting.diagonal
-        em = ShrunkEM.of(views, moments, self.noise_floor, *prior, weights)
-        if isinstance(self.init, Mixture):
-            return em, lambda rng: self.init
-        sizes = setting.n_components, setting.n_latent, True
-        return em, lambda rng: Start.of(views, moments, *sizes, em.floor, rng, weights)
-
-    def _sums(self, views: list[View], weights: Array | None, mixture: Mixture, origin: Array) -> Statistics:
-        """Return the sums of a batch under the posterior of a mixture."""
-        K, d = mixture.n_components, mixture.n_latent
-        known = of_views(views, None, K, d, mixture.full, self.floor_, weights=weights, origin=origin)  # type: ignore[arg-type]
-        return known.blocks.sum(evaluated, known.sweep, mixture)
-
-    def _start(
-        self,
-        setting: Setting,
-        views: list[View],
-        moments: Moments,
-        floor: Array,
-        rng: np.random.Generator,
-        weights: Array | None = None,
-    ) -> Mixture:
-        if isinstance(self.init, Mixture):
-            return self.init
-        sizes = (setting.n_components, setting.n_latent, self.covariance_type == "full")
-        return Start.of(views, moments, *sizes, floor, rng, weights).mixture(self.init)
+        `running` sums keep their latent axes.
+        """
+        running = running or not get_solver(self.solver).deterministic
+        params: dict[str, Any] = {
+            "n_components": setting.n_components,
+            "n_latent": setting.n_latent,
+            "covariance_type": "full" if self.covariance_type == "full" else "diag",
+            "noise_floor": self.noise_floor,
+            "update": "joint" if running and self.update == "expanded" else self.update,
+        }
+        if self.covariance_type == "low-rank":  # what starts have in common, and the prior, are those of the data
+            params |= {name: getattr(setting, name) for name in ("n_private", "shrinkage", "diagonal")}
+        problem = self._problem(self.model, data, **params)
+        return problem, problem.data.model.point(self.init) if isinstance(self.init, Mixture) else self.init
 
     def _remember(self, views: list[View], names: Names | None) -> None:
         self.n_features_in_ = sum(view.shape[1] for view in views)
@@ -867,9 +851,19 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             self.feature_names_in_ = names
 
 
+def _sums_of(problem: ms.Problem, x: Any) -> Statistics:
+    """Return the sums of a batch at a point of a model that has updates."""
+    additive: Any = problem.objective.additive
+    if additive is None or not additive.plain:
+        raise ValueError(
+            f"partial_fit needs a model with statistics and updates, which {problem.data.spec.name!r} lacks: use fit"
+        )
+    return additive.sums(x)
+
+
 def _missing(
     mixture: Mixture, views: list[View], gate: float
-) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp], Conditional, list[View]]]:
+) -> Iterator[tuple[Mask, NDArray[np.intp], Conditional, list[Any]]]:
     """Go through rows that miss something: columns that are there, rows, the others given these, their views."""
     for columns, rows in patterns(views):
         if not columns.all():

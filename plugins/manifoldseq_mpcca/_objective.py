@@ -1,10 +1,11 @@
-"""The likelihood of a mixture of probabilistic canonical correlation analysers as a problem on a manifold."""
+"""The likelihood of a mixture of probabilistic canonical correlation analysers, by the parts of the model ``mpcca``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -13,24 +14,48 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_number, check_whole
 
-from ._em import grouped
 from ._expectation import Expectation
 from ._likelihood_gradient import Units, gradient
-from ._maximization import maximize
+from ._maximization import UPDATES, maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
+from ._patterns import by_kind, kinds, observed_views
+from ._shrunk import LowRank, private_sizes
 from ._starts import Start
 from ._statistics import Prior, Statistics
-from ._views import Moments, View, check_bounded, check_views, split
+from ._views import CheckedViews, Moments, check_bounded, check_views, split
 
 Point = tuple[Any, ...]
 
 _COLLAPSED = 2.0
 """A component with fewer rows than this describes no variance: it has collapsed."""
+_SAME = 1e-9
+"""Two values with this relative difference are the same cost."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
-    """Settings of a likelihood, and what is known of the rows before a sweep; `views` and `weights` are for starts."""
+    """Settings of a likelihood, and what is known of the rows before a sweep.
+
+    Attributes
+    ----------
+    n : float
+        Sum of the weights of the rows.
+    sizes : tuple of int
+        Columns of each view.
+    n_components, n_latent : int
+    full : bool
+    origin, floor : ndarray of shape (D,)
+    update : str
+        See `maximize`.
+    private : tuple of int
+        Private latent dimensions of each view; () where the noise has no low rank.
+    shrinkage, diagonal : float
+        Of the prior, see `MixturePCCA`.
+    patterns : ndarray of shape (P, ceil(D / 8)), optional
+        Which columns are missing, as bits; see `kinds`.
+    data : CheckedViews, optional
+        For starts; a sweep has none.
+    """
 
     n: float
     sizes: tuple[int, ...]
@@ -41,25 +66,55 @@ class Model:
     floor: Array
     update: str = "joint"
     private: tuple[int, ...] = ()
-    prior: Prior | None = None
-    views: Any = None
-    moments: Any = None
-    weights: Array | None = None
+    shrinkage: float = 0.0
+    diagonal: float = 0.0
+    patterns: NDArray[np.uint8] | None = None
+    data: CheckedViews | None = None
 
     def mixture(self, point: Point) -> Mixture:
         """Return the mixture at a point."""
-        *others, noise = point
+        weights, means, loadings, noise = point
         parts = tuple(np.stack(part) if isinstance(part, tuple) else part for part in noise)
-        return Mixture.from_point((*others, parts), self.private)
+        return Mixture.from_point((weights, means, self.structured(loadings), parts), self.private)
 
     def point(self, mixture: Mixture) -> Point:
         """Return the point of a mixture."""
         return (*mixture.point[:3], tuple(tuple(part) for part in mixture.noise) if self.full else mixture.noise)
 
-    def whole(self, point: Point, found: Statistics) -> tuple[Mixture, Statistics]:
+    def whole(self, point: Point, sums: Statistics) -> tuple[Mixture, Statistics]:
         """Return the mixture at a point, and the sums with the rows of the prior."""
         mixture = self.mixture(point)
-        return mixture, found if self.prior is None else self.prior.added(found, mixture)
+        return mixture, sums if self.prior is None else self.prior.added(sums, mixture)
+
+    def structured(self, loadings: Array) -> Array:
+        """Return loadings that are zero where a view has no part in a private latent dimension."""
+        return loadings * self._structure if any(self.private) else loadings
+
+    def drawn(self, rng: np.random.Generator) -> Start:
+        """Draw the rows that a start looks at."""
+        data, sizes = self.data, (self.n_components, self.n_latent, self.full)
+        assert data is not None and data.moments is not None  # only a sweep has no data
+        return Start.of(data.views, data.moments, *sizes, self.floor, rng, data.weights)
+
+    @cached_property
+    def common(self) -> LowRank:
+        """What components have in common, from which all starts of a noise of low rank begin."""
+        return LowRank.of(self.drawn(np.random.default_rng(0)), self.private)
+
+    @cached_property
+    def prior(self) -> Prior | None:
+        """The rows that shrink covariances; None for none."""
+        return self.common.prior(self.shrinkage, self.diagonal) if self.shrinkage else None
+
+    @cached_property
+    def _structure(self) -> Array:
+        d, ends = self.n_latent, np.cumsum([0, *self.sizes])
+        found = np.zeros((ends[-1], d + sum(self.private)))
+        found[:, :d] = 1.0
+        for v, q in enumerate(self.private):
+            start = d + sum(self.private[:v])
+            found[ends[v] : ends[v + 1], start : start + q] = 1.0
+        return found
 
 
 def prepare(
@@ -70,13 +125,20 @@ def prepare(
     n_latent: int = 2,
     covariance_type: str = "diag",
     noise_floor: float = 1e-6,
+    update: str = "joint",
+    n_private: int | None = None,
+    shrinkage: float = 0.0,
+    diagonal: float = 0.2,
 ) -> ms.Prepared:
-    """Return the problem of the likeliest mixture: minus the mean log-likelihood (12) of the rows.
+    """Return the data of the model: minus the mean log-likelihood (12) of the rows.
+
+    Its manifold is ``Simplex(K) × Euclidean(K, D) × Euclidean(K, D, d) × noise``, with points `Mixture.point`, where
+    the noise of each view is in ``Positive(K, d_v)`` or, if full, one symmetric positive definite matrix per component.
 
     Parameters
     ----------
-    data : list of array-like of shape (N, d_v)
-        At least two views with the same rows.
+    data : list of array-like of shape (N, d_v), or CheckedViews
+        At least two views with the same rows. `MixturePCCA` passes views that it has checked, with weights and holes.
     views : sequence of int, optional
         Columns of each view, where the data are tables with the columns of all views instead: the rows of all of them.
     n_components, n_latent : int
@@ -86,20 +148,21 @@ def prepare(
     noise_floor : float
         Share of the variance of a column that the block update ``"em"`` and the starts leave to its noise at least.
         The manifold itself has no floor.
-
-    Returns
-    -------
-    manifoldseq.Problem
-        On ``Simplex(K) × Euclidean(K, D) × Euclidean(K, D, d) × noise``, points `Mixture.point`, where the noise of
-        each view is in ``Positive(K, d_v)`` or, if full, one symmetric positive definite matrix per component.
-        Initializers ``"cca"``, ``"factors"``, ``"random"`` (see `MixturePCCA`), the closed form that fits the noise
-        first; mini-batches; the block update ``"em"`` of all factors, which never raises the objective.
+    update : {"joint", "expanded", "conditional"}
+        The M-step of the block update ``"em"``, see `MixturePCCA`. Solvers that keep running sums need ``"joint"`` or
+        ``"conditional"``, since ``"expanded"`` turns the latent axes.
+    n_private : int, optional
+        Private latent dimensions of each view, for diagonal noise: the noise is ``V V' + diag(psi)``. All starts then
+        begin with clusters of k-means, and with the loadings and the noise that the clusters have in common.
+    shrinkage, diagonal : float
+        With `n_private`: the rows that a prior counts for in each component, and how much of it is diagonal, see
+        `MixturePCCA`. The value is then minus the log-posterior over the rows.
 
     Raises
     ------
     ValueError
         For an invalid parameter or view, and for collinear columns: they make the likelihood infinite where the noise
-        has no floor. One sentence says which and what to do.
+        has no floor. The message says which and what to do.
 
     Examples
     --------
@@ -110,53 +173,50 @@ def prepare(
     >>> problem = ms.get_model("mpcca").problem([X, Y], n_components=1, n_latent=1)
     >>> result = ms.minimize(problem, seed=0)
     >>> result.success, list(problem.initializers)
-    (True, ['factors', 'cca', 'random'])
+    (True, ['auto', 'cca', 'factors', 'random'])
     """
-    check_whole("n_components", n_components)
-    check_whole("n_latent", n_latent)
-    check_choice("covariance_type", covariance_type, COVARIANCE_TYPES)
-    check_number("noise_floor", noise_floor, 0.0, 1.0, open_=True)
+    full = covariance_type == "full"
+    if not isinstance(data, CheckedViews):
+        check_whole("n_components", n_components)
+        check_whole("n_latent", n_latent)
+        check_choice("covariance_type", covariance_type, COVARIANCE_TYPES)
+        check_choice("update", update, UPDATES)
+        check_number("noise_floor", noise_floor, 0.0, 1.0, open_=True)
+        check_number("shrinkage", shrinkage)
+        check_number("diagonal", diagonal, 0.0, 1.0)
+        if n_private is not None:
+            check_whole("n_private", n_private, 0)
+        if n_private is None and shrinkage:
+            raise ValueError(f"shrinkage={shrinkage:g} is of noise of low rank: pass n_private, which may be 0, too")
+        if n_private is not None and full:
+            raise ValueError("n_private is of diagonal noise: leave it out, or pass covariance_type='diag'")
+        data = _checked(data, views, n_components, n_latent + (n_private or 0), n_latent, full, bool(shrinkage))
+    moments: Any = data.moments
+    floor = noise_floor * moments.variance if data.floor is None else data.floor
+    origin = moments.mean if data.origin is None else data.origin
+    private = () if n_private is None else private_sizes(n_private, data.sizes)
+    holes = kinds(data.views)
+    table, kind = (None, None) if holes is None else holes
+    sizes = data.n, data.sizes, n_components, n_latent, full
+    model = Model(*sizes, origin, floor, update, private, shrinkage, diagonal, table, data)
+    _ = model.prior  # here, before starts ask for it in threads
+    blocks = ms.execution.RowBlocks.of(*data.views, data.weights, kind)
+    return ms.Prepared(model, blocks, replace(model, shrinkage=0.0, data=None))
+
+
+def _checked(
+    data: Any, views: Sequence[int] | None, K: int, reproduced: int, d: int, full: bool, bounded: bool
+) -> CheckedViews:
+    """Return views after all checks; `reproduced` columns of a view determine another without noise."""
     arrays = check_views(data if views is None else split(data, views))
     sizes = tuple(array.shape[1] for array in arrays)
     if len(sizes) == 1:
         raise ValueError(f"one table was passed: share its {sizes[0]} columns out, such as views=[1, {sizes[0] - 1}]")
-    check_fits(sizes, len(arrays[0]), n_components, n_latent)
-    moments, full = Moments.of(arrays), covariance_type == "full"
-    check_bounded(arrays, moments, n_latent, full)
-    return of_views(arrays, moments, n_components, n_latent, full, noise_floor * moments.variance)
-
-
-def of_views(
-    views: list[View],
-    moments: Moments,
-    K: int,
-    d: int,
-    full: bool,
-    floor: Array,
-    update: str = "joint",
-    weights: Array | None = None,
-    private: tuple[int, ...] = (),
-    prior: Prior | None = None,
-    origin: Array | None = None,
-) -> ms.Prepared:
-    """Return what the model makes of checked views: rows that have the same columns are a block."""
-    n = len(views[0]) if weights is None else float(weights.sum())
-    sizes = tuple(view.shape[1] for view in views)
-    model = Model(n, sizes, K, d, full, moments.mean if origin is None else origin, floor, update, private, prior)
-    groups = list(grouped(views, weights))
-    if len(groups) == 1:
-        blocks = ms.execution.RowBlocks.of(*views, weights)
-    else:  # a block tells by what is NaN in its first row which columns it has
-        parts = [((columns, some, w), len(some[0])) for columns, some, w in groups]
-        blocks = ms.execution.RowBlocks([partial(tuple, part) for part, _ in parts], [size for _, size in parts])
-    return ms.Prepared(
-        replace(model, views=views, moments=moments, weights=weights), blocks, replace(model, prior=None)
-    )
-
-
-def chosen(data: Any, **params: Any) -> ms.Prepared:
-    """Prepare what `MixturePCCA` has checked: (views, moments), see `of_views`."""
-    return of_views(*data, **params)
+    check_fits(sizes, len(arrays[0]), K, d)
+    moments = Moments.of(arrays)
+    if not bounded:
+        check_bounded(arrays, moments, reproduced, full)
+    return CheckedViews(arrays, moments)
 
 
 def example(rng: np.random.Generator) -> list[Array]:
@@ -165,95 +225,89 @@ def example(rng: np.random.Generator) -> list[Array]:
     return [z @ rng.standard_normal((2, size)) + rng.standard_normal((120, size)) for size in (4, 3)]
 
 
-def _manifold(K: int, d: int, sizes: tuple[int, ...], full: bool) -> ms.manifolds.Manifold:
-    M = ms.manifolds
-    if full:
+def manifold(model: Model) -> ms.manifolds.Product:
+    """Return Simplex(K) × means × loadings × noise."""
+    M, K, sizes = ms.manifolds, model.n_components, model.sizes
+    if model.full:
         noise = M.Product(*(M.Product(*[M.SymmetricPositiveDefinite(size)] * K) for size in sizes))
     else:
         noise = M.Product(*(M.Positive(K, size) for size in sizes))
-    D = sum(sizes)
+    D, d = sum(sizes), model.n_latent + sum(model.private)
     factors = (M.Simplex(K), M.Euclidean(K, D), M.Euclidean(K, D, d), noise)
     return M.Product(*factors, names=("weights", "means", "loadings", "noise"))
 
 
-# the other parts
-
-
-def manifold(model: Model) -> ms.manifolds.Product:
-    """Simplex(K) × means × loadings × noise."""
-    return _manifold(model.n_components, model.n_latent + sum(model.private), model.sizes, model.full)
-
-
 def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Statistics:
-    """Return the sums over a block of rows; the posterior fills what is missing."""
-    return evaluated(model, model.mixture(point), block)
-
-
-def evaluated(model: Model, mixture: Mixture, block: tuple[Any, ...]) -> Statistics:
-    """Return the sums over a block of rows under the posterior of a mixture."""
-    if block[0].dtype != bool:
-        *views, weights = block
+    """Return the sums over a block of rows under the posterior, which fills what is missing."""
+    mixture, (*views, weights, kind) = model.mixture(point), block
+    if kind is None:
         return Expectation(mixture, model.origin).statistics(views, weights)
-    columns, views, weights = block
-    part = Expectation(mixture.observed(columns), model.origin[columns]).statistics(views, weights)
-    return part if columns.all() else part.completed(mixture, columns, model.origin)
+    parts = []
+    for columns, rows in by_kind(model.patterns, kind, len(model.origin)):  # type: ignore[arg-type]  # where kind is
+        expectation = Expectation(mixture.observed(columns), model.origin[columns])
+        seen = observed_views(views, columns, rows)
+        part = expectation.statistics(seen, None if weights is None else weights[rows])
+        parts.append(part if columns.all() else part.completed(mixture, columns, model.origin))
+    return reduce(add, parts)
 
 
-def value(model: Model, point: Point, found: Statistics) -> float:
+def value(model: Model, point: Point, sums: Statistics) -> float:
     """Return minus the mean log-likelihood (12), and the log-density of the prior."""
-    return -model.whole(point, found)[1].value / found.n
+    return -model.whole(point, sums)[1].value / sums.n
 
 
-def value_and_gradient(model: Model, point: Point, found: Statistics) -> tuple[float, Point]:
+def value_and_gradient(model: Model, point: Point, sums: Statistics) -> tuple[float, Point]:
     """Return it with its derivatives, by Fisher's identity."""
-    (mixture, found), dtype = model.whole(point, found), point[0].dtype
-    weights, means, loadings, noise = gradient(found, mixture)
+    (mixture, whole), dtype = model.whole(point, sums), point[0].dtype
+    weights, means, loadings, noise = gradient(whole, mixture)
 
     def scaled(part: Array) -> NDArray[Any]:
-        return (part / -found.n).astype(dtype)
+        return (part / -whole.n).astype(dtype)
 
     parts = tuple(tuple(map(scaled, part)) if model.full else scaled(part) for part in noise)
-    return -found.value / found.n, (scaled(weights), scaled(means), scaled(loadings), parts)
+    derivatives = scaled(weights), scaled(means), scaled(model.structured(loadings)), parts
+    return -whole.value / whole.n, derivatives
 
 
-def em(model: Model, point: Point, found: Statistics) -> Point:
+def em(model: Model, point: Point, sums: Statistics) -> Point:
     """Return the mixture that explains these sums best (30)-(36)."""
-    mixture, found = model.whole(point, found)
-    return model.point(maximize(found, mixture, model.floor, model.update))
+    mixture, whole = model.whole(point, sums)
+    return model.point(maximize(whole, mixture, model.floor, model.update))
 
 
 @dataclass(frozen=True)
 class _Chart:
     model: Model
     units: Units
-    found: Statistics
+    sums: Statistics
 
     def gradient(self) -> Array:
         """Return the gradient of minus the log-likelihood in the units of the complete data."""
-        return -self.units.gradient(self.found)
+        return -self.units.gradient(self.sums)
 
     def moved(self, step: Array) -> Point:
+        """Return the point that a step leads to."""
         return self.model.point(self.units.moved(step))
 
 
-def units(model: Model, point: Point, found: Statistics) -> _Chart | None:
+def units(model: Model, point: Point, sums: Statistics) -> _Chart | None:
     """Return the units in which EM is steepest ascent to first order; None where a component has lost its rows."""
-    mixture, found = model.whole(point, found)
-    return _Chart(model, Units.of(found, mixture, model.floor), found) if found.counts.min() >= 1 else None
+    mixture, whole = model.whole(point, sums)
+    return _Chart(model, Units.of(whole, mixture, model.floor), whole) if whole.counts.min() >= 1 else None
 
 
-def repair(model: Model, point: Point, found: Statistics, tried: NDArray[np.bool_]) -> tuple[int, Point] | None:
+def repair(model: Model, point: Point, sums: Statistics, tried: NDArray[np.bool_]) -> tuple[int, Point] | None:
     """Return a collapsed component, and the point with it where the density is least."""
     old = model.mixture(point)
-    collapsed = np.flatnonzero((found.counts < _COLLAPSED) & ~tried)
+    collapsed = np.flatnonzero((sums.counts < _COLLAPSED) & ~tried)
     if old.n_components == 1 or not len(collapsed):
         return None
     # it moves to the row with the least density, with the loadings and the noise of the heaviest component
-    k = int(collapsed[found.counts[collapsed].argmin()])
-    heaviest = int(found.counts.argmax())
+    k = int(collapsed[sums.counts[collapsed].argmin()])
+    heaviest = int(sums.counts.argmax())
     weights, means, loadings = old.weights.copy(), old.means.copy(), old.loadings.copy()
     weights[k] = max(weights[k], 1 / model.n)
-    means[k], loadings[k] = found.worst + model.origin, loadings[heaviest]
+    means[k], loadings[k] = sums.worst + model.origin, loadings[heaviest]
     noise = [part.copy() for part in old.noise]
     for part in noise:
         part[k] = part[heaviest]
@@ -280,11 +334,17 @@ def random(problem: ms.Problem, rng: np.random.Generator) -> Point:
     return _start("random", problem, rng)
 
 
-def drawn(model: Model, rng: np.random.Generator) -> Start:
-    """Draw the rows that a start looks at."""
-    sizes = model.n_components, model.n_latent, model.full
-    return Start.of(model.views, model.moments, *sizes, model.floor, rng, model.weights)
-
-
 def _start(kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
-    return problem.data.model.point(drawn(problem.data.model, rng).mixture(kind))
+    model: Model = problem.data.model
+    start = model.drawn(rng)
+    return model.point(model.common.mixture(start) if model.private else start.mixture(kind))
+
+
+def log_likelihood(problem: ms.Problem, point: Point, fun: float) -> float | None:
+    """Return the mean log-likelihood of the rows at a point; None where its value `fun` is that of another cost."""
+    model, spec, own = problem.data.model, problem.data.spec, (statistics, value, value_and_gradient)
+    if not model.shrinkage and (spec.statistics, spec.value, spec.value_and_gradient) == own:
+        return -fun
+    sums = problem.data.blocks.sum(statistics, problem.data.sweep, point)
+    expected = value(model, point, sums)
+    return sums.log_likelihood / sums.n if abs(fun - expected) <= _SAME * max(1.0, abs(expected)) else None

@@ -8,14 +8,15 @@ What is where, from the top down; files import from their own line and from thos
 * data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features)
 * the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
 * settings: `_choice` ("auto", by held-out imputation)
-* fitting: `_shrunk` (EM for shrunk covariances; what noise of low rank is shrunk towards), `_em` (EM as
-  printed, its acceleration, missing views), `_likelihood_gradient` (Fisher's identity, natural units), `_starts` (where
-  EM begins), `_maximization` (M-step), `_expectation` (E-step, missing columns given the others)
+* fitting: `_shrunk` (EM for shrunk covariances; what noise of low rank is shrunk towards), `_likelihood_gradient`
+  (Fisher's identity, natural units), `_starts` (where EM begins), `_maximization` (M-step), `_expectation` (E-step,
+  missing columns given the others), `_patterns` (rows by what is missing)
 * records: `_statistics` (sufficient statistics, rows of a prior), `_parameters` (`Mixture`), `_views` (paired arrays,
   checked)
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -27,24 +28,18 @@ _PAPER = "Supplementary material of paper 2012 (multi-view super vector), 2013"
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The likeliest mixture."""
     at = "manifoldseq_mpcca._objective:{}".format
-    parts = ("manifold", "statistics", "value", "value_and_gradient", "units", "repair")
+    parts: dict[str, Any] = {
+        part: at(part) for part in ("manifold", "statistics", "value", "value_and_gradient", "units", "repair")
+    }
     yield hooks.ModelSpec(
         "mpcca",
         prepare=at("prepare"),
-        **{part: at(part) for part in parts},
+        **parts,
         initializers={"auto": at("first"), "cca": at("cca"), "factors": at("factors"), "random": at("random")},
         updates={"em": at("em")},
         example=at("example"),
         input="views",
         summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",
-        reference=_PAPER,
-    )
-    yield hooks.ModelSpec(
-        "mpcca.views",
-        base="mpcca:mpcca",
-        prepare=at("chosen"),
-        solver="em",
-        summary="The same of checked views with weights, holes and a prior, for `MixturePCCA`",
         reference=_PAPER,
     )
 

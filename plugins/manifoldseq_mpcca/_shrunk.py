@@ -16,12 +16,12 @@ from scipy.linalg import solve_triangular
 
 import manifoldseq as ms
 
-from ._em import grouped
 from ._expectation import SKIP, Expectation
 from ._parameters import Array, Mixture
+from ._patterns import grouped
 from ._starts import Start
 from ._statistics import Prior
-from ._views import Moments, View
+from ._views import CheckedViews, View
 
 State = dict[str, Any]
 """``x``: `Mixture.point`; ``statistics`` at it: `Scatter`; ``prior``, the pooled covariance; ``start``, a number."""
@@ -94,7 +94,7 @@ class ShrunkEM:
         Share of the prior that is the diagonal of the pooled covariance.
     """
 
-    groups: tuple[tuple[NDArray[np.bool_], list[View], Array | None], ...]
+    groups: tuple[tuple[NDArray[np.bool_], list[Any], Array | None], ...]
     n: float
     origin: Array
     floor: Array
@@ -105,22 +105,12 @@ class ShrunkEM:
     diagonal: float
 
     @classmethod
-    def of(
-        cls,
-        views: list[View],
-        moments: Moments,
-        noise_floor: float,
-        n_latent: int,
-        shrinkage: float,
-        diagonal: float,
-        weights: Array | None = None,
-    ) -> Self:
-        """Return the problem of views with these moments."""
-        n = float(len(views[0]) if weights is None else weights.sum())
-        sizes = tuple(view.shape[1] for view in views)
-        floor = noise_floor * moments.variance
-        groups = tuple(grouped(views, weights))
-        return cls(groups, n, moments.mean, floor, moments.constant, sizes, n_latent, shrinkage, diagonal)
+    def of(cls, data: CheckedViews, noise_floor: float, n_latent: int, shrinkage: float, diagonal: float) -> Self:
+        """Return the problem of views."""
+        groups, moments = tuple(grouped(data.views, data.weights)), data.moments
+        assert moments is not None  # views that are fitted have them
+        known = moments.mean, noise_floor * moments.variance, moments.constant
+        return cls(groups, float(data.n), *known, data.sizes, n_latent, shrinkage, diagonal)
 
     def start(self, first: Start | Mixture, number: int = 0) -> tuple[State, ms.Measures]:
         """Return the state that EM begins with, and its measures: from clusters of k-means, or from a mixture."""
@@ -300,16 +290,17 @@ class LowRank:
     def of(cls, start: Start, private: tuple[int, ...]) -> Self:
         """Return the likeliest mixture of one, (D,) columns, for the rows of a start less the means of clusters."""
         labels = start.clusters()
-        means = _means(start, labels)
-        rows = start.rows - means[labels]
+        rows = start.rows
+        rows -= _means(start, labels, rows)[labels]
         first = _first(rows * np.sqrt(start.weights / start.weights.mean())[:, None], start, private)
         rows[start.holes] = np.nan
         views: list[View] = [rows[:, columns] for columns in start.columns]
         weights = None if (start.weights == 1).all() else start.weights
         origin = np.zeros(rows.shape[1])
-        sizes = {"K": 1, "d": first.n_latent, "full": False, "floor": start.floor, "update": "expanded"}
-        spec = ms.get_model("mpcca:mpcca.views")
-        problem = spec.problem((views, None), **sizes, weights=weights, private=private, origin=origin)
+        data = CheckedViews(views, weights=weights, origin=origin, floor=start.floor)
+        sizes = {"n_components": 1, "n_latent": first.n_latent, "n_private": max(private)}
+        # of the bundled model, whatever has replaced it: this is about what shrinks, not about the cost
+        problem = ms.get_model("mpcca:mpcca").problem(data, **sizes, update="expanded")
         stop = ms.CostChange(_TOL) | ms.MaxIterations(_MOST_ITERATIONS)
         x0 = problem.data.model.point(first)
         result = ms.minimize(problem, x0, solver="em", options={"accelerated": True}, stop=stop)
@@ -326,7 +317,7 @@ class LowRank:
         if start.n_components == 1:
             means = one.means
         else:
-            means = _means(start, labels)
+            means = _means(start, labels, start.rows)
         K = len(counts)
         loadings, noise = np.repeat(one.loadings, K, axis=0), [np.repeat(part, K, axis=0) for part in one.noise]
         return Mixture.trusted(counts / counts.sum(), means + start.moments.mean, loadings, noise, one.private)
@@ -337,13 +328,10 @@ def private_sizes(n_private: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(min(n_private, size - 1) for size in sizes)
 
 
-def _means(start: Start, labels: NDArray[np.int64]) -> Array:
-    """Return the means of clusters, (K, D)."""
+def _means(start: Start, labels: NDArray[np.int64], rows: Array) -> Array:
+    """Return the means of clusters of the rows of a start, (K, D)."""
     return np.stack(
-        [
-            np.average(start.rows[labels == k], axis=0, weights=start.weights[labels == k])
-            for k in range(start.n_components)
-        ]
+        [np.average(rows[labels == k], axis=0, weights=start.weights[labels == k]) for k in range(start.n_components)]
     )
 
 

@@ -15,8 +15,6 @@ from ._maximization import raised
 from ._parameters import Array, Mixture
 from ._views import Moments, View
 
-STARTS = ("auto", "cca", "factors", "random")
-
 _MOST_ROWS = 20_000
 """Rows that a start looks at."""
 _LEAST_NOISE = 0.05
@@ -34,8 +32,9 @@ class Start:
 
     Attributes
     ----------
-    rows : ndarray of shape (n, D)
-        Less the mean of all rows; missing values are zero.
+    views : list of ndarray of shape (N, d_v)
+    chosen : ndarray of shape (n,), or slice
+        The rows.
     moments : Moments
     columns : tuple of slice
         Of each view.
@@ -45,11 +44,10 @@ class Start:
     rng : Generator
     weights : ndarray of shape (n,)
         Of the rows.
-    holes : ndarray of bool of shape (n, D)
-        Which values are missing.
     """
 
-    rows: Array
+    views: list[View]
+    chosen: NDArray[np.intp] | slice
     moments: Moments
     columns: tuple[slice, ...]
     n_components: int
@@ -58,7 +56,6 @@ class Start:
     floor: Array
     rng: np.random.Generator
     weights: Array
-    holes: NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -74,12 +71,25 @@ class Start:
     ) -> "Start":
         """Draw the rows."""
         N, ends = len(views[0]), np.cumsum([0, *(view.shape[1] for view in views)])
-        chosen = np.arange(N) if N <= _MOST_ROWS else np.sort(rng.choice(N, _MOST_ROWS, replace=False))
-        rows = np.concatenate([view[chosen] for view in views], axis=1, dtype=np.float64) - moments.mean
+        chosen = slice(None) if N <= _MOST_ROWS else np.sort(rng.choice(N, _MOST_ROWS, replace=False))
         columns = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
-        weights = np.ones(len(rows)) if weights is None else weights[chosen]
-        sizes, holes = (n_components, n_latent, full), np.isnan(rows)
-        return cls(np.nan_to_num(rows), moments, columns, *sizes, floor, rng, weights, holes)
+        weights = np.ones(min(N, _MOST_ROWS)) if weights is None else weights[chosen]
+        return cls(views, chosen, moments, columns, n_components, n_latent, full, floor, rng, weights)
+
+    @property
+    def rows(self) -> Array:
+        """The rows less the mean of all rows, (n, D); missing values are zero. A new array at each call."""
+        rows = np.empty((len(self.weights), self.columns[-1].stop))
+        for view, columns in zip(self.views, self.columns, strict=True):
+            rows[:, columns] = view[self.chosen]
+        rows -= self.moments.mean
+        rows[np.isnan(rows)] = 0.0
+        return rows
+
+    @property
+    def holes(self) -> NDArray[np.bool_]:
+        """Which values are missing, (n, D)."""
+        return np.hstack([np.isnan(view[self.chosen]) for view in self.views])
 
     def mixture(self, kind: str) -> Mixture:
         """Return the start of a kind.
@@ -91,19 +101,21 @@ class Start:
         """
         if kind == "random":
             return self._random()
-        labels = self.clusters()
+        labels, rows = self.clusters(), self.rows
         counts = np.bincount(labels, self.weights, minlength=self.n_components)
-        means = np.stack([self.rows[labels == k].mean(axis=0) for k in range(self.n_components)])
-        pooled = self._covariances(self.rows - means[labels])
+        means = np.stack([rows[labels == k].mean(axis=0) for k in range(self.n_components)])
+        centred = means[labels]
+        pooled = self._covariances(np.subtract(rows, centred, out=centred))
+        del centred
         correlated = self.full if kind == "auto" else kind == "cca"
-        parts = [self._component(self.rows[labels == k] - means[k], pooled, correlated) for k in range(len(means))]
+        parts = [self._component(rows[labels == k] - means[k], pooled, correlated) for k in range(len(means))]
         loadings = np.stack([W for W, _ in parts])
         noise = [np.stack([own[v] for _, own in parts]) for v in range(len(self.columns))]
         return Mixture.trusted(counts / counts.sum(), means + self.moments.mean, loadings, noise)
 
     def scatter(self) -> Array:
         """Return sum [v, 1] [v, 1]' over the rows v of each cluster of k-means, (K, D + 1, D + 1)."""
-        labels, rows = self.clusters(), np.column_stack([self.rows, np.ones(len(self.rows))])
+        labels, rows = self.clusters(), np.column_stack([self.rows, np.ones(len(self.weights))])
         weighted = rows * self.weights[:, None]
         return np.stack([weighted[labels == k].T @ rows[labels == k] for k in range(self.n_components)])
 
@@ -111,11 +123,13 @@ class Start:
         """Return the labels of k-means on standardized columns."""
         K = self.n_components
         if K == 1:
-            return np.zeros(len(self.rows), np.int64)
-        means = KMeans(K, n_init=1, max_iter=50, random_state=int(self.rng.integers(2**31)))  # pyright: ignore
+            return np.zeros(len(self.weights), np.int64)
+        seed = int(self.rng.integers(2**31))
+        means = KMeans(K, n_init=1, max_iter=50, random_state=seed, copy_x=False)  # pyright: ignore
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # too few distinct rows: said below
-            scaled = self.rows / np.sqrt(self.moments.variance)
+            scaled = self.rows
+            scaled /= np.sqrt(self.moments.variance)
             labels = means.fit_predict(scaled, sample_weight=self.weights).astype(np.int64)
         found = len(np.unique(labels))
         if found < K:
@@ -166,10 +180,10 @@ class Start:
         return raised(covariance, floor) if self.full else np.maximum(covariance, floor)
 
     def _random(self) -> Mixture:
-        K, d, D = self.n_components, self.n_latent, self.rows.shape[1]
-        chosen = self.rng.choice(len(self.rows), K, replace=False)
-        loadings, noise = np.empty((K, D, d)), []
-        pooled = self._covariances(self.rows)
+        K, d, rows = self.n_components, self.n_latent, self.rows
+        chosen = self.rng.choice(len(rows), K, replace=False)
+        loadings, noise = np.empty((K, rows.shape[1], d)), []
+        pooled = self._covariances(rows)
         for columns, S in zip(self.columns, pooled, strict=True):
             S = self._bounded(S, columns)
             directions = self.rng.standard_normal((K, len(S), d))
@@ -181,7 +195,7 @@ class Start:
                 directions *= np.sqrt(0.5) / np.maximum(np.linalg.norm(directions, axis=2, keepdims=True), 1e-300)
                 loadings[:, columns] = np.sqrt(S)[:, None] * directions
                 noise.append(np.tile(0.5 * S, (K, 1)))
-        means = self.rows[chosen] + self.moments.mean
+        means = rows[chosen] + self.moments.mean
         return Mixture.trusted(np.full(K, 1 / K), means, loadings, noise)
 
 
@@ -198,15 +212,16 @@ def _whitened(rows: Array, root: Array) -> Array:
 
 def check_init(
     init: Any,
+    names: tuple[str, ...],
     sizes: tuple[int, ...],
     n_components: int,
     n_latent: int,
     full: bool,
     private: tuple[int, ...] = (),
 ) -> None:
-    """Raise ValueError for what is neither the name of a start nor a mixture of this size."""
+    """Raise ValueError for what is neither the name of an initializer nor a mixture of this size."""
     if not isinstance(init, Mixture):
-        check_choice("init", init, STARTS, "a Mixture")
+        check_choice("init", init, names, "a Mixture")
         return
     wanted = (n_components, sizes, n_latent, full, private)
     if (init.n_components, init.views, init.n_latent, init.full, init.private) != wanted:

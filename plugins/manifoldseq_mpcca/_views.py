@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -241,6 +241,45 @@ class Moments:
         return cls(np.concatenate(means), np.concatenate(variances), np.concatenate(constants))
 
 
+@dataclass(frozen=True, eq=False)
+class CheckedViews:
+    """Views that are checked, with what is known of them: the model ``mpcca`` takes them as they are.
+
+    Attributes
+    ----------
+    views : list of ndarray of shape (N, d_v)
+    moments : Moments, optional
+        Starts need them.
+    weights : ndarray of shape (N,), optional
+        Positive.
+    origin : ndarray of shape (D,), optional
+        Sums are about this point; by default the mean.
+    floor : ndarray of shape (D,), optional
+        Least variance of the noise; by default a share of the variances.
+    """
+
+    views: list[View]
+    moments: Moments | None = None
+    weights: NDArray[Any] | None = None
+    origin: NDArray[Any] | None = None
+    floor: NDArray[Any] | None = None
+
+    @property
+    def n(self) -> float:
+        """Rows, or the sum of their weights."""
+        return len(self.views[0]) if self.weights is None else float(self.weights.sum())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Columns of each view."""
+        return tuple(view.shape[1] for view in self.views)
+
+    def of_rows(self, rows: NDArray[np.intp]) -> "CheckedViews":
+        """Return some of the rows, with what is known of all."""
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, views=[view[rows] for view in self.views], weights=weights)
+
+
 _EXACT = 1e-12
 """Share of the variance of a column below which what others leave of it is rounding."""
 
@@ -316,7 +355,7 @@ def as_view(item: Any, v: int) -> View:
         raise ValueError(f"view {v} is a sparse matrix: convert it with .toarray()")
     item = check_real(item, f"view {v}")
     try:
-        view = np.asarray(item)
+        view = item if isinstance(item, np.memmap) else np.asarray(item)  # a map travels as its file
     except ValueError:
         raise ValueError(f"view {v} has rows of different lengths: pass an (N, d) array of numbers") from None
     if view.dtype == object:  # a frame of numbers

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.stats import multivariate_normal
 
+import manifoldseq as ms
 from manifoldseq_mpcca import Mixture
 
 
@@ -55,3 +56,12 @@ def conditional(m, V, hidden):
     within = np.stack([np.diag(S[k][np.ix_(hidden, hidden)] - G[k] @ S[k][np.ix_(o, hidden)]) for k in range(K)])
     mean = np.einsum("nk,nkm->nm", gate, means)
     return mean, np.einsum("nk,nkm->nm", gate, within + (means - mean[:, None]) ** 2)
+
+
+def registered(name, **parts):
+    """Register a model with all parts of ``mpcca`` but these, and return its name."""
+    bundled = ms.get_model("mpcca:mpcca")
+    kept = ("prepare", "manifold", "statistics", "value", "value_and_gradient", "initializers", "updates", "units")
+    known = {part: getattr(bundled, part) for part in (*kept, "repair", "example", "input")}
+    ms.register(ms.hooks.ModelSpec(name, **{**known, **parts}))
+    return name

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from mpcca.problems import covariances, drawn, log_densities, mixture
+from mpcca.problems import covariances, drawn, log_densities, mixture, registered
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.decomposition import FactorAnalysis
@@ -13,20 +13,30 @@ from sklearn.mixture import GaussianMixture
 
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture, MixturePCCA
-from manifoldseq_mpcca._em import EM
 from manifoldseq_mpcca._expectation import Expectation
 from manifoldseq_mpcca._likelihood_gradient import Units, gradient
 from manifoldseq_mpcca._maximization import maximize, raised
-from manifoldseq_mpcca._starts import Start
-from manifoldseq_mpcca._views import Moments
+from manifoldseq_mpcca._views import CheckedViews, Moments
 
 
-def problem(views, update="joint", accelerated=False, floor=1e-6):
-    return EM.of(views, Moments.of(views), floor, update, accelerated)
+def problem(views, K=3, d=2, full=False, update="joint", floor=1e-6):
+    """Return the problem of the registered model, of views that may have holes or collinear columns."""
+    data = CheckedViews(views, Moments.of(views))
+    sizes = dict(n_components=K, n_latent=d, covariance_type="full" if full else "diag")
+    return ms.get_model("mpcca").problem(data, **sizes, noise_floor=floor, update=update)
 
 
-def iterated(em, start, n, **options):
-    return ms.iterate(em.step, lambda: em.start(start), stop=ms.MaxIterations(n), **options)
+def evaluate(problem, m):
+    return problem.objective.additive.sums(problem.data.model.point(m))
+
+
+def iterated(problem, start, stop, accelerated=False, **options):
+    point, stop = problem.data.model.point(start), ms.MaxIterations(stop) if isinstance(stop, int) else stop
+    return ms.minimize(problem, point, solver="em", options={"accelerated": accelerated}, stop=stop, **options)
+
+
+def mixture_at(problem, result):
+    return problem.data.model.mixture(result.x)
 
 
 @dataclass(frozen=True)
@@ -39,9 +49,8 @@ class Reached(ms.StoppingRule):
         return ms.Status.CONVERGED if so_far.current.fun <= self.fun else None
 
 
-def start(views, em, kind="random", K=1, d=2, full=False, seed=0):
-    rng = np.random.default_rng(seed)
-    return Start.of(views, Moments.of(views), K, d, full, em.floor, rng).mixture(kind)
+def start(problem, kind="random", seed=0):
+    return problem.data.model.mixture(problem.initializers[kind](problem, np.random.default_rng(seed)))
 
 
 def printed(m, views):
@@ -67,8 +76,8 @@ def test_conditional_update_is_as_printed():
     for full in (True, False):
         m = mixture(full=full)
         views, _ = drawn(m, 60, seed=3)
-        em = problem(views)
-        new = maximize(em.evaluate(m), m, em.floor, "conditional")
+        em = problem(views, full=full)
+        new = maximize(evaluate(em, m), m, em.data.model.floor, "conditional")
         weights, means, loadings, noise = printed(m, views)
         np.testing.assert_allclose(new.weights, weights, atol=1e-12)  # (30), (37)
         np.testing.assert_allclose(new.means, means, atol=1e-10)
@@ -84,8 +93,8 @@ def test_forms_through_private_parts_are_the_same(full):
     """(37)-(41), with the private parts (24), (25) of the old loadings for the means, of the new ones for the noise."""
     m = mixture(full=full)
     views, _ = drawn(m, 60, seed=3)
-    em = problem(views)
-    new = maximize(em.evaluate(m), m, em.floor, "conditional")
+    em = problem(views, full=full)
+    new = maximize(evaluate(em, m), m, em.data.model.floor, "conditional")
     e, V = Expectation(m), np.hstack(views)
     g, z = e.responsibilities(views), e.latent_means(views)
     np.testing.assert_allclose(new.weights, g.mean(axis=0), atol=1e-12)
@@ -116,8 +125,8 @@ def expected_likelihood(m, old, views):
 def test_joint_update_maximizes_the_expected_likelihood(full):
     m = mixture(full=full)
     views, _ = drawn(m, 80, seed=3)
-    em = problem(views)
-    best = maximize(em.evaluate(m), m, em.floor, "joint")
+    em = problem(views, full=full)
+    best = maximize(evaluate(em, m), m, em.data.model.floor, "joint")
     top, rng = expected_likelihood(best, m, views), np.random.default_rng(0)
     assert top > expected_likelihood(m, m, views)
     assert best.weights.sum() == pytest.approx(1, abs=1e-12)  # (28): as those of its rivals below
@@ -142,9 +151,11 @@ def test_joint_update_maximizes_the_expected_likelihood(full):
 def test_expanded_update_rises_at_least_as_much_as_the_joint_one(full):
     m = mixture(full=full)
     views, _ = drawn(mixture(full=full, seed=5), 200)
-    em = problem(views)
-    s = em.evaluate(m)
-    joint, expanded = (em.evaluate(maximize(s, m, em.floor, u)).log_likelihood for u in ("joint", "expanded"))
+    em = problem(views, full=full)
+    s = evaluate(em, m)
+    joint, expanded = (
+        evaluate(em, maximize(s, m, em.data.model.floor, u)).log_likelihood for u in ("joint", "expanded")
+    )
     assert expanded > joint > s.log_likelihood
 
 
@@ -153,8 +164,8 @@ def test_expanded_update_takes_over_the_moments_of_the_latent_vector(full):
     """Means and covariances of rows are those of the joint update if z has the mean and covariance that it is given."""
     m = mixture(full=full)
     views, _ = drawn(mixture(full=full, seed=5), 80)
-    em, e = problem(views), Expectation(m)
-    joint, expanded = (maximize(em.evaluate(m), m, em.floor, u) for u in ("joint", "expanded"))
+    em, e = problem(views, full=full), Expectation(m)
+    joint, expanded = (maximize(evaluate(em, m), m, em.data.model.floor, u) for u in ("joint", "expanded"))
     g, z = e.responsibilities(views), e.latent_means(views)
     for k in range(3):
         share = g[:, k] / g[:, k].sum()
@@ -170,8 +181,8 @@ def test_expanded_update_takes_over_the_moments_of_the_latent_vector(full):
 def test_gradient_is_that_of_finite_differences(full):
     m = mixture(full=full)
     views, _ = drawn(mixture(full=full, seed=5), 50)
-    em, rng, h = problem(views), np.random.default_rng(0), 1e-5
-    found = gradient(em.evaluate(m), m)
+    em, rng, h = problem(views, full=full), np.random.default_rng(0), 1e-5
+    found = gradient(evaluate(em, m), m)
     for i in range(4):
         for v in range(2 if i == 3 else 1):
             direction = rng.standard_normal((m.noise[v] if i == 3 else m.point[i]).shape)
@@ -194,15 +205,15 @@ def test_units_make_the_gradient_a_step_of_em(full):
     """To first order: the gradient in the units of EM moves as EM does, and it is the derivative along moves."""
     m = mixture(full=full)
     views, _ = drawn(m, 4000)
-    em = problem(views)
-    s = em.evaluate(m)
-    units = Units.of(s, m, em.floor)
+    em = problem(views, full=full)
+    s = evaluate(em, m)
+    units = Units.of(s, m, em.data.model.floor)
     g = units.gradient(s)
-    step, plain = units.moved(g), maximize(s, m, em.floor, "joint")
+    step, plain = units.moved(g), maximize(s, m, em.data.model.floor, "joint")
     near = [np.linalg.norm(a - b) for a, b in zip(step.point[:3], plain.point[:3], strict=True)]
     far = [np.linalg.norm(a - b) for a, b in zip(m.point[:3], plain.point[:3], strict=True)]
     assert all(a < 0.1 * b for a, b in zip(near, far, strict=True))
-    values = [em.evaluate(units.moved(t * g)).log_likelihood for t in (1e-4, -1e-4)]
+    values = [evaluate(em, units.moved(t * g)).log_likelihood for t in (1e-4, -1e-4)]
     assert (values[0] - values[1]) / 2e-4 == pytest.approx(g @ g, rel=1e-5)
 
 
@@ -210,16 +221,16 @@ def test_units_make_the_gradient_a_step_of_em(full):
 def test_units_know_the_floor(full):
     """Where noise is at its floor, the likelihood rises along the gradient at the rate of its square all the same."""
     views, _ = drawn(mixture(full=full), 400)
-    em = problem(views, floor=0.4)
-    m = Mixture.from_point(iterated(em, start(views, em, K=3, full=full), 5).state["x"])
-    floor = np.stack([np.diag(em.floor)] * 3)
+    em = problem(views, full=full, floor=0.4)
+    m = mixture_at(em, iterated(em, start(em), 5))
+    floor = np.stack([np.diag(em.data.model.floor)] * 3)
     noise = covariances(Mixture(m.weights, m.means, np.zeros((3, 9, 0)), m.noise)) - floor
     assert (np.linalg.eigvalsh(noise) < 1e-9).any()
-    s = em.evaluate(m)
-    units = Units.of(s, m, em.floor)
+    s = evaluate(em, m)
+    units = Units.of(s, m, em.data.model.floor)
     g = units.gradient(s)
     t = 1e-5
-    rise = (em.evaluate(units.moved(t * g)).log_likelihood - s.log_likelihood) / t
+    rise = (evaluate(em, units.moved(t * g)).log_likelihood - s.log_likelihood) / t
     assert rise == pytest.approx(g @ g, rel=1e-2)
 
 
@@ -230,12 +241,12 @@ def test_likelihood_never_falls(update, spread):
     for seed in range(20):
         full = seed % 4 == 3
         views, _ = drawn(mixture(spread=spread, full=full, seed=seed), 80, seed)
-        em = problem(views, "expanded" if update == "accelerated" else update, update == "accelerated")
-        run = iterated(em, start(views, em, K=3, full=full, seed=seed), 15)
+        em = problem(views, full=full, update="expanded" if update == "accelerated" else update)
+        run = iterated(em, start(em, seed=seed), 15, update == "accelerated")
         assert (np.diff(run.history["fun"]) <= 0).all()
         assert run.history["fun"][-1] < run.history["fun"][0]
-        density = logsumexp(log_densities(Mixture.from_point(run.state["x"]), views), axis=1).mean()
-        assert run.measures.fun == pytest.approx(-density, rel=1e-10)
+        density = logsumexp(log_densities(mixture_at(em, run), views), axis=1).mean()
+        assert run.fun == pytest.approx(-density, rel=1e-10)
 
 
 def correlated(N=1000, sizes=(10, 8), d=3, seed=0):
@@ -256,19 +267,18 @@ def closed_form(views, d):
 
 def test_one_component_with_full_noise_reaches_the_closed_form_from_anywhere():
     views = correlated()
-    em = problem(views, "expanded", accelerated=True)
+    em = problem(views, K=1, d=3, full=True, update="expanded")
     best = closed_form(views, 3)
     for seed in range(20):
-        first = start(views, em, d=3, full=True, seed=seed)
-        run = ms.iterate(em.step, lambda first=first: em.start(first), stop=Reached(1e-8 - best) | ms.MaxIterations(75))
-        assert run.status is ms.Status.CONVERGED and run.measures.evaluations.nfev <= 75
-        assert run.measures.fun >= -best - 1e-10
+        run = iterated(em, start(em, seed=seed), Reached(1e-8 - best) | ms.MaxIterations(75), accelerated=True)
+        assert run.status is ms.Status.CONVERGED and run.nfev <= 75
+        assert run.fun >= -best - 1e-10
 
 
 def test_cca_start_is_the_closed_form():
     views = correlated()
-    em = problem(views)
-    found = em.evaluate(start(views, em, "cca", d=3, full=True)).log_likelihood / em.n
+    em = problem(views, K=1, d=3, full=True)
+    found = evaluate(em, start(em, "cca")).log_likelihood / 1000
     assert found == pytest.approx(closed_form(views, 3), abs=1e-11)
 
 
@@ -278,22 +288,20 @@ def test_one_component_with_diagonal_noise_reaches_factor_analysis(seed):
     m = mixture(K=1, sizes=(10, 8), d=3, seed=seed)
     views, _ = drawn(m, 500, seed)
     peer = FactorAnalysis(3, tol=1e-10, max_iter=3000).fit(np.hstack(views)).score(np.hstack(views))
-    em = problem(views, "expanded", accelerated=True)
-    first = start(views, em, d=3, seed=seed)
+    em = problem(views, K=1, d=3, update="expanded")
+    first = start(em, seed=seed)
     rng = np.random.default_rng(seed)
     other = Mixture(first.weights, first.means, first.loadings, [rng.uniform(0.02, 1.5, p.shape) for p in first.noise])
     for begin in (first, other):
-        run = ms.iterate(
-            em.step, lambda begin=begin: em.start(begin), stop=Reached(1e-6 - peer) | ms.MaxIterations(100)
-        )
+        run = iterated(em, begin, Reached(1e-6 - peer) | ms.MaxIterations(100), accelerated=True)
         assert run.status is ms.Status.CONVERGED
 
 
 def test_without_latent_vector_it_is_em_of_a_gaussian_mixture():
     views, _ = drawn(mixture(spread=2), 200)
     V = np.hstack(views)
-    em = problem(views, "joint", floor=1e-12)
-    first = start(views, em, "factors", K=3, d=0)
+    em = problem(views, d=0, floor=1e-12)
+    first = start(em, "factors")
     peer = GaussianMixture(
         3,
         covariance_type="diag",
@@ -305,14 +313,14 @@ def test_without_latent_vector_it_is_em_of_a_gaussian_mixture():
         max_iter=500,
     ).fit(V)
     run = iterated(em, first, 400)
-    assert -run.measures.fun == pytest.approx(peer.score(V), abs=1e-8)
+    assert -run.fun == pytest.approx(peer.score(V), abs=1e-8)
 
 
 def test_recovers_what_data_were_drawn_from():
     m = mixture(K=2, spread=2)
     views, _ = drawn(m, 20_000)
-    em = problem(views, "expanded", accelerated=True)
-    found = Mixture.from_point(iterated(em, start(views, em, "factors", K=2), 60).state["x"])
+    em = problem(views, K=2, update="expanded")
+    found = mixture_at(em, iterated(em, start(em, "factors"), 60, accelerated=True))
     order, true = (np.argsort(one.means[:, 0]) for one in (found, m))
     a, b = covariances(found)[order], covariances(m)[true]
     assert np.linalg.norm(a - b) <= 0.05 * np.linalg.norm(b)
@@ -336,8 +344,8 @@ def test_missing_values_are_summed_over_the_posterior(full):
     """The likelihood is that of the observed columns, its gradient that of finite differences, and EM raises it."""
     m = mixture(full=full)
     views = missing(drawn(m, 200)[0], full)
-    em = problem(views, "expanded", accelerated=True)
-    assert len(em.groups) > 2
+    em = problem(views, full=full, update="expanded")
+    assert len({tuple(row) for row in np.isnan(np.hstack(views))}) > 2
 
     def likelihood(m):
         S, V = covariances(m), np.hstack(views)
@@ -348,7 +356,7 @@ def test_missing_values_are_summed_over_the_posterior(full):
             total += logsumexp(np.log(m.weights) + parts)
         return total
 
-    s = em.evaluate(m)
+    s = evaluate(em, m)
     assert s.log_likelihood == pytest.approx(likelihood(m), rel=1e-11)
     found, rng, h = gradient(s, m), np.random.default_rng(0), 1e-5
     directions = [rng.standard_normal(part.shape) for part in m.point[:3]]
@@ -362,36 +370,38 @@ def test_missing_values_are_summed_over_the_posterior(full):
         point.append(tuple(part + t * move for part, move in zip(m.noise, bend, strict=True)))
         values.append(likelihood(Mixture.from_point(point)))
     assert slope == pytest.approx((values[0] - values[1]) / (2 * h), rel=1e-6)
-    run = iterated(em, start(views, em, "factors", K=3, full=full), 30)
+    run = iterated(em, start(em, "factors"), 30, accelerated=True)
     assert (np.diff(run.history["fun"]) <= 0).all()
-    assert -run.measures.fun * 200 == pytest.approx(likelihood(Mixture.from_point(run.state["x"])), rel=1e-10)
+    assert -run.fun * 200 == pytest.approx(likelihood(mixture_at(em, run)), rel=1e-10)
 
 
 def test_a_collapsed_component_is_put_where_it_helps():
     """One component far from all rows, and a cluster that nobody describes."""
     views, _ = drawn(mixture(K=2, spread=6), 200)
-    em = problem(views, "joint")
-    first = start(views, em, "factors", K=2)
+    em = problem(views, K=2)
+    first = start(em, "factors")
     means = first.means.copy()
     means[1] = 1e4
     lost = Mixture([0.999, 0.001], means, first.loadings, first.noise)
     run = iterated(em, lost, 40)
     assert run.history["repairs"][-1] == 1 and (np.diff(run.history["fun"]) <= 0).all()
-    assert run.state["statistics"]["counts"].min() > 50
+    assert evaluate(em, mixture_at(em, run)).counts.min() > 50
 
 
 def test_a_repair_that_does_not_help_is_not_made():
     """A component on a single row, as narrow as the floor allows: likelier there than anywhere else; EM goes on."""
     views, _ = drawn(mixture(K=1), 100)
-    em = problem(views, "joint")
-    first = Mixture.from_point(iterated(em, start(views, em), 5).state["x"])
+    one, em = problem(views, K=1), problem(views, K=2)
+    first = mixture_at(one, iterated(one, start(one), 5))
     row = np.hstack(views)[:1]
     means, loadings = np.concatenate([first.means, row]), np.concatenate([first.loadings, 0 * first.loadings])
-    noise = [np.concatenate([part, em.floor[None, first.columns(v)]]) for v, part in enumerate(first.noise)]
+    noise = [np.concatenate([part, em.data.model.floor[None, first.columns(v)]]) for v, part in enumerate(first.noise)]
     spike = Mixture([0.99, 0.01], means, loadings, noise)
-    assert em.evaluate(spike).counts[1] < 2
-    run = ms.iterate(em.step, lambda: em.start(spike), stop=ms.CostChange(1e-6) | ms.MaxIterations(50))
-    assert run.state["tried"].tolist() == [False, True] and run.history["repairs"][-1] == 0
+    assert evaluate(em, spike).counts[1] < 2
+    tried: list[list[bool]] = []
+    watch = [lambda event: tried.append(event.state["tried"].tolist())]
+    run = iterated(em, spike, ms.CostChange(1e-6) | ms.MaxIterations(50), observers=watch)
+    assert tried[-1] == [False, True] and run.history["repairs"][-1] == 0
     assert run.nit > 5 and (np.diff(run.history["fun"]) <= 0).all()
     assert run.history["nfev"][1] == 3  # the start, the repair that was refused, EM
 
@@ -401,14 +411,14 @@ def test_noise_has_its_floor():
     views, _ = drawn(mixture(K=1), 100)
     views[1][:, 0] = views[0][:, 0]
     for full in (False, True):
-        em = problem(views, "expanded", accelerated=True, floor=1e-4)
-        run = iterated(em, start(views, em, d=2, full=full), 60)
-        m = Mixture.from_point(run.state["x"])
+        em = problem(views, K=1, full=full, update="expanded", floor=1e-4)
+        run = iterated(em, start(em), 60, accelerated=True)
+        m = mixture_at(em, run)
         assert (np.diff(run.history["fun"]) <= 0).all()
         least = [
-            np.linalg.eigvalsh(n - np.diag(em.floor[m.columns(v)])).min()
+            np.linalg.eigvalsh(n - np.diag(em.data.model.floor[m.columns(v)])).min()
             if full
-            else (n - em.floor[m.columns(v)]).min()
+            else (n - em.data.model.floor[m.columns(v)]).min()
             for v, n in enumerate(m.noise)
         ]
         assert min(least) >= -1e-12
@@ -420,42 +430,41 @@ def test_noise_has_its_floor():
 
 def test_resumed_run_is_bit_identical(tmp_path):
     views, _ = drawn(mixture(), 150)
-    em = problem(views, "expanded", accelerated=True)
-    first = start(views, em, K=3)
-    whole = iterated(em, first, 14)
-    iterated(em, first, 8, checkpoint=tmp_path)
-    again = iterated(em, first, 14, checkpoint=tmp_path, resume=True)
+    em = problem(views, update="expanded")
+    first = start(em)
+    whole = iterated(em, first, 14, accelerated=True)
+    iterated(em, first, 8, accelerated=True, checkpoint=tmp_path)
+    again = iterated(em, first, 14, accelerated=True, checkpoint=tmp_path, resume=True)
     assert again.nit == 14 and np.array_equal(again.history["fun"], whole.history["fun"])
-    for a, b in zip(again.state["x"][:3], whole.state["x"][:3], strict=True):
+    for a, b in zip(again.x[:3], whole.x[:3], strict=True):
         assert np.array_equal(a, b)
+
+
+def failing(name, value, fails):
+    """Register a model whose sweeps have a log-likelihood of `value` where ``fails(number of the sweep)``."""
+    statistics, count = ms.get_model("mpcca:mpcca").statistics, itertools.count()
+
+    def failing(model, point, block):
+        found = statistics(model, point, block)
+        return replace(found, log_likelihood=value) if fails(next(count)) else found
+
+    return registered(name, statistics=failing)
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf, np.inf])
 @pytest.mark.parametrize("acceleration", ["lbfgs", None])
-def test_a_likelihood_that_is_not_finite_is_no_convergence(value, acceleration, monkeypatch):
+def test_a_likelihood_that_is_not_finite_is_no_convergence(value, acceleration):
     """Every E-step of the second iteration fails; before, EM took NaN for the end of what it can gain."""
     views, _ = drawn(mixture(), 200)
-    evaluate, count = EM.evaluate, itertools.count()
-
-    def failing(em, mixture):
-        found = evaluate(em, mixture)
-        return replace(found, log_likelihood=value) if next(count) >= 2 else found
-
-    monkeypatch.setattr(EM, "evaluate", failing)
+    options = dict(covariance_type="diag", model=failing("mpcca-fails-late", value, lambda sweep: sweep >= 2))
     with pytest.warns(UserWarning, match="the likelihood is not finite after 1 iterations, the fit ended there"):
-        model = MixturePCCA(3, 2, acceleration=acceleration, random_state=0, covariance_type="diag").fit(views)
+        model = MixturePCCA(3, 2, acceleration=acceleration, random_state=0, **options).fit(views)
     assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 1
     assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(model.score(views))
 
 
-def test_a_start_that_fails_is_not_the_best(monkeypatch):
+def test_a_start_that_fails_is_not_the_best():
     views, _ = drawn(mixture(), 200)
-    evaluate, count = EM.evaluate, itertools.count()
-
-    def failing(em, mixture):
-        found = evaluate(em, mixture)
-        return replace(found, log_likelihood=np.nan) if next(count) == 0 else found
-
-    monkeypatch.setattr(EM, "evaluate", failing)
-    model = MixturePCCA(3, 2, n_init=2, random_state=0, covariance_type="diag").fit(views)
+    options = dict(covariance_type="diag", model=failing("mpcca-fails-first", np.nan, lambda sweep: sweep == 0))
+    model = MixturePCCA(3, 2, n_init=2, random_state=0, **options).fit(views)
     assert model.status_.success and model.log_likelihood_ == pytest.approx(model.score(views))

@@ -120,11 +120,10 @@ def test_the_prior_is_its_definition():
     S0 = S0 - 0.3 * (low - np.diag(np.diag(low)))
     model = MixturePCCA(3, 2, shrinkage=0.0, max_iter=1, **FIXED | dict(n_private=2)).fit(*drawn(m, 60)[0])
     views, _ = drawn(m, 60)
-    from manifoldseq_mpcca._em import EM  # of a fixed mixture, with and without the prior
+    from manifoldseq_mpcca._expectation import Expectation  # of a fixed mixture, with and without the prior
     from manifoldseq_mpcca._likelihood_gradient import gradient
 
-    em = EM.of_parts(views, np.zeros(11), np.full(11, 1e-9), "joint", private=m.private)
-    found = prior.added(em.evaluate(m), m)
+    found = prior.added(Expectation(m, np.zeros(11)).statistics(views), m)
     Sigma = covariances(m)
     expected = sum(np.linalg.slogdet(S)[1] + np.trace(np.linalg.solve(S, S0)) for S in Sigma)
     assert found.log_prior == pytest.approx(-3.5 * expected, rel=1e-12)
@@ -133,7 +132,7 @@ def test_the_prior_is_its_definition():
         loadings = m.loadings.copy()
         loadings[0, :6, :4] = x.reshape(6, 4)
         moved = Mixture(m.weights, m.means, loadings, m.noise, m.private)
-        return prior.added(em.evaluate(moved), moved).value
+        return prior.added(Expectation(moved, np.zeros(11)).statistics(views), moved).value
 
     slope = gradient(found, m)[2][0, :6, :4]
     np.testing.assert_allclose(

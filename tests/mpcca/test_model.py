@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture, MixturePCCA
 
-build = ms.get_model("mpcca").build
+build = ms.get_model("mpcca").problem
 
 
 @pytest.mark.parametrize("params", [dict(), dict(covariance_type="full")], ids=str)

@@ -21,7 +21,7 @@ def heights(ax):
 
 def test_names_are_found():
     assert ms.get_estimator("mixture-pcca") is MixturePCCA
-    assert ms.get_model("mpcca").build.__module__.startswith("manifoldseq_mpcca.")
+    assert ms.get_model("mpcca").prepare.__module__.startswith("manifoldseq_mpcca.")
 
 
 @pytest.mark.parametrize("full", [False, True])
