@@ -180,3 +180,11 @@ def test_picture_of_the_house_has_every_room(reference: ModuleType) -> None:
     rooms = {path.stem for path in (ROOT / "manifoldseq").iterdir()} - {"__init__", "__main__", "__pycache__", "py"}
     assert rooms <= set(texts)
     assert rooms == set(reference.house.SAYS)
+
+
+def test_table_of_models_is_that_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    page = importlib.import_module("models_table")
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.table() in text, "run: python docs/_ext/models_table.py"
+    assert page.table().count("\n") > 8

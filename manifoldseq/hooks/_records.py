@@ -313,13 +313,14 @@ class EstimatorSpec(Record):
     ``auto`` names parameters that `fit` chooses itself where they are ``"auto"``: `manifoldseq fit --choose` sets those
     that are left open. Such a `fit` leaves ``choice_``, with ``best_params`` (a dict), ``time`` (seconds) and a text,
     the table of what was tried. ``cost(model, X) -> str`` says before a fit what it will compute; "" where it chooses
-    nothing.
+    nothing. ``models`` names the registered models that it minimizes.
     """
 
     kind = "estimators"
     factory: Target
     _: KW_ONLY
     input: str = "sequences"
+    models: tuple[str, ...] = ()
     plots: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     quality: Target | None = None

@@ -51,6 +51,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "subspace-encoder",
         factory="manifoldseq_hierarchical._subspace:SubspaceEncoder",
+        models=("hierarchical.subspace",),
         input="samples",
         plots=plots,
         summary="Coordinates of frames in the subspace of their class means, in closed form, streamed",

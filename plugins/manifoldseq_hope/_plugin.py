@@ -9,8 +9,8 @@ What is where, from the top down; rooms import from their own row and from those
 * `features/`: `_convolution` (`ConvolutionalFeatures`), `_vector` (`VectorFeatures`), `_responses` (units to patches),
   `_patches` (windows of images), `_mnist` (the digits)
 * `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`), `_spherical_kmeans`,
-  what they share in `_projected`, `_learn` (one start), `_sizes` (K and M); the models
-  `_likelihood` and their `_projection_factors` (appendix A); EM in `_em`, `_online` (mini-batches), `_expectation` (one
+  what they share in `_projected`, `_sizes` (K and M); the models
+  `_likelihood` and their `_projection_factors` (appendix A); the E-step in `_expectation` (one
   sweep), `_noise` (L2), `_radius` (law of |z|), `_threshold` (39), `_seeding`; Algorithm 1 in `_penalty_sgd`,
   `_penalty`; `_parameters` (of a model), `_dense` (a layer as arrays)
 * `families/`: `_von_mises_fisher`, `_gaussian`, `_bessel`, `_laws` (`check_family`), `_family` (the record `Family`),
@@ -81,6 +81,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "hope",
         factory="manifoldseq_hope.mixtures._hope:HOPE",
         input="samples",
+        models=("hope.movmf", "hope.gmm", "hope.family"),
         plots=("hope-filters", "hope-concentrations"),
         summary="Orthonormal projection and mixture learnt together, by maximum likelihood: features without labels",
     )
@@ -88,6 +89,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "vmf-mixture",
         factory="manifoldseq_hope.mixtures._without_hope:VonMisesFisherMixture",
         input="samples",
+        models=("hope.vmf",),
         plots=("hope-filters", "hope-concentrations"),
         summary="Mixture of von Mises-Fisher distributions of the directions of rows, by EM",
     )
@@ -102,6 +104,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "pca-movmf",
         factory="manifoldseq_hope.mixtures._without_hope:PCAMovMF",
         input="samples",
+        models=("hope.movmf",),
         plots=("hope-filters", "hope-concentrations"),
         summary="Principal axes, then a mixture of von Mises-Fisher distributions",
     )

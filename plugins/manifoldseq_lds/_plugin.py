@@ -157,6 +157,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-kmeans",
         factory="manifoldseq_lds.clustering._kmeans:LDSKMeans",
+        models=("lds.mean-stable",),
         auto=("n_clusters",),
         cost="manifoldseq_lds.clustering._selection:cost_of_choice",
         plots=("lds-choice", "lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
@@ -185,6 +186,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-dictionary",
         factory="manifoldseq_lds.coding._dictionary:LDSDictionaryLearning",
+        models=("lds.mean-stable",),
         summary="A dictionary of linear dynamical systems over which sequences have sparse codes",
     )
     yield hooks.EstimatorSpec(

@@ -51,6 +51,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "mixture-pcca",
         factory="manifoldseq_mpcca._mixture_pcca:MixturePCCA",
         input="views",
+        models=("mpcca",),
         plots=("mpcca-shared", "mpcca-columns"),
         auto=("n_components", "n_latent", "shrinkage", "diagonal", "gate"),
         summary="Mixture of probabilistic CCAs of paired views: clustering, shared latents, a missing view",

@@ -104,7 +104,10 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (("models", 'ModelSpec("x", build=build)'), "model x: only imported: it has no example: give ModelSpec(example=…)"),
+        (
+            ("models", 'ModelSpec("x", build=build)'),
+            "model x: only imported: it has no example: give ModelSpec(example=…)",
+        ),
         (("readers", 'ReaderSpec("x", ("*.stranger",), read)'), "reader x: only imported: it has no example"),
         (
             ("datasets", 'DatasetSpec("x", absent)'),

@@ -341,7 +341,10 @@ class HOPE(OldSizes, ProjectedMixture):
             return self.model or "hope.family", {**params, "family": self.family}
         check_choice("family", self.family, FAMILIES)
         if self.family == "movmf":
-            return self.model or "hope.movmf", {**params, **{n: getattr(self, n) for n in ("kappa", "largest_kappa", "bessel")}}
+            return self.model or "hope.movmf", {
+                **params,
+                **{n: getattr(self, n) for n in ("kappa", "largest_kappa", "bessel")},
+            }
         kind = "diag" if self.family == "gmm" else "full"
         return self.model or "hope.gmm", {**params, "covariance_type": kind, "variance_floor": self.variance_floor}
 
