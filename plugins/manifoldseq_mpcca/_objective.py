@@ -82,9 +82,9 @@ class Model:
         return (*mixture.point[:3], tuple(tuple(part) for part in mixture.noise) if self.full else mixture.noise)
 
     def whole(self, point: Point, sums: Statistics) -> tuple[Mixture, Statistics]:
-        """Return the mixture at a point, and the sums with the rows of the prior."""
+        """Return the mixture at a point, and the sums with the rows of the prior: a share of them with some rows."""
         mixture = self.mixture(point)
-        return mixture, sums if self.prior is None else self.prior.added(sums, mixture)
+        return mixture, sums if self.prior is None else self.prior.added(sums, mixture, sums.n / self.n)
 
     def structured(self, loadings: Array) -> Array:
         """Return loadings that are zero where a view has no part in a private latent dimension."""
