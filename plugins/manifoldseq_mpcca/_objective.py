@@ -18,7 +18,7 @@ from ._expectation import Expectation
 from ._likelihood_gradient import Units, gradient
 from ._maximization import UPDATES, maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
-from ._patterns import by_kind, kinds, observed_views
+from ._patterns import by_kind, observed_views
 from ._shrunk import LowRank, private_sizes
 from ._starts import Start
 from ._statistics import Prior, Statistics
@@ -195,8 +195,7 @@ def prepare(
     floor = noise_floor * moments.variance if data.floor is None else data.floor
     origin = moments.mean if data.origin is None else data.origin
     private = () if n_private is None else private_sizes(n_private, data.sizes)
-    holes = kinds(data.views)
-    table, kind = (None, None) if holes is None else holes
+    table, kind = (None, None) if data.holes is None else data.holes
     sizes = data.n, data.sizes, n_components, n_latent, full
     model = Model(*sizes, origin, floor, update, private, shrinkage, diagonal, table, data)
     _ = model.prior  # here, before starts ask for it in threads

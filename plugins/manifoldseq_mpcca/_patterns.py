@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from manifoldseq.estimators import row_blocks
 
 from ._parameters import Array
-from ._views import View
+from ._views import CheckedViews, View
 
 Mask = NDArray[np.bool_]
 
@@ -31,14 +31,15 @@ class Selected:
         return self.view[rows] if self.columns is None else self.view[rows[:, None], self.columns]
 
 
-def grouped(views: list[View], weights: Array | None = None) -> Iterator[tuple[Mask, list[Any], Array | None]]:
+def grouped(data: CheckedViews) -> Iterator[tuple[Mask, list[View], Array | None]]:
     """Return the rows that have the same columns: masks, views, weights; without NaN all in one."""
-    for columns, rows in patterns(views):
-        if rows is None:
-            yield columns, views, weights
-        else:
-            seen = [part[:] for part in observed_views(views, columns, rows)]
-            yield columns, seen, None if weights is None else weights[rows]
+    D = sum(data.sizes)
+    if data.holes is None:
+        yield np.ones(D, bool), data.views, data.weights
+        return
+    for columns, rows in by_kind(*data.holes, D):
+        seen = [part[:] for part in observed_views(data.views, columns, rows)]
+        yield columns, seen, None if data.weights is None else data.weights[rows]
 
 
 def patterns(views: list[View]) -> list[tuple[Mask, NDArray[np.intp] | None]]:
