@@ -33,17 +33,18 @@ class RowBlocks:
 
     @classmethod
     def of(cls, *arrays: Any) -> RowBlocks:
-        """Return arrays with the same rows in blocks of about 64 MiB, cut by the first array alone.
+        """Return arrays with the same rows in blocks of about 64 MiB, cut by the widest array alone.
 
         Parameters
         ----------
         *arrays : ndarray, memory map, sparse matrix or None
             With the same number of rows. A memory map travels as its file and is opened where its block is computed on.
         """
-        first = arrays[0]
-        N = first.shape[0]
-        row = int(np.prod(first.shape[1:])) * first.dtype.itemsize
-        count = max(1, -(-N * row // BLOCK_BYTES)) if isinstance(first, np.ndarray) else 1
+        first, known = arrays[0], [array for array in arrays if array is not None]
+        N, count = first.shape[0], 1
+        if isinstance(first, np.ndarray):
+            row = max(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in known)
+            count = max(1, -(-N * row // BLOCK_BYTES))
         if count == 1:
             return cls([partial(tuple, arrays)], [N])
         edges = np.linspace(0, N, count + 1).astype(int)

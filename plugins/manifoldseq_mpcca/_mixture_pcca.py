@@ -32,7 +32,7 @@ from ._expectation import Conditional, Expectation
 from ._maximization import UPDATES
 from ._objective import log_likelihood
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
-from ._patterns import Mask, observed_views, patterns
+from ._patterns import Mask, kinds, observed_views, patterns
 from ._shrunk import ShrunkEM, private_sizes
 from ._starts import Start, check_init
 from ._statistics import Statistics
@@ -412,17 +412,18 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         else:
             self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
-            views, weights = _weighted(views, sample_weight, 1)
-            wanted, old = self._given_setting(views), self.statistics_
+            old = self.statistics_
+            data = CheckedViews(views, origin=old.origin, floor=self.floor_, holes=kinds(views))
+            data = _weighted(data, sample_weight, 1)
+            wanted = self._given_setting(data.views)
             check_same(self.mixture_, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
-            data = CheckedViews(views, None, weights, old.origin, self.floor_)
             problem, _ = self._stated(wanted, data, running=True)
             x = problem.data.model.point(self.mixture_)
             batch = _sums_of(problem, x)
             share = (self.batches_ + 1) ** -_FORGETTING
             self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
             self.batches_ += 1
-            self.n_rows_ += len(views[0])
+            self.n_rows_ += len(data.views[0])
         for update in problem.objective.additive.plain:
             x = update.apply(x, self.statistics_)
         self.mixture_ = problem.data.model.mixture(x)
@@ -656,10 +657,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             raise ValueError(f"target={self.target} is not one of the {len(views)} views: pass 0 to {len(views) - 1}")
         if self.covariance_type == "full":
             _check_whole_views(views)
-        patterns(views)  # raises where a row has no value
-        views, weights = _weighted(views, sample_weight)
-        self._given_setting(views)
-        return CheckedViews(views, Moments.of(views, names, weights, constant="warn"), weights), names
+        data = _weighted(CheckedViews(views, holes=kinds(views)), sample_weight)
+        self._given_setting(data.views)
+        return replace(data, moments=Moments.of(data.views, names, data.weights, constant="warn")), names
 
     def _check_settings(self) -> None:
         check_parameters(self, _RULES)
@@ -771,8 +771,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if grid and N >= _LEAST_ROWS:
             # each pattern of holes costs each fit a regression per component: many are filled in once, by one component
             known = data
-            if len(patterns(views)) > _MOST_PATTERNS:
-                known = replace(data, views=_filled(self._best(replace(first, n_components=1), data)[1], views))
+            if data.holes is not None and len(data.holes[0]) > _MOST_PATTERNS:
+                filled = _filled(self._best(replace(first, n_components=1), data)[1], views)
+                known = replace(data, views=filled, holes=None)
 
             def fit(setting: Setting, rows: NDArray[np.intp]) -> Mixture:
                 return self._best(setting, known.of_rows(rows))[1]
@@ -899,12 +900,13 @@ def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
     return items
 
 
-def _weighted(views: list[View], sample_weight: Any, least: int = 2) -> tuple[list[View], Array | None]:
-    """Return the rows that have a weight, of which there must be some, and these weights."""
+def _weighted(data: CheckedViews, sample_weight: Any, least: int = 2) -> CheckedViews:
+    """Return the rows that have a weight, of which there must be some, with these weights."""
     if sample_weight is None:
-        return views, None
-    weights = _weights(sample_weight, len(views[0]), least)
-    return ([view[weights > 0] for view in views], weights[weights > 0]) if not weights.all() else (views, weights)
+        return data
+    weights = _weights(sample_weight, len(data.views[0]), least)
+    data = replace(data, weights=weights)
+    return data if weights.all() else data.of_rows(np.flatnonzero(weights))
 
 
 def _weights(sample_weight: Any, N: int, least: int) -> Array:

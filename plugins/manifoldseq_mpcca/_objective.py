@@ -18,7 +18,7 @@ from ._expectation import Expectation
 from ._likelihood_gradient import Units, gradient
 from ._maximization import UPDATES, maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
-from ._patterns import by_kind, kinds, observed_views
+from ._patterns import by_kind, observed_views
 from ._shrunk import LowRank, private_sizes
 from ._starts import Start
 from ._statistics import Prior, Statistics
@@ -82,9 +82,9 @@ class Model:
         return (*mixture.point[:3], tuple(tuple(part) for part in mixture.noise) if self.full else mixture.noise)
 
     def whole(self, point: Point, sums: Statistics) -> tuple[Mixture, Statistics]:
-        """Return the mixture at a point, and the sums with the rows of the prior."""
+        """Return the mixture at a point, and the sums with the rows of the prior: a share of them with some rows."""
         mixture = self.mixture(point)
-        return mixture, sums if self.prior is None else self.prior.added(sums, mixture)
+        return mixture, sums if self.prior is None else self.prior.added(sums, mixture, sums.n / self.n)
 
     def structured(self, loadings: Array) -> Array:
         """Return loadings that are zero where a view has no part in a private latent dimension."""
@@ -195,8 +195,7 @@ def prepare(
     floor = noise_floor * moments.variance if data.floor is None else data.floor
     origin = moments.mean if data.origin is None else data.origin
     private = () if n_private is None else private_sizes(n_private, data.sizes)
-    holes = kinds(data.views)
-    table, kind = (None, None) if holes is None else holes
+    table, kind = (None, None) if data.holes is None else data.holes
     sizes = data.n, data.sizes, n_components, n_latent, full
     model = Model(*sizes, origin, floor, update, private, shrinkage, diagonal, table, data)
     _ = model.prior  # here, before starts ask for it in threads

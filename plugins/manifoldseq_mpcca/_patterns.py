@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from manifoldseq.estimators import row_blocks
 
 from ._parameters import Array
-from ._views import View
+from ._views import CheckedViews, View
 
 Mask = NDArray[np.bool_]
 
@@ -31,13 +31,15 @@ class Selected:
         return self.view[rows] if self.columns is None else self.view[rows[:, None], self.columns]
 
 
-def grouped(views: list[View], weights: Array | None = None) -> Iterator[tuple[Mask, list[Any], Array | None]]:
+def grouped(data: CheckedViews) -> Iterator[tuple[Mask, list[View], Array | None]]:
     """Return the rows that have the same columns: masks, views, weights; without NaN all in one."""
-    for columns, rows in patterns(views):
-        if rows is None:
-            yield columns, views, weights
-        else:
-            yield columns, observed_views(views, columns, rows), None if weights is None else weights[rows]
+    D = sum(data.sizes)
+    if data.holes is None:
+        yield np.ones(D, bool), data.views, data.weights
+        return
+    for columns, rows in by_kind(*data.holes, D):
+        seen = [part[:] for part in observed_views(data.views, columns, rows)]
+        yield columns, seen, None if data.weights is None else data.weights[rows]
 
 
 def patterns(views: list[View]) -> list[tuple[Mask, NDArray[np.intp] | None]]:
@@ -46,7 +48,7 @@ def patterns(views: list[View]) -> list[tuple[Mask, NDArray[np.intp] | None]]:
     return [(np.ones(D, bool), None)] if found is None else list(by_kind(*found, D))
 
 
-def kinds(views: list[View]) -> tuple[NDArray[np.uint8], NDArray[np.intp]] | None:
+def kinds(views: list[View]) -> tuple[NDArray[np.uint8], NDArray[Any]] | None:
     """Return the patterns of holes as bits (P, ceil(D / 8)), and the number of the pattern of each row (N,).
 
     None if nothing is missing. The views are read by blocks of rows.
@@ -58,18 +60,18 @@ def kinds(views: list[View]) -> tuple[NDArray[np.uint8], NDArray[np.intp]] | Non
     for rows in row_blocks(N):
         bits[rows] = np.packbits(np.hstack([np.isnan(view[rows]) for view in views]), axis=1)
     table, kind = np.unique(bits, axis=0, return_inverse=True)
-    kind = kind.ravel()
+    kind = kind.ravel().astype(np.min_scalar_type(len(table)))  # of 16 bits at most, numbers are sorted in one pass
     empty = np.flatnonzero(np.unpackbits(table, axis=1, count=D).all(axis=1))
     if len(empty):
         raise ValueError(f"row {np.flatnonzero(kind == empty[0])[0]} has no value in any view: remove it")
     return table, kind
 
 
-def by_kind(table: NDArray[np.uint8], kind: NDArray[np.intp], D: int) -> Iterator[tuple[Mask, NDArray[np.intp]]]:
+def by_kind(table: NDArray[np.uint8], kind: NDArray[Any], D: int) -> Iterator[tuple[Mask, NDArray[np.intp]]]:
     """Go through the patterns of some rows: which columns are there (D,), and in which rows."""
-    order = np.argsort(kind, kind="stable")
-    present, starts = np.unique(kind[order], return_index=True)
-    for i, rows in zip(present, np.split(order, starts[1:]), strict=True):
+    order, counts = np.argsort(kind, kind="stable"), np.bincount(kind)
+    present = np.flatnonzero(counts)
+    for i, rows in zip(present, np.split(order, np.cumsum(counts[present])[:-1]), strict=True):
         yield np.unpackbits(table[i], count=D) == 0, rows
 
 

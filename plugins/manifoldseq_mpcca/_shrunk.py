@@ -18,7 +18,7 @@ import manifoldseq as ms
 
 from ._expectation import SKIP, Expectation
 from ._parameters import Array, Mixture
-from ._patterns import grouped
+from ._patterns import grouped, kinds
 from ._starts import Start
 from ._statistics import Prior
 from ._views import CheckedViews, View
@@ -107,7 +107,7 @@ class ShrunkEM:
     @classmethod
     def of(cls, data: CheckedViews, noise_floor: float, n_latent: int, shrinkage: float, diagonal: float) -> Self:
         """Return the problem of views."""
-        groups, moments = tuple(grouped(data.views, data.weights)), data.moments
+        groups, moments = tuple(grouped(data)), data.moments
         assert moments is not None  # views that are fitted have them
         known = moments.mean, noise_floor * moments.variance, moments.constant
         return cls(groups, float(data.n), *known, data.sizes, n_latent, shrinkage, diagonal)
@@ -297,7 +297,7 @@ class LowRank:
         views: list[View] = [rows[:, columns] for columns in start.columns]
         weights = None if (start.weights == 1).all() else start.weights
         origin = np.zeros(rows.shape[1])
-        data = CheckedViews(views, weights=weights, origin=origin, floor=start.floor)
+        data = CheckedViews(views, weights=weights, origin=origin, floor=start.floor, holes=kinds(views))
         sizes = {"n_components": 1, "n_latent": first.n_latent, "n_private": max(private)}
         # of the bundled model, whatever has replaced it: this is about what shrinks, not about the cost
         problem = ms.get_model("mpcca:mpcca").problem(data, **sizes, update="expanded")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from manifoldseq.estimators import check_choice
+from manifoldseq.estimators import check_choice, row_blocks
 
 from ._maximization import raised
 from ._parameters import Array, Mixture
@@ -104,11 +104,11 @@ class Start:
         labels, rows = self.clusters(), self.rows
         counts = np.bincount(labels, self.weights, minlength=self.n_components)
         means = np.stack([rows[labels == k].mean(axis=0) for k in range(self.n_components)])
-        centred = means[labels]
-        pooled = self._covariances(np.subtract(rows, centred, out=centred))
-        del centred
+        for part in row_blocks(len(rows)):  # in place: there is no second copy
+            rows[part] -= means[labels[part]]
+        pooled = self._covariances(rows)
         correlated = self.full if kind == "auto" else kind == "cca"
-        parts = [self._component(rows[labels == k] - means[k], pooled, correlated) for k in range(len(means))]
+        parts = [self._component(rows[labels == k], pooled, correlated) for k in range(len(means))]
         loadings = np.stack([W for W, _ in parts])
         noise = [np.stack([own[v] for _, own in parts]) for v in range(len(self.columns))]
         return Mixture.trusted(counts / counts.sum(), means + self.moments.mean, loadings, noise)

@@ -196,9 +196,9 @@ class Prior:
         own = diagonal * np.sum(B**2, axis=1)
         return cls(np.sqrt(1 - diagonal) * B, p + own, rows)
 
-    def added(self, statistics: Statistics, mixture: Mixture) -> Statistics:
-        """Return the statistics with the rows of the prior, and the log-density of the prior."""
-        W, psi, nu = mixture.loadings, mixture.variances, self.rows
+    def added(self, statistics: Statistics, mixture: Mixture, share: float = 1.0) -> Statistics:
+        """Return the statistics with a share of the rows of the prior, and of the log-density of the prior."""
+        W, psi, nu = mixture.loadings, mixture.variances, share * self.rows
         # T = W' Psi^-1, M = I + T W, and A = M^-1 T maps a row less the mean to its latent vector, (K, d, D)
         T = (W / psi[:, :, None]).mT
         M = np.eye(W.shape[2]) + T @ W

@@ -256,6 +256,8 @@ class CheckedViews:
         Sums are about this point; by default the mean.
     floor : ndarray of shape (D,), optional
         Least variance of the noise; by default a share of the variances.
+    holes : (ndarray of shape (P, ceil(D / 8)), ndarray of shape (N,)), optional
+        What `kinds` returns: which values are missing; None if none is.
     """
 
     views: list[View]
@@ -263,6 +265,7 @@ class CheckedViews:
     weights: NDArray[Any] | None = None
     origin: NDArray[Any] | None = None
     floor: NDArray[Any] | None = None
+    holes: tuple[NDArray[np.uint8], NDArray[Any]] | None = None
 
     @property
     def n(self) -> float:
@@ -277,7 +280,8 @@ class CheckedViews:
     def of_rows(self, rows: NDArray[np.intp]) -> "CheckedViews":
         """Return some of the rows, with what is known of all."""
         weights = None if self.weights is None else self.weights[rows]
-        return replace(self, views=[view[rows] for view in self.views], weights=weights)
+        holes = None if self.holes is None else (self.holes[0], self.holes[1][rows])
+        return replace(self, views=[view[rows] for view in self.views], weights=weights, holes=holes)
 
 
 _EXACT = 1e-12

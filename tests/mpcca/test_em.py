@@ -16,12 +16,13 @@ from manifoldseq_mpcca import Mixture, MixturePCCA
 from manifoldseq_mpcca._expectation import Expectation
 from manifoldseq_mpcca._likelihood_gradient import Units, gradient
 from manifoldseq_mpcca._maximization import maximize, raised
+from manifoldseq_mpcca._patterns import kinds
 from manifoldseq_mpcca._views import CheckedViews, Moments
 
 
 def problem(views, K=3, d=2, full=False, update="joint", floor=1e-6):
     """Return the problem of the registered model, of views that may have holes or collinear columns."""
-    data = CheckedViews(views, Moments.of(views))
+    data = CheckedViews(views, Moments.of(views), holes=kinds(views))
     sizes = dict(n_components=K, n_latent=d, covariance_type="full" if full else "diag")
     return ms.get_model("mpcca").problem(data, **sizes, noise_floor=floor, update=update)
 
