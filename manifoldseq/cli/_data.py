@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 from .. import hooks
 from ..estimators import check_sequences
 from ..evaluation._tasks import counted
+from ..hooks._lookup import named
 from ..storage import ReadError, SequenceData, load_array, read, read_bytes, require_memory
 from ..storage._convert import options_of, reader_of
 from ..storage._numpy_files import in_one, release
@@ -196,9 +197,7 @@ def _check_number(name: str, kind: str, sources: Sequence[str], views: str | Non
         return
     if len(sources) == 1 and views is None:
         return
-    able = ", ".join(
-        sorted({one.name for _, one in hooks.records("estimators") if getattr(one, "input", "") in _OF_VIEWS})
-    )
+    able = ", ".join(sorted(name for name, one in named("estimators") if getattr(one, "input", "") in _OF_VIEWS))
     of_views = f"; estimators of views are {able}" if able else ""
     if views is not None:
         raise BadInput(f"--views {views}: {name} takes {kind}, not views: leave it out{of_views}")
@@ -316,11 +315,11 @@ def _takers_of_sparse() -> str:
     from sklearn.utils import get_tags
 
     found = []
-    for _, record in hooks.records("estimators"):
+    for name, record in named("estimators"):
         with suppress(Exception):  # of a plugin that is broken, or of an extra that is not there
-            made: Any = hooks.get_record(hooks.EstimatorSpec, record.name)
+            made: Any = record.resolved()
             if made.input == "samples" and get_tags(made.factory()).input_tags.sparse:
-                found.append(record.name)
+                found.append(name)
     return " or ".join(filter(None, [", ".join(found[:-1]), *found[-1:]])) or "no estimators"
 
 
@@ -375,11 +374,11 @@ def _finite(x: np.ndarray) -> bool:
 def advice_on_missing(name: str, kind: str) -> str:
     """Return what to type so that missing values are taken: an option of this estimator, of the reader, of others."""
     takers: dict[str, str] = {}
-    for _, record in hooks.records("estimators"):
+    for taker, record in named("estimators"):
         with suppress(Exception):  # of a plugin that is broken, or of an extra that is not there
-            made: Any = hooks.get_record(hooks.EstimatorSpec, record.name)
+            made: Any = record.resolved()
             if made.input == kind and (settings := list(_missing(made.factory()))):
-                takers[record.name] = f"--set {settings[0]}={'em' if kind == 'views' else 'smooth'}"
+                takers[taker] = f"--set {settings[0]}={'em' if kind == 'views' else 'smooth'}"
     fill = "fill it, or leave the row out" if kind in ("views", "bags") else "interpolate by --read missing=linear"
     if name in takers:
         return f"use {takers[name]}, or {fill}"

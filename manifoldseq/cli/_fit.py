@@ -18,6 +18,7 @@ from ..estimators import fingerprint
 from ..estimators._object_parameters import plain_settings, used_settings
 from ..evaluation import Evaluation, evaluate
 from ..evaluation._tasks import checked_labels, takes_labels
+from ..hooks._lookup import named
 from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
 from ..report._quality import cell, columns_of, name_of
 from ..storage import CheckpointError, load
@@ -370,7 +371,7 @@ def _mark(asked: _Asked, model: Any, given: _Given) -> str:
 def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that ``--choose`` leaves to the estimator's own rule."""
     if not record.auto:
-        able = [one.name for _, one in hooks.records("estimators") if getattr(one, "auto", ())]
+        able = [able for able, one in named("estimators") if getattr(one, "auto", ())]
         raise BadInput(f"{name} has no rule by which settings are chosen: --choose goes with {', '.join(able)}")
     found = {one: "auto" for one in record.auto if one not in settings}
     if not found:
@@ -438,7 +439,7 @@ def _fit(
 
 def _without_rule(name: str, model: Any) -> str:
     """Return which estimators choose what is set to ``"auto"`` here and has no rule, nothing if there is none."""
-    of_auto = {one.name: getattr(one, "auto", ()) for _, one in hooks.records("estimators")}
+    of_auto = {other: getattr(one, "auto", ()) for other, one in named("estimators")}
     for setting, value in model.get_params(deep=False).items():
         able = [other for other, settings in of_auto.items() if setting in settings]
         if isinstance(value, str) and value == "auto" and able and name not in able:

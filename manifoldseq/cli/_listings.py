@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from .. import hooks
+from ..hooks._lookup import asked_as, named
 from ..hooks._records import KINDS
 from ._settings import known_settings
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option
@@ -28,7 +29,7 @@ def _listing(kind: str) -> click.Command:
         elif not entries:
             click.echo(f"No {kind} are registered.")
         else:
-            rows = [(record.name, plugin.name, record.as_dict()["summary"]) for plugin, record in entries]
+            rows = [(asked_as(*one), one[0].name, one[1].as_dict()["summary"]) for one in entries]
             echo_table(("name", "from", "summary"), rows)
 
     return listing
@@ -89,7 +90,7 @@ class _WithParameters(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the parameters."""
         super().format_epilog(ctx, formatter)
-        names = {record.name for _, record in hooks.records(self.kind)}
+        names = {asked for name, record in named(self.kind) for asked in (name, record.name)}
         for name in [word for word in ctx.meta.get("manifoldseq.arguments", ()) if word in names][:1]:
             try:
                 settings = parameters(hooks.get_record(KINDS[self.kind], name))

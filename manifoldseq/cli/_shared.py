@@ -72,9 +72,9 @@ def completed_by(kind: str) -> Callable[[click.Context, click.Parameter, str], l
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        from .. import hooks
+        from ..hooks._lookup import named
 
-        names = sorted({record.name for _, record in hooks.records(kind) if record.name.startswith(incomplete)})
+        names = sorted(name for name, _ in named(kind) if name.startswith(incomplete))
         files = [CompletionItem(incomplete, type="file")] if kind in ("datasets", "models") else []
         return [*map(CompletionItem, names), *files]
 

@@ -11,7 +11,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from .. import hooks
-from ..hooks._lookup import registered
+from ..hooks._lookup import asked_as, registered
 
 _NAMED = {"kernel": (hooks.KernelSpec, hooks.get_kernel), "solver": (hooks.SolverSpec, hooks.get_solver)}
 """Parameters whose texts are registered names."""
@@ -147,7 +147,7 @@ def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = value
             continue
         if name in _NAMED and (known := registered(_NAMED[name][0], value)) is not None:
-            found[name] = known[1].name
+            found[name] = asked_as(*known)
         found |= {f"{name}__{setting}": one for setting, one in plain_settings(settings).items()}
     return found
 

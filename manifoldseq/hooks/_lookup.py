@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any, TypeVar, cast
 
 from ._kernels import Kernel, completed
-from ._plugin import Plugin
+from ._plugin import Origin, Plugin
 from ._records import (
     DatasetSpec,
     DomainSpec,
@@ -21,7 +21,7 @@ from ._records import (
     ReproductionSpec,
     SolverSpec,
 )
-from ._registry import Registry
+from ._registry import AmbiguousName, Registry, UnknownName
 
 _registry = Registry()
 add_core = _registry.add_core
@@ -32,7 +32,12 @@ R = TypeVar("R", bound=Record)
 def register(item: Any) -> None:
     """Register a record, or a module with hook implementations, for this session.
 
-    Does what an entry point does, without packaging. Registering a record of the same name again replaces it.
+    A record belongs to this Python process: its name stands for it from now on, also where the core or an installed
+    plugin gives that name, and also for the defaults of bundled estimators. The first use in place of another record
+    is logged. A later record of the same name replaces an earlier one.
+
+    A module does what an entry point does, without packaging: it is a third party, whose records are asked for as
+    ``"module:name"`` where the core, a bundled plugin or another third party gives the same name.
 
     Parameters
     ----------
@@ -43,7 +48,7 @@ def register(item: Any) -> None:
     Raises
     ------
     ValueError
-        If it registers nothing, something wrong, or a name of the core.
+        If it registers nothing or something wrong.
 
     Examples
     --------
@@ -78,8 +83,42 @@ def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
     return registered(EstimatorSpec, estimator)
 
 
+def asked_as(plugin: Plugin, record: Record) -> str:
+    """Return the name by which a record of a plugin is found: its own, or ``plugin:name`` where that is another's.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> [asked_as(plugin, record) for plugin, record in records("kernels") if record.name == "grassmann"]
+    ['grassmann']
+    """
+    return _registry.asked_as(plugin, record)
+
+
+def named(kind: str) -> list[tuple[str, Record]]:
+    """Return all records of a kind, unresolved, each with the name by which it is found."""
+    return [(asked_as(plugin, record), record) for plugin, record in records(kind)]
+
+
+def stored(cls: type[R], name: str, plugin: str) -> R:
+    """Return the resolved record that a file names together with its plugin.
+
+    Where the plugin is not here, it is the record of that name, for what a session registered may be in a package now;
+    but not one of the core or of a bundled plugin, which is another one.
+    """
+    with suppress(UnknownName, AmbiguousName):
+        return get_record(cls, f"{plugin}:{name}")
+    owner, record = _registry.owner(cls.kind, name)
+    ours = {one.name for one in (_registry.core(), *plugins()) if one.origin in (Origin.CORE, Origin.BUNDLED)}
+    if plugin and not ours.isdisjoint((plugin, owner.name)):
+        raise UnknownName(f"{asked_as(owner, record)!r} is another one, of {owner.name!r}")
+    return cast(R, record.resolved())
+
+
 def registered(kind: type[R], made: Any) -> tuple[Plugin, R] | None:
     """Return the resolved record of a kind whose factory is the class of an object, and its plugin; None for none.
+
+    Of a record that the session has replaced by one about the same class, the session's is returned.
 
     Examples
     --------
@@ -88,7 +127,11 @@ def registered(kind: type[R], made: Any) -> tuple[Plugin, R] | None:
     >>> record.name
     'lbfgs'
     """
-    for plugin, record in records(kind.kind):
+    found = records(kind.kind)
+    replaced = [(plugin, record) for plugin, record in found if plugin.origin is Origin.SESSION]
+    known = {record.name for plugin, record in found if plugin.origin is not Origin.SESSION}
+    replaced = [entry for entry in replaced if entry[1].name in known]
+    for plugin, record in [*replaced, *found]:
         factory = getattr(record, "factory", None)
         if isinstance(factory, str) and factory.rpartition(":")[2] != type(made).__qualname__:
             continue  # another class: its module need not be imported
@@ -127,7 +170,7 @@ def get_model(name: str) -> ModelSpec:
     Raises
     ------
     ValueError
-        If nothing has the name (what exists is listed), or more than one plugin has it (all are named).
+        If nothing has the name (what exists is listed), or more than one third party has it (all are named).
     ImportError
         If the record names something that cannot be imported.
 

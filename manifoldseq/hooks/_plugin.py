@@ -3,10 +3,12 @@
 import contextlib
 import difflib
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -18,6 +20,27 @@ from ._records import KINDS, Record
 
 _PREFIX = f"{PROJECT}_"
 _SPECS = [name for name in vars(_hookspecs) if name.startswith(_PREFIX)]
+
+BUNDLED = {
+    "manifoldseq_hierarchical": "manifoldseq",
+    "manifoldseq_hope": "manifoldseq",
+    "manifoldseq_lds": "manifoldseq",
+    "manifoldseq_mpcca": "manifoldseq",
+    "manifoldseq_papers": "manifoldseq-papers",
+}
+"""The import packages of the bundled plugins, each with the distribution that has its entry point."""
+
+
+class Origin(IntEnum):
+    """Where the records of a plugin come from, in the order of precedence of their names."""
+
+    SESSION = 0
+    """Records given to `manifoldseq.register`: they belong to the running process."""
+    CORE = 1
+    BUNDLED = 2
+    """The plugins that are developed together with the core, see `BUNDLED`."""
+    THIRD_PARTY = 3
+    """Other entry points, and modules and objects given to `manifoldseq.register`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +69,7 @@ class Plugin:
     clashes: tuple[str, ...] = ()
     disabled: bool = False
     manager: pluggy.PluginManager | None = None
+    origin: Origin = Origin.THIRD_PARTY
 
     @property
     def status(self) -> str:
@@ -79,6 +103,7 @@ class Plugin:
             "distribution": self.distribution,
             "version": self.version,
             "module": self.module,
+            "origin": self.origin.name.lower().replace("_", " "),
             "status": self.status,
             "cause": self.failure.message if self.failure else "",
             "traceback": self.failure.traceback if self.failure else "",
@@ -90,7 +115,7 @@ class Plugin:
 
 def load(entry_point: EntryPoint) -> Plugin:
     """Import what an entry point names and collect its records; a broken one is returned with its failure."""
-    plugin = Plugin(entry_point.name, entry_point.value)
+    plugin = Plugin(entry_point.name, entry_point.value, origin=origin_of(entry_point))
     with _guarded() as caught:
         if entry_point.dist:
             plugin.distribution, plugin.version = entry_point.dist.name, entry_point.dist.version
@@ -98,6 +123,18 @@ def load(entry_point: EntryPoint) -> Plugin:
     if caught:
         plugin.failure = Fault.of(f"{entry_point.value!r} cannot be imported", caught[0])
     return plugin
+
+
+def origin_of(entry_point: EntryPoint) -> Origin:
+    """Return whether an entry point is one of a bundled plugin.
+
+    The distribution that has the entry point and the package that it names must both be ours: everyone can choose the
+    name of an entry point, and the name of a package.
+    """
+    distribution = entry_point.dist.name if entry_point.dist else ""
+    package = entry_point.value.partition(":")[0].partition(".")[0].strip()
+    ours = BUNDLED.get(package) == re.sub(r"[-_.]+", "-", distribution).lower()
+    return Origin.BUNDLED if ours else Origin.THIRD_PARTY
 
 
 def collect(plugin: Plugin, module: Any) -> None:

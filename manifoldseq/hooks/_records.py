@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from warnings import warn
 
+from ..execution._by_name import portable
+
 if TYPE_CHECKING:
     Target = Any  # a resolved record holds callables, and is called without a cast
 else:
@@ -104,6 +106,15 @@ class Record:
         """Return the fields for a listing: strings, booleans and lists only."""
         return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
 
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        vars(made).update({one.name: getattr(self, one.name) for one in fields(self)})
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        what = f"{type(self).__name__} {self.name!r}"
+        return {one.name: _portable(getattr(self, one.name), what) for one in fields(self)}
+
     def _import(self, where: str, target: Target) -> Callable[..., Any]:
         try:
             found = resolve(target)
@@ -128,6 +139,12 @@ def resolve(target: Target) -> Any:
     for part in path.split("."):
         found = getattr(found, part)
     return found
+
+
+def _portable(value: Any, what: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: portable(item, what) for key, item in value.items()}
+    return portable(value, what)
 
 
 def _plain(value: Any) -> Any:

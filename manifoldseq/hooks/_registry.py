@@ -1,18 +1,22 @@
-"""Names to records: the core's own first, then what plugins and the session registered."""
+"""Names to records, and which record a name stands for where several plugins give it."""
 
 import difflib
+import logging
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from ..execution._forks import ForkSafeLock
 from ._hookspecs import PROJECT
-from ._plugin import Fault, Plugin, collect, load, reserved
+from ._plugin import Fault, Origin, Plugin, collect, load, origin_of, reserved
 from ._records import Record
 
 CORE, SESSION = PROJECT, "session"
+LOG = logging.getLogger(PROJECT)
+
+R = TypeVar("R", bound=Record)
 
 
 class UnknownName(ValueError):
@@ -20,7 +24,7 @@ class UnknownName(ValueError):
 
 
 class AmbiguousName(ValueError):
-    """A name that more than one plugin registers."""
+    """A name that more than one third party registers, and neither the session nor a bundled plugin."""
 
 
 class Registry:
@@ -29,50 +33,55 @@ class Registry:
     def __init__(self, discover: Any = lambda: entry_points(group=PROJECT)) -> None:
         self._discover = discover
         self._core: dict[tuple[str, str], Record] = {}
-        self._registered: dict[str, Plugin] = {}
+        self._core_plugin = Plugin(CORE, CORE, CORE, origin=Origin.CORE)
+        self._registered: dict[str | None, Plugin] = {}  # by name; the records of the session have the key None
         self._loaded: list[Plugin] | None = None
+        self._said: dict[tuple[str, str], Record] = {}  # records of the session whose use has been logged
         self._lock = ForkSafeLock(self._load_again, wait=5.0)
 
     def add_core(self, records: Iterable[Record]) -> None:
-        """Take the records of what the core itself offers; its names win over every plugin's."""
+        """Take the records of what the core itself offers."""
         self._core.update({(record.kind, record.name): record for record in records})
+        self._core_plugin = replace(self._core_plugin, records=tuple(self._core.values()))
 
     def register(self, item: Any) -> None:
         """Register a record, or a module or object with hook implementations (see `manifoldseq.register`)."""
         with self._lock:
             if isinstance(item, Record):
-                old = self._registered.get(SESSION, Plugin(SESSION)).records
-                kept = [record for record in old if (record.kind, record.name) != (item.kind, item.name)]
-                plugin = Plugin(SESSION, records=(*kept, item))
+                self._register_record(item)
             else:
                 name = getattr(item, "__name__", type(item).__name__)
                 plugin = Plugin(name, name)
                 collect(plugin, item)
-            faults = [plugin.failure.message] if plugin.failure else [fault.message for fault in plugin.warnings]
-            for record in plugin.records:
-                if (record.kind, record.name) in self._core:
-                    faults.append(_taken(record))
-                elif ":" in record.name:
-                    faults.append(f"{record.kind} {record.name!r}: {reserved(record)}")
-            if faults or not (plugin.records or _implements(plugin)):
-                raise ValueError(
-                    "; ".join(faults)
-                    or f"{item!r} registers nothing: give a record of manifoldseq.hooks, or a module "
-                    "with functions decorated with @manifoldseq.hookimpl"
-                )
-            self._registered[plugin.name] = plugin
+                faults = [plugin.failure.message] if plugin.failure else [fault.message for fault in plugin.warnings]
+                if faults or not (plugin.records or _implements(plugin)):
+                    raise ValueError(
+                        "; ".join(faults)
+                        or f"{item!r} registers nothing: give a record of manifoldseq.hooks, or a module "
+                        "with functions decorated with @manifoldseq.hookimpl"
+                    )
+                self._registered[name] = plugin
             self._note_clashes()
+
+    def _register_record(self, record: Record) -> None:
+        if ":" in record.name:
+            raise ValueError(f"{record.kind} {record.name!r}: {reserved(record)}")
+        session = self._registered.get(None, Plugin(SESSION, origin=Origin.SESSION))
+        kept = [old for old in session.records if (old.kind, old.name) != (record.kind, record.name)]
+        if len(kept) < len(session.records):
+            LOG.info("%s %r: the record registered last replaces the earlier one", _singular(record.kind), record.name)
+        self._registered[None] = replace(session, records=(*kept, record))
 
     def core(self) -> Plugin:
         """Return the core's own records in the form of a plugin."""
-        return Plugin(CORE, CORE, CORE, records=tuple(self._core.values()))
+        return self._core_plugin
 
     def plugins(self) -> list[Plugin]:
-        """Return every plugin, broken and disabled ones too, with the clashes between them."""
+        """Return every plugin, broken and disabled ones too, the bundled ones first, with the clashes between them."""
         with self._lock:
             if self._loaded is None:
                 self._loaded = []  # a plugin that asks for a name while it is imported finds what is loaded so far
-                for entry_point in sorted(self._discover(), key=lambda one: (one.name, one.value)):
+                for entry_point in sorted(self._discover(), key=lambda one: (origin_of(one), one.name, one.value)):
                     self._loaded.append(_load_unless_disabled(entry_point))
                 self._loaded.extend(_not_installed({plugin.name for plugin in self._loaded}))
                 self._note_clashes()
@@ -83,53 +92,80 @@ class Registry:
         self._loaded = None
 
     def _note_clashes(self) -> None:
-        plugins = [*(self._loaded or ()), *self._registered.values()]
-        givers = Counter((record.kind, record.name) for plugin in plugins for record in plugin.records)
-        for plugin in plugins:
-            plugin.clashes = tuple(self._clashes(plugin, givers))
-
-    def _clashes(self, plugin: Plugin, givers: Counter[tuple[str, str]]) -> Iterator[str]:
-        for record in plugin.records:
-            if (record.kind, record.name) in self._core:
-                yield _taken(record)
-            elif givers[record.kind, record.name] > 1:
-                what = f"{record.kind} {record.name!r}"
-                yield f"another plugin gives {what} too: ask for '{plugin.name}:{record.name}'"
+        """Note which names of third parties are not found without the name of the plugin."""
+        givers: dict[tuple[str, str], list[Plugin]] = {}
+        for plugin in (self._core_plugin, *(self._loaded or ()), *self._registered.values()):
+            if plugin.origin is not Origin.SESSION:
+                for record in plugin.records:
+                    givers.setdefault((record.kind, record.name), []).append(plugin)
+        for plugin in (*(self._loaded or ()), *self._registered.values()):
+            if plugin.origin is Origin.THIRD_PARTY:
+                plugin.clashes = tuple(_clashes(plugin, givers))
 
     def entries(self, kind: str) -> list[tuple[Plugin, Record]]:
         """Return all records of a kind, each with who gives it: the core's first, then by plugin."""
         return [
             (plugin, record)
-            for plugin in (self.core(), *self.plugins())
+            for plugin in (self._core_plugin, *self.plugins())
             for record in plugin.records
             if record.kind == kind
         ]
 
     def find(self, kind: str, name: str) -> Record:
-        """Return the record with a name, or with ``plugin:name``.
+        """Return the record with a name, or with ``plugin:name``; raise as `owner` does."""
+        return self.owner(kind, name)[1]
+
+    def owner(self, kind: str, name: str) -> tuple[Plugin, Record]:
+        """Return the record with a name, or with ``plugin:name``, and the plugin that gives it.
+
+        Of several records with one name, the one that comes first in `Origin` is returned.
 
         Raises
         ------
         UnknownName
-            If nothing has that name; the sentence says what exists.
+            If nothing has that name; the error message says what exists.
         AmbiguousName
-            If two plugins give it; the sentence names both.
+            If two third parties give it, and nothing that comes before them; the error message names both.
         """
+        found = self._with_name(kind, name)
+        chosen = first_origin(found)
+        if len(chosen) == 1:
+            if chosen[0][0].origin is Origin.SESSION and len(found) > 1:
+                self._say(chosen[0][1], [plugin for plugin, _ in found if plugin is not chosen[0][0]])
+            return chosen[0]
+        if chosen:
+            raise AmbiguousName(_ambiguous(kind, name, chosen))
+        raise UnknownName(self._unknown(_singular(kind), name, sorted({one.name for _, one in self.entries(kind)})))
+
+    def asked_as(self, plugin: Plugin, record: Record) -> str:
+        """Return how a record of `entries` is asked for: by its name, or by ``plugin:name`` where that is another's."""
+        chosen = first_origin(self._with_name(record.kind, record.name))
+        unique = len(chosen) == 1 and chosen[0][0] is plugin
+        return record.name if unique else f"{plugin.name}:{record.name}"
+
+    def _with_name(self, kind: str, name: str) -> list[tuple[Plugin, Record]]:
+        """Return the records with a name; no entry point is loaded for a name that is only the core's."""
         if (kind, name) in self._core:
-            return self._core[kind, name]
-        entries = self.entries(kind)
-        found = [
-            (plugin, record) for plugin, record in entries if name in (record.name, f"{plugin.name}:{record.name}")
+            session = self._registered.get(None)
+            if session is None or all((record.kind, record.name) != (kind, name) for record in session.records):
+                return [(self._core_plugin, self._core[kind, name])]
+        return [
+            (plugin, record)
+            for plugin, record in self.entries(kind)
+            if name in (record.name, f"{plugin.name}:{record.name}")
         ]
-        if len(found) == 1:
-            return found[0][1]
-        what = kind.removesuffix("s")
-        if found:
-            raise AmbiguousName(
-                f"{what} {name!r} is given by {' and '.join(f'plugin {plugin.name!r}' for plugin, _ in found)}: "
-                f"ask for {' or '.join(repr(f'{plugin.name}:{record.name}') for plugin, record in found)}"
+
+    def _say(self, record: Record, others: list[Plugin]) -> None:
+        """Log once that a record of the session is used in place of what has its name otherwise."""
+        key = record.kind, record.name
+        if self._said.get(key) is not record:
+            self._said[key] = record
+            LOG.warning(
+                "%s %r: the record given to manifoldseq.register is used, not the one of %s",
+                _singular(record.kind),
+                record.name,
+                " or ".join(map(_giver, others)),
             )
-        raise UnknownName(self._unknown(what, name, sorted({record.name for _, record in entries})))
 
     def _unknown(self, what: str, name: str, known: list[str]) -> str:
         close = difflib.get_close_matches(str(name), known, 1)
@@ -144,8 +180,38 @@ def _implements(plugin: Plugin) -> bool:
     return plugin.manager is not None and bool(plugin.manager.hook.manifoldseq_commands.get_hookimpls())
 
 
-def _taken(record: Record) -> str:
-    return f"{record.kind} {record.name!r} is a name of the core, which keeps it: choose another name"
+def first_origin(entries: Sequence[tuple[Plugin, R]]) -> list[tuple[Plugin, R]]:
+    """Return the entries whose origin comes first."""
+    first = min((plugin.origin for plugin, _ in entries), default=None)
+    return [(plugin, record) for plugin, record in entries if plugin.origin is first]
+
+
+def _clashes(plugin: Plugin, givers: Mapping[tuple[str, str], Sequence[Plugin]]) -> Iterator[str]:
+    for record in plugin.records:
+        what, ask = f"{record.kind} {record.name!r}", f"ask for '{plugin.name}:{record.name}'"
+        others = [one for one in givers[record.kind, record.name] if one is not plugin]
+        keeper = next((one for one in others if one.origin is not Origin.THIRD_PARTY), None)
+        if keeper is not None:
+            yield f"{what} is a name of {_giver(keeper)}, which keeps it: {ask}, or choose another name"
+        elif others:
+            yield f"another plugin gives {what} too: {ask}"
+
+
+def _ambiguous(kind: str, name: str, found: Sequence[tuple[Plugin, Record]]) -> str:
+    names = [f"{plugin.name}:{record.name}" for plugin, record in found]
+    what = f"{_singular(kind)} {name!r} is given by {' and '.join(_giver(plugin) for plugin, _ in found)}"
+    if len(set(names)) == len(names):
+        return f"{what}: ask for {' or '.join(map(repr, names))}"
+    modules = " and ".join(repr(plugin.module) for plugin, _ in found)
+    return f"{what} (modules {modules}), which have the same name: rename or uninstall one of them"
+
+
+def _giver(plugin: Plugin) -> str:
+    return "the core" if plugin.origin is Origin.CORE else f"plugin {plugin.name!r}"
+
+
+def _singular(kind: str) -> str:
+    return kind.removesuffix("s")
 
 
 def _names(variable: str) -> set[str] | None:
@@ -158,7 +224,7 @@ def _load_unless_disabled(entry_point: EntryPoint) -> Plugin:
     if (only is not None and entry_point.name not in only) or entry_point.name in (
         _names("MANIFOLDSEQ_DISABLE_PLUGINS") or ()
     ):
-        return Plugin(entry_point.name, entry_point.value, disabled=True)
+        return Plugin(entry_point.name, entry_point.value, disabled=True, origin=origin_of(entry_point))
     return load(entry_point)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._result import Tree
 from ..execution import map_ordered
+from ..execution._by_name import attribute_of_module, portable, remember
 from ..hooks import get_domain
 from ..objectives._autodiff import value_and_gradient
 
@@ -42,6 +43,20 @@ class PairKernel:
     name: str = "kernel"
     products_only = False
     convex_in_output = False
+
+    def __post_init__(self) -> None:
+        remember(self.pair_function)
+
+    def __copy__(self) -> PairKernel:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PairKernel:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = [getattr(self, one.name) for one in fields(self)]
+        function = portable(self.pair_function, f"the kernel {self.name!r}")
+        return attribute_of_module(self, self.pair_function) or (PairKernel, (function, *values[1:]))
 
     def __call__(self, first: Item, second: Item) -> Any:
         """Return k(first, second)."""
@@ -137,6 +152,9 @@ def kernel(
     Everything that means, dictionaries and clustering ask of a kernel (``pack, cross, diag, weighted, self_term,
     manifold``) follows from `pair_function` by loops and autograd. It works as a decorator too. For speed, write a
     class with these methods yourself later: nothing that uses the kernel changes.
+
+    A kernel of a function at the top level of a module can be pickled, and so can what is fitted with it. Pickling
+    stores the name of the function, so the module must be importable where the pickle is loaded.
 
     Parameters
     ----------

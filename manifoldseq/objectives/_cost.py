@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Tree
+from ..execution._by_name import portable, remember
 from ..linalg._tree import tree_map
 
 
@@ -44,9 +45,10 @@ class Differentiated(ABC):
 
     def __init__(self, cost: Callable[..., Any], device: str | None = None, dtype: str | None = None) -> None:
         self.cost, self.device, self.dtype = cost, device, dtype
+        remember(cost)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.cost, self.device, self.dtype)
+        return type(self), (portable(self.cost, "the objective"), self.device, self.dtype)
 
     @abstractmethod
     def value(self, rest: tuple[Any, ...], x: Tree) -> float:

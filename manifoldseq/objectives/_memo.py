@@ -7,6 +7,7 @@ from functools import update_wrapper
 from typing import Any, Generic, TypeVar
 
 from .._result import Tree
+from ..execution._by_name import portable, remember
 
 R = TypeVar("R")
 
@@ -35,6 +36,7 @@ class _LastPoint(Generic[R]):
         update_wrapper(self, function)
         self.function = function
         self.slot: tuple[Tree, R] | None = None
+        remember(function)
 
     def __call__(self, x: Tree) -> R:
         kept = self.slot
@@ -45,4 +47,4 @@ class _LastPoint(Generic[R]):
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _LastPoint, (self.function,)
+        return _LastPoint, (portable(self.function, "the memo of last_point"),)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._result import Tree
+from ..execution._by_name import portable, remember
 from ..linalg._tree import tree_map
 from ._autodiff import differentiated
 from ._cost import Differentiated, number
@@ -106,6 +107,12 @@ class Objective:
         if not callable(self.value):
             raise TypeError(f"Objective(value=…) must be a function of the point, got {self.value!r}")
 
+    def __copy__(self) -> Objective:
+        return replace(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: portable(value, "the objective") for name, value in vars(self).items()}
+
     def __repr__(self) -> str:
         abilities = {
             "gradient": self.value_and_gradient,
@@ -196,6 +203,7 @@ def objective(
     >>> value, gradient.tolist()
     (5.0, [2.0, 4.0])
     """
+    remember(cost, gradient, value_and_gradient, hessian_product, riemannian_gradient, riemannian_hessian, batched)
     if riemannian_gradient is not None or riemannian_hessian is not None:
         if riemannian_gradient is None or any(f is not None for f in (gradient, value_and_gradient, hessian_product)):
             raise TypeError(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import hooks
+from ..hooks._registry import first_origin
 from ._data import SequenceData, check_steps
 from ._limits import FilePath, ReadError, naming
 from ._real import check_real, real_dtype
@@ -23,7 +24,8 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     ----------
     path : str or path-like
         The name decides, in any case: ``*.npz``, ``*.ts``, …; a folder ends with ``/``. Of several readers that know
-        it the one with the longest pattern is taken, of equal ones the core's.
+        it the one with the longest pattern is taken; of patterns of one length, that of a record given to
+        `manifoldseq.register`, then the core's, then that of a bundled plugin.
     missing : {"keep", "linear"}
         Whether missing values stay NaN or are interpolated, see `interpolate`.
     **options
@@ -36,7 +38,8 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     Raises
     ------
     ReadError
-        If no reader knows the name (those that exist are listed) or has such an option, or if the file is bad.
+        If no reader knows the name (those that exist are listed) or has such an option, if several third parties read
+        it, or if the file is bad.
     FileNotFoundError
         If there is no such file.
 
@@ -62,13 +65,18 @@ def reader_of(path: FilePath) -> hooks.ReaderSpec:
     if not file.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
     name = file.name.lower() + "/" * file.is_dir()
-    records = [cast(hooks.ReaderSpec, record) for _, record in hooks.records("readers")]
-    readers = {pattern: reader for reader in reversed(records) for pattern in reader.patterns}
-    matching = [pattern for pattern in readers if fnmatchcase(name, pattern)]
-    if not matching:
-        known = ", ".join(sorted(readers))
+    readers = [(plugin, cast(hooks.ReaderSpec, record)) for plugin, record in hooks.records("readers")]
+    lengths = [max((len(one) for one in reader.patterns if fnmatchcase(name, one)), default=0) for _, reader in readers]
+    if not any(lengths):
+        known = ", ".join(sorted({pattern for _, reader in readers for pattern in reader.patterns}))
         raise ReadError(f"{path}: no reader knows this name: rename or convert the file to one of {known}")
-    return readers[max(matching, key=len)]
+    chosen = first_origin([one for one, length in zip(readers, lengths, strict=True) if length == max(lengths)])
+    if len({plugin.name for plugin, _ in chosen}) > 1:
+        raise ReadError(
+            f"{path}: {' and '.join(f'plugin {plugin.name!r}' for plugin, _ in chosen)} have a reader for this name: "
+            "name one of them in MANIFOLDSEQ_DISABLE_PLUGINS, or give the reader that you want to manifoldseq.register"
+        )
+    return chosen[0][1]
 
 
 def options_of(reader: hooks.ReaderSpec) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from .. import hooks
 from .._result import Result
+from ..hooks._lookup import asked_as, stored
 from ._checkpoint import interrupts_held_back
 from ._files import write_all_durably
 from ._limits import OVERHEAD, FilePath, ReadError, decoding, read_bytes, require_memory
@@ -73,10 +74,10 @@ def save_model(model: Any, directory: FilePath) -> None:
         if isinstance(model, Result):
             plugin, content = None, {"result": encoder.encode(model, "", RESULT)}
         else:
-            plugin, name = _registered(model)
+            plugin, record = _registered(model)
             types = stored_types(type(model))
             content = {
-                "estimator": name,
+                "estimator": record.name,
                 "plugin": plugin.name,
                 "version": stored_version(type(model)),
                 "parameters": encoder.members(parameters(model), "", types),
@@ -195,29 +196,26 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def registered_name(estimator: Any) -> str:
-    """Return the name that an estimator's class is registered under."""
-    return _registered(estimator)[1]
+    """Return the name by which the record of an estimator's class is found."""
+    return asked_as(*_registered(estimator))
 
 
-def _registered(model: Any) -> tuple[hooks.Plugin, str]:
-    """Return the plugin and the name that an estimator's class is registered under."""
+def _registered(model: Any) -> tuple[hooks.Plugin, hooks.EstimatorSpec]:
+    """Return the record of an estimator's class, with the plugin that gives it."""
     found = hooks.record_of(model)
     if found is None:
         raise ModelError(
             f"{type(model).__name__} is not registered, so no file could say what it is: "
             "register it with manifoldseq_estimators, or manifoldseq.register(manifoldseq.hooks.EstimatorSpec(…))"
         )
-    return found[0], found[1].name
+    return found
 
 
 def _record(path: Path, document: dict[str, Any]) -> hooks.EstimatorSpec:
     name, plugin = str(document["estimator"]), str(document["plugin"])
     try:
-        try:
-            return hooks.get_record(hooks.EstimatorSpec, name)
-        except hooks.AmbiguousName:
-            return hooks.get_record(hooks.EstimatorSpec, f"{plugin}:{name}")
-    except (hooks.UnknownName, ImportError) as error:
+        return stored(hooks.EstimatorSpec, name, plugin)
+    except (hooks.UnknownName, hooks.AmbiguousName, ImportError) as error:
         package = document.get("versions", {}).get("plugin", "")
         origin = f"plugin {plugin!r}" + (f" ({package})" if package else "")
         raise ModelError(f"{path} holds an estimator {name!r} of {origin}, which is not here: {error}") from error

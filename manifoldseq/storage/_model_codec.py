@@ -15,7 +15,7 @@ from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
 from .. import hooks
 from .._result import Result, Status
-from ..hooks._lookup import registered
+from ..hooks._lookup import registered, stored
 
 Types = Mapping[str, type]
 """The classes that may occur in a file, by name; they come from code, never from the file."""
@@ -137,7 +137,9 @@ class Encoder:
         if types.get(name) is not type(value):
             for kind, record in _REGISTERED.items():
                 if is_dataclass(value) and (known := registered(record, value)) is not None:
-                    return {kind: known[1].name, "fields": self.members(_fields(value), place, types)}
+                    plugin, entry = known
+                    settings = self.members(_fields(value), place, types)
+                    return {kind: entry.name, "plugin": plugin.name, "fields": settings}
             raise Outside(
                 f"{place} is a {name}, which a model file cannot hold: it holds numbers, strings, None, arrays, lists, "
                 "tuples, dicts, registered kernels and solvers that are dataclasses, and the classes that the "
@@ -234,7 +236,7 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
             inner = {**types, **stored_types(cls)}
             return decode_estimator(cls, value, arrays, inner)
         case "kernel" | "solver":
-            factory: Any = hooks.get_record(_REGISTERED[tag], content).factory
+            factory: Any = stored(_REGISTERED[tag], content, value.get("plugin", "")).factory
             return factory(**_decoded(value["fields"], arrays, types))
     raise ValueError(f"it has the unknown tag {tag!r}")
 

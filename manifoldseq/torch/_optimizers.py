@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from ..estimators import check_choice, check_number, check_positive
-from ._parameters import FAR, OrthonormalParameter, check_tensor, orthonormality, restored, rows_of
+from ._parameters import FAR, OrthonormalParameter, check_tensor, orthonormality, restored, rows_of, uncompiled
 from ._retractions import RETRACTIONS
 
 torch: Any = import_module("torch")
@@ -23,6 +23,7 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self._seen: dict[Any, tuple[Any, ...]] = {}  # what parameters were after their last step
         super().__init__(params, {**defaults, "orthonormal": None})
+        self._uncompiled = uncompiled(self._step)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with settings of their own, checked as those of the constructor are."""
@@ -37,6 +38,7 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
         """Take what was saved, also by an optimizer of torch; every parameter is looked at before its next step."""
         super().__setstate__(state)
         self._seen = {}
+        self._uncompiled = uncompiled(self._step)
         for group in self.param_groups:
             group.update({name: value for name, value in self.defaults.items() if name not in group})
 
@@ -46,6 +48,10 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._uncompiled()
+        return loss
+
+    def _step(self) -> None:
         with torch.no_grad():
             for group in self.param_groups:
                 moved = [p for p in group["params"] if p.grad is not None]
@@ -58,7 +64,6 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
                                 self._seen[p] = _identity(p)
                             else:
                                 self._move_freely(group, p, self.state[p])
-        return loss
 
     def _notice_changes(self, p: Any, state: dict[str, Any]) -> None:
         """Look at a parameter that was changed by something else, such as a file: `gap` says nothing about it then.
@@ -73,7 +78,7 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
             warnings.warn(
                 f"a parameter of shape {tuple(p.shape)} was changed and is not orthonormal (error {gap:.1g}): its "
                 "nearest orthonormal tensor is taken",
-                stacklevel=4,
+                stacklevel=6,  # the caller of `step`
             )
             p.copy_(restored(RETRACTIONS["polar"](rows_of(p.detach())), p))
         if not gap <= before + 2 * _SLACK * torch.finfo(p.dtype).eps:

@@ -1,6 +1,7 @@
 """Parameters with orthonormal rows (or columns, where these are fewer), of any shape."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -158,6 +159,7 @@ def keep_orthonormal(optimizer: Any, retraction: str = "polar") -> Any:
     """
     check_choice("retraction", retraction, tuple(RETRACTIONS))
 
+    @uncompiled
     def back(optimizer: Any, *_: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups:
@@ -231,6 +233,16 @@ def _nearest(data: Any) -> Any:
 
 def _own_parameters(module: Any) -> dict[str, Any]:
     return dict(module.named_parameters(recurse=False))
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that `torch.compile` does not compile.
+
+    In a compiled step of an optimizer, the compiler treats an `OrthonormalParameter` as a plain parameter: `isinstance`
+    is False. The number of products in a retraction also depends on the values. Call this while an optimizer is made,
+    not while a module is imported: it imports the compiler, and so do the optimizers of torch.
+    """
+    return torch.compiler.disable(function)
 
 
 def rows_of(W: Any) -> Any:

@@ -3,7 +3,9 @@
 import copy
 import importlib.util
 import io
+import itertools
 import pickle
+import shutil
 import warnings
 from typing import Any
 
@@ -211,6 +213,7 @@ def test_optimizers_notice_what_others_changed(make: Any) -> None:
             warnings.simplefilter("always")
             optimizer.step()
         assert [("was changed and is not orthonormal" in str(w.message)) for w in caught] == [True] * warns
+        assert {w.filename for w in caught} <= {__file__}
         assert orthonormality(W) < 2e-6
     W.data = W.data.half()
     W.grad = torch.ones(3, 6).half()
@@ -283,6 +286,72 @@ def test_groups_have_settings_of_their_own(make: Any) -> None:
     W.grad = V.grad = torch.arange(6.0).reshape(2, 3)
     optimizer.step()
     assert torch.equal(V, torch.eye(2, 3)) and not torch.allclose(W, V, atol=1e-3) and orthonormality(W) < 1e-6
+
+
+OPTIMIZERS = {
+    "sgd": lambda groups: RiemannianSGD(groups, momentum=0.9, weight_decay=1e-2),
+    "sgd-qr": lambda groups: RiemannianSGD(groups, retraction="qr"),
+    "adam": lambda groups: RiemannianAdam(groups, weight_decay=1e-2),
+    "adam-qr": lambda groups: RiemannianAdam(groups, retraction="qr"),
+    "torch-sgd": lambda groups: keep_orthonormal(torch.optim.SGD(groups, momentum=0.9)),
+    "torch-foreach": lambda groups: keep_orthonormal(torch.optim.SGD(groups, foreach=True), retraction="qr"),
+    "torch-adamw": lambda groups: keep_orthonormal(torch.optim.AdamW(groups, foreach=False)),
+}
+BACKENDS = ["eager", "aot_eager", *(["inductor"] if shutil.which("g++") else [])]
+FAST = [("sgd", "eager", "step"), ("adam", "eager", "step"), ("torch-sgd", "eager", "step")]
+COMPILED = [
+    pytest.param(*one, marks=() if one in FAST else pytest.mark.slow)
+    for one in itertools.product(OPTIMIZERS, BACKENDS, ("step", "closure", "whole"))
+    if one[1] != "inductor" or one[2] == "step"  # the others take minutes
+]
+
+
+def trained(make: Any, backend: str | None, compiled: str) -> list[torch.Tensor]:
+    """Return the parameters of a network, some orthonormal, after five long steps, of which something is compiled."""
+    torch._dynamo.reset()
+    net = network()
+    orthonormal, free = net[0], [*net[2].parameters(), *net[3].parameters()]
+    optimizer = make([{"params": list(orthonormal.parameters()), "lr": 0.3}, {"params": free, "lr": 0.05}])
+    x = torch.linspace(-1, 1, 72).reshape(2, 1, 6, 6)
+
+    def loss() -> Any:
+        optimizer.zero_grad()
+        value = (net(x) - 1).square().mean()
+        value.backward()
+        return value
+
+    def whole() -> None:
+        loss()
+        optimizer.step()
+
+    step = torch.compile(whole if compiled == "whole" else optimizer.step, backend=backend) if backend else whole
+    for _ in range(5):
+        if backend and compiled == "step":
+            loss()
+        step(loss) if backend and compiled == "closure" else step()
+    assert max(orthonormality(net[0].weight), orthonormality(net[3].weight)) < 2e-6
+    return [p.detach() for p in net.parameters()]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+@pytest.mark.parametrize(("name", "backend", "compiled"), COMPILED)
+def test_compiled_steps_are_those_of_eager_ones(name: str, backend: str, compiled: str) -> None:
+    """In a compiled step parameters are no longer of their class; torch's own compiled Adam rounds otherwise."""
+    expected = trained(OPTIMIZERS[name], None, "")
+    for found, wanted in zip(trained(OPTIMIZERS[name], backend, compiled), expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
+def test_copies_of_an_optimizer_take_their_own_steps(make: Any) -> None:
+    optimizer = make([OrthonormalParameter(torch.eye(2, 3))], lr=0.1)
+    for again in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        (theirs,), (ours,) = again.param_groups[0]["params"], optimizer.param_groups[0]["params"]
+        theirs.grad = torch.arange(6.0).reshape(2, 3)
+        again.step()
+        assert orthonormality(theirs) < 1e-6 and not torch.allclose(theirs, ours)
+        assert torch.equal(ours, torch.eye(2, 3))
 
 
 def sparse_step(make: Any) -> None:

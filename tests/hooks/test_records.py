@@ -98,8 +98,8 @@ def test_registering_a_record_again_replaces_it() -> None:
 
 def test_registering_tells_the_author_what_is_wrong() -> None:
     before = [plugin.as_dict() for plugin in hooks.plugins()]
-    with pytest.raises(ValueError, match="is a name of the core"):
-        ms.register(hooks.SolverSpec("lbfgs", "math:hypot"))
+    with pytest.raises(ValueError, match="names with 'pymanopt' before a colon are the core's"):
+        ms.register(hooks.SolverSpec("pymanopt:mine", "math:hypot"))
     with pytest.raises(ValueError, match="registers nothing"):
         ms.register(SimpleNamespace())
     assert [plugin.as_dict() for plugin in hooks.plugins()] == before

@@ -1,0 +1,145 @@
+"""Pickling by name of functions, and of objects that decorators have put in place of functions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pickle import PicklingError, UnpicklingError
+from types import FunctionType, ModuleType
+from typing import Any
+from weakref import WeakValueDictionary
+
+_decorated: WeakValueDictionary[tuple[str, str], FunctionType] = WeakValueDictionary()
+"""Functions that were given to decorators and factories, by module and name; importing a module fills it."""
+
+_BY_VALUE = ("cloudpickle", "dill")
+"""Packages whose picklers write a function that cannot be imported with its code."""
+
+
+def remember(*functions: Any) -> None:
+    """Remember functions at the top level of a module, so that they are found where their names stand for others."""
+    for function in functions:
+        if isinstance(function, partial):
+            remember(function.func, *function.args, *function.keywords.values())
+        elif isinstance(function, FunctionType):
+            _decorated[function.__module__, function.__qualname__] = function
+
+
+def portable(value: Any, what: str) -> Any:
+    """Return a value to be pickled in place of one that is, or has in a `partial`, functions; they are pickled by name.
+
+    `what` says in the error message whose functions they are.
+    """
+    if isinstance(value, FunctionType):
+        return _Named(value, what)
+    if type(value) is partial:
+        args = (portable(one, what) for one in value.args)
+        keywords = {name: portable(one, what) for name, one in value.keywords.items()}
+        return partial(portable(value.func, what), *args, **keywords)
+    return value
+
+
+def attribute_of_module(value: Any, function: Any) -> tuple[Callable[..., Any], tuple[str, str]] | None:
+    """Return how to pickle an object that is an attribute of the module of its function; None if it is none."""
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if module is None or not _found_elsewhere(module):
+        return None
+    for path in (getattr(function, "__qualname__", ""), *(name for name, one in vars(module).items() if one is value)):
+        with suppress(AttributeError):
+            if _attribute(module, path) is value:
+                return _imported, (module.__name__, path)
+    return None
+
+
+class _Named:
+    """A function that is pickled by name, also where another object has its name now; copies are the function."""
+
+    def __init__(self, function: FunctionType, what: str) -> None:
+        self.function, self.what = function, what
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.function(*args, **keywords)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FunctionType:
+        return self.function
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        function = self.function
+        module, name = sys.modules.get(function.__module__), function.__qualname__
+        if module is not None and _found_elsewhere(module):
+            with suppress(AttributeError):
+                if _attribute(module, name) is function:
+                    return _same, (function,)
+            if _decorated.get((module.__name__, name)) is function and "<" not in name:
+                return _function, (module.__name__, name)
+        if _pickled_by_value():
+            return _same, (function,)
+        raise PicklingError(
+            f"{self.what} cannot be pickled: its function {name!r} {_why(function)}. Write the function at the top "
+            "level of a module (a file NAME.py), and import it from there"
+        )
+
+
+def _why(function: FunctionType) -> str:
+    if function.__name__ == "<lambda>":
+        return "is a lambda, which has no name to be found by"
+    if "<locals>" in function.__qualname__:
+        return "is defined inside another function, where no other process finds it"
+    module = sys.modules.get(function.__module__)
+    if module is None or not _found_elsewhere(module):
+        return f"is defined in {function.__module__!r}, a notebook or an interpreter, which no other process can import"
+    return f"is not the function of this name in the module {function.__module__!r} any more: import the module again"
+
+
+def _found_elsewhere(module: ModuleType) -> bool:
+    """Return whether another process finds a module; of a script, a process that runs the script too does."""
+    if module.__name__ not in ("__main__", "__mp_main__"):
+        return True
+    return hasattr(module, "__file__") and not _pickled_by_value()  # a notebook has no file
+
+
+def _pickled_by_value() -> bool:
+    """Return whether one of the picklers is at work that write functions with their code, also joblib's copy."""
+    return any(name in _BY_VALUE for caller in _callers() for name in caller.split("."))
+
+
+def _callers() -> Iterator[str]:
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+
+
+def _attribute(owner: Any, path: str) -> Any:
+    for part in path.split("."):
+        owner = getattr(owner, part)
+    return owner
+
+
+def _same(function: Any) -> Any:
+    return function
+
+
+def _imported(module: str, path: str) -> Any:
+    """Return an attribute of a module, where it is unpickled."""
+    found = import_module(module)
+    try:
+        return _attribute(found, path)
+    except AttributeError as error:
+        raise UnpicklingError(_gone(module, path)) from error
+
+
+def _function(module: str, name: str) -> Any:
+    """Return a function that a decorator of a module was given, where it is unpickled."""
+    found = _decorated.get((import_module(module).__name__, name))  # of a script, that of the process here
+    if found is None:
+        raise UnpicklingError(_gone(module, name))
+    return found
+
+
+def _gone(module: str, name: str) -> str:
+    cure = "write it in a module that is imported" if module == "__main__" else "it may have been renamed"
+    return f"{name!r} of the module {module!r} was pickled by name, and the module has no such name here: {cure}"
