@@ -411,11 +411,26 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
         time=run.time,
         feasibility=max(feasibility, final["feasibility"] or 0.0),
         complementarity=final["complementarity"],
+        note=_note(run, final),
         history=run.history,
         multipliers=multipliers and {name: np.array(values) for name, values in multipliers.items()},
         component=component,
         reference=max(first, stop.reference) if np.isfinite(first) else stop.reference,
     )
+
+
+def _note(run: Run, final: Mapping[str, Any]) -> str | None:
+    """Return what there is to say about a run without constraints that did not go down."""
+    values = run.history["fun"]
+    if run.nit == 0 or run.status is Status.NON_FINITE or final["feasibility"] is not None:
+        return None
+    first, fun = float(values[0]), float(final["fun"])
+    if fun > first + 1e-9 * abs(first):
+        return f"The objective is higher than at the start ({fun:.6g} > {first:.6g}): use a smaller step size."
+    last = run.measures.fun
+    if fun == first < last and not run.status.success:
+        return f"The start is returned because the steps raised the objective to {last:.6g}: use a smaller step size."
+    return None
 
 
 def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:

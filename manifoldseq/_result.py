@@ -227,6 +227,8 @@ class Result(Generic[Point]):
     complementarity : float, optional
         With constraints, the largest ``min(−g, μ)`` of the inequalities that hold, see :class:`Measures`. It is no
         violation: a success asks for both to be small.
+    note : str, optional
+        Another sentence of `message`, about the point that is returned.
     """
 
     x: Point
@@ -245,6 +247,7 @@ class Result(Generic[Point]):
     reference: float | None = None
     solver: str | None = None
     complementarity: float | None = None
+    note: str | None = None
 
     @property
     def success(self) -> bool:
@@ -259,7 +262,7 @@ class Result(Generic[Point]):
             text += f" Largest violation of the constraints: {self.feasibility:.3g}."
         if self.complementarity is not None and self.complementarity > FEASIBLE:
             text += f" Largest complementarity min(−g, μ) of the inequalities: {self.complementarity:.3g}."
-        return text
+        return text if self.note is None else f"{text} {self.note}"
 
     def to_frame(self) -> Any:
         """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""

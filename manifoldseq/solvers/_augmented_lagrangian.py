@@ -17,6 +17,7 @@ from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRul
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
+from ._around import UNUSUAL
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate
 from ._saddle import leave_saddle
@@ -26,9 +27,6 @@ LARGEST = 1e12
 
 STATIONARY = 1e-5
 """Share of its terms that the gradient of the violation may have where it counts as stationary."""
-
-UNUSUAL = 32.0
-"""A constraint whose gradient at the start is larger, or smaller than the inverse, is multiplied by a power of two."""
 
 AWAY = 1e4
 """An inner run that violates the constraints by more, in their units, and goes on so, has no minimum to find."""
