@@ -30,7 +30,7 @@ SEVERAL_THREADS = 500_000
 _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
 _NUMBERS = (
     *("fun", "grad_norm", "feasibility", "step_size", "egrad_norm"),
-    *("curvature", "curvature_ahead", "scale", "pushed_inward"),
+    *("curvature", "curvature_ahead", "scale", "pushed_inward", "complementarity"),
 )
 
 
@@ -268,11 +268,14 @@ class _Loop:
         columns = self.columns
         for column, value in zip(columns.values(), values, strict=False):  # without the extra ones, which come last
             column.append(value)
-        if current.extra or len(columns) > len(_COLUMNS):
+        more = current.extra
+        if current.complementarity is not None:  # of problems with constraints only
+            more = {**more, "complementarity": current.complementarity}
+        if more or len(columns) > len(_COLUMNS):
             if not set(_COLUMNS).isdisjoint(current.extra):
                 repeated = f"Measures(extra={dict(current.extra)!r}) repeats one of {', '.join(_COLUMNS)}"
                 raise ValueError(f"{repeated}: rename it")
-            extra = {**dict.fromkeys(list(columns)[len(_COLUMNS) :], math.nan), **current.extra}
+            extra = {**dict.fromkeys(list(columns)[len(_COLUMNS) :], math.nan), **more}
             for name, value in extra.items():
                 columns.setdefault(name, [math.nan] * (len(columns["nit"]) - 1)).append(float(value))
 

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
-from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
-from ._start import OFF_MANIFOLD, drawn_from, start_points
+from ._result import FEASIBLE, Evaluations, Measures, NotConverged, Point, Result, Run, Status
+from ._start import drawn_from, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
 from .estimators import marked, seed_fingerprint
 from .estimators._starts import best_start
@@ -171,7 +171,7 @@ def minimize(
             return _single(problem, point, solver, rule, observers, where, resume, component)
 
     def rank(result: Result) -> tuple[Any, ...]:
-        return result.status is Status.NON_FINITE, *_rank(result.fun, result.grad_norm, result.feasibility)
+        return result.status is Status.NON_FINITE, max(result.feasibility, FEASIBLE), result.fun
 
     best, results = best_start(run, tasks, with_callback(observers, callback), rank)
     total = {key: sum(getattr(r, key) for r in results) for key in ("nfev", "njev", "nhev", "time")}
@@ -301,20 +301,21 @@ def _single(
         _check_constraints(problem, point)
         state, measures = solver.init(counted, point)
         if keep_best:
-            state = {**state, "best": None, "seen": _seen(measures)}
+            state = {**state, "best": None, "seen": measures.kept()}
         return state, measures.with_evaluations(counter.take())
 
     def step(state: Any) -> tuple[Any, Measures]:
         new, measures = solver.step(counted, state)
         measures.evaluations = counter.take()
         if keep_best:  # "best" is None while the iterate itself is
-            best, before, now = state["best"], state["seen"], _seen(measures)
-            if best is None and _rank(*now) > _rank(*before):
-                fun, grad_norm, feasibility = before
-                best = _summary(state, Measures(fun, grad_norm, feasibility))
-            elif best is not None and _rank(*now) <= _rank(best["fun"], best["grad_norm"], best["feasibility"]):
+            best, before = state["best"], Measures.of(state["seen"])
+            if best is None and _rank(measures.fun, measures.feasibility) > _rank(before.fun, before.feasibility):
+                best = _summary(state, before)
+            elif best is not None and _rank(measures.fun, measures.feasibility) <= _rank(
+                best["fun"], best["feasibility"]
+            ):
                 best = None
-            new = {**new, "best": best, "seen": now}
+            new = {**new, "best": best, "seen": measures.kept()}
         return new, measures
 
     def sure(state: Any, recent: tuple[Measures, ...]) -> Measures:
@@ -335,7 +336,10 @@ def _single(
 
 
 def _final(run: Run, kept_best: bool) -> Mapping[str, Any]:
-    """Return what is known about the point that a run found: the best one where it was kept, else the last."""
+    """Return what is known about the point that a run found: the best one where it was kept, else the last.
+
+    With constraints that is the last iterate that meets them, or else the one that violates them least.
+    """
     feasible = run.status.success and run.measures.feasibility is not None  # no better point meets the constraints
     if kept_best and run.state["best"] is not None and not feasible:
         return run.state["best"]
@@ -375,23 +379,24 @@ def _summary(state: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
         "fun": measures.fun,
         "grad_norm": measures.grad_norm,
         "feasibility": measures.feasibility,
+        "complementarity": measures.complementarity,
         "multipliers": state.get("multipliers"),
     }
 
 
-def _seen(measures: Measures) -> tuple[float, float | None, float | None]:
-    return measures.fun, measures.grad_norm, measures.feasibility
+def _rank(fun: float, feasibility: float | None) -> float:
+    """Return the number that orders the iterates of a run: the objective, with constraints their violation.
 
-
-def _rank(fun: float, _: float | None, feasibility: float | None) -> tuple[float, float]:
-    """Return what orders points: first those that meet the constraints, then by value."""
-    return max(feasibility or 0.0, OFF_MANIFOLD), fun
+    Values of points that violate the constraints a little are lower than the minimum, and those of early points that
+    happen to meet them say nothing about it: among points that meet the constraints, the last is returned.
+    """
+    return fun if feasibility is None else max(feasibility, FEASIBLE)
 
 
 def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int | None, stop: _Referred) -> Result:
     counts: Evaluations = run.measures.evaluations
     x, feasibility = _cleaned(problem.manifold, final["x"])
-    met = (final["feasibility"] or 0.0) <= 1e-6  # by the best point, if not by the last
+    met = (final["feasibility"] or 0.0) <= FEASIBLE  # by the returned point, if not by the last
     first = float(run.history["grad_norm"][0])
     multipliers = final["multipliers"]
     return Result(
@@ -405,11 +410,27 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
         nhev=counts.nhev,
         time=run.time,
         feasibility=max(feasibility, final["feasibility"] or 0.0),
+        complementarity=final["complementarity"],
+        note=_note(run, final),
         history=run.history,
         multipliers=multipliers and {name: np.array(values) for name, values in multipliers.items()},
         component=component,
         reference=max(first, stop.reference) if np.isfinite(first) else stop.reference,
     )
+
+
+def _note(run: Run, final: Mapping[str, Any]) -> str | None:
+    """Return what there is to say about a run without constraints that did not go down."""
+    values = run.history["fun"]
+    if run.nit == 0 or run.status is Status.NON_FINITE or final["feasibility"] is not None:
+        return None
+    first, fun = float(values[0]), float(final["fun"])
+    if fun > first + 1e-9 * abs(first):
+        return f"The objective is higher than at the start ({fun:.6g} > {first:.6g}): use a smaller step size."
+    last = run.measures.fun
+    if fun == first < last and not run.status.success:
+        return f"The start is returned because the steps raised the objective to {last:.6g}: use a smaller step size."
+    return None
 
 
 def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:

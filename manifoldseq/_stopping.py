@@ -240,7 +240,8 @@ def _not_negative(rule: object, name: str, value: float) -> None:
 
 
 def _infeasible(current: Measures, tol: float, eps: float) -> bool:
-    return current.feasibility is not None and current.feasibility > max(tol, 100 * eps)
+    """Return whether constraints are violated, or inequalities and their multipliers are not complementary."""
+    return max(current.feasibility or 0.0, current.complementarity or 0.0) > max(tol, 100 * eps)
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,8 @@ class PredictedDecrease(StoppingRule):
     step : float, optional
         Of the way to the minimizer, relative to the point; a hundredth of √tol by default, 1e-7.
     feasibility : float
-        Of a problem with constraints, the largest violation that still counts as solved.
+        Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
+        multiplier, that still count as solved.
 
     Notes
     -----
@@ -390,7 +392,8 @@ class GradientNorm(StoppingRule):
         Compare with ``tol`` times the first gradient norm (or, for a warm start, that of the run it continues, if
         larger). From a start far away that says little about the end: see :class:`PredictedDecrease`.
     feasibility : float
-        Of a problem with constraints, the largest violation that still counts as solved.
+        Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
+        multiplier, that still count as solved.
 
     Notes
     -----

@@ -184,6 +184,8 @@ def solve(
             _write(run, result)
     rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
     rows += [("feasibility", f"{result.feasibility:.3g}")]
+    if result.complementarity is not None:
+        rows += [("complementarity", f"{result.complementarity:.3g}")]
     rows += [("solver", called), ("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
     rows += [("status", f"{result.status.name}: {result.message}")]
     echo_table((name, ""), rows)
@@ -196,7 +198,8 @@ def solve(
 def _write(run: RunDirectory, result: Result) -> None:
     """Write what is reported about a result that is saved."""
     run.write_columns("history.csv", result.history)
-    numbers = {name: getattr(result, name) for name in ("fun", "grad_norm", "feasibility", "nit", "nfev", "njev")}
+    names = ("fun", "grad_norm", "feasibility", "complementarity", "nit", "nfev", "njev")
+    numbers = {name: getattr(result, name) for name in names}
     metrics = {**numbers, "success": int(result.success), **run.kept_metrics()}
     run.write_json("metrics.json", {name: value for name, value in metrics.items() if value is not None})
     page = read_run(run.path)
