@@ -17,7 +17,7 @@ from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
-from ._start import OFF_MANIFOLD, drawn_from, start_points
+from ._start import OFF_MANIFOLD, drawn_from, searched, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
 from .estimators import marked, seed_fingerprint
 from .estimators._starts import best_start
@@ -81,7 +81,9 @@ def minimize(
     n_starts : int
         Independent runs: the first from `x0`, the others from random points; the best is returned, evaluations summed.
     components : {"all"}, optional
-        Also start in every connected component of the manifold (of O(n): both determinants).
+        Start in every connected component of the manifold. On ``Orthogonal(n)`` and square ``Stiefel(n, n)``, which
+        have two, this is done without being asked for where no start is given; elsewhere, and in products and powers,
+        the message of the result says that only the component of the start was searched.
     callback : callable, optional
         One more observer: ``callback(event)`` per iterate, see :class:`Event`. It never ends a run: what it returns is
         not looked at, and an exception in it is a warning.
@@ -175,7 +177,8 @@ def minimize(
 
     best, results = best_start(run, tasks, with_callback(observers, callback), rank)
     total = {key: sum(getattr(r, key) for r in results) for key in ("nfev", "njev", "nhev", "time")}
-    best = dataclasses.replace(best, solver=called, **total)
+    note = searched(problem.manifold, best.x, best.component)
+    best = dataclasses.replace(best, solver=called, note=note, **total)
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best

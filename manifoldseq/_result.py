@@ -208,11 +208,13 @@ class Result(Generic[Point]):
     history : dict of str to ndarray
         See :class:`Run`.
     component : int, optional
-        The connected component that `x` was searched in, when components were asked for.
+        The connected component of `x`, where all components were searched.
     reference : float, optional
         The gradient norm that relative tolerances refer to; a warm start keeps it.
     solver : str, optional
         The name of the solver, or its class where it was given as an object.
+    note : str
+        A sentence about the connected components of the manifold, which `message` repeats; empty where there is one.
     """
 
     x: Point
@@ -230,6 +232,7 @@ class Result(Generic[Point]):
     component: int | None = None
     reference: float | None = None
     solver: str | None = None
+    note: str = ""
 
     @property
     def success(self) -> bool:
@@ -238,10 +241,11 @@ class Result(Generic[Point]):
 
     @property
     def message(self) -> str:
-        """The status as a full sentence, and the violation where constraints are not met."""
-        if self.multipliers is None or self.feasibility <= 1e-6:
-            return self.status.value
-        return f"{self.status.value} Largest violation of the constraints: {self.feasibility:.3g}."
+        """The status as a full sentence, the violation where constraints are not met, and the note."""
+        parts = [self.status.value]
+        if self.multipliers is not None and self.feasibility > 1e-6:
+            parts.append(f"Largest violation of the constraints: {self.feasibility:.3g}.")
+        return " ".join([*parts, self.note] if self.note else parts)
 
     def to_frame(self) -> Any:
         """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""
