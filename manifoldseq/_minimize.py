@@ -30,6 +30,7 @@ from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
 from .solvers import Solver, choose_solver
 from .solvers._around import WithCurvature, groups_of, in_groups, in_range
+from .solvers._claims import unclaimed_slope
 from .solvers._iterates import evaluate
 from .storage import Checkpoint
 
@@ -115,6 +116,9 @@ def minimize(
 
     Notes
     -----
+    A run that ends with success has spent two more values, to compare the objective with what its gradient claims along
+    a random tangent vector (more where the two differ); a contradiction ends with NO_DECREASE.
+
     Runs from points of fewer than 500,000 entries use one BLAS thread, as several slow small matrices down, many times
     where other processes use the cores. A cost with much data may use more, if the number is set inside a block:
     ``with ms.execution.one_blas_thread(), threadpoolctl.threadpool_limits(4): ms.minimize(…)``.
@@ -323,8 +327,13 @@ def _single(
     def sure(state: Any, recent: tuple[Measures, ...]) -> Measures:
         return solver.confirm(counted, state, recent).with_evaluations(counter.take())
 
+    def verified(state: Any, now: Measures) -> Measures:
+        slope = solver.unclaimed_slope(counted, state, now)
+        return dataclasses.replace(now, unclaimed_slope=slope, evaluations=counter.take())
+
+    look, verify = (sure if stop.looks_ahead else None), (verified if solver.deterministic else None)
     try:
-        run = confirmed(step, start, None, sure if stop.looks_ahead else None, stop, observers, checkpoint, resume)
+        run = confirmed(step, start, None, look, verify, stop, observers, checkpoint, resume)
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
             error.result = _result(problem, until, _final(until, keep_best), component, stop)  # type: ignore[attr-defined]
@@ -350,6 +359,7 @@ def _on_all_data(
 ) -> tuple[Run, dict[str, Any]]:
     """Return the run and its answer with exact measures; a success that only an estimate met is taken back."""
     x = freeze(solver.answer(problem, run.state))
+    slope = 0.0
     try:
         f = problem.objective
         if f.value_and_gradient is None:
@@ -357,6 +367,7 @@ def _on_all_data(
         else:
             at = evaluate(problem, x)
             exact = at.at_boundary(problem.manifold, at.measures(problem.manifold))
+            slope = unclaimed_slope(problem, at, abs(at.fun)) if run.status.success else 0.0
     except KeyboardInterrupt:
         return dataclasses.replace(run, status=Status.INTERRUPTED), _summary({"x": x}, run.measures)
     exact = dataclasses.replace(exact, evaluations=run.measures.evaluations.plus(counter.take()))
@@ -368,7 +379,7 @@ def _on_all_data(
         first, recent = records[0], (*records[-2:-1], exact)
         eps = float(np.finfo(dtype_of(x)).eps)
         so_far = RunSoFar(recent, run.nit, run.time, exact.evaluations, first, eps=eps)
-        status = stop.check(so_far) or Status.ESTIMATE_ONLY
+        status = Status.NO_DECREASE if slope else stop.check(so_far) or Status.ESTIMATE_ONLY
     return dataclasses.replace(run, status=status, measures=exact), _summary({"x": x}, exact)
 
 

@@ -36,8 +36,9 @@ class Status(Enum):
     SMALL_STEP = "The step size fell below the tolerance."
     STALLED = "The objective no longer decreases, but the point is not stationary to the tolerance."
     NO_DECREASE = (
-        "No step found a decrease: the objective is ill-conditioned here, or a derivative is wrong, which "
-        "manifoldseq.testing.check_gradient and check_hessian tell."
+        "No step found a decrease, or the objective falls where its gradient claims that it is flat: the objective is "
+        "ill-conditioned here, or a derivative is wrong, which manifoldseq.testing.check_gradient and check_hessian "
+        "tell."
     )
     INFEASIBLE = "The constraints could not be met from this start: check that they can be met, or try another start."
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
@@ -99,6 +100,9 @@ class Measures:
     pushed_inward : float, optional
         How far the point is from solved for being next to a boundary, see
         :meth:`manifoldseq.manifolds.Manifold.pushed_inward`.
+    unclaimed_slope : float, optional
+        Slope of the objective along a random tangent vector of length one beyond what the gradient claims; measured
+        before a run ends with success, and zero unless the objective contradicts the gradient.
     """
 
     fun: float
@@ -113,6 +117,7 @@ class Measures:
     curvature_ahead: float | None = None
     scale: float | None = None
     pushed_inward: float | None = None
+    unclaimed_slope: float | None = None
 
     def kept(self) -> tuple[float | None, ...]:
         """Return the numbers that a stopping rule may look at, for the state of a solver that runs another inside."""
@@ -143,6 +148,7 @@ class Measures:
             self.curvature_ahead,
             self.scale,
             self.pushed_inward,
+            self.unclaimed_slope,
         )
 
 

@@ -85,6 +85,8 @@ def minimize_batch(
     Returns
     -------
     BatchResult
+        A problem that ends with success has spent two more evaluations, to compare the objective with what its gradient
+        claims along a random tangent vector; a contradiction ends with NO_DECREASE.
 
     Raises
     ------

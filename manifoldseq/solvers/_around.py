@@ -17,6 +17,7 @@ from ..manifolds._product import _Factored as Factored
 from ..manifolds._product import _Groups as Groups
 from ..objectives import Objective, last_point
 from ._base import Solver
+from ._claims import unclaimed_slope
 from ._iterates import State, evaluate, step_curvature
 from ._saddle import confirm
 
@@ -47,6 +48,9 @@ class _Around(Solver):
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
         return self.solver.confirm(problem, state, recent)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return self.solver.unclaimed_slope(problem, state, now)
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
         return self.solver.answer(problem, state)
@@ -80,6 +84,9 @@ class _InRange(_Around):
             return self.solver.confirm(problem, state, recent)
         scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
         return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return _slope_in_unit(self.solver, problem, state, now)
 
     def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
@@ -129,6 +136,9 @@ class _InUnit(_Around):
         unit: float = state["unit"]
         scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
         return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return _slope_in_unit(self.solver, problem, state, now)
 
     def _in_own_unit(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
         multipliers = {name: values / unit for name, values in state["multipliers"].items()}
@@ -200,6 +210,9 @@ class _InGroups(_Around):
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
         return self.solver.confirm(self.inside, state["inner"], recent)
 
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return self.solver.unclaimed_slope(self.inside, state["inner"], now)
+
     def answer(self, problem: Problem[Point], state: State) -> Point:
         return state["x"]
 
@@ -228,12 +241,17 @@ def _multiplied(problem: Problem, unit: float) -> Problem:
     )
 
 
+def _slope_in_unit(solver: Solver, problem: Problem, state: State, now: Measures) -> float:
+    unit: float = state["unit"]
+    return solver.unclaimed_slope(_multiplied(problem, unit), state, _divided(now, 1 / unit)) / unit
+
+
 def _times(unit: float, tree: Point) -> Point:
     return tree_map(lambda leaf: leaf * leaf.dtype.type(unit), tree)
 
 
 def _divided(measures: Measures, unit: float) -> Measures:
-    names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward")
+    names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward", "unclaimed_slope")
     return replace(
         measures, **{name: None if (value := getattr(measures, name)) is None else value / unit for name in names}
     )
@@ -261,6 +279,12 @@ class WithCurvature(_Around):
         if egrad is None:
             return recent[-1]
         return confirm(problem, evaluate(_known(problem, recent[-1].fun, egrad), state["x"]), recent)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        egrad = state["egrad of x"]
+        if egrad is None:
+            return 0.0
+        return unclaimed_slope(problem, evaluate(_known(problem, now.fun, egrad), state["x"]), abs(now.fun))
 
     def _measured(
         self, problem: Problem, asked: _Asked, old: State, new: State, measures: Measures

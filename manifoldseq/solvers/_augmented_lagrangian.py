@@ -141,6 +141,10 @@ class AugmentedLagrangian(Solver):
         penalized = _Penalized(problem, state["used"], state["penalty"]).problem
         return self._inner.confirm(penalized, state["inner"], recent)
 
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        penalized = _Penalized(problem, state["used"], state["penalty"]).problem
+        return self._inner.unclaimed_slope(penalized, state["inner"], now)
+
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Update the multipliers if the last inner step ended an inner run, and take an inner step."""
         penalized = _Penalized(problem, state["used"], state["penalty"])

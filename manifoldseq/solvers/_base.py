@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from .._problem import Problem
 from .._result import Measures, Point
 from .._stopping import StoppingRule
-from ._iterates import Iterate, State
+from ._claims import unclaimed_slope
+from ._iterates import Iterate, State, evaluate
 from ._saddle import confirm
 
 
@@ -73,6 +74,20 @@ class Solver(ABC):
         """
         measured = self.curvature and state.get("egrad") is not None
         return confirm(problem, Iterate.of(state), recent) if measured else recent[-1]
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        """Return the slope of the objective at `state` beyond what the gradient claims, zero where they agree.
+
+        Asked before a run ends with success; the evaluations are counted. Where the state holds no :class:`Iterate`,
+        the gradient is evaluated again; zero is returned for a solver that needs none.
+        """
+        if all(state.get(name) is not None for name in Iterate._fields):
+            at = Iterate.of(state)
+        elif "value_and_gradient" in self.needs:
+            at = evaluate(problem, state["x"])
+        else:
+            return 0.0
+        return unclaimed_slope(problem, at, abs(now.fun))
 
     @abstractmethod
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:

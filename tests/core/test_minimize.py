@@ -315,7 +315,7 @@ def test_counting_and_the_limit_of_evaluations() -> None:
 
     watched = ms.Problem(problem.manifold, ms.objective(value_and_gradient=fused))
     result = ms.minimize(watched, x0)
-    assert result.nfev == result.njev == len(calls) and result.nhev == 0
+    assert result.nfev == result.njev + 2 == len(calls) and result.nhev == 0  # two values before the success
     limited = ms.minimize(watched, x0, stop=ms.MaxEvaluations(5))
     assert limited.status is Status.MAX_EVALUATIONS and 5 <= limited.nfev < 12
     assert limited.history["nfev"][-1] == limited.nfev
