@@ -102,7 +102,7 @@ def iterate(
     return confirmed(step, state, measures, None, None, stop, observers, checkpoint, resume)
 
 
-Confirm = Callable[[State, tuple[Measures, ...]], Measures]
+Confirm = Callable[[State, RunSoFar], Measures]
 Verify = Callable[[State, Measures], Measures]
 
 
@@ -255,7 +255,7 @@ class _Loop:
         status = stop.check(self.so_far) or given
         asserted = status in ASSERTED and (status is not given or not status.success)
         if asserted and self.confirm is not None and self.so_far.current.curvature_ahead is None:
-            self.measured_again(self.confirm(self.state, self.so_far.recent))
+            self.measured_again(self.confirm(self.state, self.so_far))
             status = stop.check(self.so_far) or given
         if status is not None and status.success and self.verify is not None:
             if self.so_far.current.unclaimed_slope is None:

@@ -18,7 +18,7 @@ from ._observers import Observer
 from ._problem import Problem
 from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import OFF_MANIFOLD, drawn_from, searched, start_points
-from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
+from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, look_ahead, stopping_rule
 from .estimators import marked, seed_fingerprint
 from .estimators._starts import best_start
 from .execution import one_blas_thread
@@ -324,8 +324,9 @@ def _single(
             new = {**new, "best": best, "seen": now}
         return new, measures
 
-    def sure(state: Any, recent: tuple[Measures, ...]) -> Measures:
-        return solver.confirm(counted, state, recent).with_evaluations(counter.take())
+    def sure(state: Any, so_far: RunSoFar) -> Measures:
+        look = look_ahead(stop, so_far)
+        return solver.confirm(counted, state, so_far.recent, look).with_evaluations(counter.take())
 
     def verified(state: Any, now: Measures) -> Measures:
         slope = solver.unclaimed_slope(counted, state, now)
@@ -446,6 +447,9 @@ class _Referred(StoppingRule):
     @property
     def looks_ahead(self) -> bool:
         return self.rule.looks_ahead
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return self.rule.solved_within(so_far)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         if self.reference > so_far.reference:

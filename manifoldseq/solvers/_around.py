@@ -11,6 +11,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point
+from .._stopping import Look
 from ..linalg._tree import freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
@@ -46,8 +47,8 @@ class _Around(Solver):
     def monotone(self) -> bool:
         return self.solver.monotone
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return self.solver.confirm(problem, state, recent)
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
+        return self.solver.confirm(problem, state, recent, look)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         return self.solver.unclaimed_slope(problem, state, now)
@@ -78,12 +79,13 @@ class _InRange(_Around):
             measures = _divided(measures, unit)
         return self._in_unit(problem, {**new, "unit": unit}, measures)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         unit: float = state["unit"]
         if unit == 1.0:
-            return self.solver.confirm(problem, state, recent)
+            return self.solver.confirm(problem, state, recent, look)
         scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
-        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+        within = replace(look, decrease=look.decrease * unit)
+        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled, within), unit)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         return _slope_in_unit(self.solver, problem, state, now)
@@ -132,10 +134,11 @@ class _InUnit(_Around):
         unit: float = state["unit"]
         return self._in_own_unit(unit, *self.solver.step(_multiplied(problem, unit), state))
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         unit: float = state["unit"]
         scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
-        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+        within = replace(look, decrease=look.decrease * unit)
+        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled, within), unit)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         return _slope_in_unit(self.solver, problem, state, now)
@@ -207,8 +210,8 @@ class _InGroups(_Around):
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         return self._outside(*self.solver.step(self.inside, state["inner"]))
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return self.solver.confirm(self.inside, state["inner"], recent)
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
+        return self.solver.confirm(self.inside, state["inner"], recent, look)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         return self.solver.unclaimed_slope(self.inside, state["inner"], now)
@@ -274,11 +277,11 @@ class WithCurvature(_Around):
         new, measures = self.solver.step(asked.problem, state)
         return self._measured(problem, asked, state, new, measures)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         egrad = state["egrad of x"]
         if egrad is None:
             return recent[-1]
-        return confirm(problem, evaluate(_known(problem, recent[-1].fun, egrad), state["x"]), recent)
+        return confirm(problem, evaluate(_known(problem, recent[-1].fun, egrad), state["x"]), recent, look)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         egrad = state["egrad of x"]

@@ -12,7 +12,7 @@ from scipy.optimize import lsq_linear
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status, Tree
-from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
@@ -137,9 +137,9 @@ class AugmentedLagrangian(Solver):
             penalized, inner, measures, {"count": 0, "first": measures.kept(), "violation": None, "recent": ()}
         )
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         penalized = _Penalized(problem, state["used"], state["penalty"]).problem
-        return self._inner.confirm(penalized, state["inner"], recent)
+        return self._inner.confirm(penalized, state["inner"], recent, look)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         penalized = _Penalized(problem, state["used"], state["penalty"]).problem

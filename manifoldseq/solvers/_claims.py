@@ -37,9 +37,10 @@ def unclaimed_slope(problem: Problem, at: Iterate, level: float) -> float:
     free = manifold.free(at.x, at.egrad) if manifold.bounded else None
     if free is not None:
         v = np.where(flatten(free), v, v.dtype.type(0))
-    length = dot(v, v) ** 0.5
-    if not 0 < length < math.inf:
+    square = dot(v, v)
+    if not 0 < square < math.inf:
         return 0.0
+    length = square**0.5
     v = v / v.dtype.type(length)
     longest = float(manifold.longest(at.x, tree(v))) if manifold.open else math.inf
 

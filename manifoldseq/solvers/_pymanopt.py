@@ -15,7 +15,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status, Tree
-from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
+from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule, look_ahead
 from ..interop._pymanopt import numpy_random, pymanopt
 from ..linalg._tree import dtype_of, tree_map
 from ._base import Solver
@@ -241,7 +241,9 @@ class _Watch:
         self.so_far.evaluations = Evaluations(self.nfev + 1, self.njev + 1)
         status = self.solver.stop.check(self.so_far)
         if status in ASSERTED and self.solver.stop.looks_ahead and self.at is not None and self.at.x is self.x:
-            self.measures = confirm(self.problem, self.at, self.so_far.recent)
+            self.measures = confirm(
+                self.problem, self.at, self.so_far.recent, look_ahead(self.solver.stop, self.so_far)
+            )
             self.so_far = self.so_far.instead(self.measures)
             status = self.solver.stop.check(self.so_far)
         if status is not None:
