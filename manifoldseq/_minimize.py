@@ -17,8 +17,8 @@ from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
 from ._result import FEASIBLE, Evaluations, Measures, NotConverged, Point, Result, Run, Status
-from ._start import drawn_from, start_points
-from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
+from ._start import drawn_from, searched, start_points
+from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, look_ahead, stopping_rule
 from .estimators import marked, seed_fingerprint
 from .estimators._starts import best_start
 from .execution import one_blas_thread
@@ -30,6 +30,7 @@ from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
 from .solvers import Solver, choose_solver
 from .solvers._around import WithCurvature, groups_of, in_groups, in_range
+from .solvers._claims import unclaimed_slope
 from .solvers._iterates import evaluate
 from .storage import Checkpoint
 
@@ -81,7 +82,9 @@ def minimize(
     n_starts : int
         Independent runs: the first from `x0`, the others from random points; the best is returned, evaluations summed.
     components : {"all"}, optional
-        Also start in every connected component of the manifold (of O(n): both determinants).
+        Start in every connected component of the manifold. On ``Orthogonal(n)`` and square ``Stiefel(n, n)``, which
+        have two, this is done without being asked for where no start is given; elsewhere, and in products and powers,
+        the message of the result says that only the component of the start was searched.
     callback : callable, optional
         One more observer: ``callback(event)`` per iterate, see :class:`Event`. It never ends a run: what it returns is
         not looked at, and an exception in it is a warning.
@@ -113,6 +116,9 @@ def minimize(
 
     Notes
     -----
+    A run that ends with success has spent two more values, to compare the objective with what its gradient claims along
+    a random tangent vector (more where the two differ); a contradiction ends with NO_DECREASE.
+
     Runs from points of fewer than 500,000 entries use one BLAS thread, as several slow small matrices down, many times
     where other processes use the cores. A cost with much data may use more, if the number is set inside a block:
     ``with ms.execution.one_blas_thread(), threadpoolctl.threadpool_limits(4): ms.minimize(…)``.
@@ -175,7 +181,8 @@ def minimize(
 
     best, results = best_start(run, tasks, with_callback(observers, callback), rank)
     total = {key: sum(getattr(r, key) for r in results) for key in ("nfev", "njev", "nhev", "time")}
-    best = dataclasses.replace(best, solver=called, **total)
+    note = " ".join(filter(None, [best.note, searched(problem.manifold, best.x, best.component)]))
+    best = dataclasses.replace(best, solver=called, note=note, **total)
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best
@@ -318,11 +325,17 @@ def _single(
             new = {**new, "best": best, "seen": measures.kept()}
         return new, measures
 
-    def sure(state: Any, recent: tuple[Measures, ...]) -> Measures:
-        return solver.confirm(counted, state, recent).with_evaluations(counter.take())
+    def sure(state: Any, so_far: RunSoFar) -> Measures:
+        look = look_ahead(stop, so_far)
+        return solver.confirm(counted, state, so_far.recent, look).with_evaluations(counter.take())
 
+    def verified(state: Any, now: Measures) -> Measures:
+        slope = solver.unclaimed_slope(counted, state, now)
+        return dataclasses.replace(now, unclaimed_slope=slope, evaluations=counter.take())
+
+    look, verify = (sure if stop.looks_ahead else None), (verified if solver.deterministic else None)
     try:
-        run = confirmed(step, start, None, sure if stop.looks_ahead else None, stop, observers, checkpoint, resume)
+        run = confirmed(step, start, None, look, verify, stop, observers, checkpoint, resume)
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
             error.result = _result(problem, until, _final(until, keep_best), component, stop)  # type: ignore[attr-defined]
@@ -351,6 +364,7 @@ def _on_all_data(
 ) -> tuple[Run, dict[str, Any]]:
     """Return the run and its answer with exact measures; a success that only an estimate met is taken back."""
     x = freeze(solver.answer(problem, run.state))
+    slope = 0.0
     try:
         f = problem.objective
         if f.value_and_gradient is None:
@@ -358,6 +372,7 @@ def _on_all_data(
         else:
             at = evaluate(problem, x)
             exact = at.at_boundary(problem.manifold, at.measures(problem.manifold))
+            slope = unclaimed_slope(problem, at, abs(at.fun)) if run.status.success else 0.0
     except KeyboardInterrupt:
         return dataclasses.replace(run, status=Status.INTERRUPTED), _summary({"x": x}, run.measures)
     exact = dataclasses.replace(exact, evaluations=run.measures.evaluations.plus(counter.take()))
@@ -369,7 +384,7 @@ def _on_all_data(
         first, recent = records[0], (*records[-2:-1], exact)
         eps = float(np.finfo(dtype_of(x)).eps)
         so_far = RunSoFar(recent, run.nit, run.time, exact.evaluations, first, eps=eps)
-        status = stop.check(so_far) or Status.ESTIMATE_ONLY
+        status = Status.NO_DECREASE if slope else stop.check(so_far) or Status.ESTIMATE_ONLY
     return dataclasses.replace(run, status=status, measures=exact), _summary({"x": x}, exact)
 
 
@@ -419,18 +434,18 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
     )
 
 
-def _note(run: Run, final: Mapping[str, Any]) -> str | None:
+def _note(run: Run, final: Mapping[str, Any]) -> str:
     """Return what there is to say about a run without constraints that did not go down."""
     values = run.history["fun"]
     if run.nit == 0 or run.status is Status.NON_FINITE or final["feasibility"] is not None:
-        return None
+        return ""
     first, fun = float(values[0]), float(final["fun"])
     if fun > first + 1e-9 * abs(first):
         return f"The objective is higher than at the start ({fun:.6g} > {first:.6g}): use a smaller step size."
     last = run.measures.fun
     if fun == first < last and not run.status.success:
         return f"The start is returned because the steps raised the objective to {last:.6g}: use a smaller step size."
-    return None
+    return ""
 
 
 def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:
@@ -453,6 +468,9 @@ class _Referred(StoppingRule):
     @property
     def looks_ahead(self) -> bool:
         return self.rule.looks_ahead
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return self.rule.solved_within(so_far)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         if self.reference > so_far.reference:

@@ -40,8 +40,9 @@ class Status(Enum):
     SMALL_STEP = "The step size fell below the tolerance."
     STALLED = "The objective no longer decreases, but the point is not stationary to the tolerance."
     NO_DECREASE = (
-        "No step found a decrease: the objective is ill-conditioned here, or a derivative is wrong, which "
-        "manifoldseq.testing.check_gradient and check_hessian tell."
+        "No step found a decrease, or the objective falls where its gradient claims that it is flat: the objective is "
+        "ill-conditioned here, or a derivative is wrong, which manifoldseq.testing.check_gradient and check_hessian "
+        "tell."
     )
     INFEASIBLE = "The constraints could not be met from this start: check that they can be met, or try another start."
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
@@ -107,6 +108,9 @@ class Measures:
     complementarity : float, optional
         Largest ``min(−g, μ)`` of the inequalities that hold, with their multipliers μ ≥ 0: zero where every inequality
         is active or has the multiplier zero. It is no violation of the constraints.
+    unclaimed_slope : float, optional
+        Slope of the objective along a random tangent vector of length one beyond what the gradient claims; measured
+        before a run ends with success, and zero unless the objective contradicts the gradient.
     """
 
     fun: float
@@ -122,6 +126,7 @@ class Measures:
     scale: float | None = None
     pushed_inward: float | None = None
     complementarity: float | None = None
+    unclaimed_slope: float | None = None
 
     def kept(self) -> tuple[float | None, ...]:
         """Return the numbers that a stopping rule may look at, for the state of a solver that runs another inside."""
@@ -154,6 +159,7 @@ class Measures:
             self.scale,
             self.pushed_inward,
             self.complementarity,
+            self.unclaimed_slope,
         )
 
 
@@ -219,7 +225,7 @@ class Result(Generic[Point]):
     history : dict of str to ndarray
         See :class:`Run`.
     component : int, optional
-        The connected component that `x` was searched in, when components were asked for.
+        The connected component of `x`, where all components were searched.
     reference : float, optional
         The gradient norm that relative tolerances refer to; a warm start keeps it.
     solver : str, optional
@@ -227,8 +233,8 @@ class Result(Generic[Point]):
     complementarity : float, optional
         With constraints, the largest ``min(−g, μ)`` of the inequalities that hold, see :class:`Measures`. It is no
         violation: a success asks for both to be small.
-    note : str, optional
-        Another sentence of `message`, about the point that is returned.
+    note : str
+        Further sentences of `message`: about the point that is returned, and about other connected components.
     """
 
     x: Point
@@ -247,7 +253,7 @@ class Result(Generic[Point]):
     reference: float | None = None
     solver: str | None = None
     complementarity: float | None = None
-    note: str | None = None
+    note: str = ""
 
     @property
     def success(self) -> bool:
@@ -256,13 +262,13 @@ class Result(Generic[Point]):
 
     @property
     def message(self) -> str:
-        """The status as a full sentence, with the violation of constraints and the complementarity if positive."""
+        """The status as a full sentence, with violation and complementarity if they are positive, and the note."""
         text = self.status.value
         if self.multipliers is not None and self.feasibility > FEASIBLE:
             text += f" Largest violation of the constraints: {self.feasibility:.3g}."
         if self.complementarity is not None and self.complementarity > FEASIBLE:
             text += f" Largest complementarity min(−g, μ) of the inequalities: {self.complementarity:.3g}."
-        return text if self.note is None else f"{text} {self.note}"
+        return f"{text} {self.note}" if self.note else text
 
     def to_frame(self) -> Any:
         """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""

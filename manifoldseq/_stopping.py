@@ -20,6 +20,9 @@ ROUNDING = 200
 """Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
 
 
+SHARE, MOST_PRODUCTS = 1 / 3, 24
+"""Hessian products that a confirmation may cost, in evaluations of the run so far, and at most."""
+
 LAST = WINDOW + 2
 """Measures that a rule sees: those of ten steps, and of the two iterates that the first of them needs."""
 
@@ -114,6 +117,23 @@ class RunSoFar:
         return self.recent[-2] if len(self.recent) > 1 else None
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a confirmation before a success looks for, and what it may cost.
+
+    Attributes
+    ----------
+    decrease, way : float
+        A decrease and a way to the minimizer that are no more than these count as solved.
+    products : int
+        Hessian products that the estimate of the decrease ahead may cost beyond its first two.
+    """
+
+    decrease: float = 0.0
+    way: float = 0.0
+    products: int = 0
+
+
 class StoppingRule(ABC):
     """A condition on a run so far; rules combine with ``|`` (any) and ``&`` (all at the same iteration).
 
@@ -138,6 +158,10 @@ class StoppingRule(ABC):
     def looks_ahead(self) -> bool:
         """Whether the rule wants ``Measures.curvature_ahead`` before it ends a run."""
         return False
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        """Return the decrease and the way to the minimizer that count as none, where the rule looks ahead."""
+        return 0.0, 0.0
 
     @abstractmethod
     def check(self, so_far: RunSoFar) -> Status | None:
@@ -193,6 +217,9 @@ class AnyOf(StoppingRule):
     def looks_ahead(self) -> bool:
         return any(rule.looks_ahead for rule in self.rules)
 
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return _largest(self.rules, so_far)
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return the first status given, successes first."""
         found = None
@@ -215,6 +242,9 @@ class AllOf(StoppingRule):
     def looks_ahead(self) -> bool:
         return any(rule.looks_ahead for rule in self.rules)
 
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return _largest(self.rules, so_far)
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return a status when every rule gives one, limits first."""
         found = None
@@ -225,6 +255,11 @@ class AllOf(StoppingRule):
             if found is None or not status.success:
                 found = status
         return found
+
+
+def _largest(rules: tuple[StoppingRule, ...], so_far: RunSoFar) -> tuple[float, float]:
+    decreases, ways = zip(*(rule.solved_within(so_far) for rule in rules), strict=True)
+    return max(decreases), max(ways)
 
 
 def _members(rule: Stop, kind: type) -> tuple[StoppingRule, ...]:
@@ -260,6 +295,8 @@ class PredictedDecrease(StoppingRule):
     manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so, five products
     with the Hessian or, where there are none, five more gradients look for negative curvature in a random direction and
     measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts as one more κ and must be positive.
+    Conjugate gradients go on from there until curvature 100,000 times smaller than all that was seen cannot hide a
+    decrease, for at most a third of the evaluations so far, and 24: the decrease that they find counts too.
 
     Parameters
     ----------
@@ -332,10 +369,21 @@ class PredictedDecrease(StoppingRule):
         if now.grad_norm is None or not curvature > 0:
             return False
         way = now.grad_norm / curvature
-        decrease = 0.5 * now.grad_norm * way
-        level = max(times * self.tol, 4 * eps) * abs(now.fun)
+        level, most = self._within(now, eps, times)
+        return 0.5 * now.grad_norm * way <= level or way <= most < math.inf
+
+    def _within(self, now: Measures, eps: float, times: float) -> tuple[float, float]:
         step = 0.01 * self.tol**0.5 if self.step is None else self.step
-        return decrease <= level or way <= times * step * (now.scale or 0.0) < math.inf
+        return max(times * self.tol, 4 * eps) * abs(now.fun), times * step * (now.scale or 0.0)
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return self._within(so_far.current, so_far.eps, 1)
+
+
+def look_ahead(rule: StoppingRule, so_far: RunSoFar) -> Look:
+    """Return what a confirmation looks for: its products are a share of what the run has spent."""
+    spent = so_far.evaluations.nfev + so_far.evaluations.nhev
+    return Look(*rule.solved_within(so_far), products=min(MOST_PRODUCTS, int(SHARE * spent)))
 
 
 def _flattest(recent: tuple[Measures, ...]) -> float:

@@ -62,7 +62,8 @@ def minimize_batch(
         executor of the context; or one problem without ``batched``, minimized from many starts.
     x0 : point, BatchResult, str or None
         Starts, with a leading axis of length B on every leaf; the result of another run; the name of an initializer;
-        or None: the first initializer of every problem, else random points.
+        or None: the first initializer of every problem, else random points. Every problem stays in the connected
+        component of its start: of O(n) give starts with both determinants.
     n_problems : int, optional
         B, where neither `x0` nor `problem` says it.
     solver : {"bb", "lbfgs"}
@@ -84,6 +85,8 @@ def minimize_batch(
     Returns
     -------
     BatchResult
+        A problem that ends with success has spent two more evaluations, to compare the objective with what its gradient
+        claims along a random tangent vector; a contradiction ends with NO_DECREASE.
 
     Raises
     ------

@@ -11,12 +11,14 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point
+from .._stopping import Look
 from ..linalg._tree import freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
 from ..manifolds._product import _Groups as Groups
 from ..objectives import Objective, last_point
 from ._base import Solver
+from ._claims import unclaimed_slope
 from ._iterates import State, evaluate, step_curvature
 from ._saddle import confirm
 
@@ -48,8 +50,11 @@ class _Around(Solver):
     def monotone(self) -> bool:
         return self.solver.monotone
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return self.solver.confirm(problem, state, recent)
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
+        return self.solver.confirm(problem, state, recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return self.solver.unclaimed_slope(problem, state, now)
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
         return self.solver.answer(problem, state)
@@ -77,12 +82,16 @@ class _InRange(_Around):
             measures = divided(measures, unit)
         return self._in_unit(problem, {**new, "unit": unit}, measures)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         unit: float = state["unit"]
         if unit == 1.0:
-            return self.solver.confirm(problem, state, recent)
+            return self.solver.confirm(problem, state, recent, look)
         scaled = tuple([divided(measures, 1 / unit) for measures in recent])
-        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled), unit)
+        within = replace(look, decrease=look.decrease * unit)
+        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return _slope_in_unit(self.solver, problem, state, now)
 
     def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
@@ -128,10 +137,14 @@ class _InUnit(_Around):
         unit: float = state["unit"]
         return self._in_own_unit(unit, *self.solver.step(multiplied(problem, unit), state))
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         unit: float = state["unit"]
         scaled = tuple([divided(measures, 1 / unit) for measures in recent])
-        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled), unit)
+        within = replace(look, decrease=look.decrease * unit)
+        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return _slope_in_unit(self.solver, problem, state, now)
 
     def _in_own_unit(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
         multipliers = {name: values / unit for name, values in state["multipliers"].items()}
@@ -200,8 +213,11 @@ class _InGroups(_Around):
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         return self._outside(*self.solver.step(self.inside, state["inner"]))
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return self.solver.confirm(self.inside, state["inner"], recent)
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
+        return self.solver.confirm(self.inside, state["inner"], recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return self.solver.unclaimed_slope(self.inside, state["inner"], now)
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
         return state["x"]
@@ -239,6 +255,11 @@ def multiplied(problem: Problem, unit: float) -> Problem:
     )
 
 
+def _slope_in_unit(solver: Solver, problem: Problem, state: State, now: Measures) -> float:
+    unit: float = state["unit"]
+    return solver.unclaimed_slope(multiplied(problem, unit), state, divided(now, 1 / unit)) / unit
+
+
 def times(unit: float, tree: Point) -> Point:
     """Return a point or vector multiplied by a number, in its dtype."""
     return tree_map(lambda leaf: leaf * leaf.dtype.type(unit), tree)
@@ -246,7 +267,7 @@ def times(unit: float, tree: Point) -> Point:
 
 def divided(measures: Measures, unit: float) -> Measures:
     """Return the measures of an objective of which these are those of a multiple."""
-    names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward")
+    names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward", "unclaimed_slope")
     return replace(
         measures, **{name: None if (value := getattr(measures, name)) is None else value / unit for name in names}
     )
@@ -269,11 +290,17 @@ class WithCurvature(_Around):
         new, measures = self.solver.step(asked.problem, state)
         return self._measured(problem, asked, state, new, measures)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         egrad = state["egrad of x"]
         if egrad is None:
             return recent[-1]
-        return confirm(problem, evaluate(known(problem, recent[-1].fun, egrad), state["x"]), recent)
+        return confirm(problem, evaluate(known(problem, recent[-1].fun, egrad), state["x"]), recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        egrad = state["egrad of x"]
+        if egrad is None:
+            return 0.0
+        return unclaimed_slope(problem, evaluate(known(problem, now.fun, egrad), state["x"]), abs(now.fun))
 
     def _measured(
         self, problem: Problem, asked: _Asked, old: State, new: State, measures: Measures

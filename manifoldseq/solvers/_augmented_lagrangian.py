@@ -13,7 +13,7 @@ from scipy.optimize import lsq_linear
 
 from .._problem import Problem
 from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
-from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
@@ -148,9 +148,13 @@ class AugmentedLagrangian(Solver):
         run = {**_begun(point, at, penalized, measures), "distance": None, "feasible": None}
         return self._outcome(penalized, inner, measures, run)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         penalized = _Penalized(problem, state["used"], state["penalty"], state["units"]).problem
-        return self._inner.confirm(penalized, state["inner"], recent)
+        return self._inner.confirm(penalized, state["inner"], recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        penalized = _Penalized(problem, state["used"], state["penalty"], state["units"]).problem
+        return self._inner.unclaimed_slope(penalized, state["inner"], now)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Update the multipliers if the last inner step ended an inner run, and take an inner step."""

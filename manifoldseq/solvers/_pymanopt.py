@@ -15,7 +15,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status, Tree
-from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
+from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule, look_ahead
 from ..interop._pymanopt import numpy_random, pymanopt
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ._around import divided, known, multiplied, times, unit_of
@@ -252,20 +252,21 @@ class _Watch:
         self.so_far.evaluations = Evaluations(self.nfev + 1, self.njev + 1)
         status = self.solver.stop.check(self.so_far)
         if status in ASSERTED and self.solver.stop.looks_ahead and self.at is not None and self.at.x is self.x:
-            self.measures = self._confirmed(self.at, self.so_far.recent)
+            self.measures = self._confirmed(self.at, self.so_far)
             self.so_far = self.so_far.instead(self.measures)
             status = self.solver.stop.check(self.so_far)
         if status is not None:
             raise _Finished(status)
 
-    def _confirmed(self, at: Iterate, recent: tuple[Measures, ...]) -> Measures:
+    def _confirmed(self, at: Iterate, so_far: RunSoFar) -> Measures:
         """Return the last measures with the curvature ahead, measured in the unit of the run."""
-        unit = self.unit
+        unit, recent, look = self.unit, so_far.recent, look_ahead(self.solver.stop, so_far)
         if unit == 1.0:
-            return confirm(self.problem, at, recent)
+            return confirm(self.problem, at, recent, look)
+        look = replace(look, decrease=look.decrease * unit)
         there = evaluate(known(self.problem, at.fun * unit, times(unit, at.egrad)), at.x)
         scaled = tuple([divided(measures, 1 / unit) for measures in recent])
-        return divided(confirm(multiplied(self.problem, unit), there, scaled), unit)
+        return divided(confirm(multiplied(self.problem, unit), there, scaled, look), unit)
 
     def without_decrease(self, x: Tree) -> Status | None:
         """Return what the rule says of the last point, where the line search of pymanopt found no shorter step.
@@ -281,7 +282,7 @@ class _Watch:
         self.x, measures = x, self.at.measures(self.problem.manifold, status=Status.NO_DECREASE)
         self.measures = self.at.at_boundary(self.problem.manifold, measures)
         if self.solver.stop.looks_ahead:
-            self.measures = self._confirmed(self.at, (*self.so_far.recent, self.measures))
+            self.measures = self._confirmed(self.at, self.so_far.after(self.measures, self.so_far.time))
         status = self.solver.stop.check(self.so_far.after(self.measures, self.so_far.time))
         return status if status is not None and status.success else None
 
