@@ -122,7 +122,7 @@ fig.canvas.draw()
 # The eigenvalues of A say how often the texture repeats: at 25 frames per second, in Hz. The generator drew between 2.2
 # and 3.3 Hz for the fast waves, and between 0.8 and 1.25 Hz for the slow ones.
 
-found = models["CG"].modes(X, sampling_rate=25.0)
+found = models["CG, delay=2"].modes(X, sampling_rate=25.0)
 for c in (0, 1):
     rates = found.frequencies[labels == c, 0]
     print(f"{names[c]}: {rates.min():.2f} to {rates.max():.2f} Hz")

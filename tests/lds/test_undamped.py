@@ -97,6 +97,17 @@ def test_stabilizers_that_damp_do_not_forecast(stabilizer):
     np.testing.assert_array_equal(damping.modes([X]).eigenvalues, close.modes([X]).eigenvalues)
 
 
+def test_intervals_without_a_stabilizer_are_those_of_a_stable_estimate():
+    """Systems of simulated sequences may be unstable where that of the sequence is not."""
+    X = [sines(1, 3, 0.004, 0.3, steps=80)[0]]
+    bounds = [
+        LDSIdentifier(2, center=False, stabilizer=stabilizer).fit(X).forecast_interval(X, 5)
+        for stabilizer in ("CG", None, "NONE")
+    ]
+    for other in bounds[1:]:
+        np.testing.assert_array_equal(bounds[0], other)
+
+
 def test_gaps_of_driven_sequences_are_filled_as_they_are_forecast():
     rng = np.random.default_rng(0)
     u = rng.standard_normal((200, 1))
