@@ -27,7 +27,7 @@ from ..identification._sequence_input import (
 from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
-from ..systems._record import Systems
+from ..systems._record import Systems, replaced
 from ._settings import SettingsChoice, settled
 
 Array = NDArray[np.floating[Any]]
@@ -154,7 +154,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         systems, identifier = learned_systems(made, X)
         keep_moment_weights(like, made.moments, systems)
         kernel = fitted_kernel(like)
-        like.systems_ = items_of(kernel, systems)
+        like.systems_ = replaced(items_of(kernel, systems), A_estimate=systems.A_estimate)
         remember(like, systems, identifier)
         self.__dict__.clear()
         self.__dict__.update(vars(like))

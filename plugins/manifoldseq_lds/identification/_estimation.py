@@ -40,6 +40,11 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]
     return sequences
 
 
+def stabilized(systems: Systems, stabilizer: str, X: Array, bound: float) -> Systems:
+    """Return systems with stable transition matrices, and the ones that were estimated beside them."""
+    return replaced(systems, A=stabilize(stabilizer, systems.A, X, bound), A_estimate=systems.A)
+
+
 @dataclass(frozen=True)
 class Estimation:
     """The settings of an identification, with the scale of each channel."""
@@ -70,14 +75,19 @@ class Estimation:
 
     def identify(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
         """Return the systems of sequences, with inputs of (T, p) each or none; missing values are filled first."""
+        systems = self.estimated(sequences, inputs)
+        if self.stabilizer == "NONE":
+            check_stable(systems.A)
+        return systems
+
+    def estimated(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
+        """Return the systems of sequences, which without stabilizer may be unstable."""
         N, made = len(sequences), {}
         for rows, part in self._parts(sequences, inputs):
             for name in (one.name for one in fields(Systems)):
                 values = getattr(part, name)
                 if values is not None:
                     made.setdefault(name, np.empty((N, *values.shape[1:])))[rows] = values
-        if self.stabilizer == "NONE":
-            check_stable(made["A"])
         return Systems.trusted(made)
 
     def stacked_inputs(self, inputs: list[Array] | None, rows: Any) -> Array | None:
@@ -134,7 +144,7 @@ class Estimation:
             better = maximized(systems, recorded, inputs, self.max_iter, self.covariance_type)
             systems = chosen(finite_systems(better), better, systems)
         X = smooth(systems, kalman_filter(systems, compress(systems, recorded, inputs)))[0].swapaxes(1, 2)
-        return replaced(systems, A=stabilize(self.stabilizer, systems.A, X, self.bound))
+        return stabilized(systems, self.stabilizer, X, self.bound)
 
     def _unstabilized(self, Y: Array) -> Systems:
         return self._systems(self._decomposed(Y), "NONE")
@@ -144,8 +154,8 @@ class Estimation:
 
     def _systems(self, found: Subspace, stabilizer: str) -> Systems:
         C, X = found.states(self.n)
-        A = stabilize(stabilizer, least_squares(X), X, self.bound)
+        estimate = least_squares(X)
+        A = stabilize(stabilizer, estimate, X, self.bound)
         Omega = np.repeat(found.noise(self.n)[:, None], C.shape[1], axis=1)
-        return Systems.trusted(
-            {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": found.mean, "Omega": Omega}
-        )
+        made = {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": found.mean, "Omega": Omega}
+        return Systems.trusted({**made, "A_estimate": estimate})

@@ -23,17 +23,19 @@ from manifoldseq.estimators import (
 )
 
 from ..systems._kalman import compress, kalman_filter, output_variances, outputs_of, smooth
+from ..systems._modes import Modes, modes_of
 from ..systems._prediction import check_steps, check_systems, embed, predicted, simulated
-from ..systems._record import Systems, check_stable, replaced
+from ..systems._record import Systems, check_stable
 from ..systems._state_estimates import StateEstimates
 from ._em import COVARIANCE_TYPES
-from ._estimation import Estimation, checked
+from ._estimation import Estimation, checked, stabilized
 from ._inputs import check_inputs, future_of, standardization
 from ._missing import OR_NAN, check_holed, interpolated, latest, smoothed, unembed
 from ._order import check_delay, check_order, choose_order, default_sizes
 from ._parameter_error import LONG, REPLICATES, SHARE, inflation
 from ._recording import grown, least_steps, mean_of, scale_of, systems_of
-from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilize
+from ._short_delay import warn_of_short_delay
+from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilizer_of_forecasts
 from ._stored_sequences import channel_scale, is_large
 
 Array = NDArray[np.floating[Any]]
@@ -107,9 +109,15 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         under generated cuts, ``"WLS"`` and ``"DWLS"`` the same with cuts in units of the singular values of Y, free and
         diagonal weights; ``"LB1"`` is least squares with singular values of at most 1, ``"LB2"`` a semidefinite program
         with a Lyapunov matrix; both need the extra ``[sdp]``. ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None
-        or ``"NONE"`` keeps least squares, and an unstable result is refused. ``"CG"`` touches only what is unstable,
-        whereas ``"SN"`` damps every system, and ``"LB1"`` those with a singular value above 1, which stable ones can
-        have. All methods use the same one, except that `forecast` takes ``"CG"`` in place of ``"SN"``.
+        or ``"NONE"`` keeps least squares, and an unstable result raises an error. ``"CG"``, ``"WLS"``, ``"DWLS"``,
+        ``"MN"`` and ``"HZP"`` keep stable systems. Of others, their result is one way to a stable matrix; the largest
+        stable multiple of A, and A with its unstable eigenvalues scaled onto the bound 1 - 1e-9, are two more, and the
+        one that changes A least is taken, in the norm ``|(A' - A) X1|`` of the states X1 from the first to the last
+        but one, the square of which is what the squared error one step ahead grows by. So an undamped oscillation
+        stays one. ``"SN"`` and ``"UN"`` damp every system, ``"clip"`` and ``"LB1"`` those with a singular value above
+        the bound, which stable ones can have. Where ``"SN"``, ``"clip"``, ``"UN"``, ``"LB1"`` or ``"LB2"`` is chosen,
+        `forecast` and `forecast_interval`, and `interpolate` with inputs, use ``"CG"``. `modes` returns the modes
+        before stabilization. All other methods use the systems that `transform` returns.
     bound : float
         Bound of ``"clip"``.
     missing : {"error", "smooth"}
@@ -187,7 +195,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     >>> identifier = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit(X)
     >>> systems = identifier.transform(X)
     >>> systems
-    Systems(N=2, m=3, n=2, x1, B, Omega)
+    Systems(N=2, m=3, n=2, x1, B, Omega, A_estimate)
     >>> np.round(np.abs(np.linalg.eigvals(systems.A)), 6)
     array([[0.9, 0.9],
            [0.9, 0.9]])
@@ -328,7 +336,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         U = embed((recent[None, :, d:] - input_mean) / input_scale, delay) if p else None
         outputs = compress(systems, embed(recent[None, :, :d] / scale, delay), U)
         states = smooth(systems, kalman_filter(systems, outputs))[0].swapaxes(1, 2)
-        systems = replaced(systems, A=stabilize(self.stabilizer_ or "NONE", systems.A, states, float(self.bound)))
+        systems = stabilized(systems, self.stabilizer_ or "NONE", states, float(self.bound))
         if self.stabilizer_ in (None, "NONE"):
             check_stable(systems.A)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
@@ -382,7 +390,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         -------
         Systems
             With ``m = d * delay`` outputs, first states, noise factors, output noise, and means if `center`; with the
-            covariances of first states unless ``method="pca"``, and G and D if there are inputs.
+            covariances of first states unless ``method="pca"``, and G and D if there are inputs. `A_estimate` is A
+            before stabilization.
         """
         sequences = self._check_fitted(X)
         return self._estimation().identify(sequences, self._inputs_of(sequences, inputs))
@@ -400,6 +409,53 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         except BaseException:
             self.__dict__ = before  # what was fitted stays
             raise
+
+    def modes(self, X: Any, *, sampling_rate: float | None = None, inputs: Any = None) -> Modes:
+        """Return the frequency, damping and shape of each mode of sequences, before stabilization.
+
+        The modes of least squares, N4SID or expectation maximization, whatever the stabilizer. ``center=True`` removes
+        the mean of the record, which is not that of an oscillation cut off within a period, and moves modes a little;
+        ``center=False``, with one state more for a mean that is not zero, does not.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        sampling_rate : float, optional
+            Time steps per second.
+        inputs : list of array-like of shape (T_i, p), optional
+
+        Returns
+        -------
+        Modes
+            Sorted by descending frequency; a mode that grows has a negative damping ratio and decay time. Shapes have
+            the channels × delay outputs of `Systems`.
+
+        Warns
+        -----
+        UserWarning
+            If `delay` is too short: with 4 or 16 times the delay (as far as a sequence has four times as many steps),
+            the frequency of a mode with 5 % of the squared outputs differs by more than 5 %, and forecasts over a
+            quarter of the period of the slowest of these modes have at most half the squared error. The message names
+            the delay from which on the frequencies stay. Sequences with inputs are not compared.
+
+        Examples
+        --------
+        Tones of 1 Hz and 2 Hz in three channels at 100 Hz:
+
+        >>> import numpy as np
+        >>> t = np.arange(1000)[:, None] / 100
+        >>> x = np.cos(2 * np.pi * t + [0, 1, 2]) + np.cos(4 * np.pi * t + [1, 0, 2])
+        >>> found = LDSIdentifier(n_states=4, delay=16).fit([x]).modes([x], sampling_rate=100)
+        >>> np.round(found.frequencies, 3)
+        array([[2., 2., 1., 1.]])
+        """
+        sequences = self._check_fitted(X)
+        estimation = dataclasses.replace(self._estimation(), stabilizer="NONE")
+        systems = estimation.estimated(sequences, self._inputs_of(sequences, inputs))
+        found = modes_of(systems.A, systems.C, sampling_rate)
+        if inputs is None:
+            warn_of_short_delay(estimation, sequences, systems, sampling_rate)
+        return found
 
     def simulate(
         self,
@@ -452,9 +508,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> Any:
         """Predict the steps after the end of sequences.
 
-        The state at the end is that of the Kalman filter; A continues it. Equation (1). The soft normalization
-        ``"SN"`` damps every mode and would let each forecast fade: forecasts are then made with ``"CG"``, which keeps
-        least squares where it is stable and goes no further from it than stability asks elsewhere. With
+        The state at the end is that of the Kalman filter; A continues it. Equation (1). The stabilizers ``"SN"``,
+        ``"clip"``, ``"UN"``, ``"LB1"`` and ``"LB2"`` damp systems that are stable, and forecasts would fade: forecasts
+        are then made with ``"CG"``, which keeps least squares where it is stable and changes it little elsewhere. With
         ``center=True`` an oscillation that is cut off within a period is forecast around the mean of what was seen,
         which is not its own; ``center=False``, with one state more for the mean, has no such offset.
 
@@ -464,7 +520,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             NaN is allowed with ``missing="smooth"``.
         n_steps : int
         systems : Systems, optional
-            One per sequence, used as they are; by default those of the sequences, with ``"CG"`` in place of ``"SN"``.
+            One per sequence, used as they are; by default those of the sequences, stabilized as above.
         return_std : bool
             Return standard deviations too: of the state at the end, of the state noise from there on, of the output
             noise, and of the parameters. ``mean ± 1.645 * std`` holds 90 % where a system of this kind is right, and
@@ -553,13 +609,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if n_bootstrap != "auto":
             check_whole("n_bootstrap", n_bootstrap, 0)
         replicates = 0 if systems is not None else REPLICATES
-        undamped = "CG" if self.stabilizer_ == "SN" else self.stabilizer_
+        undamped = stabilizer_of_forecasts(self.stabilizer_)
         U = self._inputs_of(sequences, inputs)
         ahead = future_of(self, future_inputs, len(sequences), n_steps, "future_inputs")
         systems = self._systems_for(sequences, systems, undamped, U)
         made, std = np.zeros((2, len(sequences), n_steps, len(self.scale_)))
         delay, rng = self._sizes()[1], random_generator(random_state)
-        estimation = dataclasses.replace(self._estimation(), stabilizer=undamped or "CG")
+        estimation = dataclasses.replace(self._estimation(), stabilizer="CG" if undamped == "NONE" else undamped)
         for rows, Y in estimation.batches(sequences):
             chosen = systems[rows]
             known = None if U is None else np.stack([U[i] for i in rows])
@@ -662,7 +718,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         sequences = self._check_fitted(X, missing="smooth")
         U = self._inputs_of(sequences, inputs)
         if systems is not None or U is not None:
-            systems = self._systems_for(sequences, systems, self.stabilizer_, U)
+            systems = self._systems_for(sequences, systems, stabilizer_of_forecasts(self.stabilizer_), U)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):

@@ -161,28 +161,34 @@ def remember(estimator: Any, systems: Systems, identifier: LDSIdentifier | None)
             setattr(estimator, name, getattr(identifier, name))
 
 
+def identifier_for(estimator: Any, X: Any) -> LDSIdentifier:
+    """Return what identifies new sequences, which are checked, as those of the fit of an estimator."""
+    if not hasattr(estimator, "scale_"):
+        name = type(estimator).__name__
+        raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")
+    choice = getattr(estimator, "choice_", None)
+    settings = estimator
+    if choice is not None:
+        settings = cast(Any, clone(estimator)).set_params(**choice.best_params)
+    identifier, known = identifier_of(settings), estimator.systems_
+    check_channel_names(estimator, X)
+    if identifier.missing == "error":
+        validate_sequences(estimator, X, reset=False, or_nan=OR_NAN)
+    identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
+    identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
+    return identifier
+
+
 def new_systems(estimator: Any, X: Any) -> Systems:
     """Return the systems of new sequences, or systems of the size of the estimator's `systems_`."""
     check_is_fitted(estimator, "systems_")
-    name, known = type(estimator).__name__, estimator.systems_
+    known = estimator.systems_
     if not isinstance(X, Systems):
-        if not hasattr(estimator, "scale_"):
-            raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")
-        choice = getattr(estimator, "choice_", None)
-        settings = estimator
-        if choice is not None:
-            settings = cast(Any, clone(estimator)).set_params(**choice.best_params)
-        identifier = identifier_of(settings)
-        check_channel_names(estimator, X)
-        if identifier.missing == "error":
-            validate_sequences(estimator, X, reset=False, or_nan=OR_NAN)
-        identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
-        identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
-        systems = identifier.transform(X)
+        systems = identifier_for(estimator, X).transform(X)
         return with_moments(systems, X, estimator.scale_) if hasattr(estimator, "moment_weights_") else systems
     if (X.n_outputs, X.n_states) != (known.n_outputs, known.n_states):
         raise ValueError(
-            f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {name} was "
+            f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {type(estimator).__name__} was "
             f"fitted on {known.n_outputs} and {known.n_states}: pass systems of the same size"
         )
     return X

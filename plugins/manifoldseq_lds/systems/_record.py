@@ -87,6 +87,8 @@ class Systems:
     moments : array-like of shape (N, 2 d), optional
         What each sequence is beside its dynamics: the mean of each of its d channels and the logarithm of its standard
         deviation, in units of the scale of the channel. `MomentKernel` compares them.
+    A_estimate : array-like of shape (N, n, n), optional
+        Transition matrices as they were estimated, before a stabilizer made A of them. They may be unstable.
 
     Raises
     ------
@@ -119,6 +121,7 @@ class Systems:
     G: Array | None = None
     D: Array | None = None
     moments: Array | None = None
+    A_estimate: Array | None = None
 
     def __init__(
         self,
@@ -132,8 +135,10 @@ class Systems:
         G: ArrayLike | None = None,
         D: ArrayLike | None = None,
         moments: ArrayLike | None = None,
+        A_estimate: ArrayLike | None = None,
     ) -> None:
         given = {"x1": x1, "B": B, "mean": mean, "Omega": Omega, "P1": P1, "G": G, "D": D, "moments": moments}
+        given["A_estimate"] = A_estimate
         arrays = {name: None if value is None else real_array(name, value) for name, value in given.items()}
         self._set({"A": real_array("A", A), "C": real_array("C", C), **arrays})
         self._check_shapes()
@@ -275,6 +280,7 @@ class Systems:
             ("P1", (N, n, n)),
             ("G", (N, n, p)),
             ("D", (N, m, p)),
+            ("A_estimate", (N, n, n)),
         ):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
