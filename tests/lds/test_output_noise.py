@@ -387,3 +387,83 @@ def test_intervals_of_slow_modes_hold_their_share():
     seen, ahead = [x[:80] for x in X], np.stack([x[80:] for x in X])
     lower, upper = LDSIdentifier(3, method="n4sid").fit(seen).forecast_interval(seen, 20)
     assert 0.86 <= np.mean((ahead > lower) & (ahead < upper)) <= 0.94
+
+
+def autoregression(rng, root, T, size=1.0):
+    x = np.zeros(T)
+    for t in range(1, T):
+        x[t] = root * x[t - 1] + size * rng.standard_normal()
+    return x
+
+
+def weather(seed, T=400):
+    """Five channels: daily cycles on pressure and wind, and one that hardly varies."""
+    rng, day = np.random.default_rng(seed), 2 * np.pi * np.arange(T) / 24
+    pressure, wind = autoregression(rng, 0.98, T, 0.2), autoregression(rng, 0.8, T, 0.6)
+    temperature = 3 * np.sin(day) + 1.5 * pressure + 0.3 * rng.standard_normal(T)
+    humidity = 0.5 * wind - 2 * np.sin(day + 0.3) + 0.3 * rng.standard_normal(T)
+    return np.c_[temperature, humidity, pressure, wind, 5 + 1e-3 * rng.standard_normal(T)]
+
+
+def machine(seed, T=300):
+    """Two channels that show one load, the second a step later, and one that hardly varies."""
+    rng = np.random.default_rng(seed)
+    load = autoregression(rng, 0.9, T)
+    first, second = load + 0.2 * rng.standard_normal(T), 0.5 * np.roll(load, 1) + 0.2 * rng.standard_normal(T)
+    return np.c_[first, second, 1 + 1e-4 * rng.standard_normal(T)]
+
+
+def tides(seed, T=300):
+    """Two periods in three channels, and one whose level is a million times its noise."""
+    rng, t = np.random.default_rng(seed), np.arange(T)
+    waves = np.c_[np.sin(0.5 * t) + 0.5 * np.sin(0.26 * t), np.cos(0.5 * t), np.sin(0.26 * t + 1)]
+    return np.c_[waves + 0.1 * rng.standard_normal((T, 3)), 10 + 1e-5 * rng.standard_normal(T)]
+
+
+ROLLING = {
+    "weather": (weather(2), 5, range(215, 260, 5)),
+    "machine": (machine(5), 3, range(100, 150, 5)),
+    "machine, later": (machine(1), 3, range(170, 220, 5)),
+    "tides": (tides(0), 4, range(100, 300, 25)),
+}
+
+
+@pytest.mark.parametrize("name", ROLLING)
+def test_intervals_of_neighbouring_origins_are_alike(name):
+    """Intervals stay narrow where one output hardly shows a state, and where the level is large next to the noise.
+
+    The interval of the next step is no wider than that of the sample: 3.3 standard deviations hold 90 %.
+    """
+    x, n, origins = ROLLING[name]
+    widths = []
+    for origin in origins:
+        identifier = LDSIdentifier(n, method="n4sid").fit([x[:origin]])
+        lower, upper = identifier.forecast_interval([x[:origin]], 1, n_bootstrap=0)
+        widths.append((upper - lower)[0, 0] / x.std(axis=0))
+    ratios = np.exp(np.abs(np.diff(np.log(widths), axis=0)))
+    assert ratios.max() < 2
+    assert np.max(widths) < 1.3 * 3.3 and np.min(widths) > 0.1
+
+
+def test_floor_of_the_noise_does_not_depend_on_the_level():
+    """A sequence at a level of 1e6 standard deviations has the system of the sequence without that level."""
+    x = machine(0)[:150]
+    identifier = LDSIdentifier(2, method="em", max_iter=5).fit([x])
+    low, high = identifier.transform([x]), identifier.transform([x + 1e6 * x.std(axis=0)])
+    np.testing.assert_allclose(high.Omega, low.Omega, rtol=1e-3)
+    np.testing.assert_allclose(high.A, low.A, atol=1e-3)
+
+
+@pytest.mark.parametrize("inputs", [False, True])
+def test_an_estimate_that_is_far_less_likely_than_that_of_pca_is_rejected(inputs):
+    """Two outputs with one large noise, which is no state: with independent noises N4SID is less likely than PCA."""
+    rng, T = np.random.default_rng(0), 300
+    common, slow = 300 * rng.standard_normal(T), autoregression(rng, 0.95, T, 0.3)
+    x = np.c_[common + slow, slow - common] + 0.05 * rng.standard_normal((T, 2))
+    u = [rng.standard_normal((T, 1))] * 2 if inputs else None
+    X = [x, autoregression(rng, 0.9, T)[:, None] * [1, 2] + rng.standard_normal((T, 2))]  # the second is kept
+    found = LDSIdentifier(1, method="n4sid", stabilizer="CG").fit(X, inputs=u)
+    likelihood = found.log_likelihood(X, inputs=u)
+    reference = LDSIdentifier(1, stabilizer="CG").fit(X).log_likelihood(X)
+    assert (likelihood > reference - x.size).all()
+    np.testing.assert_allclose(np.abs(found.transform(X, inputs=u).A[1]), 0.9, atol=0.1)

@@ -13,7 +13,7 @@ from ..systems._kalman import compress, kalman_filter, smooth
 from ..systems._prediction import embed
 from ..systems._record import Systems, check_stable, chosen, replaced
 from ._missing import OR_NAN, check_holed, fill, finite_systems
-from ._output_noise import block_rows, maximized, n4sid, shaped, with_inputs
+from ._output_noise import block_rows, checked_by, maximized, n4sid, shaped, with_inputs
 from ._stabilizers import stabilize
 from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
 from ._subspace_method import Subspace, least_squares, noise_factor, subspace
@@ -123,7 +123,8 @@ class Estimation:
         n_inputs = 0 if inputs is None else inputs.shape[2] // self.delay
         if block_rows(T, m, self.n, self.delay, n_inputs) is not None:
             better, found = n4sid(outputs, self.n, self.center, self.delay, inputs, self.covariance_type)
-            systems = chosen(found, better, systems)
+            better = chosen(found, better, systems)
+            systems = checked_by(systems, better, recorded, inputs, self.covariance_type)
         elif self.method == "n4sid":
             least = next(t for t in range(T, 2**31) if block_rows(t, m, self.n, self.delay, n_inputs))
             raise ValueError(

@@ -123,7 +123,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         eigenvalues of A to zero. ``"n4sid"`` compares the past with the future, in which output noise has no part, at
         five block rows, fewer for short sequences; the covariances are learned by ten sweeps of expectation
         maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn all, from the recorded
-        values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
+        values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``. An estimate of
+        ``"n4sid"`` whose log-likelihood is lower than that of ``"pca"`` by more than one for each recorded value is
+        rejected: ten sweeps that learn all parameters then start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The output noise that ``"n4sid"`` and ``"em"`` learn: a variance for each output, their covariances, or one
         variance. Covariances of m outputs ask for many times m steps.

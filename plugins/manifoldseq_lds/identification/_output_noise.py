@@ -1,11 +1,12 @@
 """Identification under output noise: subspaces of past and future (N4SID), and expectation maximization, in batches."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..systems._kalman import noise_covariance
+from ..systems._kalman import compress, kalman_filter, noise_covariance
 from ..systems._prediction import symmetric_root
 from ..systems._record import Systems, chosen, replaced
 from ._em import sweep
@@ -19,6 +20,9 @@ _BLOCK_ROWS = 5
 _COVARIANCE_SWEEPS = 10
 _RANK = 1e-8
 """States below this share of the strongest are not there: the sequence spans fewer than n dimensions."""
+_FAR = 1.0
+"""The difference of log-likelihoods, for each recorded value, by which an estimate may be less likely than that of PCA:
+a standard deviation that is e times too large costs at most this."""
 _SLOWEST = 0.999
 """The largest spectral radius with which effects of inputs are followed through a sequence."""
 
@@ -94,6 +98,10 @@ def n4sid(
     if inputs is None:
         seen = Y if parts.mean is None else Y - parts.mean[:, :, None]
         made = _with_noises(A, C, X, seen[:, :, first : first + columns], seen, parts)
+        # The first state is estimated from the first i outputs. C'y(1) is no estimate where a single output hardly
+        # shows a state: its noise is then multiplied by the condition number of C, and the sweeps do not recover.
+        x1 = R @ (G.swapaxes(1, 2) @ _hankel(Z, 0, i, 1))
+        made = replaced(made, x1=signs[:, 0] * x1[:, :, 0])
     else:
         # what inputs leave is a sequence of its own, whose states say how large the noises are
         driven, seen = with_inputs(Systems.trusted({"A": A, "C": C, "mean": parts.mean}), Y.swapaxes(1, 2), inputs)
@@ -105,6 +113,27 @@ def n4sid(
         made = replaced(made, x1=driven.x1, mean=driven.mean, G=driven.G, D=driven.D)
     made = shaped(made, covariance_type)
     return improved(made, Y.swapaxes(1, 2), inputs, _COVARIANCE_SWEEPS, covariance_type, held=True), found
+
+
+def checked_by(reference: Systems, systems: Systems, Y: Array, inputs: Array | None, covariance_type: str) -> Systems:
+    """Return systems in which each that is far less likely than `reference`, of PCA, has been computed again.
+
+    Ten sweeps of expectation maximization, which do not lower the likelihood, then learn all parameters, starting from
+    the reference. Y is (N, T, m), NaN where missing.
+    """
+    own, least = (kalman_filter(one, compress(one, Y, inputs)).log_likelihood for one in (systems, reference))
+    far = ~(own > least - _FAR * np.count_nonzero(~np.isnan(Y), axis=(1, 2)))
+    if not far.any():
+        return systems
+    some = None if inputs is None else inputs[far]
+    again = maximized(reference[far], Y[far], some, _COVARIANCE_SWEEPS, covariance_type)
+    again = chosen(finite_systems(again), again, reference[far])
+    made = {one.name: getattr(systems, one.name) for one in fields(Systems)}
+    for name, value in made.items():
+        if value is not None:
+            made[name] = value.copy()
+            made[name][far] = getattr(again, name)
+    return Systems.trusted(made)
 
 
 def _shifted(G: Array, m: int) -> tuple[Array, Array, Flags, Array]:
@@ -146,8 +175,7 @@ def _with_noises(A: Array, C: Array, X: Array, Y: Array, whole: Array, parts: Su
     variance = np.mean((Y - C @ X) ** 2, axis=2)
     least = np.maximum(1e-10 * np.mean(whole**2, axis=(1, 2)), (np.finfo(float).eps * parts.peak) ** 2)
     Omega = np.maximum(variance, np.maximum(least, 1e-100)[:, None])
-    x1 = (C.swapaxes(1, 2) @ whole[:, :, :1])[:, :, 0]
-    return Systems.trusted({"A": A, "C": C, "x1": x1, "B": noise_factor(A, X), "mean": parts.mean, "Omega": Omega})
+    return Systems.trusted({"A": A, "C": C, "B": noise_factor(A, X), "mean": parts.mean, "Omega": Omega})
 
 
 def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Array]:
