@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal, norm
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, LDSKernelMatrix, LDSKMeans, Systems
 from manifoldseq_lds.identification._parameter_error import _first_step, _plausible, _with_noises_of_steps
+from manifoldseq_lds.systems._kalman import noise_covariance
 
 POLES = [0.95 * np.exp(0.4j), 0.9 * np.exp(1.1j)]
 
@@ -467,3 +468,141 @@ def test_an_estimate_that_is_far_less_likely_than_that_of_pca_is_rejected(inputs
     reference = LDSIdentifier(1, stabilizer="CG").fit(X).log_likelihood(X)
     assert (likelihood > reference - x.size).all()
     np.testing.assert_allclose(np.abs(found.transform(X, inputs=u).A[1]), 0.9, atol=0.1)
+
+
+def three_states(seed, T, channels, noise=0.2):
+    """An oscillation and a decay in one or two channels, with noise in the outputs."""
+    rng = np.random.default_rng(seed)
+    A = np.zeros((3, 3))
+    A[:2, :2], A[2, 2] = _block(0.97 * np.exp(0.8j)), 0.9
+    C = np.array([[1.0, 0.3, 1.2], [0.4, -1.0, 0.8]])[:channels]
+    x, Y = np.zeros(3), []
+    for _ in range(T + 100):
+        x = A @ x + 0.3 * rng.standard_normal(3)
+        Y.append(C @ x + noise * rng.standard_normal(channels))
+    return A, C, np.array(Y[100:])
+
+
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_more_states_than_outputs(channels, method):
+    """Eigenvalues of three states from one and two channels without delay."""
+    A, _, x = three_states(0, 1500, channels)
+    X = [x[:800], x[800:1500]]
+    identifier = LDSIdentifier(3, method=method).fit(X)
+    systems = identifier.transform(X)
+    assert (systems.n_states, systems.n_outputs, identifier.delay_) == (3, channels, 1)
+    for eigenvalues in np.linalg.eigvals(systems.A):
+        distance = np.abs(eigenvalues[:, None] - np.linalg.eigvals(A))
+        assert distance[linear_sum_assignment(distance)].max() < 0.1
+    assert repr(Systems.from_items(list(systems))) == f"Systems(N=2, m={channels}, n=3, x1, B, mean)"
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_likelihood_with_more_states_than_outputs_is_that_of_the_joint_normal(channels):
+    """With values missing; and forecasts are the conditional mean and variance of the same normal distribution."""
+    x = three_states(1, 60, channels)[2]
+    identifier = LDSIdentifier(3, method="em", max_iter=3).fit([x])
+    (systems, T) = (identifier.transform([x]), len(x) + 2)
+    A, C, Q = systems.A[0], systems.C[0], noise_covariance(systems)[0]
+    means, covariance = [systems.x1[0]], np.zeros((T, 3, T, 3))
+    P = systems.P1[0]
+    for t in range(T):
+        S = P
+        for s in range(t, T):
+            covariance[s, :, t], covariance[t, :, s] = S, S.T
+            S = A @ S
+        P = A @ P @ A.T + Q
+        means.append(A @ means[-1])
+    mean = (np.array(means[:T]) @ C.T + systems.mean[0]).ravel()
+    K = np.einsum("ak,skul,bl->saub", C, covariance, C).reshape(T * channels, -1)
+    K += np.kron(np.eye(T), np.diag(systems.Omega[0]))
+    holed = np.where(np.random.default_rng(0).random(x.shape) < 0.1, np.nan, x)
+    identifier.set_params(missing="smooth")
+    y = (holed / identifier.scale_).ravel()
+    seen = np.flatnonzero(~np.isnan(y))
+    known = multivariate_normal(mean[seen], K[np.ix_(seen, seen)])
+    found = identifier.set_params(missing="error")
+    np.testing.assert_allclose(
+        found.set_params(missing="smooth").smooth([holed], systems).log_likelihood, known.logpdf(y[seen]), rtol=1e-9
+    )
+    ahead = np.arange(len(y), len(mean))
+    weight = np.linalg.solve(K[np.ix_(seen, seen)], K[np.ix_(seen, ahead)]).T
+    said, std = found.forecast([holed], 2, systems, return_std=True)
+    np.testing.assert_allclose(
+        (said[0] / found.scale_).ravel(), mean[ahead] + weight @ (y[seen] - mean[seen]), rtol=1e-8, atol=1e-10
+    )
+    variance = np.diagonal(K[np.ix_(ahead, ahead)] - weight @ K[np.ix_(seen, ahead)])
+    np.testing.assert_allclose((std[0] / found.scale_).ravel(), np.sqrt(variance), rtol=1e-8)
+
+
+@pytest.mark.parametrize("rule", ["auto", "held-out"])
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+def test_order_is_the_true_one_whatever_the_number_of_outputs(rule, method):
+    for channels, noise in ((1, 0.2), (2, 0.2), (1, 0.5), (2, 0.5)):
+        found = [
+            LDSIdentifier(rule, method=method).fit([three_states(seed, 500, channels, noise)[2]]).n_states_
+            for seed in range(10)
+        ]
+        assert np.median(found) == 3 and np.mean(np.array(found) == 3) >= 0.6 and np.ptp(found) <= 2, (channels, found)
+    white = np.random.default_rng(0).standard_normal((3, 300, 2))
+    assert LDSIdentifier(rule, method=method).fit(list(white)).n_states_ == 1
+    t = np.arange(400)[:, None]
+    for tones in (2, 4, 5):  # of two states each, in one channel
+        x = sum(np.cos(w * t + w**2) for w in np.linspace(0.2, 2.5, tones))
+        noise = 0.05 * np.random.default_rng(tones).standard_normal(x.shape)
+        assert 0 <= LDSIdentifier(rule, method=method).fit([x + noise]).n_states_ - 2 * tones <= 1
+
+
+def test_order_with_inputs_does_not_count_their_states():
+    """The states of a periodic input are not those of the system."""
+    rng, T = np.random.default_rng(0), 600
+    u = np.sin(0.4 * np.arange(T))[:, None] + 0.3 * rng.standard_normal((T, 1))
+    x = autoregression(rng, 0.9, T)
+    y = (x + 0.3 * rng.standard_normal(T))[:, None] + 4 * u
+    assert LDSIdentifier(method="n4sid").fit([y], inputs=[u]).n_states_ == 1
+    assert LDSIdentifier(method="n4sid").fit([y]).n_states_ >= 3
+
+
+def test_recording_with_more_states_than_outputs():
+    """A and the mean are those of a fit on the whole; inputs act as generated."""
+    A, C, x = three_states(2, 3000, 1)
+    whole = LDSIdentifier(3, method="n4sid").fit([x])
+    grown = LDSIdentifier(3, method="n4sid")
+    for piece in np.array_split(x, 5):
+        grown.partial_fit([piece])
+    np.testing.assert_allclose(
+        np.sort_complex(np.linalg.eigvals(grown.systems_.A[0])),
+        np.sort_complex(np.linalg.eigvals(whole.transform([x]).A[0])),
+        rtol=1e-5,
+    )
+    tail = [x[-300:]]
+    assert grown.log_likelihood(tail, grown.systems_) > whole.log_likelihood(tail, whole.transform([x])) - 15
+    rng = np.random.default_rng(0)
+    u, state, y = rng.standard_normal((3000, 1)), np.zeros(3), []
+    for t in range(3000):
+        y.append(C @ state + 0.7 * u[t] + 0.2 * rng.standard_normal(1))
+        state = A @ state + [1.0, 0.5, -1.0] * u[t] + 0.1 * rng.standard_normal(3)
+    driven = LDSIdentifier(3, method="n4sid", scale=False)
+    for piece, inputs in zip(np.array_split(np.array(y), 4), np.array_split(u, 4), strict=True):
+        driven.partial_fit([piece], inputs=[inputs])
+    at_once = LDSIdentifier(3, method="n4sid", scale=False).fit([np.array(y)], inputs=[u])
+    for systems in (driven.systems_, at_once.transform([np.array(y)], inputs=[u])):
+        # the responses to an impulse do not depend on the basis
+        response = [systems.D[0, 0, 0]]
+        expected, effect, true = [0.7], systems.G[0, :, 0], np.array([1.0, 0.5, -1.0])
+        for _ in range(8):
+            response.append(systems.C[0, 0] @ effect)
+            expected.append(C[0] @ true)
+            effect, true = systems.A[0] @ effect, A @ true
+        np.testing.assert_allclose(response, expected, atol=0.05)
+
+
+def test_kernels_ask_for_as_many_outputs_as_states():
+    X = [three_states(seed, 100, 1)[2] for seed in range(6)]
+    identifier = LDSIdentifier(3, method="n4sid")
+    with pytest.raises(ValueError, match="n_states=3 exceeds channels × delay = 1: lower n_states or raise delay"):
+        LDSKernelMatrix(identifier=identifier).fit(X)
+    with pytest.raises(ValueError, match=r"n_states=3 exceeds channels × delay = 1: .* or use method='n4sid'"):
+        LDSIdentifier(3).fit(X)
+    assert LDSKernelMatrix(identifier=identifier.set_params(delay=3)).fit_transform(X).shape == (6, 6)

@@ -129,7 +129,6 @@ BAD = {
     "one matrix": ((np.zeros((2, 2)), np.eye(4, 2)), "A has shape (2, 2): pass (N, n, n)"),
     "none": ((np.zeros((0, 2, 2)), np.zeros((0, 4, 2))), "A has shape (0, 2, 2)"),
     "C of another size": ((unstable(0.0), I3[:2]), "C has shape (2, 4, 2): pass (N, m, n) with N, n = 3, 2"),
-    "too few outputs": ((np.zeros((1, 2, 2)), np.ones((1, 1, 2))), "C has 1 outputs for 2 states"),
     "x1": ((unstable(0.0), I3, np.zeros((3, 4))), "x1 has shape (3, 4): pass (3, 2)"),
     "complex": ((1j * unstable(0.0), I3), "A has dtype complex128: pass real numbers"),
     "objects": ((np.full((1, 1, 1), None), np.ones((1, 1, 1))), "A has dtype object"),

@@ -24,7 +24,7 @@ _BATCH = 2**22
 """Numbers of the sequences that are identified together: 32 MiB."""
 
 
-def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]:
+def checked(X: Any, n: int, delay: int, setting: str, missing: str, method: str) -> list[Any]:
     """Return checked sequences: arrays in memory, or memory-mapped ones that were not read."""
     if on_disk(X):
         sequences = check_on_disk(X, n + delay, setting)
@@ -33,9 +33,10 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]
     else:
         sequences = check_sequences(X, min_length=n + delay, needed_by=setting, or_nan=OR_NAN)
     outputs = sequences[0].shape[1] * delay
-    if n > outputs:
+    if n > outputs and method == "pca":
         raise ValueError(
-            f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay (identifier.delay)"
+            f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay (identifier.delay), or "
+            "use method='n4sid'"
         )
     return sequences
 
@@ -141,12 +142,17 @@ class Estimation:
         return self._systems(self._decomposed(Y), "NONE")
 
     def _decomposed(self, Y: Array) -> Subspace:
-        return subspace(self.stacked(Y), self.center, self.n)
+        # fewer outputs than states: those of several steps, of which `_systems` keeps the first
+        steps = -(-self.n // (Y.shape[2] * self.delay))
+        return subspace(embed(embed(Y, self.delay), steps).swapaxes(1, 2), self.center, self.n)
 
     def _systems(self, found: Subspace, stabilizer: str) -> Systems:
         C, X = found.states(self.n)
+        m = len(self.scale) * self.delay
         A = stabilize(stabilizer, least_squares(X), X, self.bound)
-        Omega = np.repeat(found.noise(self.n)[:, None], C.shape[1], axis=1)
+        Omega = np.repeat(found.noise(self.n)[:, None], m, axis=1)
+        mean = None if found.mean is None else found.mean[:, :m].copy()
+        C = np.ascontiguousarray(C[:, :m])
         return Systems.trusted(
-            {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": found.mean, "Omega": Omega}
+            {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": mean, "Omega": Omega}
         )

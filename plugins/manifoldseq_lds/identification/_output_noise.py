@@ -31,15 +31,23 @@ def block_rows(T: int, m: int, n: int, delay: int, n_inputs: int = 0) -> tuple[i
     """Return the block rows i and the directions k of the outputs for T steps; None if T is too short.
 
     At best i = 5 and k = m, with at least twice as many columns as rows in the past; shorter sequences have fewer
-    directions, then fewer block rows, then columns enough to determine the past. Inputs take their rows first.
+    directions, then fewer block rows, then columns enough to determine the past. Inputs take their rows first. Fewer
+    outputs than states need all directions and more rows: at best 1 + 2 n / m, at least 1 + n / m, so that all but one
+    block row show all states.
     """
+    least = 1 + -(-n // m)
     for enough in (2, 1):
-        for i in range(_BLOCK_ROWS, 1, -1):
+        for i in range(most_rows(n, m), least - 1, -1):
             columns = T - 2 * i - delay + 2 - 2 * n_inputs * (i + delay - 1)
             k = min(m, T, columns // (enough * i))
-            if k >= n:
+            if k >= min(m, n):
                 return i, k
     return None
+
+
+def most_rows(n: int, m: int) -> int:
+    """Return the number of block rows for n states and m outputs, in sequences that are long enough."""
+    return max(_BLOCK_ROWS, 1 - (-2 * n // m))
 
 
 def n4sid(
@@ -66,7 +74,7 @@ def n4sid(
     Returns
     -------
     systems : Systems
-        C orthonormal; A as estimated, stable or not.
+        A as estimated, stable or not. C is orthonormal; with fewer outputs than states, the observability matrix is.
     found : ndarray of bool of shape (N,)
         False for a sequence that spans fewer than n dimensions; its system means nothing.
     """
@@ -82,7 +90,7 @@ def n4sid(
     if inputs is not None:
         U = inputs.swapaxes(1, 2)
         U = U - U.mean(axis=2, keepdims=True) if center else U
-        ahead = _row_space(_hankel(U, first, i, columns), _RANK)
+        ahead = row_space(_hankel(U, first, i, columns), _RANK)
         past = np.concatenate([past, _hankel(U, 0, i, columns)], axis=1)
         past, future = (M - M @ ahead.swapaxes(1, 2) @ ahead for M in (past, future))
     # the future projected on the rows of the past: F V V' = G X, with observability G of i block rows
@@ -139,11 +147,14 @@ def checked_by(reference: Systems, systems: Systems, Y: Array, inputs: Array | N
 def _shifted(G: Array, m: int) -> tuple[Array, Array, Flags, Array]:
     """Return A, C, whether it has full rank, and R from observability matrices G (N, m i, n) = [C; C A; …] R."""
     A = np.linalg.pinv(G[:, :-m], rtol=1e-12) @ G[:, m:]
+    N, _, n = G.shape
+    if m < n:
+        return A, G[:, :m], np.ones(N, bool), np.broadcast_to(np.eye(n), (N, n, n))
     # in the basis in which C is orthonormal: the first block of G is C R, and the states are R X
     C, R = np.linalg.qr(G[:, :m])
     diagonal = np.abs(np.diagonal(R, axis1=1, axis2=2))
     full = diagonal.min(axis=1) > _RANK * np.maximum(diagonal.max(axis=1), 1e-300)
-    R = np.where(full[:, None, None], R, np.eye(G.shape[2]))
+    R = np.where(full[:, None, None], R, np.eye(n))
     return _changed(A, R), C, full, R
 
 
@@ -158,15 +169,15 @@ def _hankel(Z: Array, start: int, rows: int, columns: int) -> Array:
     return np.concatenate([Z[:, :, start + j : start + j + columns] for j in range(rows)], axis=1)
 
 
-def _row_space(M: Array, rank: float) -> Array:
+def row_space(M: Array, rank: float) -> Array:
     """Return an orthonormal basis of the rows, padded with zeros."""
     _, s, Vt = np.linalg.svd(M, full_matrices=False)
-    return Vt * (s > rank * s[:, :1])[:, :, None]
+    return Vt * (s > rank * s[..., :1])[..., None]
 
 
 def _on_rows(future: Array, past: Array) -> tuple[Array, Array]:
     """Return the future in coordinates of the rows of the past, and these, orthonormal."""
-    Vt = _row_space(past, 1e-10)
+    Vt = row_space(past, 1e-10)
     return future @ Vt.swapaxes(1, 2), Vt
 
 
@@ -186,7 +197,7 @@ def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Arr
     Parameters
     ----------
     systems : Systems
-        With orthonormal C; the mean is learned if there is one.
+        The mean is learned if there is one.
     Y : ndarray of shape (N, T, m)
     inputs : ndarray of shape (N, T, p)
     """
@@ -200,15 +211,16 @@ def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Arr
     for t in range(1, T):
         H[:, t] = A @ H[:, t - 1]
         H[:, t, :, n:] += (np.eye(n)[:, :, None] * inputs[:, t - 1, None, None]).reshape(N, n, n * p)
-    # coordinates C'y of the outputs: those of H, with what [u; 1] explains left out of both sides
+    # coordinates C'y of the outputs, or y where C has no orthonormal columns, with what [u; 1] explains left out
+    E, H_seen = coordinates(C), H if C.shape[1] >= n else C[:, None] @ H
     direct = inputs if systems.mean is None else np.concatenate([inputs, np.ones((N, T, 1))], axis=2)
-    base = _row_space(direct.swapaxes(1, 2), 1e-12)
+    base = row_space(direct.swapaxes(1, 2), 1e-12)
 
     def beside(M: Array) -> Array:
         return M - base.swapaxes(1, 2) @ (base @ M)
 
-    left = beside(H.reshape(N, T, -1)).reshape(N, T * n, -1)
-    right = beside(Y @ C).reshape(N, T * n, 1)
+    left = beside(H_seen.reshape(N, T, -1)).reshape(N, T * E.shape[2], -1)
+    right = beside(Y @ E).reshape(N, T * E.shape[2], 1)
     theta = np.linalg.pinv(left, rtol=1e-10) @ right
     dynamic = (H @ theta[:, None])[..., 0] @ C.swapaxes(1, 2)
     W = (np.linalg.pinv(direct, rtol=1e-12) @ (Y - dynamic)).swapaxes(1, 2)
@@ -219,12 +231,20 @@ def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Arr
     return found, Y - dynamic - direct @ W.swapaxes(1, 2)
 
 
+def coordinates(C: Array) -> Array:
+    """Return a matrix E for which ``y E`` holds what outputs y say of the states: C, or I for fewer outputs."""
+    m, n = C.shape[-2:]
+    return C if m >= n else np.broadcast_to(np.eye(m), (*C.shape[:-2], m, m))
+
+
 def maximized(systems: Systems, Y: Array, inputs: Array | None, sweeps: int, covariance_type: str) -> Systems:
     """Return systems after sweeps of expectation maximization on outputs Y (N, T, m), NaN where missing.
 
-    All parameters are learned; C is orthonormal again at the end.
+    All parameters are learned; C is orthonormal again at the end, unless there are fewer outputs than states.
     """
     systems = improved(systems, Y, inputs, sweeps, covariance_type, held=False)
+    if systems.n_outputs < systems.n_states:
+        return systems
     Q, R = np.linalg.qr(systems.C)
     diagonal = np.abs(np.diagonal(R, axis1=1, axis2=2))
     # an output matrix that lost its rank has no such basis: the caller keeps the start

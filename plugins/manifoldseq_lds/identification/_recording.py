@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from ..systems._kalman import compress, kalman_filter, smooth
 from ..systems._prediction import embed, symmetric_root
 from ..systems._record import Systems, replaced
-from ._output_noise import basis_of, block_rows
+from ._output_noise import basis_of, block_rows, coordinates, most_rows
 
 Array = NDArray[np.floating[Any]]
 Sums = dict[str, Any]
 
-_ROWS = 5
 _SWEEPS = 30
 _RANK = 1e-12
 """Second moments below this share of the largest are rounding."""
@@ -21,17 +20,17 @@ _RANK = 1e-12
 
 def least_steps(d: int, n: int, delay: int, n_inputs: int = 0) -> int:
     """Return the least number of steps that `systems_of` can take."""
-    best = _ROWS, d * delay
+    best = most_rows(n, d * delay), d * delay
     return next(T for T in range(2**31) if block_rows(T - delay + 1, d * delay, n, delay, n_inputs) == best)
 
 
-def grown(sums: Sums | None, x: Array, delay: int) -> Sums:
-    """Return the sums of a recording with x (T, d) after it, over windows of 2 i + 2 delay - 2 steps, i = 5.
+def grown(sums: Sums | None, x: Array, delay: int, rows: int) -> Sums:
+    """Return the sums of a recording with x (T, d) after it, over windows of 2 i + 2 delay - 2 steps, i = `rows`.
 
     Inputs are the last channels of x. A dict of the number of steps, the sum and the sum of squares of the values, less
     a constant near their mean, the sum of w w' and of w over all windows w, and the first and the last steps.
     """
-    length = 2 * _ROWS + 2 * delay - 2
+    length = 2 * rows + 2 * delay - 2
     if sums is None:
         d = x.shape[1]
         sums = {"shift": x.mean(axis=0), "steps": 0, "total": np.zeros(d), "squares": np.zeros(d)}
@@ -78,6 +77,7 @@ def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inp
     channels, T = len(scale), sums["steps"]
     d = channels - n_inputs
     length = len(sums["windows"]) // channels
+    i = (length - 2 * delay + 2) // 2
     # the mean of each of the stacked steps, over all but the first or last ones of the recording
     mean = np.empty((delay, channels))
     for lag in range(delay):
@@ -99,9 +99,9 @@ def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inp
     gram = (gram / sums["count"] + np.outer(about, about)) / np.outer(unit, unit)
     m, q = d * delay, n_inputs * delay
     y, u = np.arange(steps * m), steps * m + np.arange(steps * q)
-    first = _ROWS + delay - 1
-    past = np.concatenate([y[: _ROWS * m], u[: _ROWS * q]])
-    future, ahead = y[first * m : (first + _ROWS) * m], u[first * q : (first + _ROWS) * q]
+    first = i + delay - 1
+    past = np.concatenate([y[: i * m], u[: i * q]])
+    future, ahead = y[first * m : (first + i) * m], u[first * q : (first + i) * q]
     left = gram if not n_inputs else gram - gram[:, ahead] @ _inverse(gram[np.ix_(ahead, ahead)]) @ gram[ahead]
     # the projection of the future on the past: F V V' = G X, with inputs of the future projected out of both; its
     # square is S_fp S_pp^-1 S_pf = G X X' G'
@@ -154,7 +154,11 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
         _inverse(u.T @ u) for u in (U.reshape(len(U) * steps, q), U[:, :-1].reshape(len(U) * (steps - 1), q), whole)
     )
     seen = Y - U @ D.T
-    second = (seen @ C).transpose(1, 2, 0) @ (seen @ C).transpose(1, 0, 2)  # of C'y, (steps, n, n)
+    if m < len(A):  # of the states that follow from windows
+        start = seen.reshape(len(seen), steps * m) @ np.linalg.pinv(_observability(A, C, steps)).T
+        second = (start.T @ start)[None]
+    else:
+        second = (seen @ C).transpose(1, 2, 0) @ (seen @ C).transpose(1, 0, 2)  # of C'y, (steps, n, n)
     variance = (seen * seen).sum(axis=(0, 1)) / steps
     least = 1e-10 * (Y * Y).sum(axis=(0, 1)).mean() / steps + 1e-100
     P1, noise, Omega = second[0], 0.5 * second.mean(axis=0), np.maximum(0.5 * variance, least)
@@ -184,6 +188,14 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
     )
 
 
+def _observability(A: Array, C: Array, steps: int) -> Array:
+    """Return [C; C A; …] of so many block rows."""
+    rows = [C]
+    for _ in range(steps - 1):
+        rows.append(rows[-1] @ A)
+    return np.concatenate(rows)
+
+
 def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Array, Array]:
     """Return G, D and K, the first state given the inputs, by least squares of outputs on inputs of windows."""
     n, steps = len(A), len(gram) // (m + q)
@@ -196,19 +208,23 @@ def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Arr
     # inputs whose second moments are those of all, and what of the outputs goes with each: (J, steps, .)
     U = (V * root).T.reshape(-1, steps, q)
     Y = ((gram[: steps * m, steps * m :] @ V) / root).T.reshape(-1, steps, m)
-    # in coordinates C'y, n each: A^t x1 + sum_s A^(t-1-s) G u(s) + C'D u(t), (J, steps, n, 2 n q)
-    direct = (np.eye(n)[:, :, None] * U[:, :, None, None]).reshape(len(U), steps, n, n * q)
+    # in coordinates E'y, c each: E'C (A^t x1 + sum_s A^(t-1-s) G u(s)) + E'D u(t), (J, steps, c, (n + c) q)
+    E = coordinates(C)
+    c = E.shape[1]
+    EC = E.T @ C if m < n else np.eye(n)
+    direct = (np.eye(c)[:, :, None] * U[:, :, None, None]).reshape(len(U), steps, c, c * q)
     H = np.zeros((len(U), steps, n, n * q))
     powers = np.empty((steps, n, n))
     powers[0] = np.eye(n)
     for t in range(1, steps):
-        H[:, t], powers[t] = A @ H[:, t - 1] + direct[:, t - 1], A @ powers[t - 1]
-    first = powers.reshape(-1, n)
+        added = (np.eye(n)[:, :, None] * U[:, t - 1, None, None]).reshape(len(U), n, n * q)
+        H[:, t], powers[t] = A @ H[:, t - 1] + added, A @ powers[t - 1]
+    first = (EC @ powers).reshape(-1, n)
     back = np.linalg.pinv(first)
-    design = np.concatenate([H, direct], axis=3).reshape(len(U), steps * n, -1)
-    right = (Y @ C).reshape(len(U), steps * n, 1)
-    beside = np.eye(steps * n) - first @ back
-    theta = np.linalg.pinv((beside @ design).reshape(-1, 2 * n * q), rtol=1e-10) @ (beside @ right).reshape(-1)
+    design = np.concatenate([EC @ H, direct], axis=3).reshape(len(U), steps * c, -1)
+    right = (Y @ E).reshape(len(U), steps * c, 1)
+    beside = np.eye(steps * c) - first @ back
+    theta = np.linalg.pinv((beside @ design).reshape(-1, (n + c) * q), rtol=1e-10) @ (beside @ right).reshape(-1)
     x1 = (back @ (right - design @ theta[:, None]))[:, :, 0]
     x = (powers @ x1[:, None, :, None] + H @ theta[: n * q, None])[..., 0]
     D = np.einsum("jtm,jtq->mq", Y - x @ C.T, U) @ _inverse(np.einsum("jtk,jtl->kl", U, U))

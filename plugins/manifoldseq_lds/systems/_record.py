@@ -61,15 +61,16 @@ class Systems:
     """N linear dynamical systems of equal size, as arrays.
 
     System i is the model (1) of Huang et al.: ``y(t) = mean + C x(t) + w(t)``, ``x(t+1) = A x(t) + B v(t)``, with the
-    feasible set (2): ``C.T @ C = I`` and a spectral radius of A below one. Known inputs u add ``G u(t)`` to the next
-    state and ``D u(t)`` to the output. Arrays are copied and read-only.
+    feasible set (2): ``C.T @ C = I`` and a spectral radius of A below one. With fewer outputs than states, C is any
+    matrix. Known inputs u add ``G u(t)`` to the next state and ``D u(t)`` to the output. Arrays are copied and
+    read-only.
 
     Parameters
     ----------
     A : array-like of shape (N, n, n)
         Transition matrices.
     C : array-like of shape (N, m, n)
-        Output matrices with orthonormal columns.
+        Output matrices, with orthonormal columns unless there are fewer outputs m than states n.
     x1 : array-like of shape (N, n), optional
         First states.
     B : array-like of shape (N, n, n), optional
@@ -261,8 +262,6 @@ class Systems:
         if self.C.ndim != 3 or self.C.shape[2] != self.A.shape[2] or len(self.C) != len(self.A):
             raise ValueError(f"C has shape {self.C.shape}: pass (N, m, n) with N, n = {len(self.A)}, {self.n_states}")
         N, m, n = self.C.shape
-        if m < n:
-            raise ValueError(f"C has {m} outputs for {n} states: orthonormal columns need m >= n")
         if (self.G is None) != (self.D is None):
             raise ValueError("G and D belong together: pass both, zeros for the one without effect, or none")
         p = self.G.shape[-1] if self.G is not None else 0
@@ -384,6 +383,8 @@ def _check_finite(name: str, value: Array | None) -> None:
 
 
 def _check_orthonormal(C: Array) -> None:
+    if C.shape[1] < C.shape[2]:
+        return  # such columns cannot be orthonormal
     error = np.abs(C.swapaxes(1, 2) @ C - np.eye(C.shape[2])).max(axis=(1, 2))
     if error.max() > _ORTHONORMALITY:
         i = int(np.argmax(error > _ORTHONORMALITY))
