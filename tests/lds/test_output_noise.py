@@ -90,7 +90,7 @@ def test_the_stabilizer_that_stands_for_auto():
 def test_covariances_are_those_of_the_noise():
     systems = LDSIdentifier(4, stabilizer="CG", scale=False, method="em").fit_transform([noisy(3000, 0, noise=0.5)])
     np.testing.assert_allclose(systems.Omega, 0.25, rtol=0.12)
-    np.testing.assert_allclose(np.linalg.eigvalsh(systems.B[0] @ systems.B[0].T), 0.09, rtol=0.45)
+    np.testing.assert_allclose(np.linalg.eigvalsh(systems.noise_factor[0] @ systems.noise_factor[0].T), 0.09, rtol=0.45)
 
 
 @pytest.mark.parametrize("method", ["n4sid", "em"])
@@ -164,14 +164,14 @@ def test_standard_deviations_are_those_of_the_joint_normal_distribution():
     systems = identifier.transform([x])
     mean, std = identifier.forecast([x], ahead, systems, return_std=True)
     # the covariance of all outputs, recorded and to come, from the model written out, and its conditional
-    A, C, B = systems.A[0], systems.C[0], systems.B[0]
+    A, C, F = systems.A[0], systems.C[0], systems.noise_factor[0]
     T, m = len(x) + ahead, x.shape[1]
     G = np.zeros((T * m, T * 2))
     centre = np.zeros(T * m)
     for t in range(T):
         centre[t * m : (t + 1) * m] = systems.mean[0] + C @ np.linalg.matrix_power(A, t) @ systems.x1[0]
         for s in range(t + 1):
-            G[t * m : (t + 1) * m, 2 * s : 2 * s + 2] = C @ np.linalg.matrix_power(A, t - s) @ B
+            G[t * m : (t + 1) * m, 2 * s : 2 * s + 2] = C @ np.linalg.matrix_power(A, t - s) @ F
     S = G @ G.T + np.diag(np.tile(systems.Omega[0], T))
     k = x.size
     gain = np.linalg.solve(S[:k, :k], S[:k, k:]).T
@@ -237,13 +237,13 @@ def test_plausible_systems_undo_the_bias_of_least_squares():
         centred = steps - steps.mean(axis=1, keepdims=True)
         before, after = centred[:, :-1], centred[:, 1:]
         least = np.linalg.solve(before.swapaxes(1, 2) @ before, before.swapaxes(1, 2) @ after).swapaxes(1, 2)
-        systems = Systems(A[None], np.eye(n)[None], B=np.eye(n)[None])
+        systems = Systems(A[None], np.eye(n)[None], noise_factor=np.eye(n)[None])
         made = np.concatenate([_plausible(systems, one[None], 20, True, rng) for one in steps[:200]])
         np.testing.assert_allclose(made.mean(axis=0) - A, A - least.mean(axis=0), atol=0.004)
         np.testing.assert_allclose(made.std(axis=0), least.std(axis=0), rtol=0.15)
         if n == 1:
             np.testing.assert_allclose(made.mean() - 0.9, (1 + 3 * 0.9) / T, rtol=0.2)
-    still = Systems([[[1 - 1e-9]]], [[[1.0]]], B=[[[0.0]]])
+    still = Systems([[[1 - 1e-9]]], [[[1.0]]], noise_factor=[[[0.0]]])
     np.testing.assert_array_equal(_plausible(still, np.ones((1, 50, 1)), 3, True, rng), still.A.repeat(3, axis=0))
 
 
@@ -257,7 +257,11 @@ def test_noises_of_single_steps_make_them_likelier():
     better = _with_noises_of_steps(systems, first, x, None, "diag")
 
     def likelihood(found, i):
-        A, c, P = found.A[i], found.C[i], solve_discrete_lyapunov(found.A[i], found.B[i] @ found.B[i].T)
+        A, c, P = (
+            found.A[i],
+            found.C[i],
+            solve_discrete_lyapunov(found.A[i], found.noise_factor[i] @ found.noise_factor[i].T),
+        )
         lags = [(c @ np.linalg.matrix_power(A, k) @ P @ c.T).item() for k in range(300)]
         return multivariate_normal(np.repeat(found.mean[i], 300), toeplitz(lags) + found.Omega[i] * np.eye(300)).logpdf(
             x[i, :, 0]
@@ -287,7 +291,7 @@ def test_pieces_of_a_recording_say_what_the_whole_says(delay, center):
     both = [whole.log_likelihood([x], one)[0] / len(x) for one in (found, systems)]
     assert abs(both[0] - both[1]) < 0.05
     # the state covariance is that of a stationary system
-    expected = solve_discrete_lyapunov(found.A[0], found.B[0] @ found.B[0].T)
+    expected = solve_discrete_lyapunov(found.A[0], found.noise_factor[0] @ found.noise_factor[0].T)
     np.testing.assert_allclose(np.trace(found.P1[0]), np.trace(expected), rtol=0.3)
     mean, std = growing.forecast([x[-60:]], 5, found, return_std=True)
     late = growing.forecast([x], 5, found)
@@ -495,7 +499,7 @@ def test_more_states_than_outputs(channels, method):
     for eigenvalues in np.linalg.eigvals(systems.A):
         distance = np.abs(eigenvalues[:, None] - np.linalg.eigvals(A))
         assert distance[linear_sum_assignment(distance)].max() < 0.1
-    assert repr(Systems.from_items(list(systems))) == f"Systems(N=2, m={channels}, n=3, x1, B, mean)"
+    assert repr(Systems.from_items(list(systems))) == f"Systems(N=2, m={channels}, n=3, x1, noise_factor, mean)"
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -590,7 +594,7 @@ def test_recording_with_more_states_than_outputs():
     for systems in (driven.systems_, at_once.transform([np.array(y)], inputs=[u])):
         # the responses to an impulse do not depend on the basis
         response = [systems.D[0, 0, 0]]
-        expected, effect, true = [0.7], systems.G[0, :, 0], np.array([1.0, 0.5, -1.0])
+        expected, effect, true = [0.7], systems.B[0, :, 0], np.array([1.0, 0.5, -1.0])
         for _ in range(8):
             response.append(systems.C[0, 0] @ effect)
             expected.append(C[0] @ true)

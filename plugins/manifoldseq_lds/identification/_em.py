@@ -39,7 +39,7 @@ def sweep(
     Y : ndarray of shape (N, T, m)
         NaN marks what is missing.
     inputs : ndarray of shape (N, T, p), optional
-        For systems with G and D.
+        For systems with B and D.
     covariance_type : {"spherical", "diag", "full"}
         Learn one variance of the output noise per system, one for each output, or their covariances.
     held : bool
@@ -56,14 +56,15 @@ def sweep(
     filtered = kalman_filter(systems, compress(systems, Y, inputs))
     x, P, lagged = smooth(systems, filtered)
     n = systems.n_states
-    # [A G] = (sum E[x(t+1) r(t)']) (sum E[r(t) r(t)'])^-1 with r = [x; u]; BB' is what it leaves
+    # [A B] = (sum E[x(t+1) r(t)']) (sum E[r(t) r(t)'])^-1 with r = [x; u]; what it leaves is the state noise
     r = x if inputs is None else np.concatenate([x, inputs], axis=2)
     gram = _gram(r[:, :-1], P[:, :-1].sum(axis=1))
     across = x[:, 1:].swapaxes(1, 2) @ r[:, :-1]
     across[:, :, :n] += lagged.sum(axis=1)
     W = _coefficients(gram, across, systems.A if held else None)
     noise = _left(_gram(x[:, 1:], P[:, 1:].sum(axis=1)), across, W, gram) / max(1, Y.shape[1] - 1)
-    made: dict[str, Any] = {"A": W[:, :, :n], "x1": x[:, 0], "B": symmetric_root(noise), "P1": _nonnegative(P[:, 0])}
+    made: dict[str, Any] = {"A": W[:, :, :n], "x1": x[:, 0], "P1": _nonnegative(P[:, 0])}
+    made["noise_factor"] = symmetric_root(noise)
     if systems.mean is None:
         made |= _outputs(r, P, Y, systems, covariance_type, held)
     else:
@@ -74,7 +75,7 @@ def sweep(
         change = learned["mean"]
         assert change is not None
         made |= learned | {"mean": systems.mean + change}
-    made["G"] = None if inputs is None else W[:, :, n:]
+    made["B"] = None if inputs is None else W[:, :, n:]
     kept = {name: None if part is None else np.array(part, order="C") for name, part in made.items()}
     return Systems.trusted(kept), filtered
 

@@ -154,5 +154,5 @@ class Estimation:
         mean = None if found.mean is None else found.mean[:, :m].copy()
         C = np.ascontiguousarray(C[:, :m])
         return Systems.trusted(
-            {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": mean, "Omega": Omega}
+            {"A": A, "C": C, "x1": X[:, :, 0], "noise_factor": noise_factor(A, X), "mean": mean, "Omega": Omega}
         )

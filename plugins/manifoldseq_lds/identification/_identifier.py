@@ -122,8 +122,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Sequences with NaN are refused, or their missing values are filled first: the system of the sequence
         interpolated on straight lines is improved by expectation maximization on the recorded values, until a sweep
         raises their log-likelihood by less than 0.01 each, and the means of its Kalman smoother are filled in. Each
-        channel needs one value in each sequence. The fill has no noise: B and Omega come out smaller the more is
-        missing.
+        channel needs one value in each sequence. The fill has no noise: the noises of the systems come out
+        smaller the more is missing.
     method : {"pca", "n4sid", "em"}
         ``"pca"`` takes what the outputs hold for the states, as Doretto et al. do: output noise then pulls the
         eigenvalues of A to zero. ``"n4sid"`` compares the past with the future, in which output noise has no part, at
@@ -172,9 +172,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Notes
     -----
     Signs are canonical: the entry of largest modulus in each column of C is positive. C has orthonormal columns, unless
-    there are more states than outputs. The noise factor B is symmetric,
-    ``B @ B.T`` is the covariance of what A leaves unexplained of the states. Omega is one variance for all outputs of a
-    system, that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
+    there are more states than outputs. `Systems.noise_factor`, F, is symmetric, and ``F @ F.T`` is the covariance of
+    what A leaves unexplained of the states. With ``method="pca"``, Omega is one variance for all outputs of a system,
+    that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
     remaining states are zero.
 
     Sequences may stay on disk: memory-mapped files, as ``numpy.load(path, mmap_mode="r")`` opens them, an (N, T, d)
@@ -197,7 +197,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     >>> identifier = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit(X)
     >>> systems = identifier.transform(X)
     >>> systems
-    Systems(N=2, m=3, n=2, x1, B, Omega)
+    Systems(N=2, m=3, n=2, x1, noise_factor, Omega)
     >>> np.round(np.abs(np.linalg.eigvals(systems.A)), 6)
     array([[0.9, 0.9],
            [0.9, 0.9]])
@@ -256,10 +256,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         X : list of array-like of shape (T_i, d)
         y : ignored
         inputs : list of array-like of shape (T_i, p), optional
-            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + G u(t) + B v(t)``,
-            ``y(t) = mean + C x(t) + D u(t) + w(t)``. G and D, of ``method="n4sid"`` and ``"em"``, are parts of
-            `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods then ask for the inputs of
-            their sequences.
+            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + B u(t) + F v(t)``,
+            ``y(t) = mean + C x(t) + D u(t) + w(t)``, with F the `Systems.noise_factor`. B and D, of ``method="n4sid"``
+            and ``"em"``, are parts of `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods
+            then ask for the inputs of their sequences.
         """
         self._learn(self._check(X), inputs)
         keep_channel_names(self, X)
@@ -272,7 +272,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
         For ``method="n4sid"``. After each piece `systems_` holds the one system of all so far, and `scale_` the scale.
         A, C and the mean are those of a fit on the whole recording, up to 1e-6 where that has twice as many windows as
-        values in them (with inputs the mean less exactly); G, D and the covariances are those that make its windows of
+        values in them (with inputs the mean less exactly); B, D and the covariances are those that make its windows of
         ten steps likeliest, where a fit on the whole looks at all steps at once. ``systems_.x1`` is zero and ``P1`` the
         covariance of the states, so that `filter`, `smooth`, `forecast` and `log_likelihood` take any stretch of the
         recording with ``systems=systems_``.
@@ -390,7 +390,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         -------
         Systems
             With ``m = d * delay`` outputs, first states, noise factors, output noise, and means if `center`; with the
-            covariances of first states unless ``method="pca"``, and G and D if there are inputs.
+            covariances of first states unless ``method="pca"``, and B and D if there are inputs.
         """
         sequences = self._check_fitted(X)
         return self._estimation().identify(sequences, self._inputs_of(sequences, inputs))
@@ -423,13 +423,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Parameters
         ----------
         systems : Systems
-            With first states; B and Omega, where they are there, give the noise.
+            With first states; `noise_factor` and Omega, where they are there, give the noise.
         n_steps : int
         noise : bool
             Without noise the result is the expected sequence.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         inputs : array-like of shape (N, n_steps + delay - 1, p), optional
-            For systems with G and D.
+            For systems with B and D.
 
         Returns
         -------

@@ -57,7 +57,7 @@ def n4sid(
 
     Van Overschee and De Moor (1994); A by shift invariance of the observability matrix (Verhaegen 1994), covariances
     of the noises by ten sweeps of expectation maximization in which A and C are held. Of inputs, those of the future
-    are projected out, those of the past belong to the past (Verhaegen 1994, PO-MOESP); G and D then are least squares.
+    are projected out, those of the past belong to the past (Verhaegen 1994, PO-MOESP); B and D then are least squares.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def n4sid(
         future, Vt = _on_rows(_hankel(left, first, i, columns), _hankel(left, 0, i, columns))
         X = signs.swapaxes(1, 2) * (R @ (G.swapaxes(1, 2) @ future @ Vt))
         made = _with_noises(A, C, X, seen[:, :, first : first + columns], seen, parts)
-        made = replaced(made, x1=driven.x1, mean=driven.mean, G=driven.G, D=driven.D)
+        made = replaced(made, x1=driven.x1, mean=driven.mean, B=driven.B, D=driven.D)
     made = shaped(made, covariance_type)
     return improved(made, Y.swapaxes(1, 2), inputs, _COVARIANCE_SWEEPS, covariance_type, held=True), found
 
@@ -186,13 +186,13 @@ def _with_noises(A: Array, C: Array, X: Array, Y: Array, whole: Array, parts: Su
     variance = np.mean((Y - C @ X) ** 2, axis=2)
     least = np.maximum(1e-10 * np.mean(whole**2, axis=(1, 2)), (np.finfo(float).eps * parts.peak) ** 2)
     Omega = np.maximum(variance, np.maximum(least, 1e-100)[:, None])
-    return Systems.trusted({"A": A, "C": C, "B": noise_factor(A, X), "mean": parts.mean, "Omega": Omega})
+    return Systems.trusted({"A": A, "C": C, "noise_factor": noise_factor(A, X), "mean": parts.mean, "Omega": Omega})
 
 
 def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Array]:
-    """Return systems with G, D, first states and means by least squares, and what these leave of the outputs.
+    """Return systems with B, D, first states and means by least squares, and what these leave of the outputs.
 
-    The expected outputs ``mean + D u(t) + C (A^t x1 + sum_s A^(t-1-s) G u(s))`` are linear in all that is looked for.
+    The expected outputs ``mean + D u(t) + C (A^t x1 + sum_s A^(t-1-s) B u(s))`` are linear in all that is looked for.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Arr
     (N, T, p), n = inputs.shape, systems.n_states
     radius = np.abs(np.linalg.eigvals(np.nan_to_num(A))).max(axis=1)
     A = A * np.minimum(1, _SLOWEST / np.maximum(radius, 1e-300))[:, None, None]
-    # the states that follow from each entry of x1 and from each entry of G, (N, T, n, n + n p)
+    # the states that follow from each entry of x1 and from each entry of B, (N, T, n, n + n p)
     H = np.empty((N, T, n, n + n * p))
     H[:, 0] = np.eye(n, n + n * p)
     for t in range(1, T):
@@ -224,10 +224,10 @@ def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Arr
     theta = np.linalg.pinv(left, rtol=1e-10) @ right
     dynamic = (H @ theta[:, None])[..., 0] @ C.swapaxes(1, 2)
     W = (np.linalg.pinv(direct, rtol=1e-12) @ (Y - dynamic)).swapaxes(1, 2)
-    G = np.ascontiguousarray(theta[:, n:, 0].reshape(N, n, p))
+    B = np.ascontiguousarray(theta[:, n:, 0].reshape(N, n, p))
     D = np.ascontiguousarray(W[:, :, :p])
     mean = None if systems.mean is None else np.ascontiguousarray(W[:, :, p])
-    found = replaced(systems, x1=theta[:, :n, 0].copy(), G=G, D=D, mean=mean)
+    found = replaced(systems, x1=theta[:, :n, 0].copy(), B=B, D=D, mean=mean)
     return found, Y - dynamic - direct @ W.swapaxes(1, 2)
 
 
@@ -253,10 +253,11 @@ def maximized(systems: Systems, Y: Array, inputs: Array | None, sweeps: int, cov
     signs = _signs(Q)
     R, C = signs.swapaxes(1, 2) * R, Q * signs
     assert systems.x1 is not None and systems.P1 is not None
-    B = symmetric_root(np.nan_to_num(R @ noise_covariance(systems) @ R.swapaxes(1, 2)))
+    factor = symmetric_root(np.nan_to_num(R @ noise_covariance(systems) @ R.swapaxes(1, 2)))
     x1, P1 = (R @ systems.x1[:, :, None])[:, :, 0], R @ systems.P1 @ R.swapaxes(1, 2)
-    G = None if systems.G is None else R @ systems.G
-    return replaced(systems, A=_changed(systems.A, R), C=C, x1=x1, B=B, P1=0.5 * (P1 + P1.swapaxes(1, 2)), G=G)
+    B = None if systems.B is None else R @ systems.B
+    P1 = 0.5 * (P1 + P1.swapaxes(1, 2))
+    return replaced(systems, A=_changed(systems.A, R), C=C, x1=x1, noise_factor=factor, P1=P1, B=B)
 
 
 def improved(

@@ -158,4 +158,4 @@ def _with_noises_of_steps(
     steps = Y.shape[1] - systems.n_outputs // d + 1
     start = shaped(_first_step(systems, d), covariance_type)
     better = improved(start, Y[:, :steps], inputs, _SWEEPS, covariance_type, held=True)
-    return replaced(first, B=better.B, Omega=better.Omega)
+    return replaced(first, noise_factor=better.noise_factor, Omega=better.Omega)

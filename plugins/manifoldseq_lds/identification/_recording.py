@@ -69,7 +69,7 @@ def mean_of(sums: Sums) -> Array:
 def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inputs: int = 0) -> Systems:
     """Return the one system of a recording, whose last channels are inputs.
 
-    A, C and the mean are those of `n4sid` on the whole, up to the square root of the precision. G, D and the
+    A, C and the mean are those of `n4sid` on the whole, up to the square root of the precision. B, D and the
     covariances make windows likeliest, as if they were independent, by 30 sweeps of expectation maximization with A and
     C held: its expectations depend on the windows by their second moments only. A first state is any state: x1 is zero,
     and P1 is the covariance of the states of the recording.
@@ -117,10 +117,10 @@ def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inp
                 if not center:
                     return systems
                 given = ((sums["shift"] + mean) / scale)[:, :d].reshape(m)
-                if systems.G is not None and systems.D is not None:
+                if systems.B is not None and systems.D is not None:
                     # inputs are centred by the mean of all steps, whatever the lag: that of a lag has a steady state
                     apart = ((mean - sums["total"] / T)[:, d:] / scale[d:]).ravel()
-                    state = np.linalg.lstsq(np.eye(n) - A[0], systems.G[0] @ apart, rcond=None)[0]
+                    state = np.linalg.lstsq(np.eye(n) - A[0], systems.B[0] @ apart, rcond=None)[0]
                     given = given - C[0] @ state - systems.D[0] @ apart
                 return replaced(systems, mean=np.ascontiguousarray(given[None]))
     raise ValueError(
@@ -147,7 +147,7 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
     both = (V[:, keep] * np.sqrt(w[keep])).T
     Y, U = both[:, : steps * m].reshape(-1, steps, m), both[:, steps * m :].reshape(len(both), steps, q)
     A, C = systems.A[0], systems.C[0]
-    G, D, K = _driven(A, C, gram, m, q)
+    B, D, K = _driven(A, C, gram, m, q)
     whole = U.reshape(len(U), steps * q)
     # of the inputs of steps, of steps but the last, and of whole windows
     each, before, inverse = (
@@ -163,17 +163,17 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
     least = 1e-10 * (Y * Y).sum(axis=(0, 1)).mean() / steps + 1e-100
     P1, noise, Omega = second[0], 0.5 * second.mean(axis=0), np.maximum(0.5 * variance, least)
     for _ in range(_SWEEPS):
-        B = symmetric_root(noise[None])[0]
-        parts = {"A": A, "C": C, "B": B, "Omega": Omega, "P1": 0.5 * (P1 + P1.T), "G": G, "D": D}
+        parts = {"A": A, "C": C, "Omega": Omega, "P1": 0.5 * (P1 + P1.T), "B": B, "D": D}
+        parts["noise_factor"] = symmetric_root(noise[None])[0]
         parts = {name: np.repeat(part[None], len(Y), axis=0) for name, part in parts.items()}
         systems = Systems.trusted({**parts, "x1": whole @ K.T})
         x, P, lagged = smooth(systems, kalman_filter(systems, compress(systems, Y, U)))
         # sums over the windows; their covariances are equal, and of weight one in all
         step, left, begin = x[:, 1:] - x[:, :-1] @ A.T, Y - x @ C.T, x[:, 0]
-        G = np.einsum("jtk,jtl->kl", step, U[:, :-1]) @ before
+        B = np.einsum("jtk,jtl->kl", step, U[:, :-1]) @ before
         D = np.einsum("jtk,jtl->kl", left, U) @ each
         K = begin.T @ whole @ inverse
-        step, left, begin = step - U[:, :-1] @ G.T, left - U @ D.T, begin - whole @ K.T
+        step, left, begin = step - U[:, :-1] @ B.T, left - U @ D.T, begin - whole @ K.T
         own, across = P[0], lagged[0] @ A.T
         spread = own[1:] - across - across.swapaxes(1, 2) + A @ own[:-1] @ A.T
         noise = np.einsum("jtk,jtl->kl", step, step) / (steps - 1) + spread.mean(axis=0)
@@ -181,10 +181,10 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
         left = (left * left).sum(axis=(0, 1)) / steps + np.einsum("mk,kl,ml->m", C, own.mean(axis=0), C)
         Omega = np.maximum(left, least)
     P1 = P1 + K @ (whole.T @ whole) @ K.T  # of any state, whatever the inputs
-    B, x1 = symmetric_root(noise[None]), np.zeros((1, len(A)))
-    made = {"A": A, "C": C, "Omega": Omega, "P1": 0.5 * (P1 + P1.T)} | ({"G": G, "D": D} if q else {})
+    factor, x1 = symmetric_root(noise[None]), np.zeros((1, len(A)))
+    made = {"A": A, "C": C, "Omega": Omega, "P1": 0.5 * (P1 + P1.T)} | ({"B": B, "D": D} if q else {})
     return Systems.trusted(
-        {**{name: np.ascontiguousarray(part[None]) for name, part in made.items()}, "x1": x1, "B": B}
+        {**{name: np.ascontiguousarray(part[None]) for name, part in made.items()}, "x1": x1, "noise_factor": factor}
     )
 
 
@@ -197,7 +197,7 @@ def _observability(A: Array, C: Array, steps: int) -> Array:
 
 
 def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Array, Array]:
-    """Return G, D and K, the first state given the inputs, by least squares of outputs on inputs of windows."""
+    """Return B, D and K, the first state given the inputs, by least squares of outputs on inputs of windows."""
     n, steps = len(A), len(gram) // (m + q)
     if not q:
         return np.zeros((n, 0)), np.zeros((m, 0)), np.zeros((n, 0))
@@ -208,7 +208,7 @@ def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Arr
     # inputs whose second moments are those of all, and what of the outputs goes with each: (J, steps, .)
     U = (V * root).T.reshape(-1, steps, q)
     Y = ((gram[: steps * m, steps * m :] @ V) / root).T.reshape(-1, steps, m)
-    # in coordinates E'y, c each: E'C (A^t x1 + sum_s A^(t-1-s) G u(s)) + E'D u(t), (J, steps, c, (n + c) q)
+    # in coordinates E'y, c each: E'C (A^t x1 + sum_s A^(t-1-s) B u(s)) + E'D u(t), (J, steps, c, (n + c) q)
     E = coordinates(C)
     c = E.shape[1]
     EC = E.T @ C if m < n else np.eye(n)

@@ -74,7 +74,7 @@ class Filtered:
 def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compressed:
     """Return the outputs Y of shape (N, T, m), in which NaN marks what is missing, as min(m, n) numbers per step.
 
-    `inputs` of shape (N, T, p) belong to systems with G and D.
+    `inputs` of shape (N, T, p) belong to systems with B and D.
     """
     noise = systems.Omega
     assert noise is not None
@@ -84,9 +84,9 @@ def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compres
     if systems.mean is not None:
         Y = Y - systems.mean[:, None]
     drive = None
-    if inputs is not None and systems.G is not None and systems.D is not None:
+    if inputs is not None and systems.B is not None and systems.D is not None:
         Y = Y - inputs @ systems.D.swapaxes(1, 2)
-        drive = inputs @ systems.G.swapaxes(1, 2)
+        drive = inputs @ systems.B.swapaxes(1, 2)
     # in units of the noise, C = Q R: z = Q'y, (N, T, k), says of the states all that y does, and the rest of y is noise
     complete = seen.all(axis=2)
     _, R, z, rest = _decomposed(systems.C, noise, np.where(seen, Y, 0.0))
@@ -213,10 +213,10 @@ def outputs_of(systems: Systems, x: Array, inputs: Array | None = None) -> Array
 
 
 def noise_covariance(systems: Systems) -> Array:
-    """Return the covariances BB' (N, n, n) of the state noise."""
-    if systems.B is None:
+    """Return the covariances (N, n, n) of the state noise."""
+    if systems.noise_factor is None:
         return np.zeros_like(systems.A)
-    return systems.B @ systems.B.swapaxes(1, 2)
+    return systems.noise_factor @ systems.noise_factor.swapaxes(1, 2)
 
 
 def output_variances(systems: Systems, P: Array) -> Array:
