@@ -40,7 +40,7 @@ def test_predictions_and_records_of_arrays(tmp_path: Path, run: Run) -> None:
     assert run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.npz")[0] == 0
     systems = ms.load(tmp_path / "run").transform(two_levels().sequences)
     with np.load(tmp_path / "out.npz") as arrays:
-        assert set(arrays.files) == {"id", "A", "C", "x1", "B", "mean", "Omega", "A_estimate"}
+        assert set(arrays.files) == {"id", "A", "C", "x1", "noise_factor", "mean", "Omega", "A_estimate"}
         assert np.array_equal(arrays["A"], systems.A) and np.array_equal(arrays["A_estimate"], systems.A_estimate)
     assert run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.csv")[0] == 0
     header = (tmp_path / "out.csv").read_text().splitlines()[0].split(",")

@@ -141,13 +141,13 @@ def test_unstable_least_squares_is_forecast_by_the_nearest_stable_system():
 
 def test_simulated_noise_has_the_stored_covariances():
     rng = np.random.default_rng(0)
-    A, B = np.array([[[0.9, 0.2], [-0.2, 0.8]]]), np.array([[[0.3, 0.2], [0.0, 0.2]]])  # not symmetric
+    A, F = np.array([[[0.9, 0.2], [-0.2, 0.8]]]), np.array([[[0.3, 0.2], [0.0, 0.2]]])  # not symmetric
     C, Omega = np.linalg.qr(rng.standard_normal((1, 4, 2)))[0], np.array([[0.01, 0.04, 0.09, 0.16]])
-    S = Systems(A, C, np.zeros((1, 2)), B, np.arange(4.0)[None], Omega)
+    S = Systems(A, C, np.zeros((1, 2)), F, np.arange(4.0)[None], Omega)
     identifier = LDSIdentifier(2).fit([rng.standard_normal((20, 4))])
     Y = identifier.simulate(S, 40_000, random_state=1)[0] / identifier.scale_
     stationary = sum(
-        np.linalg.matrix_power(A[0], t) @ B[0] @ B[0].T @ np.linalg.matrix_power(A[0].T, t) for t in range(200)
+        np.linalg.matrix_power(A[0], t) @ F[0] @ F[0].T @ np.linalg.matrix_power(A[0].T, t) for t in range(200)
     )
     np.testing.assert_allclose(np.cov(Y.T), C[0] @ stationary @ C[0].T + np.diag(Omega[0]), atol=0.02)
     np.testing.assert_allclose(Y.mean(axis=0), np.arange(4.0), atol=0.05)
@@ -165,7 +165,7 @@ def test_a_simulated_system_is_found_again():
     identifier = LDSIdentifier(2, center=False, scale=False, stabilizer=None).fit([np.ones((9, 6))])
     found = identifier.transform(identifier.simulate(S, 20_000, random_state=3))
     np.testing.assert_allclose(np.abs(np.linalg.eigvals(found.A[0])), 0.97, atol=0.01)
-    np.testing.assert_allclose(np.linalg.eigvalsh(found.B[0] @ found.B[0].T), 0.25, atol=0.03)
+    np.testing.assert_allclose(np.linalg.eigvalsh(found.noise_factor[0] @ found.noise_factor[0].T), 0.25, atol=0.03)
     np.testing.assert_allclose(found.Omega, 0.01, rtol=0.05)
 
 
@@ -292,7 +292,7 @@ def test_small_sequences_on_disk_are_identified_as_in_memory(tmp_path):
     memory, disk = LDSIdentifier(4), LDSIdentifier(4)
     expected, found = memory.fit_transform(X), disk.fit_transform(stored(tmp_path, X))
     np.testing.assert_allclose(disk.scale_, memory.scale_, rtol=1e-14)
-    for name in ("A", "C", "x1", "B", "mean", "Omega"):
+    for name in ("A", "C", "x1", "noise_factor", "mean", "Omega"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-10, atol=1e-12)
     np.save(tmp_path / "all.npy", np.stack(X))
     np.testing.assert_array_equal(disk.fit_transform(np.load(tmp_path / "all.npy", mmap_mode="r")).A, found.A)
@@ -306,7 +306,7 @@ def test_large_sequences_on_disk_are_identified_in_blocks(tmp_path, settings):
     assert all(x.size > 2**22 for x in X)
     expected = LDSIdentifier(4, **settings).fit_transform(X)
     found = LDSIdentifier(4, **settings).fit_transform(stored(tmp_path, X, np.float32))
-    for name in ("A", "C", "x1", "B", "mean", "Omega"):
+    for name in ("A", "C", "x1", "noise_factor", "mean", "Omega"):
         if getattr(expected, name) is not None:
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, atol=1e-8)
 
@@ -354,7 +354,7 @@ def test_reading_in_blocks_needs_little_memory(tmp_path):
     systems = identifier.fit_transform(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    held = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "B", "mean", "Omega"))
+    held = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "noise_factor", "mean", "Omega"))
     assert peak - held < 4.2 * 8 * 2**22, peak - held
 
 

@@ -1,7 +1,7 @@
 """Models that earlier versions saved: translated when they are loaded, or refused in one sentence.
 
 ``models_of_format_1.zip`` holds a small model of every estimator and what it answered, as the last commit that wrote
-format 1 saved them, and the script that did so.
+format 1 saved them, and the script that did so. Only the field names of `Systems` in it are those of today.
 """
 
 from __future__ import annotations

@@ -424,7 +424,7 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
         identifier = identifier_of(cast(Any, clone(estimator)).set_params(**one)).set_params(
             scale=False, missing="error"
         )
-        n, delay = default_sizes(identifier.n_states, identifier.delay, len(scale), shortest)
+        n, delay = default_sizes(identifier.n_states, identifier.delay, len(scale), shortest, identifier.method)
         chosen.append((identifier.set_params(n_states=n, delay=delay), delay))
         need = max(need, (1 if isinstance(n, str) else n) + delay)
     some = usable([x / np.where(scale > 0, scale, 1.0) for x in sequences], need)

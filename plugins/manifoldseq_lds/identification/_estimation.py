@@ -13,7 +13,7 @@ from ..systems._kalman import compress, kalman_filter, smooth
 from ..systems._prediction import embed
 from ..systems._record import Systems, check_stable, chosen, replaced
 from ._missing import OR_NAN, check_holed, fill, finite_systems
-from ._output_noise import block_rows, maximized, n4sid, shaped, with_inputs
+from ._output_noise import block_rows, checked_by, maximized, n4sid, shaped, with_inputs
 from ._stabilizers import stabilize
 from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
 from ._subspace_method import Subspace, least_squares, noise_factor, subspace
@@ -24,7 +24,7 @@ _BATCH = 2**22
 """Numbers of the sequences that are identified together: 32 MiB."""
 
 
-def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]:
+def checked(X: Any, n: int, delay: int, setting: str, missing: str, method: str) -> list[Any]:
     """Return checked sequences: arrays in memory, or memory-mapped ones that were not read."""
     if on_disk(X):
         sequences = check_on_disk(X, n + delay, setting)
@@ -33,9 +33,10 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]
     else:
         sequences = check_sequences(X, min_length=n + delay, needed_by=setting, or_nan=OR_NAN)
     outputs = sequences[0].shape[1] * delay
-    if n > outputs:
+    if n > outputs and method == "pca":
         raise ValueError(
-            f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay (identifier.delay)"
+            f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay (identifier.delay), or "
+            "use method='n4sid'"
         )
     return sequences
 
@@ -133,7 +134,8 @@ class Estimation:
         n_inputs = 0 if inputs is None else inputs.shape[2] // self.delay
         if block_rows(T, m, self.n, self.delay, n_inputs) is not None:
             better, found = n4sid(outputs, self.n, self.center, self.delay, inputs, self.covariance_type)
-            systems = chosen(found, better, systems)
+            better = chosen(found, better, systems)
+            systems = checked_by(systems, better, recorded, inputs, self.covariance_type)
         elif self.method == "n4sid":
             least = next(t for t in range(T, 2**31) if block_rows(t, m, self.n, self.delay, n_inputs))
             raise ValueError(
@@ -150,12 +152,16 @@ class Estimation:
         return self._systems(self._decomposed(Y), "NONE")
 
     def _decomposed(self, Y: Array) -> Subspace:
-        return subspace(self.stacked(Y), self.center, self.n)
+        # fewer outputs than states: those of several steps, of which `_systems` keeps the first
+        steps = -(-self.n // (Y.shape[2] * self.delay))
+        return subspace(embed(embed(Y, self.delay), steps).swapaxes(1, 2), self.center, self.n)
 
     def _systems(self, found: Subspace, stabilizer: str) -> Systems:
         C, X = found.states(self.n)
+        m = len(self.scale) * self.delay
         estimate = least_squares(X)
         A = stabilize(stabilizer, estimate, X, self.bound)
-        Omega = np.repeat(found.noise(self.n)[:, None], C.shape[1], axis=1)
-        made = {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": found.mean, "Omega": Omega}
-        return Systems.trusted({**made, "A_estimate": estimate})
+        Omega = np.repeat(found.noise(self.n)[:, None], m, axis=1)
+        mean = None if found.mean is None else found.mean[:, :m].copy()
+        made = {"A": A, "C": np.ascontiguousarray(C[:, :m]), "x1": X[:, :, 0], "noise_factor": noise_factor(A, X)}
+        return Systems.trusted({**made, "mean": mean, "Omega": Omega, "A_estimate": estimate})

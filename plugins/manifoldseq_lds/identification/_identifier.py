@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -31,7 +32,8 @@ from ._em import COVARIANCE_TYPES
 from ._estimation import Estimation, checked, stabilized
 from ._inputs import check_inputs, future_of, standardization
 from ._missing import OR_NAN, check_holed, interpolated, latest, smoothed, unembed
-from ._order import check_delay, check_order, choose_order, default_sizes
+from ._order import check_delay, check_order, choose_order, default_sizes, order_under_noise
+from ._output_noise import most_rows
 from ._parameter_error import LONG, REPLICATES, SHARE, inflation
 from ._recording import grown, least_steps, mean_of, scale_of, systems_of
 from ._short_delay import warn_of_short_delay
@@ -89,10 +91,14 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Parameters
     ----------
     n_states : int or str
-        State dimension n, at most channels × delay. ``"auto"``: 5, or as many as channels × delay and the shortest
-        sequence of `fit` allow. ``"energy:0.95"``: the fewest states that hold this share of the squares of all
-        sequences seen in `fit`. ``"held-out"``: the number whose systems, identified from the first four fifths of each
-        sequence, have the least squared error one step ahead in the last fifth (at most 50 are tried).
+        State dimension n. ``method="pca"`` allows at most channels × delay states, the other methods any number.
+        ``"auto"``: 5, or as many as channels × delay and the shortest sequence of `fit` allow. ``"energy:0.95"``: the
+        fewest states that hold this share of the squares of all sequences seen in `fit`. ``"held-out"``: the number
+        whose systems, identified from the first four fifths of each sequence, have the least squared error one step
+        ahead in the last fifth (at most 50 are tried). For ``"n4sid"`` and ``"em"``, ``"auto"`` and ``"held-out"`` take
+        the number by the singular value criterion of Bauer (2001), from the canonical correlations of past and future
+        (at most 16 are tried): errors in a fifth of a sequence hardly differ between numbers of states. `partial_fit`
+        takes 5 for ``"auto"``.
     center : bool or "auto"
         Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
         tells the sequences apart. ``"auto"``: True; estimators that choose settings (``n_states="auto"``) choose it.
@@ -101,7 +107,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         units count alike; the systems then describe the scaled sequences.
     delay : int or "auto"
         Stack this many consecutive time steps into one output of channels × delay values. ``"auto"``: 1; but 2 for one
-        channel, unless `n_states` is a number, so that there can be two states.
+        channel and ``method="pca"``, unless `n_states` is a number, so that there can be two states.
     stabilizer : str or None
         What makes A stable. ``"auto"``: ``"SN"`` for ``method="pca"``, whose systems kernels compare, and ``"CG"`` for
         ``"n4sid"`` and ``"em"``, whose stable systems stay as they are. ``"SN"`` maps each singular value s to
@@ -124,14 +130,16 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Sequences with NaN are refused, or their missing values are filled first: the system of the sequence
         interpolated on straight lines is improved by expectation maximization on the recorded values, until a sweep
         raises their log-likelihood by less than 0.01 each, and the means of its Kalman smoother are filled in. Each
-        channel needs one value in each sequence. The fill has no noise: B and Omega come out smaller the more is
-        missing.
+        channel needs one value in each sequence. The fill has no noise: the noises of the systems come out
+        smaller the more is missing.
     method : {"pca", "n4sid", "em"}
         ``"pca"`` takes what the outputs hold for the states, as Doretto et al. do: output noise then pulls the
         eigenvalues of A to zero. ``"n4sid"`` compares the past with the future, in which output noise has no part, at
-        five block rows, fewer for short sequences; the covariances are learned by ten sweeps of expectation
-        maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn all, from the recorded
-        values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
+        five block rows, more for more states than outputs, fewer for short sequences; the covariances are learned by
+        ten sweeps of expectation maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn
+        all, from the recorded values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
+        An estimate of ``"n4sid"`` whose log-likelihood is lower than that of ``"pca"`` by more than one for each
+        recorded value is rejected: ten sweeps that learn all parameters then start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The output noise that ``"n4sid"`` and ``"em"`` learn: a variance for each output, their covariances, or one
         variance. Covariances of m outputs ask for many times m steps.
@@ -171,9 +179,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     Notes
     -----
-    Signs are canonical: the entry of largest modulus in each column of C is positive. The noise factor B is symmetric,
-    ``B @ B.T`` is the covariance of what A leaves unexplained of the states. Omega is one variance for all outputs of a
-    system, that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
+    Signs are canonical: the entry of largest modulus in each column of C is positive. C has orthonormal columns, unless
+    there are more states than outputs. `Systems.noise_factor`, F, is symmetric, and ``F @ F.T`` is the covariance of
+    what A leaves unexplained of the states. With ``method="pca"``, Omega is one variance for all outputs of a system,
+    that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
     remaining states are zero.
 
     Sequences may stay on disk: memory-mapped files, as ``numpy.load(path, mmap_mode="r")`` opens them, an (N, T, d)
@@ -185,7 +194,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ----------
     Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017, equations (1) and (2). Doretto,
     Chiuso, Wu, Soatto: Dynamic textures, IJCV 2003. Stabilizers: SN, Huang et al. 2016 (LDSST); CG, Siddiqi, Boots and
-    Gordon 2007; LB1, LB2, Lacy and Bernstein 2002, 2003; WLS, DWLS, Huang et al. 2016.
+    Gordon 2007; LB1, LB2, Lacy and Bernstein 2002, 2003; WLS, DWLS, Huang et al. 2016. Bauer, Order estimation for
+    subspace methods, Automatica 2001.
 
     Examples
     --------
@@ -195,7 +205,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     >>> identifier = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit(X)
     >>> systems = identifier.transform(X)
     >>> systems
-    Systems(N=2, m=3, n=2, x1, B, Omega, A_estimate)
+    Systems(N=2, m=3, n=2, x1, noise_factor, Omega, A_estimate)
     >>> np.round(np.abs(np.linalg.eigvals(systems.A)), 6)
     array([[0.9, 0.9],
            [0.9, 0.9]])
@@ -254,10 +264,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         X : list of array-like of shape (T_i, d)
         y : ignored
         inputs : list of array-like of shape (T_i, p), optional
-            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + G u(t) + B v(t)``,
-            ``y(t) = mean + C x(t) + D u(t) + w(t)``. G and D, of ``method="n4sid"`` and ``"em"``, are parts of
-            `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods then ask for the inputs of
-            their sequences.
+            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + B u(t) + F v(t)``,
+            ``y(t) = mean + C x(t) + D u(t) + w(t)``, with F the `Systems.noise_factor`. B and D, of ``method="n4sid"``
+            and ``"em"``, are parts of `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods
+            then ask for the inputs of their sequences.
         """
         self._learn(self._check(X), inputs)
         keep_channel_names(self, X)
@@ -270,7 +280,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
         For ``method="n4sid"``. After each piece `systems_` holds the one system of all so far, and `scale_` the scale.
         A, C and the mean are those of a fit on the whole recording, up to 1e-6 where that has twice as many windows as
-        values in them (with inputs the mean less exactly); G, D and the covariances are those that make its windows of
+        values in them (with inputs the mean less exactly); B, D and the covariances are those that make its windows of
         ten steps likeliest, where a fit on the whole looks at all steps at once. ``systems_.x1`` is zero and ``P1`` the
         covariance of the states, so that `filter`, `smooth`, `forecast` and `log_likelihood` take any stretch of the
         recording with ``systems=systems_``.
@@ -314,19 +324,17 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             )
         u = self._piece_inputs(x, inputs, begun)
         d, p = x.shape[1], u.shape[1]
-        n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x))
+        n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x), self.method)
         order = check_order(n)
         if not isinstance(order, int):
             raise ValueError(f"n_states={self.n_states!r} looks at the whole recording: pass a number to partial_fit")
-        if order > d * delay:
-            raise ValueError(f"n_states={order} exceeds channels × delay = {d * delay}: lower n_states or raise delay")
         if not begun and len(x) < (least := least_steps(d, order, delay, p)):
             raise ValueError(
                 f"the first piece has {len(x)} time steps, and partial_fit needs {least}: pass more at once"
             )
         if np.isnan(x).any():
             x = self._filled_piece(x, sums, order, delay)
-        sums = grown(sums, np.concatenate([x, u], axis=1), delay)
+        sums = grown(sums, np.concatenate([x, u], axis=1), delay, most_rows(order, d * delay))
         unit = scale_of(sums)
         scale = unit[:d] if self.scale else np.ones(d)
         input_mean = mean_of(sums)[d:] if self._removes_mean else np.zeros(p)
@@ -390,7 +398,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         -------
         Systems
             With ``m = d * delay`` outputs, first states, noise factors, output noise, and means if `center`; with the
-            covariances of first states unless ``method="pca"``, and G and D if there are inputs. `A_estimate` is A
+            covariances of first states unless ``method="pca"``, and B and D if there are inputs. `A_estimate` is A
             before stabilization.
         """
         sequences = self._check_fitted(X)
@@ -471,13 +479,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Parameters
         ----------
         systems : Systems
-            With first states; B and Omega, where they are there, give the noise.
+            With first states; `noise_factor` and Omega, where they are there, give the noise.
         n_steps : int
         noise : bool
             Without noise the result is the expected sequence.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         inputs : array-like of shape (N, n_steps + delay - 1, p), optional
-            For systems with G and D.
+            For systems with B and D.
 
         Returns
         -------
@@ -766,18 +774,20 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         for channel in np.flatnonzero(scale < np.finfo(float).tiny):
             raise ValueError(f"channel {channel} has a standard deviation near {scale[channel]:.1g}: scale the data up")
         lengths = [len(x) for x in sequences]
-        n, delay = default_sizes(self.n_states, self.delay, d, min(lengths))
-        if self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
+        n, delay = default_sizes(self.n_states, self.delay, d, min(lengths), self.method)
+        if self.method != "pca" and self.n_states == "auto":
+            n = "held-out"
+        elif self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
             warnings.warn(
                 f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, and all systems have n_states={n} "
                 f"instead of {most} for its sake: leave short sequences out or set n_states",
                 stacklevel=3,
             )
+        self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
         order = check_order(n)
         if not isinstance(order, int):
-            order = self._chosen_order(order, sequences, scale, delay)
+            order = self._chosen_order(order, sequences, scale, delay, U)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
-        self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
         self.n_inputs_ = len(self.input_mean_)
         return self._estimation()
 
@@ -797,12 +807,20 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 f"inputs have {U[0].shape[1]} columns but this {name} was fitted with {count}: pass the same inputs as "
                 "in fit"
             )
-        return [(u - self.input_mean_) / self.input_scale_ for u in U]
+        return self._standardized(U)
 
-    def _chosen_order(self, rule: Any, sequences: list[Any], scale: Array, delay: int) -> int:
+    def _standardized(self, inputs: Sequence[Array] | None) -> list[Array] | None:
+        return None if inputs is None else [(u - self.input_mean_) / self.input_scale_ for u in inputs]
+
+    def _chosen_order(
+        self, rule: Any, sequences: list[Any], scale: Array, delay: int, inputs: Sequence[Array] | None
+    ) -> int:
         if any(map(is_large, sequences)):
             raise ValueError(f"n_states={self.n_states!r} is not a choice for sequences read in blocks: pass a number")
         estimation = self._estimation(scale, (1, delay))
+        if rule is None and self.method != "pca":
+            whole = [interpolated(np.asarray(x)[None])[0] for x in sequences]
+            return order_under_noise([x / scale for x in whole], self._standardized(inputs), delay)
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
         return choose_order(rule, batches, self._removes_mean)
 
@@ -838,7 +856,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _checked(self, X: Any, n: int, delay: Any, missing: str | None = None) -> list[Any]:
         setting = f"n_states={n if self.n_states == 'auto' else self.n_states}" + f" with delay={delay}" * (delay > 1)
-        return checked(X, n, delay, setting, missing or self.missing)
+        return checked(X, n, delay, setting, missing or self.missing, self.method)
 
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
         chosen = {"n_states_": self.n_states, "delay_": self.delay}

@@ -146,7 +146,17 @@ def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | No
             raise ValueError("X holds no systems: pass at least one")
         return X, None
     identifier = identifier_of(estimator)
-    systems = identifier.fit_transform(X)
+    identifier.fit(X)
+    # kernels that have centres need orthonormal outputs, and so as many outputs as states
+    most = identifier.n_features_in_ * identifier.delay_
+    if identifier.n_states_ > most:
+        if not isinstance(identifier.n_states, str):
+            raise ValueError(
+                f"n_states={identifier.n_states} exceeds channels × delay = {most}: lower n_states or raise delay "
+                "(identifier.delay)"
+            )
+        identifier.set_params(n_states=most).fit(X)
+    systems = identifier.transform(X)
     if getattr(estimator, "moments", "none") in MOMENTS:
         systems = with_moments(systems, X, identifier.scale_)
     return systems, identifier
