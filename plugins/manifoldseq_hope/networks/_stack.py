@@ -216,14 +216,12 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     def decision_function(self, X: Any) -> Array:
         """Return the scores of the classes, (N, classes), or (N,) for two."""
         X = self._checked(X)
-        return (
-            self._network.decision_function(X) if self.network_ is not None else self._head_of(X, "decision_function")
-        )
+        return self._head_of(X, "decision_function") if self.network_ is None else self.network_.decision_function(X)
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row, (N,)."""
         X = self._checked(X)
-        return self._network.predict(X) if self.network_ is not None else self._head_of(X, "predict")
+        return self._head_of(X, "predict") if self.network_ is None else self.network_.predict(X)
 
     def module(self) -> Any:
         """Return the layers as a `torch.nn.Sequential` of `HOPELayer`, in float32."""
@@ -235,11 +233,6 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     @property
     def _n_features_out(self) -> int:
         return len(self.layers_[-1].bias)
-
-    @property
-    def _network(self) -> HOPENetworkClassifier:
-        assert self.network_ is not None
-        return self.network_
 
     def _head_of(self, X: Array, method: str) -> Array:
         if self.head_ is None:
