@@ -12,6 +12,7 @@ from ._problem import Problem
 from ._result import Point, Result
 from .linalg._tree import dtype_of, leaves, shapes, tree_map
 from .manifolds import Manifold
+from .storage._real import check_unmasked
 
 OFF_MANIFOLD = 1e-6
 
@@ -97,6 +98,7 @@ def on_manifold(manifold: Manifold[Point], point: Point, project: bool) -> Point
 
 
 def as_point(x0: Any) -> Any:
+    check_unmasked(x0, "x0")
     if isinstance(x0, tuple | list) and (
         isinstance(x0, tuple) or (any(np.ndim(part) > 0 for part in x0) and not _is_numeric(x0))
     ):

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 
 from ._result import Evaluations, Measures, Status
 
@@ -424,7 +424,8 @@ class MaxIterations(StoppingRule):
     n: int
 
     def __post_init__(self) -> None:
-        _not_negative(self, "n", self.n)
+        if isinstance(self.n, bool) or not (isinstance(self.n, Integral) or self.n == math.inf) or self.n < 0:
+            raise ValueError(f"MaxIterations(n={self.n!r}): n must be a whole number ≥ 0, or inf")
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_ITERATIONS at the limit."""

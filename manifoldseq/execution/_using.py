@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 from ._executors import CURRENT, SERIAL, Executor, Threads
@@ -80,5 +81,5 @@ def _threads(workers: Any) -> Iterator[Executor]:
 
 
 def _check(workers: Any) -> None:
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
         raise ValueError(f"workers={workers!r}: use a whole number, at least one worker")

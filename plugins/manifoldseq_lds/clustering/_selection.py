@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_whole, random_generator
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.report import line_style, prepared_axes
 
@@ -233,8 +233,7 @@ def choose_clustering(
     >>> choice.best_params
     {'n_clusters': 2}
     """
-    if not isinstance(n_splits, int) or isinstance(n_splits, bool) or n_splits < 2:
-        raise ValueError(f"n_splits={n_splits!r} is not valid: pass a whole number of at least 2")
+    check_whole("n_splits", n_splits, 2)
     known = estimator.get_params(deep=False)
     if not isinstance(grid, Mapping):
         raise ValueError(f"the grid is of type {type(grid).__name__}: pass a dict of lists of values to try")

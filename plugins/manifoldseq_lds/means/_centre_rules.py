@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -270,7 +271,7 @@ class MDSMean:
     n_components: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_components is not None and not (isinstance(self.n_components, int) and self.n_components >= 1):
+        if self.n_components is not None and not (isinstance(self.n_components, Integral) and self.n_components >= 1):
             raise ValueError(f"MDSMean(n_components={self.n_components!r}): pass a whole number of at least 1, or None")
 
     def __call__(self, task: Task, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
@@ -324,9 +325,9 @@ class AlignMean:
     start: str = "reflected"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.rate, int | float) and self.rate > 0):
+        if not (isinstance(self.rate, Real) and self.rate > 0):
             raise ValueError(f"AlignMean(rate={self.rate!r}): pass a positive number")
-        if not (isinstance(self.n_steps, int) and self.n_steps >= 0):
+        if not (isinstance(self.n_steps, Integral) and self.n_steps >= 0):
             raise ValueError(f"AlignMean(n_steps={self.n_steps!r}): pass a whole number of at least 0")
         if self.start not in ROTATIONS:
             raise ValueError(f"AlignMean(start={self.start!r}): choose {', '.join(map(repr, ROTATIONS))}")
@@ -364,7 +365,7 @@ class GrassMean:
     n_steps: int = 3
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.n_steps, int) and self.n_steps >= 2):
+        if not (isinstance(self.n_steps, Integral) and self.n_steps >= 2):
             raise ValueError(f"GrassMean(n_steps={self.n_steps!r}): pass a whole number of at least 2")
 
     def __call__(self, task: Task, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
