@@ -22,8 +22,11 @@ from manifoldseq.estimators import (
     check_parameters,
     check_real,
     check_whole,
+    count_distinct,
     fit_starts,
     random_generator,
+    row_blocks,
+    warn_of_few_distinct,
 )
 
 from ._closed_form import check_components, encode, energy, leading_directions, nearest, weighted_centroids
@@ -417,11 +420,14 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
             )
         found = len(np.unique(self.labels_))
         if found < self.n_clusters_:
-            warnings.warn(
-                f"only {found} of {self.n_clusters_} clusters have frames: X has too few distinct ones",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            different = count_distinct((X[part] for part in row_blocks(len(X))), self.n_clusters_)
+            warn_of_few_distinct(different, self.n_clusters_, "n_clusters", "frames")
+            if different >= self.n_clusters_:
+                warnings.warn(
+                    f"only {found} of {self.n_clusters_} clusters have frames: lower n_clusters",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
         return self
 
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:

@@ -1,14 +1,12 @@
 """Spectral clustering of sequences on a kernel of their linear dynamical systems."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 
-from manifoldseq.estimators import check_parameters, check_positive, check_whole, random_generator
+from manifoldseq.estimators import check_parameters, check_positive, check_whole, random_generator, warn_of_few_distinct
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
@@ -166,13 +164,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         self.silhouette_ = silhouette(affinity.diagonal(), affinity, self.labels_)
         self.systems_ = systems
         remember(self, systems, identifier)
-        if different < self.n_clusters:
-            warnings.warn(
-                f"X has {different} different system{'s' * (different > 1)} for n_clusters={self.n_clusters}: which of "
-                "the equal clusters a sequence is in means nothing; pass a smaller n_clusters",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_of_few_distinct(different, int(self.n_clusters), "n_clusters", "systems")
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:

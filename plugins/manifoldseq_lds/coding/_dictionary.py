@@ -21,10 +21,11 @@ from manifoldseq.estimators import (
     check_whole,
     fit_starts,
     random_generator,
+    warn_of_few_distinct,
 )
 from manifoldseq.execution import one_blas_thread
 
-from ..clustering._epoch import as_systems
+from ..clustering._epoch import SAME, as_systems
 from ..clustering._settings import SettingsChoice, settled
 from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
@@ -246,6 +247,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         UserWarning
             Once, if the outputs of atoms have lost a rank, so that `systems_` holds near systems; with
             ``method="canonical"``, if atoms are data beyond the bound: it says what the bound would cost.
+        ConvergenceWarning
+            If fewer systems are different than there are atoms.
         """
         check_parameters(self, _RULES)
         systems, identifier = learned_systems(settled(self, X), X)
@@ -278,6 +281,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         self.history_ = best.history
         self.status_ = best.status
         remember(self, systems, identifier)
+        with one_blas_thread():
+            warn_of_few_distinct(_count_different(learning, self.n_atoms), self.n_atoms, "n_atoms", "systems")
         if "path" in best.state:
             with one_blas_thread():
                 within = learning.coded(best.state["path"], None)
@@ -436,6 +441,20 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             raise ValueError(f"groups have shape {np.shape(groups)} but there are {N} sequences: pass one group each")
         if isinstance(self.batch_size, tuple | list) and groups is None:
             raise ValueError(f"batch_size={self.batch_size!r} draws groups: pass fit(X, groups=...), one per sequence")
+
+
+def _count_different(learning: Any, most: int) -> int:
+    """Return how many systems differ in feature space, up to rounding; `most` if there are as many or more."""
+    size, found = learning.self_values, 0
+    apart = np.full(len(size), np.inf)
+    while found < most:
+        farthest = int(np.argmax(apart))
+        if not apart[farthest] > SAME * size.max():
+            break
+        cross = learning.family.cross(learning.packed[[farthest]], learning.packed)[0]
+        apart = np.minimum(apart, size[farthest] + size - 2 * cross)
+        apart[farthest], found = 0.0, found + 1
+    return found
 
 
 def _batch_size(size: Any) -> int | tuple[int, int]:

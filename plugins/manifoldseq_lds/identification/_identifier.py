@@ -28,6 +28,7 @@ from ..systems._record import Systems, check_stable, replaced
 from ..systems._state_estimates import StateEstimates
 from ._em import COVARIANCE_TYPES
 from ._estimation import Estimation, checked
+from ._forecast_error import Ends
 from ._inputs import check_inputs, future_of, standardization
 from ._missing import OR_NAN, check_holed, interpolated, latest, smoothed, unembed
 from ._order import check_delay, check_order, choose_order, default_sizes
@@ -574,6 +575,30 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 variance = variance * inflation(estimation, chosen, Y, known, n_steps, count, share, rng)
             std[rows] = np.sqrt(variance) * self.scale_
         return made, std
+
+    def score(self, X: Any, y: object = None, *, inputs: Any = None) -> float:
+        """Return R² of forecasts of the ends of sequences, from systems of what comes before; the higher the better.
+
+        The last fifth of the shortest sequence, at most ten steps, is left out of each sequence, and the settings of
+        `fit` identify the rest. R² is one less the squared error over that of the mean of what comes before, summed
+        over sequences, steps and channels, so that `GridSearchCV` and `cross_val_score` compare settings by it.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+            Of at least ten time steps. NaN is allowed with ``missing="smooth"``.
+        y : ignored
+        inputs : list of array-like of shape (T_i, p), optional
+
+        Raises
+        ------
+        ValueError
+            If a sequence is too short, or no end varies about the mean of what comes before.
+        """
+        sequences = self._check_fitted(X)
+        ends = Ends(sequences)
+        before, after = (None, None) if inputs is None else ends.split(check_inputs(inputs, sequences, self.method))
+        return ends.r2(self.forecast(ends.before, ends.n_steps, inputs=before, future_inputs=after))
 
     def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
         """Estimate each state from the outputs until then, by the Kalman filter.
