@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from ._problem import Problem
+from ._quoted import quoted
 from ._result import Point, Result
 from .linalg._tree import dtype_of, leaves, shapes, tree_map
 from .manifolds import Manifold
@@ -28,7 +29,7 @@ def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
     try:
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SALT,)))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
+        raise ValueError(f"seed={quoted(seed)}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
 
 
 def drawn_from(seed: int | np.random.Generator | None) -> Callable[[], np.random.Generator]:
@@ -56,7 +57,7 @@ def start_points(
     if components is None:
         return [(point, None) for point in points]
     if components != "all":
-        raise ValueError(f"components={components!r}: use 'all', or None for the component of the start")
+        raise ValueError(f"components={quoted(components)}: use 'all', or None for the component of the start")
     if manifold.components > 8:
         raise ValueError(
             f"{manifold!r} has {manifold.components} components, more than 8: pass starts in those that you want"
@@ -72,7 +73,7 @@ def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | Non
     if isinstance(x0, str):
         if x0 not in problem.initializers:
             known = ", ".join(map(repr, problem.initializers)) or "none"
-            raise ValueError(f"unknown initializer {x0!r}: this problem has {known}")
+            raise ValueError(f"unknown initializer {quoted(x0)}: this problem has {known}")
         x0 = problem.initializers[x0](problem, cast("np.random.Generator", rng))
     elif x0 is None:
         first, rng = next(iter(problem.initializers.values()), None), cast("np.random.Generator", rng)

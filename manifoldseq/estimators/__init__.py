@@ -1,5 +1,6 @@
 """What estimators are made of: input and parameter checks, starts, fingerprints, row blocks, the baseline features."""
 
+from .._quoted import quoted
 from ..storage._real import check_real, check_unmasked, warn_of_order
 from ._available import available_where
 from ._distinct import count_distinct, warn_of_few_distinct
@@ -42,6 +43,7 @@ __all__ = [
     "fit_starts",
     "keep_channel_names",
     "marked",
+    "quoted",
     "random_generator",
     "renamed_parameters",
     "row_blocks",

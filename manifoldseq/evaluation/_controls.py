@@ -25,8 +25,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..estimators import (
     channel_statistics,
     check_channel_names,
+    check_optional,
+    check_parameters,
+    check_positive,
     check_whole,
     keep_channel_names,
+    random_generator,
     validate_rows,
     validate_sequences,
 )
@@ -167,6 +171,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Of
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit rows of numbers, (N, d)."""
+        check_parameters(self, {"n_components": (check_optional, check_whole)})
         with np.errstate(invalid="ignore"):  # the shares of a variance of zero
             found = PCA(self.n_components).fit(self._features(X, reset=True))
         self.mean_, self.components_ = cast(Array, found.mean_), cast(Array, found.components_)
@@ -224,6 +229,8 @@ class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Cluster the members."""
+        check_parameters(self, {"n_clusters": check_whole})
+        random_generator(self.random_state)  # raises for what is no seed
         Z = self._features(X, reset=True)
         self.mean_, self.scale_ = _location_and_scale(Z)
         kmeans: Any = KMeans(self.n_clusters, n_init=cast(Any, self.n_init), random_state=self.random_state)
@@ -299,6 +306,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit members and their classes (N,)."""
+        check_parameters(self, {"C": check_positive})
         Z = self._features(X, reset=True)
         mean, scale = _location_and_scale(Z)
         logistic = linear_classifier(self.C)[-1].fit((Z - mean) / scale, y)

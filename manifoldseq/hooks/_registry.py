@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from .._quoted import quoted
 from ..execution._forks import ForkSafeLock
 from ._hookspecs import PROJECT
 from ._plugin import Fault, Plugin, collect, load, reserved
@@ -137,7 +138,7 @@ class Registry:
         exist = f"There are {', '.join(known)}" if known else f"There is no {what} at all"
         broken = [plugin.name for plugin in self.plugins() if plugin.failure]
         failed = f"; plugin {', '.join(broken)} failed to load: see `manifoldseq plugins`" if broken else ""
-        return f"unknown {what} {name!r}: {hint}{exist}{failed}"
+        return f"unknown {what} {quoted(name)}: {hint}{exist}{failed}"
 
 
 def _implements(plugin: Plugin) -> bool:

@@ -25,6 +25,7 @@ from manifoldseq.estimators import (
     check_whole,
     count_distinct,
     fit_starts,
+    quoted,
     random_generator,
     row_blocks,
     validate_rows,
@@ -303,7 +304,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if model.family.directional != self._normalize_z and not self._given_length:
             other = "a family of directions" if self._normalize_z else "normalize_z=True"
             warnings.warn(
-                f"score is no density of rows: components of the family {model.family.name!r} do not integrate to one "
+                f"score is no density of rows: components of the family {quoted(model.family.name)} do not "
+                f"integrate to one "
                 f"over the z of normalize_z={self._normalize_z}; to compare models take {other}",
                 stacklevel=2,
             )

@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 
-from manifoldseq.estimators import check_parameters, check_positive, check_whole, random_generator, warn_of_few_distinct
+from manifoldseq.estimators import (
+    check_parameters,
+    check_positive,
+    check_whole,
+    quoted,
+    random_generator,
+    warn_of_few_distinct,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
@@ -200,5 +207,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         Q = P if others is systems else kernel.pack(items_of(kernel, others))
         roots = [np.sqrt(kernel.diag(one)) for one in (P, Q)]
         for i in np.flatnonzero(~(roots[0] > 0)):
-            raise ValueError(f"system {i} has k(x, x) = 0 under {self.kernel!r}: remove it or take another kernel")
+            raise ValueError(
+                f"system {i} has k(x, x) = 0 under {quoted(self.kernel)}: remove it or take another kernel"
+            )
         return np.maximum(kernel.cross(P, Q) / (roots[0][:, None] * roots[1]), 0.0) ** self.sharpness

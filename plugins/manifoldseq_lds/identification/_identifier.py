@@ -19,6 +19,7 @@ from manifoldseq.estimators import (
     check_switch,
     check_whole,
     keep_channel_names,
+    quoted,
     random_generator,
 )
 
@@ -43,19 +44,19 @@ Array = NDArray[np.floating[Any]]
 def check_bound(name: str, value: Any) -> None:
     """Raise ValueError unless a bound of singular values is between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name}={value!r} is not valid: pass a number between 0 and 1, such as 0.99")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a number between 0 and 1, such as 0.99")
 
 
 def check_coverage(name: str, value: Any) -> None:
     """Raise ValueError unless a probability of intervals is between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name}={value!r} is not valid: pass a probability between 0 and 1, such as 0.9")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a probability between 0 and 1, such as 0.9")
 
 
 def check_center(name: str, value: Any) -> None:
     """Raise ValueError unless centring is True, False or "auto"."""
     if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
-        raise ValueError(f"{name}={value!r} is not valid: pass True, False or 'auto'")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass True, False or 'auto'")
 
 
 def check_stabilizer(name: str, value: Any) -> None:
@@ -300,7 +301,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         (x,) = self._one(X, begun)
         check_channel_names(self, X)
         if self.method != "n4sid":
-            raise ValueError(f"partial_fit learns by method='n4sid', and method={self.method!r}: set it, or use fit")
+            raise ValueError(
+                f"partial_fit learns by method='n4sid', and method={quoted(self.method)}: set it, or use fit"
+            )
         if begun and x.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {x.shape[1]} channels but the pieces before had {self.n_features_in_}: pass the same channels"
@@ -310,7 +313,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x))
         order = check_order(n)
         if not isinstance(order, int):
-            raise ValueError(f"n_states={self.n_states!r} looks at the whole recording: pass a number to partial_fit")
+            raise ValueError(
+                f"n_states={quoted(self.n_states)} looks at the whole recording: pass a number to partial_fit"
+            )
         if order > d * delay:
             raise ValueError(f"n_states={order} exceeds channels × delay = {d * delay}: lower n_states or raise delay")
         if not begun and len(x) < (least := least_steps(d, order, delay, p)):
@@ -770,7 +775,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _chosen_order(self, rule: Any, sequences: list[Any], scale: Array, delay: int) -> int:
         if any(map(is_large, sequences)):
-            raise ValueError(f"n_states={self.n_states!r} is not a choice for sequences read in blocks: pass a number")
+            raise ValueError(
+                f"n_states={quoted(self.n_states)} is not a choice for sequences read in blocks: pass a number"
+            )
         estimation = self._estimation(scale, (1, delay))
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
         return choose_order(rule, batches, self._removes_mean)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import quoted
+
 from ._record import Systems
 
 Array = NDArray[np.floating[Any]]
@@ -66,7 +68,9 @@ def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
     """
     rate = 1.0 if sampling_rate is None else float(sampling_rate)
     if not 0 < rate < np.inf:
-        raise ValueError(f"sampling_rate={sampling_rate!r} is not valid: pass a positive number of steps per second")
+        raise ValueError(
+            f"sampling_rate={quoted(sampling_rate)} is not valid: pass a positive number of steps per second"
+        )
     values, vectors = np.linalg.eig(systems.A)
     values = values.astype(np.complex128)  # numpy gives real ones if they all are
     angle = np.abs(np.angle(values))
