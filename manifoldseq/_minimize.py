@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
+from ._quoted import quoted
 from ._result import FEASIBLE, Evaluations, Measures, NotConverged, Point, Result, Run, Status
 from ._start import drawn_from, searched, start_points
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, look_ahead, stopping_rule
@@ -139,7 +140,7 @@ def minimize(
         raise TypeError(f"minimize needs a Problem(manifold, objective), got {type(problem).__name__}")
     asked = chosen_rule(stop, tol, max_iter)
     if isinstance(n_starts, bool) or not isinstance(n_starts, Integral) or n_starts < 1:
-        raise ValueError(f"n_starts={n_starts!r}: use a whole number ≥ 1")
+        raise ValueError(f"n_starts={quoted(n_starts)}: use a whole number ≥ 1")
     auto = isinstance(solver, str) and solver == "auto"
     name = choose_solver(problem) if auto else solver
     try:
@@ -194,7 +195,9 @@ def chosen_rule(stop: Stop | None, tol: float | None, max_iter: int | None) -> S
         decrease = DECREASE if tol is None else PredictedDecrease(tol)
         return decrease | MaxIterations(1000 if max_iter is None else max_iter)
     if tol is not None:
-        raise ValueError(f"tol={tol!r} belongs to the default rule: with stop=… write ms.PredictedDecrease(tol) | …")
+        raise ValueError(
+            f"tol={quoted(tol)} belongs to the default rule: with stop=… write ms.PredictedDecrease(tol) | …"
+        )
     rule = stopping_rule(stop)
     return rule if max_iter is None else rule | MaxIterations(max_iter)
 
@@ -202,7 +205,7 @@ def chosen_rule(stop: Stop | None, tol: float | None, max_iter: int | None) -> S
 def with_callback(observers: Sequence[Observer], callback: Observer | None) -> Sequence[Observer]:
     """Return the observers of a run, its callback last."""
     if callback is not None and not callable(callback):
-        raise TypeError(f"callback={callback!r}: pass a function of an event")
+        raise TypeError(f"callback={quoted(callback)}: pass a function of an event")
     return observers if callback is None else (*observers, callback)
 
 
@@ -244,18 +247,19 @@ def _check_constraints(problem: Problem, point: Point) -> None:
 
 def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] | None) -> Solver:
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options={options!r}: pass a dict of the solver's options, such as {{'memory': 5}}")
+        raise TypeError(f"options={quoted(options)}: pass a dict of the solver's options, such as {{'memory': 5}}")
     if isinstance(solver, str):
         algorithm = get_solver(solver, **(options or {}))
     elif options:
         raise ValueError(
-            f"options={dict(options)!r} go with a solver's name: write {type(solver).__name__}(…) with them instead"
+            f"options={quoted(dict(options))} go with a solver's name: write {type(solver).__name__}(…) with "
+            f"them instead"
         )
     else:
         algorithm = solver
     if not isinstance(algorithm, Solver):
         raise TypeError(
-            f"solver={solver!r} is not a solver: use a name such as 'lbfgs' or an instance of ms.solvers.Solver"
+            f"solver={quoted(solver)} is not a solver: use a name such as 'lbfgs' or an instance of ms.solvers.Solver"
         )
     if (problem.equalities or problem.inequalities) and not algorithm.constraints:
         able = [r.name for _, r in hook_records("solvers") if getattr(r, "constraints", False)]

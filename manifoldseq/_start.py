@@ -9,9 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from ._problem import Problem
+from ._quoted import quoted
 from ._result import Point, Result
 from .linalg._tree import dtype_of, leaves, shapes, tree_map
 from .manifolds import Manifold, Orthogonal, Stiefel
+from .storage._real import check_unmasked
 
 OFF_MANIFOLD = 1e-6
 
@@ -30,7 +32,7 @@ def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
     try:
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SALT,)))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
+        raise ValueError(f"seed={quoted(seed)}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
 
 
 def drawn_from(seed: int | np.random.Generator | None) -> Callable[[], np.random.Generator]:
@@ -60,7 +62,7 @@ def start_points(
     if components is None:
         return [(point, None) for point in points]
     if components != "all":
-        raise ValueError(f"components={components!r}: use 'all', or None for the component of the start")
+        raise ValueError(f"components={quoted(components)}: use 'all', or None for the component of the start")
     if manifold.components > MOST_COMPONENTS:
         raise ValueError(
             f"{manifold!r} has {manifold.components} components, more than {MOST_COMPONENTS}: "
@@ -108,7 +110,7 @@ def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | Non
     if isinstance(x0, str):
         if x0 not in problem.initializers:
             known = ", ".join(map(repr, problem.initializers)) or "none"
-            raise ValueError(f"unknown initializer {x0!r}: this problem has {known}")
+            raise ValueError(f"unknown initializer {quoted(x0)}: this problem has {known}")
         x0 = problem.initializers[x0](problem, cast("np.random.Generator", rng))
     elif x0 is None:
         first, rng = next(iter(problem.initializers.values()), None), cast("np.random.Generator", rng)
@@ -134,6 +136,7 @@ def on_manifold(manifold: Manifold[Point], point: Point, project: bool) -> Point
 
 
 def as_point(x0: Any) -> Any:
+    check_unmasked(x0, "x0")
     if isinstance(x0, tuple | list) and (
         isinstance(x0, tuple) or (any(np.ndim(part) > 0 for part in x0) and not _is_numeric(x0))
     ):

@@ -6,8 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 
+from ._quoted import quoted
 from ._result import Evaluations, Measures, Status
 
 WINDOW = 10
@@ -193,7 +194,8 @@ class _FromFunction(StoppingRule):
         status = self.function(so_far)
         if status is not None and not isinstance(status, Status):
             raise TypeError(
-                f"the stopping rule {self.function!r} returned {status!r}: return an ms.Status to end, None to go on"
+                f"the stopping rule {quoted(self.function)} returned {quoted(status)}: return an ms.Status to "
+                f"end, None to go on"
             )
         return status
 
@@ -203,7 +205,7 @@ def stopping_rule(stop: Stop) -> StoppingRule:
     if isinstance(stop, StoppingRule):
         return stop
     if not callable(stop) or isinstance(stop, type):
-        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
+        raise TypeError(f"stop={quoted(stop)} is not a stopping rule: use for example ms.MaxIterations(100)")
     return _FromFunction(stop)
 
 
@@ -264,14 +266,16 @@ def _largest(rules: tuple[StoppingRule, ...], so_far: RunSoFar) -> tuple[float, 
 
 def _members(rule: Stop, kind: type) -> tuple[StoppingRule, ...]:
     if not callable(rule) and not isinstance(rule, StoppingRule):
-        raise TypeError(f"a stopping rule combines with another rule, not with {rule!r}: write MaxIterations({rule!r})")
+        raise TypeError(
+            f"a stopping rule combines with another rule, not with {quoted(rule)}: write MaxIterations({quoted(rule)})"
+        )
     rule = stopping_rule(rule)
     return rule.rules if isinstance(rule, kind) else (rule,)  # type: ignore[attr-defined]
 
 
 def _not_negative(rule: object, name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, Real) or not value >= 0:
-        raise ValueError(f"{type(rule).__name__}({name}={value!r}): {name} must be a number ≥ 0")
+        raise ValueError(f"{type(rule).__name__}({name}={quoted(value)}): {name} must be a number ≥ 0")
 
 
 def _infeasible(current: Measures, tol: float, eps: float) -> bool:
@@ -475,7 +479,8 @@ class MaxIterations(StoppingRule):
     n: int
 
     def __post_init__(self) -> None:
-        _not_negative(self, "n", self.n)
+        if isinstance(self.n, bool) or not (isinstance(self.n, Integral) or self.n == math.inf) or self.n < 0:
+            raise ValueError(f"MaxIterations(n={quoted(self.n)}): n must be a whole number ≥ 0, or inf")
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_ITERATIONS at the limit."""

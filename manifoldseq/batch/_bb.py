@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._quoted import quoted
 from .._result import Point
 from ..linalg._eigen import eigh
 from ..linalg._tree import dtype_of, leaves, tree_map
@@ -57,7 +58,9 @@ class BatchBB:
     def __post_init__(self) -> None:
         whole_numbers("BatchBB", max_trials=self.max_trials)
         if isinstance(self.averaging, bool) or not isinstance(self.averaging, Real) or not 0 <= self.averaging < 1:
-            raise ValueError(f"BatchBB(averaging={self.averaging!r}): averaging must be a number from 0 to below 1")
+            raise ValueError(
+                f"BatchBB(averaging={quoted(self.averaging)}): averaging must be a number from 0 to below 1"
+            )
 
     def init(self, manifold: Manifold[Point], oracle: Oracle, points: Point) -> Rows:
         """Return the rows: arrays with one entry per problem, and the number of steps taken."""

@@ -15,6 +15,7 @@ from .._iterate import iterate
 from .._minimize import chosen_rule, description, with_callback
 from .._observers import Observer
 from .._problem import Problem
+from .._quoted import quoted
 from .._result import BatchResult, NotConverged, Point, Run, Status
 from .._start import as_point, compare_shapes, generator, on_manifold, start_point
 from .._stopping import Stop
@@ -112,9 +113,9 @@ def minimize_batch(
     problems = _problems(problem)
     rule = chosen_rule(stop, tol, max_iter)
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options={options!r}: pass a dict of options of ms.batch.BatchBB or ms.batch.BatchLBFGS")
+        raise TypeError(f"options={quoted(options)}: pass a dict of options of ms.batch.BatchBB or ms.batch.BatchLBFGS")
     if not isinstance(solver, str) or solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r} is not known: choose {', '.join(map(repr, SOLVERS))}")
+        raise ValueError(f"solver={quoted(solver)} is not known: choose {', '.join(map(repr, SOLVERS))}")
     algorithm = SOLVERS[solver](**(options or {}))
     manifold = problems[0].manifold
     drawn = seed_fingerprint(seed)
@@ -167,10 +168,12 @@ def _starts(
     manifold = problems[0].manifold
     known = len(problems) if len(problems) > 1 else n_problems
     if n_problems is not None and (isinstance(n_problems, bool) or not isinstance(n_problems, Integral)):
-        raise ValueError(f"n_problems={n_problems!r}: use a whole number ≥ 1")
+        raise ValueError(f"n_problems={quoted(n_problems)}: use a whole number ≥ 1")
     if x0 is None or isinstance(x0, str):
         if known is None or known < 1 or (n_problems is not None and n_problems != known):
-            raise ValueError(f"n_problems={n_problems!r}: say how many problems there are, or give their starts as x0")
+            raise ValueError(
+                f"n_problems={quoted(n_problems)}: say how many problems there are, or give their starts as x0"
+            )
         several = problems * int(known) if len(problems) == 1 else problems
         made = [
             start_point(each, x0, child, project) for each, child in zip(several, rng.spawn(len(several)), strict=True)

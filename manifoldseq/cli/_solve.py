@@ -15,6 +15,7 @@ import click
 from .. import hooks
 from .._minimize import minimize
 from .._problem import Problem
+from .._quoted import quoted
 from .._result import Result, Status
 from ..estimators import fingerprint
 from ..estimators._object_parameters import defaults
@@ -122,7 +123,7 @@ def solve(
     loaded = _loaded(name, data, read_options, kind, views, params)
     problem = _problem(model, build, loaded, params)
     if init is not None and init not in problem.initializers:
-        raise BadInput(f"{model} has no initializer {init!r}: it has {', '.join(problem.initializers) or 'none'}")
+        raise BadInput(f"{model} has no initializer {quoted(init)}: it has {', '.join(problem.initializers) or 'none'}")
     called = choose_solver(problem) if algorithm is None else used_solver
     algorithm = algorithm or _solver(called, options)
     sequences = loaded and [part.sequences for part in loaded.parts]
@@ -262,7 +263,7 @@ def _from_file(path: Path, name: str) -> Any:
     found = getattr(module, name, None)
     if not (isinstance(found, Problem) or callable(found)):
         known = [key for key, value in vars(module).items() if _is_own(value, module.__name__)]
-        raise BadInput(f"{path} has no problem or function {name!r}: it has {', '.join(known) or 'none'}")
+        raise BadInput(f"{path} has no problem or function {quoted(name)}: it has {', '.join(known) or 'none'}")
     return found
 
 

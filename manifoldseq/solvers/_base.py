@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._problem import Problem
+from .._quoted import quoted
 from .._result import Measures, Point
 from .._stopping import Look, StoppingRule
 from ._claims import unclaimed_slope
@@ -110,18 +111,18 @@ def whole_numbers(solver: str, **options: Any) -> None:
     """Raise a sentence unless every option is an integer of at least one."""
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{solver}({name}={value!r}): {name} must be a whole number ≥ 1")
+            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a whole number ≥ 1")
 
 
 def positive_numbers(solver: str, **options: Any) -> None:
     """Raise a sentence unless every option is a number above zero."""
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise ValueError(f"{solver}({name}={value!r}): {name} must be a number above zero")
+            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a number above zero")
 
 
 def one_of(solver: str, known: Iterable[str], **options: Any) -> None:
     """Raise a sentence unless every option is one of the known words."""
     for name, value in options.items():
         if value not in known:
-            raise ValueError(f"{solver}({name}={value!r}): {name} must be one of {', '.join(map(repr, known))}")
+            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be one of {', '.join(map(repr, known))}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ._classes import Members, frames_and_members, member_rows
 from ._closed_form import check_components, completed, leading_directions, resolved_origin, weighted_centroids
@@ -232,7 +233,7 @@ def _directions(energy: _Energy, X: Array, members: Members, n_components: int |
     if method == "eigh":
         return lowest_directions(printed_sigma(X, members, energy.centroids, energy.origin), n_components)[0]
     if method != "closed-form":
-        raise ValueError(f"method={method!r} is not known: choose 'closed-form' or 'eigh'")
+        raise ValueError(f"method={quoted(method)} is not known: choose 'closed-form' or 'eigh'")
     if energy.factor is None:
         assert energy.sigma is not None
         return lowest_directions(energy.sigma, n_components, energy.tolerance)[0]

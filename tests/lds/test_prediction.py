@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 
 from manifoldseq_lds import LDSIdentifier, Systems, modes
 
@@ -396,3 +398,40 @@ def test_predictions_at_the_edge_are_finite(case, stabilizer):
     if case in ("constant", "zeros"):
         np.testing.assert_allclose(made[0][0], np.broadcast_to(x[0], (30, 3)), rtol=1e-12)
         np.testing.assert_allclose(made[3], x, rtol=1e-6)
+
+
+def test_score_is_r2_of_forecasts_of_the_ends_by_hand():
+    X = oscillations(noise=0.05)
+    identifier = LDSIdentifier(4, method="n4sid").fit(X)
+    before, after = [x[:-10] for x in X], np.stack([x[-10:] for x in X])
+    errors = total = 0.0
+    for x, truth, guess in zip(before, after, identifier.forecast(before, 10), strict=True):
+        for t, c in np.ndindex(truth.shape):
+            errors += (truth[t, c] - guess[t, c]) ** 2
+            total += (truth[t, c] - sum(x[:, c]) / len(x)) ** 2
+    assert identifier.score(X) == pytest.approx(1 - errors / total) and identifier.score(X) > 0.8
+    assert identifier.score(X, y=np.arange(len(X))) == identifier.score(X)
+
+
+def test_a_grid_search_finds_the_number_of_states():
+    X = [np.sin(0.3 * np.arange(60)[:, None] + phase + np.arange(3)) for phase in range(9)]
+    X = [x + 0.05 * np.random.default_rng(i).standard_normal(x.shape) for i, x in enumerate(X)]
+    identifier = LDSIdentifier(method="n4sid", center=False)
+    scores = GridSearchCV(identifier, {"n_states": [1, 2]}, cv=3).fit(X).cv_results_["mean_test_score"]
+    assert scores[0] < 0.5 and scores[1] > 0.97  # the noise is 0.5 % of the variance
+
+
+def test_score_takes_the_inputs_and_says_what_it_lacks():
+    rng = np.random.default_rng(0)
+    U = [rng.standard_normal((60, 1)) for _ in range(3)]
+    X = [np.column_stack([np.convolve(u[:, 0], kernel)[:60] for kernel in ([0, 1, 0.5], [0, 0.3])]) for u in U]
+    identifier = LDSIdentifier(2, center=False, method="n4sid").fit(X, inputs=U)
+    assert identifier.score(X, inputs=U) > 0.99
+    with pytest.raises(ValueError, match="fitted with 1 inputs: pass inputs"):
+        identifier.score(X)
+    with pytest.raises(ValueError, match="the shortest sequence has 8 time steps, and forecasts are compared from 10"):
+        LDSIdentifier(1).fit(X).score([x[:8] for x in X])
+    with pytest.raises(ValueError, match="there is nothing to forecast"):
+        LDSIdentifier(1).fit(X).score([np.ones((30, 2))])
+    with pytest.raises(NotFittedError):
+        LDSIdentifier(1).score(X)

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
@@ -22,10 +23,13 @@ from manifoldseq.estimators import (
     check_optional,
     check_real,
     check_whole,
+    count_distinct,
     fit_starts,
+    quoted,
     random_generator,
     row_blocks,
     validate_rows,
+    warn_of_few_distinct,
 )
 from manifoldseq.execution import one_blas_thread
 
@@ -129,6 +133,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         UserWarning
             If the likelihood did not stay finite; `status_` is then NON_FINITE. If a fixed ``kappa`` is so low that all
             components have come to point the same way.
+        ConvergenceWarning
+            If there are fewer different rows, or directions, behind the projection than components.
         """
         if self._chooses_components and isinstance(self.n_components, str):
             return self._fit_by_bic(X, sample_weight, observers, checkpoint, resume)
@@ -156,6 +162,9 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
                 "kappa='shared', or centre the rows",
                 stacklevel=3,
             )
+        different = count_distinct(self._behind_projection(data.X), len(self.weights_))
+        what = "directions" if self._normalize_z else "rows"
+        warn_of_few_distinct(different, len(self.weights_), "n_components", what, stacklevel=3)
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
         for name in (
             "running_counts_",
@@ -167,6 +176,13 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         ):  # of partial_fit before
             self.__dict__.pop(name, None)
         return self
+
+    def _behind_projection(self, rows: Any) -> Iterator[Any]:
+        """Yield z = U x of blocks of rows as components see them."""
+        U = self._projection
+        for part in row_blocks(rows.shape[0]):
+            z = rows[part].astype(np.float64) @ U.T if len(U) else rows[part]
+            yield unit_rows(z) if self._normalize_z else z
 
     def _coincident(self) -> bool:
         """Return whether a fixed concentration has made all components alike."""
@@ -194,7 +210,9 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             sizes = {name: getattr(self, name) for name in ("n_latent",) if hasattr(self, name)}
             model: Any = cast(Any, clone(self)).set_params(n_components=K, **sizes)
             where = store and store.child(f"components-{K}")
-            model.fit(rows, sample_weight=weight, observers=observers, checkpoint=where, resume=resume)
+            with warnings.catch_warnings():  # numbers that are tried may exceed the different rows: bic tells
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(rows, sample_weight=weight, observers=observers, checkpoint=where, resume=resume)
             # between numbers of components what the residual and the law of |z| add is the same
             tried[K] = float(-2 * n * model.log_likelihood_ + model._n_parameters() * np.log(n))
             lower = best is None or tried[K] < tried[len(best.weights_)]
@@ -286,7 +304,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if model.family.directional != self._normalize_z and not self._given_length:
             other = "a family of directions" if self._normalize_z else "normalize_z=True"
             warnings.warn(
-                f"score is no density of rows: components of the family {model.family.name!r} do not integrate to one "
+                f"score is no density of rows: components of the family {quoted(model.family.name)} do not "
+                f"integrate to one "
                 f"over the z of normalize_z={self._normalize_z}; to compare models take {other}",
                 stacklevel=2,
             )
@@ -362,7 +381,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
         Parameters
         ----------
-        eta : array-like of shape (N, K)
+        eta : array-like or sparse matrix of shape (N, K)
             Features (39); what is zero says only that a component is far, and is left out.
 
         Returns
@@ -371,7 +390,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             Least squares by Gauss and Newton; of least norm where fewer components are near than z has dimensions.
         """
         check_is_fitted(self, "weights_")
-        eta = np.asarray(check_real(eta, "eta"), dtype=np.float64)
+        eta = check_real(eta, "eta")
+        eta = np.asarray(eta.toarray() if issparse(eta) else eta, dtype=np.float64)
         if eta.ndim != 2 or eta.shape[1] != len(self.weights_) or not np.isfinite(eta).all():
             raise ValueError(f"eta has shape {eta.shape}: pass finite features (N, {len(self.weights_)}) of transform")
         return located(self._model(), eta, float(self.threshold_))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_parameters
+from manifoldseq.estimators import check_parameters, quoted
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
@@ -124,7 +124,8 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
                 w = np.linalg.eigvalsh((K + K.T) / 2)
                 if w[0] < -_NEGATIVE * w[-1]:
                     warnings.warn(
-                        f"the matrix of the kernel {self.kernel!r} is indefinite, with eigenvalues from {w[0]:.3g} to "
+                        f"the matrix of the kernel {quoted(self.kernel)} is indefinite, with eigenvalues from "
+                        f"{w[0]:.3g} to "
                         f"{w[-1]:.3g}: methods for positive semidefinite kernels may not end in an optimum",
                         stacklevel=2,
                     )

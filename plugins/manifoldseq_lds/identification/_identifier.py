@@ -20,6 +20,7 @@ from manifoldseq.estimators import (
     check_switch,
     check_whole,
     keep_channel_names,
+    quoted,
     random_generator,
 )
 
@@ -30,6 +31,7 @@ from ..systems._record import Systems, check_stable
 from ..systems._state_estimates import StateEstimates
 from ._em import COVARIANCE_TYPES
 from ._estimation import Estimation, checked, stabilized
+from ._forecast_error import Ends
 from ._inputs import check_inputs, future_of, standardization
 from ._missing import OR_NAN, check_holed, interpolated, latest, smoothed, unembed
 from ._order import check_delay, check_order, choose_order, default_sizes, order_under_noise
@@ -46,19 +48,19 @@ Array = NDArray[np.floating[Any]]
 def check_bound(name: str, value: Any) -> None:
     """Raise ValueError unless a bound of singular values is between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name}={value!r} is not valid: pass a number between 0 and 1, such as 0.99")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a number between 0 and 1, such as 0.99")
 
 
 def check_coverage(name: str, value: Any) -> None:
     """Raise ValueError unless a probability of intervals is between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name}={value!r} is not valid: pass a probability between 0 and 1, such as 0.9")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a probability between 0 and 1, such as 0.9")
 
 
 def check_center(name: str, value: Any) -> None:
     """Raise ValueError unless centring is True, False or "auto"."""
     if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
-        raise ValueError(f"{name}={value!r} is not valid: pass True, False or 'auto'")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass True, False or 'auto'")
 
 
 def check_stabilizer(name: str, value: Any) -> None:
@@ -317,7 +319,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         (x,) = self._one(X, begun)
         check_channel_names(self, X)
         if self.method != "n4sid":
-            raise ValueError(f"partial_fit learns by method='n4sid', and method={self.method!r}: set it, or use fit")
+            raise ValueError(
+                f"partial_fit learns by method='n4sid', and method={quoted(self.method)}: set it, or use fit"
+            )
         if begun and x.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {x.shape[1]} channels but the pieces before had {self.n_features_in_}: pass the same channels"
@@ -327,7 +331,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x), self.method)
         order = check_order(n)
         if not isinstance(order, int):
-            raise ValueError(f"n_states={self.n_states!r} looks at the whole recording: pass a number to partial_fit")
+            raise ValueError(
+                f"n_states={quoted(self.n_states)} looks at the whole recording: pass a number to partial_fit"
+            )
         if not begun and len(x) < (least := least_steps(d, order, delay, p)):
             raise ValueError(
                 f"the first piece has {len(x)} time steps, and partial_fit needs {least}: pass more at once"
@@ -639,6 +645,30 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             std[rows] = np.sqrt(variance) * self.scale_
         return made, std
 
+    def score(self, X: Any, y: object = None, *, inputs: Any = None) -> float:
+        """Return R² of forecasts of the ends of sequences, from systems of what comes before; the higher the better.
+
+        The last fifth of the shortest sequence, at most ten steps, is left out of each sequence, and the settings of
+        `fit` identify the rest. R² is one less the squared error over that of the mean of what comes before, summed
+        over sequences, steps and channels, so that `GridSearchCV` and `cross_val_score` compare settings by it.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+            Of at least ten time steps. NaN is allowed with ``missing="smooth"``.
+        y : ignored
+        inputs : list of array-like of shape (T_i, p), optional
+
+        Raises
+        ------
+        ValueError
+            If a sequence is too short, or no end varies about the mean of what comes before.
+        """
+        sequences = self._check_fitted(X)
+        ends = Ends(sequences)
+        before, after = (None, None) if inputs is None else ends.split(check_inputs(inputs, sequences, self.method))
+        return ends.r2(self.forecast(ends.before, ends.n_steps, inputs=before, future_inputs=after))
+
     def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
         """Estimate each state from the outputs until then, by the Kalman filter.
 
@@ -816,7 +846,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self, rule: Any, sequences: list[Any], scale: Array, delay: int, inputs: Sequence[Array] | None
     ) -> int:
         if any(map(is_large, sequences)):
-            raise ValueError(f"n_states={self.n_states!r} is not a choice for sequences read in blocks: pass a number")
+            raise ValueError(
+                f"n_states={quoted(self.n_states)} is not a choice for sequences read in blocks: pass a number"
+            )
         estimation = self._estimation(scale, (1, delay))
         if rule is None and self.method != "pca":
             whole = [interpolated(np.asarray(x)[None])[0] for x in sequences]

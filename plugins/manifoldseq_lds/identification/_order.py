@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import quoted
+
 from ..systems._prediction import embed
 from ._output_noise import block_rows, row_space
 from ._subspace_method import least_squares, subspace
@@ -44,14 +46,14 @@ def check_order(n_states: Any) -> int | float | str | None:
             return value
     elif isinstance(n_states, Integral) and not isinstance(n_states, bool) and int(n_states) >= 1:
         return int(n_states)
-    raise ValueError(f"n_states={n_states!r} is not valid: {ask}")
+    raise ValueError(f"n_states={quoted(n_states)} is not valid: {ask}")
 
 
 def check_delay(name: str, delay: Any) -> None:
     """Raise unless a delay is a whole number of at least 1, or "auto"."""
     whole = isinstance(delay, Integral) and not isinstance(delay, bool) and int(delay) >= 1
     if not whole and not (isinstance(delay, str) and delay == "auto"):
-        raise ValueError(f"{name}={delay!r} is not valid: pass a whole number of at least 1, or 'auto'")
+        raise ValueError(f"{name}={quoted(delay)} is not valid: pass a whole number of at least 1, or 'auto'")
 
 
 def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int, method: str = "pca") -> tuple[Any, int]:

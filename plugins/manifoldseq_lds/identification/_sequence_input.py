@@ -16,6 +16,7 @@ from manifoldseq.estimators import (
     check_choice,
     check_parameters,
     check_sequences,
+    quoted,
     validate_sequences,
 )
 
@@ -32,7 +33,7 @@ _KERNELS = (ms.kernels.NormalizedKernel, ms.kernels.ProductKernel, ms.kernels.RB
 
 def _check_identifier(name: str, value: Any) -> None:
     if not isinstance(value, LDSIdentifier | None):
-        raise ValueError(f"{name}={value!r} is not valid: pass LDSIdentifier(…), or None for its defaults")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass LDSIdentifier(…), or None for its defaults")
     if value is not None:
         check_parameters(value, RULES)
 
@@ -96,7 +97,7 @@ def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> 
     if not (isinstance(n_states, str) and n_states == "auto"):
         if made.n_states not in ("auto", n_states):
             raise ValueError(
-                f"n_states={n_states!r}, and the identifier has n_states={made.n_states!r}: set one of them"
+                f"n_states={quoted(n_states)}, and the identifier has n_states={quoted(made.n_states)}: set one of them"
             )
         made.n_states = n_states
     return made

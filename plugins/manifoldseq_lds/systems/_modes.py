@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from manifoldseq.estimators import quoted
+
 from ._record import Systems
 
 Array = NDArray[np.floating[Any]]
@@ -95,7 +97,9 @@ def modes_of(A: Array, C: Array, sampling_rate: float | None) -> Modes:
     """Return the modes of transition matrices (N, n, n), stable or not, and output matrices (N, m, n)."""
     rate = 1.0 if sampling_rate is None else float(sampling_rate)
     if not 0 < rate < np.inf:
-        raise ValueError(f"sampling_rate={sampling_rate!r} is not valid: pass a positive number of steps per second")
+        raise ValueError(
+            f"sampling_rate={quoted(sampling_rate)} is not valid: pass a positive number of steps per second"
+        )
     values, vectors = np.linalg.eig(A)
     values = values.astype(np.complex128)  # numpy gives real ones if they all are
     angle = np.abs(np.angle(values))

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import quoted
+
 from ._kalman import compress, kalman_filter, noise_covariance, output_variances, outputs_of
 from ._record import Systems
 
@@ -23,7 +25,7 @@ def embed(Y: Array, delay: int) -> Array:
 def check_steps(n_steps: Any) -> None:
     """Refuse a number of steps that is not a whole number of at least 1."""
     if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
-        raise ValueError(f"n_steps={n_steps!r} is not valid: pass a whole number of at least 1")
+        raise ValueError(f"n_steps={quoted(n_steps)} is not valid: pass a whole number of at least 1")
 
 
 def check_systems(systems: Any, count: int | None, outputs: int) -> None:
