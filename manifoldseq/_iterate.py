@@ -30,7 +30,7 @@ SEVERAL_THREADS = 500_000
 _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
 _NUMBERS = (
     *("fun", "grad_norm", "feasibility", "step_size", "egrad_norm"),
-    *("curvature", "curvature_ahead", "scale", "pushed_inward"),
+    *("curvature", "curvature_ahead", "scale", "pushed_inward", "complementarity", "unclaimed_slope"),
 )
 
 
@@ -99,10 +99,11 @@ def iterate(
     >>> run.nit, run.state["x"].round(6).tolist()
     (6, [1.414214])
     """
-    return confirmed(step, state, measures, None, stop, observers, checkpoint, resume)
+    return confirmed(step, state, measures, None, None, stop, observers, checkpoint, resume)
 
 
-Confirm = Callable[[State, tuple[Measures, ...]], Measures]
+Confirm = Callable[[State, RunSoFar], Measures]
+Verify = Callable[[State, Measures], Measures]
 
 
 def confirmed(
@@ -110,12 +111,16 @@ def confirmed(
     state: State | Callable[[], tuple[State, Measures]],
     measures: Measures | None,
     confirm: Confirm | None,
+    verify: Verify | None,
     stop: Stop,
     observers: Sequence[Observer],
     checkpoint: Checkpoint | str | Path | None,
     resume: bool,
 ) -> Run:
-    """Run :func:`iterate`; before it ends as solved or stuck, `confirm` measures the iterate again."""
+    """Run :func:`iterate`; before it ends as solved or stuck, `confirm` measures the iterate again.
+
+    Before it ends with success, `verify` measures whether the objective contradicts its gradient there.
+    """
     rule = stopping_rule(stop)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     if resume and store is None:
@@ -134,7 +139,7 @@ def confirmed(
             loop = _Loop.started(normalize(state, copy=True), measures, store, observers)
         if not is_small(loop.state):
             limit.close()
-        loop.confirm = confirm
+        loop.confirm, loop.verify = confirm, verify
         return loop.run(step, rule)
 
 
@@ -147,6 +152,7 @@ class _Loop:
         self.began = time.perf_counter() - so_far.time
         self.saved = time.perf_counter()
         self.confirm: Confirm | None = None
+        self.verify: Verify | None = None
 
     @classmethod
     def started(
@@ -249,10 +255,17 @@ class _Loop:
         status = stop.check(self.so_far) or given
         asserted = status in ASSERTED and (status is not given or not status.success)
         if asserted and self.confirm is not None and self.so_far.current.curvature_ahead is None:
-            self.at = (self.state, self.so_far.instead(self.confirm(self.state, self.so_far.recent)))
-            self.columns["nfev"][-1] = self.so_far.evaluations.nfev
+            self.measured_again(self.confirm(self.state, self.so_far))
             status = stop.check(self.so_far) or given
+        if status is not None and status.success and self.verify is not None:
+            if self.so_far.current.unclaimed_slope is None:
+                self.measured_again(self.verify(self.state, self.so_far.current))
+            status = Status.NO_DECREASE if self.so_far.current.unclaimed_slope else status
         return status
+
+    def measured_again(self, measures: Measures) -> None:
+        self.at = (self.state, self.so_far.instead(measures))
+        self.columns["nfev"][-1] = self.so_far.evaluations.nfev
 
     def record(self) -> None:
         so_far = self.so_far
@@ -268,11 +281,14 @@ class _Loop:
         columns = self.columns
         for column, value in zip(columns.values(), values, strict=False):  # without the extra ones, which come last
             column.append(value)
-        if current.extra or len(columns) > len(_COLUMNS):
+        more = current.extra
+        if current.complementarity is not None:  # of problems with constraints only
+            more = {**more, "complementarity": current.complementarity}
+        if more or len(columns) > len(_COLUMNS):
             if not set(_COLUMNS).isdisjoint(current.extra):
                 repeated = f"Measures(extra={dict(current.extra)!r}) repeats one of {', '.join(_COLUMNS)}"
                 raise ValueError(f"{repeated}: rename it")
-            extra = {**dict.fromkeys(list(columns)[len(_COLUMNS) :], math.nan), **current.extra}
+            extra = {**dict.fromkeys(list(columns)[len(_COLUMNS) :], math.nan), **more}
             for name, value in extra.items():
                 columns.setdefault(name, [math.nan] * (len(columns["nit"]) - 1)).append(float(value))
 

@@ -16,6 +16,7 @@ from ._stopping import GradientNorm, MaxIterations, RunSoFar
 from .linalg._tree import dtype_of, freeze, leaves, tree_map
 from .manifolds._base import Manifold, _leaf_shapes
 from .objectives._objective import Objective
+from .storage._real import check_unmasked
 
 _TOLERANCE = 1e-11
 """Of the Riemannian gradient, beside the spread of the points."""
@@ -191,6 +192,7 @@ def _say(mean: _Mean, best: tuple[Point, float, float], found: Sequence[tuple[Po
 
 def _checked(manifold: Manifold, points: Any) -> Point:
     """Return the points as one tree of arrays with a leading axis, in one floating dtype."""
+    check_unmasked(points, "points")
     if isinstance(points, list):
         if not points:
             raise ValueError("frechet_mean needs at least one point")
@@ -229,7 +231,7 @@ def _weights(weights: Any, n: int) -> np.ndarray:
     """Return weights that sum to one."""
     if weights is None:
         return np.full(n, 1 / n)
-    w = np.asarray(weights, dtype=np.float64)
+    w = np.asarray(check_unmasked(weights, "weights"), dtype=np.float64)
     if w.shape != (n,):
         raise ValueError(f"weights must have shape ({n},), one for each point; got {w.shape}")
     if not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:

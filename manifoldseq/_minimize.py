@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
-from ._result import Evaluations, Measures, NotConverged, Point, Result, Run, Status
-from ._start import OFF_MANIFOLD, drawn_from, start_points
-from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, stopping_rule
+from ._quoted import quoted
+from ._result import FEASIBLE, Evaluations, Measures, NotConverged, Point, Result, Run, Status
+from ._start import drawn_from, searched, start_points
+from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, look_ahead, stopping_rule
 from .estimators import marked, seed_fingerprint
 from .estimators._starts import best_start
 from .execution import one_blas_thread
@@ -30,6 +31,7 @@ from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
 from .solvers import Solver, choose_solver
 from .solvers._around import WithCurvature, groups_of, in_groups, in_range
+from .solvers._claims import unclaimed_slope
 from .solvers._iterates import evaluate
 from .storage import Checkpoint
 
@@ -81,7 +83,9 @@ def minimize(
     n_starts : int
         Independent runs: the first from `x0`, the others from random points; the best is returned, evaluations summed.
     components : {"all"}, optional
-        Also start in every connected component of the manifold (of O(n): both determinants).
+        Start in every connected component of the manifold. On ``Orthogonal(n)`` and square ``Stiefel(n, n)``, which
+        have two, this is done without being asked for where no start is given; elsewhere, and in products and powers,
+        the message of the result says that only the component of the start was searched.
     callback : callable, optional
         One more observer: ``callback(event)`` per iterate, see :class:`Event`. It never ends a run: what it returns is
         not looked at, and an exception in it is a warning.
@@ -113,6 +117,9 @@ def minimize(
 
     Notes
     -----
+    A run that ends with success has spent two more values, to compare the objective with what its gradient claims along
+    a random tangent vector (more where the two differ); a contradiction ends with NO_DECREASE.
+
     Runs from points of fewer than 500,000 entries use one BLAS thread, as several slow small matrices down, many times
     where other processes use the cores. A cost with much data may use more, if the number is set inside a block:
     ``with ms.execution.one_blas_thread(), threadpoolctl.threadpool_limits(4): ms.minimize(…)``.
@@ -133,7 +140,7 @@ def minimize(
         raise TypeError(f"minimize needs a Problem(manifold, objective), got {type(problem).__name__}")
     asked = chosen_rule(stop, tol, max_iter)
     if isinstance(n_starts, bool) or not isinstance(n_starts, Integral) or n_starts < 1:
-        raise ValueError(f"n_starts={n_starts!r}: use a whole number ≥ 1")
+        raise ValueError(f"n_starts={quoted(n_starts)}: use a whole number ≥ 1")
     auto = isinstance(solver, str) and solver == "auto"
     name = choose_solver(problem) if auto else solver
     try:
@@ -171,11 +178,12 @@ def minimize(
             return _single(problem, point, solver, rule, observers, where, resume, component)
 
     def rank(result: Result) -> tuple[Any, ...]:
-        return result.status is Status.NON_FINITE, *_rank(result.fun, result.grad_norm, result.feasibility)
+        return result.status is Status.NON_FINITE, max(result.feasibility, FEASIBLE), result.fun
 
     best, results = best_start(run, tasks, with_callback(observers, callback), rank)
     total = {key: sum(getattr(r, key) for r in results) for key in ("nfev", "njev", "nhev", "time")}
-    best = dataclasses.replace(best, solver=called, **total)
+    note = " ".join(filter(None, [best.note, searched(problem.manifold, best.x, best.component)]))
+    best = dataclasses.replace(best, solver=called, note=note, **total)
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best
@@ -187,7 +195,9 @@ def chosen_rule(stop: Stop | None, tol: float | None, max_iter: int | None) -> S
         decrease = DECREASE if tol is None else PredictedDecrease(tol)
         return decrease | MaxIterations(1000 if max_iter is None else max_iter)
     if tol is not None:
-        raise ValueError(f"tol={tol!r} belongs to the default rule: with stop=… write ms.PredictedDecrease(tol) | …")
+        raise ValueError(
+            f"tol={quoted(tol)} belongs to the default rule: with stop=… write ms.PredictedDecrease(tol) | …"
+        )
     rule = stopping_rule(stop)
     return rule if max_iter is None else rule | MaxIterations(max_iter)
 
@@ -195,7 +205,7 @@ def chosen_rule(stop: Stop | None, tol: float | None, max_iter: int | None) -> S
 def with_callback(observers: Sequence[Observer], callback: Observer | None) -> Sequence[Observer]:
     """Return the observers of a run, its callback last."""
     if callback is not None and not callable(callback):
-        raise TypeError(f"callback={callback!r}: pass a function of an event")
+        raise TypeError(f"callback={quoted(callback)}: pass a function of an event")
     return observers if callback is None else (*observers, callback)
 
 
@@ -237,18 +247,19 @@ def _check_constraints(problem: Problem, point: Point) -> None:
 
 def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] | None) -> Solver:
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options={options!r}: pass a dict of the solver's options, such as {{'memory': 5}}")
+        raise TypeError(f"options={quoted(options)}: pass a dict of the solver's options, such as {{'memory': 5}}")
     if isinstance(solver, str):
         algorithm = get_solver(solver, **(options or {}))
     elif options:
         raise ValueError(
-            f"options={dict(options)!r} go with a solver's name: write {type(solver).__name__}(…) with them instead"
+            f"options={quoted(dict(options))} go with a solver's name: write {type(solver).__name__}(…) with "
+            f"them instead"
         )
     else:
         algorithm = solver
     if not isinstance(algorithm, Solver):
         raise TypeError(
-            f"solver={solver!r} is not a solver: use a name such as 'lbfgs' or an instance of ms.solvers.Solver"
+            f"solver={quoted(solver)} is not a solver: use a name such as 'lbfgs' or an instance of ms.solvers.Solver"
         )
     if (problem.equalities or problem.inequalities) and not algorithm.constraints:
         able = [r.name for _, r in hook_records("solvers") if getattr(r, "constraints", False)]
@@ -301,7 +312,7 @@ def _single(
         _check_constraints(problem, point)
         state, measures = solver.init(counted, point)
         if keep_best:
-            state = {**state, "best": None, "seen": _seen(measures)}
+            state = {**state, "best": None, "seen": measures.kept()}
         return state, measures.with_evaluations(counter.take())
 
     def step(state: Any) -> tuple[Any, Measures]:
@@ -309,20 +320,27 @@ def _single(
         taken = counter.take()
         measures.evaluations = measures.evaluations.plus(taken) if solver.whole_pass else taken
         if keep_best:  # "best" is None while the iterate itself is
-            best, before, now = state["best"], state["seen"], _seen(measures)
-            if best is None and _rank(*now) > _rank(*before):
-                fun, grad_norm, feasibility = before
-                best = _summary(state, Measures(fun, grad_norm, feasibility))
-            elif best is not None and _rank(*now) <= _rank(best["fun"], best["grad_norm"], best["feasibility"]):
+            best, before = state["best"], Measures.of(state["seen"])
+            if best is None and _rank(measures.fun, measures.feasibility) > _rank(before.fun, before.feasibility):
+                best = _summary(state, before)
+            elif best is not None and _rank(measures.fun, measures.feasibility) <= _rank(
+                best["fun"], best["feasibility"]
+            ):
                 best = None
-            new = {**new, "best": best, "seen": now}
+            new = {**new, "best": best, "seen": measures.kept()}
         return new, measures
 
-    def sure(state: Any, recent: tuple[Measures, ...]) -> Measures:
-        return solver.confirm(counted, state, recent).with_evaluations(counter.take())
+    def sure(state: Any, so_far: RunSoFar) -> Measures:
+        look = look_ahead(stop, so_far)
+        return solver.confirm(counted, state, so_far.recent, look).with_evaluations(counter.take())
 
+    def verified(state: Any, now: Measures) -> Measures:
+        slope = solver.unclaimed_slope(counted, state, now)
+        return dataclasses.replace(now, unclaimed_slope=slope, evaluations=counter.take())
+
+    look, verify = (sure if stop.looks_ahead else None), (verified if solver.deterministic else None)
     try:
-        run = confirmed(step, start, None, sure if stop.looks_ahead else None, stop, observers, checkpoint, resume)
+        run = confirmed(step, start, None, look, verify, stop, observers, checkpoint, resume)
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
             error.result = _result(problem, until, _final(until, keep_best), component, stop)  # type: ignore[attr-defined]
@@ -336,7 +354,10 @@ def _single(
 
 
 def _final(run: Run, kept_best: bool) -> Mapping[str, Any]:
-    """Return what is known about the point that a run found: the best one where it was kept, else the last."""
+    """Return what is known about the point that a run found: the best one where it was kept, else the last.
+
+    With constraints that is the last iterate that meets them, or else the one that violates them least.
+    """
     feasible = run.status.success and run.measures.feasibility is not None  # no better point meets the constraints
     if kept_best and run.state["best"] is not None and not feasible:
         return run.state["best"]
@@ -348,6 +369,7 @@ def _on_all_data(
 ) -> tuple[Run, dict[str, Any]]:
     """Return the run and its answer with exact measures; a success that only an estimate met is taken back."""
     x = freeze(solver.answer(problem, run.state))
+    slope = 0.0
     try:
         f = problem.objective
         if f.value_and_gradient is None or solver.whole_pass:
@@ -355,6 +377,7 @@ def _on_all_data(
         else:
             at = evaluate(problem, x)
             exact = at.at_boundary(problem.manifold, at.measures(problem.manifold))
+            slope = unclaimed_slope(problem, at, abs(at.fun)) if run.status.success else 0.0
     except KeyboardInterrupt:
         return dataclasses.replace(run, status=Status.INTERRUPTED), _summary({"x": x}, run.measures)
     exact = dataclasses.replace(exact, evaluations=run.measures.evaluations.plus(counter.take()))
@@ -369,7 +392,7 @@ def _on_all_data(
         first, recent = records[0], (*records[-2:-1], exact)
         eps = float(np.finfo(dtype_of(x)).eps)
         so_far = RunSoFar(recent, run.nit, run.time, exact.evaluations, first, eps=eps)
-        status = stop.check(so_far) or Status.ESTIMATE_ONLY
+        status = Status.NO_DECREASE if slope else stop.check(so_far) or Status.ESTIMATE_ONLY
     return dataclasses.replace(run, status=status, measures=exact), _summary({"x": x}, exact)
 
 
@@ -379,23 +402,24 @@ def _summary(state: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
         "fun": measures.fun,
         "grad_norm": measures.grad_norm,
         "feasibility": measures.feasibility,
+        "complementarity": measures.complementarity,
         "multipliers": state.get("multipliers"),
     }
 
 
-def _seen(measures: Measures) -> tuple[float, float | None, float | None]:
-    return measures.fun, measures.grad_norm, measures.feasibility
+def _rank(fun: float, feasibility: float | None) -> float:
+    """Return the number that orders the iterates of a run: the objective, with constraints their violation.
 
-
-def _rank(fun: float, _: float | None, feasibility: float | None) -> tuple[float, float]:
-    """Return what orders points: first those that meet the constraints, then by value."""
-    return max(feasibility or 0.0, OFF_MANIFOLD), fun
+    Values of points that violate the constraints a little are lower than the minimum, and those of early points that
+    happen to meet them say nothing about it: among points that meet the constraints, the last is returned.
+    """
+    return fun if feasibility is None else max(feasibility, FEASIBLE)
 
 
 def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int | None, stop: _Referred) -> Result:
     counts: Evaluations = run.measures.evaluations
     x, feasibility = _cleaned(problem.manifold, final["x"])
-    met = (final["feasibility"] or 0.0) <= 1e-6  # by the best point, if not by the last
+    met = (final["feasibility"] or 0.0) <= FEASIBLE  # by the returned point, if not by the last
     first = float(run.history["grad_norm"][0])
     multipliers = final["multipliers"]
     return Result(
@@ -409,11 +433,27 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
         nhev=counts.nhev,
         time=run.time,
         feasibility=max(feasibility, final["feasibility"] or 0.0),
+        complementarity=final["complementarity"],
+        note=_note(run, final),
         history=run.history,
         multipliers=multipliers and {name: np.array(values) for name, values in multipliers.items()},
         component=component,
         reference=max(first, stop.reference) if np.isfinite(first) else stop.reference,
     )
+
+
+def _note(run: Run, final: Mapping[str, Any]) -> str:
+    """Return what there is to say about a run without constraints that did not go down."""
+    values = run.history["fun"]
+    if run.nit == 0 or run.status is Status.NON_FINITE or final["feasibility"] is not None:
+        return ""
+    first, fun = float(values[0]), float(final["fun"])
+    if fun > first + 1e-9 * abs(first):
+        return f"The objective is higher than at the start ({fun:.6g} > {first:.6g}): use a smaller step size."
+    last = run.measures.fun
+    if fun == first < last and not run.status.success:
+        return f"The start is returned because the steps raised the objective to {last:.6g}: use a smaller step size."
+    return ""
 
 
 def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:
@@ -436,6 +476,9 @@ class _Referred(StoppingRule):
     @property
     def looks_ahead(self) -> bool:
         return self.rule.looks_ahead
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return self.rule.solved_within(so_far)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         if self.reference > so_far.reference:

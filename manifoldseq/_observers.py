@@ -201,6 +201,8 @@ class Progress:
             text += f" grad={measures.grad_norm:.1e}"
         if measures.feasibility is not None:
             text += f" feasibility={measures.feasibility:.1e}"
+        if measures.complementarity is not None:
+            text += f" complementarity={measures.complementarity:.1e}"
         self._bar.set_postfix_str(f"{text} nfev={measures.evaluations.nfev:g}", refresh=False)
         self._bar.update(event.nit - self._bar.n)
         if event.status is not None:

@@ -24,6 +24,10 @@ else:
     Point = TypeVar("Point", bound=Tree)
 
 
+FEASIBLE = 1e-6
+"""A violation of constraints up to this counts as none, and so does a complementarity."""
+
+
 class Status(Enum):
     """Why a run ended; the value is the sentence that a user reads."""
 
@@ -36,8 +40,9 @@ class Status(Enum):
     SMALL_STEP = "The step size fell below the tolerance."
     STALLED = "The objective no longer decreases, but the point is not stationary to the tolerance."
     NO_DECREASE = (
-        "No step found a decrease: the objective is ill-conditioned here, or a derivative is wrong, which "
-        "manifoldseq.testing.check_gradient and check_hessian tell."
+        "No step found a decrease, or the objective falls where its gradient claims that it is flat: the objective is "
+        "ill-conditioned here, or a derivative is wrong, which manifoldseq.testing.check_gradient and check_hessian "
+        "tell."
     )
     INFEASIBLE = "The constraints could not be met from this start: check that they can be met, or try another start."
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
@@ -77,7 +82,8 @@ class Measures:
     grad_norm : float, optional
         Norm of the Riemannian gradient (projected at active bounds).
     feasibility : float, optional
-        Largest violation of the constraints of the problem beyond its manifold, where there are any.
+        Largest violation of the constraints of the problem beyond its manifold, ``|h|`` and ``max(0, g)``, where there
+        are any.
     step_size : float, optional
         Length of the step that led here.
     egrad_norm : float, optional
@@ -99,6 +105,12 @@ class Measures:
     pushed_inward : float, optional
         How far the point is from solved for being next to a boundary, see
         :meth:`manifoldseq.manifolds.Manifold.pushed_inward`.
+    complementarity : float, optional
+        Largest ``min(−g, μ)`` of the inequalities that hold, with their multipliers μ ≥ 0: zero where every inequality
+        is active or has the multiplier zero. It is no violation of the constraints.
+    unclaimed_slope : float, optional
+        Slope of the objective along a random tangent vector of length one beyond what the gradient claims; measured
+        before a run ends with success, and zero unless the objective contradicts the gradient.
     """
 
     fun: float
@@ -113,19 +125,22 @@ class Measures:
     curvature_ahead: float | None = None
     scale: float | None = None
     pushed_inward: float | None = None
+    complementarity: float | None = None
+    unclaimed_slope: float | None = None
 
     def kept(self) -> tuple[float | None, ...]:
         """Return the numbers that a stopping rule may look at, for the state of a solver that runs another inside."""
         return (
             *(self.fun, self.grad_norm, self.feasibility, self.step_size, self.egrad_norm),
-            *(self.curvature, self.curvature_ahead, self.scale, self.pushed_inward),
+            *(self.curvature, self.curvature_ahead, self.scale, self.pushed_inward, self.complementarity),
         )
 
     @classmethod
     def of(cls, kept: tuple[Any, ...]) -> Measures:
         """Return the measures that :meth:`kept` kept."""
         measures = cls(*kept[:5])
-        measures.curvature, measures.curvature_ahead, measures.scale, measures.pushed_inward = kept[5:]
+        measures.curvature, measures.curvature_ahead, measures.scale, measures.pushed_inward = kept[5:9]
+        measures.complementarity = kept[9]
         return measures
 
     def with_evaluations(self, evaluations: Evaluations) -> Measures:
@@ -143,6 +158,8 @@ class Measures:
             self.curvature_ahead,
             self.scale,
             self.pushed_inward,
+            self.complementarity,
+            self.unclaimed_slope,
         )
 
 
@@ -162,8 +179,8 @@ class Run:
     time : float
         Seconds, those before a resume included.
     history : dict of str to ndarray
-        Equally long columns ``nit, time, fun, grad_norm, feasibility, nfev`` and numeric extras; the first record is
-        the start, the last the last iterate.
+        Equally long columns ``nit, time, fun, grad_norm, feasibility, nfev``, with inequalities ``complementarity``,
+        and numeric extras; the first record is the start, the last the last iterate.
     """
 
     state: Any
@@ -193,7 +210,7 @@ class Result(Generic[Point]):
         The solution: an array or a tuple of arrays in factor order.
     fun, grad_norm, feasibility : float
         Objective, norm of the Riemannian gradient (with constraints: of the Lagrangian), and largest violation of the
-        manifold or the constraints at `x`.
+        manifold or the constraints at `x`: ``|h|`` of equalities, ``max(0, g)`` of inequalities.
     success : bool
         Whether a stopping rule that means "solved" was met.
     status : Status
@@ -208,11 +225,16 @@ class Result(Generic[Point]):
     history : dict of str to ndarray
         See :class:`Run`.
     component : int, optional
-        The connected component that `x` was searched in, when components were asked for.
+        The connected component of `x`, where all components were searched.
     reference : float, optional
         The gradient norm that relative tolerances refer to; a warm start keeps it.
     solver : str, optional
         The name of the solver, or its class where it was given as an object.
+    complementarity : float, optional
+        With constraints, the largest ``min(−g, μ)`` of the inequalities that hold, see :class:`Measures`. It is no
+        violation: a success asks for both to be small.
+    note : str
+        Further sentences of `message`: about the point that is returned, and about other connected components.
     """
 
     x: Point
@@ -230,6 +252,8 @@ class Result(Generic[Point]):
     component: int | None = None
     reference: float | None = None
     solver: str | None = None
+    complementarity: float | None = None
+    note: str = ""
 
     @property
     def success(self) -> bool:
@@ -238,10 +262,13 @@ class Result(Generic[Point]):
 
     @property
     def message(self) -> str:
-        """The status as a full sentence, and the violation where constraints are not met."""
-        if self.multipliers is None or self.feasibility <= 1e-6:
-            return self.status.value
-        return f"{self.status.value} Largest violation of the constraints: {self.feasibility:.3g}."
+        """The status as a full sentence, with violation and complementarity if they are positive, and the note."""
+        text = self.status.value
+        if self.multipliers is not None and self.feasibility > FEASIBLE:
+            text += f" Largest violation of the constraints: {self.feasibility:.3g}."
+        if self.complementarity is not None and self.complementarity > FEASIBLE:
+            text += f" Largest complementarity min(−g, μ) of the inequalities: {self.complementarity:.3g}."
+        return f"{text} {self.note}" if self.note else text
 
     def to_frame(self) -> Any:
         """Return the history as a pandas data frame, one row per iterate; raise ImportError without pandas."""
@@ -250,9 +277,10 @@ class Result(Generic[Point]):
     def __repr__(self) -> str:
         grad = "unknown" if self.grad_norm is None else f"{self.grad_norm:.3g}"
         by = "" if self.solver is None else f", solver={self.solver!r}"
+        complementarity = "" if self.complementarity is None else f"complementarity={self.complementarity:.1e}, "
         return (
             f"Result({self.status.name}: {self.message} fun={self.fun:.10g}, grad_norm={grad}, nit={self.nit}, "
-            f"nfev={self.nfev:g}, feasibility={self.feasibility:.1e}, time={self.time:.3g} s{by})"
+            f"nfev={self.nfev:g}, feasibility={self.feasibility:.1e}, {complementarity}time={self.time:.3g} s{by})"
         )
 
 

@@ -9,11 +9,16 @@ from typing import Any, cast
 import numpy as np
 
 from ._problem import Problem
+from ._quoted import quoted
 from ._result import Point, Result
 from .linalg._tree import dtype_of, leaves, shapes, tree_map
-from .manifolds import Manifold
+from .manifolds import Manifold, Orthogonal, Stiefel
+from .storage._real import check_unmasked
 
 OFF_MANIFOLD = 1e-6
+
+MOST_COMPONENTS = 8
+"""Connected components of a manifold that a run searches at most."""
 
 
 SALT = 0x6D73
@@ -27,7 +32,7 @@ def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
     try:
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SALT,)))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"seed={seed!r}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
+        raise ValueError(f"seed={quoted(seed)}: use a whole number ≥ 0, a numpy.random.Generator or None") from error
 
 
 def drawn_from(seed: int | np.random.Generator | None) -> Callable[[], np.random.Generator]:
@@ -51,16 +56,50 @@ def start_points(
     first = start_point(problem, x0, rng() if x0 is None or isinstance(x0, str) else None, project)
     points = [first, *(manifold.random_point(child) for child in children)]
     dtype = dtype_of(points[0])
+    if components is None and x0 is None and not problem.initializers and _two_determinants(manifold):
+        components = "all"  # a random determinant is no answer
     points = [points[0], *(tree_map(lambda leaf: leaf.astype(dtype), point) for point in points[1:])]
     if components is None:
         return [(point, None) for point in points]
     if components != "all":
-        raise ValueError(f"components={components!r}: use 'all', or None for the component of the start")
-    if manifold.components > 8:
+        raise ValueError(f"components={quoted(components)}: use 'all', or None for the component of the start")
+    if manifold.components > MOST_COMPONENTS:
         raise ValueError(
-            f"{manifold!r} has {manifold.components} components, more than 8: pass starts in those that you want"
+            f"{manifold!r} has {manifold.components} components, more than {MOST_COMPONENTS}: "
+            "pass starts in those that you want"
         )
     return [(manifold.to_component(point, i), i) for point in points for i in range(manifold.components)]
+
+
+def _two_determinants(manifold: Manifold) -> bool:
+    """Return whether a manifold is O(n), whose two components are the determinants +1 and −1."""
+    return isinstance(manifold, Stiefel | Orthogonal) and manifold.components == 2
+
+
+def searched(manifold: Manifold[Point], x: Point, component: int | None) -> str:
+    """Return a sentence about the components that a run has searched, an empty one where there is only one.
+
+    `component` is the number of that of `x` where all were searched, else None.
+    """
+    n = manifold.components
+    if n == 1:
+        return ""
+    named = (
+        (" (determinant +1)", " (determinant -1)") if _two_determinants(manifold) else ("",) * min(n, MOST_COMPONENTS)
+    )
+    if component is not None:
+        every = "Both" if n == 2 else f"All {n}"
+        return f"{every} connected components were searched; the result is in component {component}{named[component]}."
+    if n > MOST_COMPONENTS:
+        return f"Of {n} connected components only that of the start was searched: compare starts in the others."
+    here = next((i for i in range(n) if all(map(np.array_equal, leaves(manifold.to_component(x, i)), leaves(x)))), None)
+    if here is None or n > 2:
+        return f"Of {n} connected components only that of the start was searched: components='all' searches the others."
+    there = 1 - here
+    return (
+        f"Only the connected component {here}{named[here]} of the start was searched: components='all' searches "
+        f"component {there}{named[there]} too."
+    )
 
 
 def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, project: bool = False) -> Point:
@@ -71,7 +110,7 @@ def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | Non
     if isinstance(x0, str):
         if x0 not in problem.initializers:
             known = ", ".join(map(repr, problem.initializers)) or "none"
-            raise ValueError(f"unknown initializer {x0!r}: this problem has {known}")
+            raise ValueError(f"unknown initializer {quoted(x0)}: this problem has {known}")
         x0 = problem.initializers[x0](problem, cast("np.random.Generator", rng))
     elif x0 is None:
         first, rng = next(iter(problem.initializers.values()), None), cast("np.random.Generator", rng)
@@ -97,6 +136,7 @@ def on_manifold(manifold: Manifold[Point], point: Point, project: bool) -> Point
 
 
 def as_point(x0: Any) -> Any:
+    check_unmasked(x0, "x0")
     if isinstance(x0, tuple | list) and (
         isinstance(x0, tuple) or (any(np.ndim(part) > 0 for part in x0) and not _is_numeric(x0))
     ):

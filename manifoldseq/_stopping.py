@@ -6,8 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 
+from ._quoted import quoted
 from ._result import Evaluations, Measures, Status
 
 WINDOW = 10
@@ -19,6 +20,9 @@ ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_D
 ROUNDING = 200
 """Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
 
+
+SHARE, MOST_PRODUCTS = 1 / 3, 24
+"""Hessian products that a confirmation may cost, in evaluations of the run so far, and at most."""
 
 LAST = WINDOW + 2
 """Measures that a rule sees: those of ten steps, and of the two iterates that the first of them needs."""
@@ -114,6 +118,23 @@ class RunSoFar:
         return self.recent[-2] if len(self.recent) > 1 else None
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a confirmation before a success looks for, and what it may cost.
+
+    Attributes
+    ----------
+    decrease, way : float
+        A decrease and a way to the minimizer that are no more than these count as solved.
+    products : int
+        Hessian products that the estimate of the decrease ahead may cost beyond its first two.
+    """
+
+    decrease: float = 0.0
+    way: float = 0.0
+    products: int = 0
+
+
 class StoppingRule(ABC):
     """A condition on a run so far; rules combine with ``|`` (any) and ``&`` (all at the same iteration).
 
@@ -138,6 +159,10 @@ class StoppingRule(ABC):
     def looks_ahead(self) -> bool:
         """Whether the rule wants ``Measures.curvature_ahead`` before it ends a run."""
         return False
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        """Return the decrease and the way to the minimizer that count as none, where the rule looks ahead."""
+        return 0.0, 0.0
 
     @abstractmethod
     def check(self, so_far: RunSoFar) -> Status | None:
@@ -169,7 +194,8 @@ class _FromFunction(StoppingRule):
         status = self.function(so_far)
         if status is not None and not isinstance(status, Status):
             raise TypeError(
-                f"the stopping rule {self.function!r} returned {status!r}: return an ms.Status to end, None to go on"
+                f"the stopping rule {quoted(self.function)} returned {quoted(status)}: return an ms.Status to "
+                f"end, None to go on"
             )
         return status
 
@@ -179,7 +205,7 @@ def stopping_rule(stop: Stop) -> StoppingRule:
     if isinstance(stop, StoppingRule):
         return stop
     if not callable(stop) or isinstance(stop, type):
-        raise TypeError(f"stop={stop!r} is not a stopping rule: use for example ms.MaxIterations(100)")
+        raise TypeError(f"stop={quoted(stop)} is not a stopping rule: use for example ms.MaxIterations(100)")
     return _FromFunction(stop)
 
 
@@ -192,6 +218,9 @@ class AnyOf(StoppingRule):
     @property
     def looks_ahead(self) -> bool:
         return any(rule.looks_ahead for rule in self.rules)
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return _largest(self.rules, so_far)
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return the first status given, successes first."""
@@ -215,6 +244,9 @@ class AllOf(StoppingRule):
     def looks_ahead(self) -> bool:
         return any(rule.looks_ahead for rule in self.rules)
 
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return _largest(self.rules, so_far)
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return a status when every rule gives one, limits first."""
         found = None
@@ -227,20 +259,28 @@ class AllOf(StoppingRule):
         return found
 
 
+def _largest(rules: tuple[StoppingRule, ...], so_far: RunSoFar) -> tuple[float, float]:
+    decreases, ways = zip(*(rule.solved_within(so_far) for rule in rules), strict=True)
+    return max(decreases), max(ways)
+
+
 def _members(rule: Stop, kind: type) -> tuple[StoppingRule, ...]:
     if not callable(rule) and not isinstance(rule, StoppingRule):
-        raise TypeError(f"a stopping rule combines with another rule, not with {rule!r}: write MaxIterations({rule!r})")
+        raise TypeError(
+            f"a stopping rule combines with another rule, not with {quoted(rule)}: write MaxIterations({quoted(rule)})"
+        )
     rule = stopping_rule(rule)
     return rule.rules if isinstance(rule, kind) else (rule,)  # type: ignore[attr-defined]
 
 
 def _not_negative(rule: object, name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, Real) or not value >= 0:
-        raise ValueError(f"{type(rule).__name__}({name}={value!r}): {name} must be a number ≥ 0")
+        raise ValueError(f"{type(rule).__name__}({name}={quoted(value)}): {name} must be a number ≥ 0")
 
 
 def _infeasible(current: Measures, tol: float, eps: float) -> bool:
-    return current.feasibility is not None and current.feasibility > max(tol, 100 * eps)
+    """Return whether constraints are violated, or inequalities and their multipliers are not complementary."""
+    return max(current.feasibility or 0.0, current.complementarity or 0.0) > max(tol, 100 * eps)
 
 
 @dataclass(frozen=True)
@@ -259,6 +299,8 @@ class PredictedDecrease(StoppingRule):
     manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so, five products
     with the Hessian or, where there are none, five more gradients look for negative curvature in a random direction and
     measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts as one more κ and must be positive.
+    Conjugate gradients go on from there until curvature 100,000 times smaller than all that was seen cannot hide a
+    decrease, for at most a third of the evaluations so far, and 24: the decrease that they find counts too.
 
     Parameters
     ----------
@@ -267,7 +309,8 @@ class PredictedDecrease(StoppingRule):
     step : float, optional
         Of the way to the minimizer, relative to the point; a hundredth of √tol by default, 1e-7.
     feasibility : float
-        Of a problem with constraints, the largest violation that still counts as solved.
+        Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
+        multiplier, that still count as solved.
 
     Notes
     -----
@@ -330,10 +373,21 @@ class PredictedDecrease(StoppingRule):
         if now.grad_norm is None or not curvature > 0:
             return False
         way = now.grad_norm / curvature
-        decrease = 0.5 * now.grad_norm * way
-        level = max(times * self.tol, 4 * eps) * abs(now.fun)
+        level, most = self._within(now, eps, times)
+        return 0.5 * now.grad_norm * way <= level or way <= most < math.inf
+
+    def _within(self, now: Measures, eps: float, times: float) -> tuple[float, float]:
         step = 0.01 * self.tol**0.5 if self.step is None else self.step
-        return decrease <= level or way <= times * step * (now.scale or 0.0) < math.inf
+        return max(times * self.tol, 4 * eps) * abs(now.fun), times * step * (now.scale or 0.0)
+
+    def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
+        return self._within(so_far.current, so_far.eps, 1)
+
+
+def look_ahead(rule: StoppingRule, so_far: RunSoFar) -> Look:
+    """Return what a confirmation looks for: its products are a share of what the run has spent."""
+    spent = so_far.evaluations.nfev + so_far.evaluations.nhev
+    return Look(*rule.solved_within(so_far), products=min(MOST_PRODUCTS, int(SHARE * spent)))
 
 
 def _flattest(recent: tuple[Measures, ...]) -> float:
@@ -390,7 +444,8 @@ class GradientNorm(StoppingRule):
         Compare with ``tol`` times the first gradient norm (or, for a warm start, that of the run it continues, if
         larger). From a start far away that says little about the end: see :class:`PredictedDecrease`.
     feasibility : float
-        Of a problem with constraints, the largest violation that still counts as solved.
+        Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
+        multiplier, that still count as solved.
 
     Notes
     -----
@@ -424,7 +479,8 @@ class MaxIterations(StoppingRule):
     n: int
 
     def __post_init__(self) -> None:
-        _not_negative(self, "n", self.n)
+        if isinstance(self.n, bool) or not (isinstance(self.n, Integral) or self.n == math.inf) or self.n < 0:
+            raise ValueError(f"MaxIterations(n={quoted(self.n)}): n must be a whole number ≥ 0, or inf")
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_ITERATIONS at the limit."""

@@ -6,10 +6,10 @@ Responsibilities below rounding are left out where that is faster; rates count t
 from dataclasses import replace
 
 import numpy as np
+from manifoldseq_hope.mixtures._em import Data, maximized
 from scipy.special import ive, logsumexp
 
 from manifoldseq_hope import von_mises_fisher
-from manifoldseq_hope.mixtures._em import Data, maximized
 from manifoldseq_hope.mixtures._expectation import _BLOCK, Expectation, second_moment
 from manifoldseq_hope.mixtures._parameters import Model
 from manifoldseq_hope.mixtures._seeding import projection, seeded

@@ -38,7 +38,7 @@ def _loop(X: list[np.ndarray], n: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _time(report: Report, rng: np.random.Generator) -> None:
-    report.title("identification (it also returns B, Omega, x1) against a loop of SVD, lstsq and SVD")
+    report.title("identification (it also returns noise_factor, Omega, x1) against a loop of SVD, lstsq and SVD")
     for what, N, T, d, n in (
         ("short: N=640 T=15 m=12 n=3", 640, 15, 12, 3),
         ("N=300 T=50 m=177 n=10", 300, 50, 177, 10),
@@ -160,7 +160,7 @@ def _on_disk(report: Report, rng: np.random.Generator) -> None:
             systems = LDSIdentifier(10).fit_transform(X[:N])
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            result = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "B", "mean", "Omega"))
+            result = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "noise_factor", "mean", "Omega"))
             report.row(
                 f"{N} sequences, {X[:N].size * 8 / 2**20:.0f} MiB as float64: MiB", (peak - result) / 2**20, most=160
             )

@@ -125,7 +125,7 @@ def _sweeps(report: Report) -> None:
 
         def peer(i: int, count: int, Y: np.ndarray = Y) -> float:
             found = KalmanFilter(
-                start.A[i], start.C[i], start.B[i] @ start.B[i].T, start.Omega[i],
+                start.A[i], start.C[i], start.noise_factor[i] @ start.noise_factor[i].T, start.Omega[i],
                 initial_state_mean=start.x1[i], initial_state_covariance=start.P1[i], em_vars=learned,
             )  # fmt: skip
             masked = np.ma.masked_invalid(Y[i])

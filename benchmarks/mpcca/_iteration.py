@@ -1,9 +1,9 @@
 """One EM iteration against a dense one, on soft and on hard data."""
 
 import numpy as np
+from manifoldseq_mpcca._em import EM
 
 from manifoldseq_mpcca import Mixture
-from manifoldseq_mpcca._em import EM
 from manifoldseq_mpcca._maximization import maximize
 from manifoldseq_mpcca._views import Moments
 

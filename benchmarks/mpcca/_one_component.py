@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
+from manifoldseq_mpcca._em import EM
 
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture
-from manifoldseq_mpcca._em import EM
 from manifoldseq_mpcca._starts import Start
 from manifoldseq_mpcca._views import Moments
 

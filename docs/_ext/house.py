@@ -38,6 +38,7 @@ SAYS = {
     "_result": "answers",
     "execution": "maps, sums",
     "_moved": "old names",
+    "_quoted": "values in messages",
 }
 
 

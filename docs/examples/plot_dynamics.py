@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import manifoldseq as ms
-from manifoldseq_lds import LDSIdentifier, LDSKernelMatrix, LDSKMeans, modes
+from manifoldseq_lds import LDSIdentifier, LDSKernelMatrix, LDSKMeans
 
 
 def cluster(data, labels):
@@ -67,7 +67,7 @@ draw(axes[1:], labels, purity, kernel)
 # are mirror images and have the same frequencies: there the systems differ in which masses move together, which is in
 # C. (A dot at the left is a drift, not a vibration.)
 
-found = modes(LDSIdentifier(12, delay=4, center=False, stabilizer="CG").fit_transform(data.sequences))
+found = LDSIdentifier(12, delay=4, center=False).fit(data.sequences).modes(data.sequences)
 
 fig, ax = plt.subplots(figsize=(6.4, 2.4), layout="constrained")
 for row, label in enumerate(dict.fromkeys(labels)):

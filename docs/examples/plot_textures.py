@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.animation import FuncAnimation
 
-from manifoldseq_lds import LDSIdentifier, dynamic_textures, modes
+from manifoldseq_lds import LDSIdentifier, dynamic_textures
 
 videos, labels = dynamic_textures()
 names = ("slow waves", "fast waves", "rotation", "rising noise", "flicker", "blobs")
@@ -122,8 +122,7 @@ fig.canvas.draw()
 # The eigenvalues of A say how often the texture repeats: at 25 frames per second, in Hz. The generator drew between 2.2
 # and 3.3 Hz for the fast waves, and between 0.8 and 1.25 Hz for the slow ones.
 
-systems = models["CG"].transform(X)
-found = modes(systems, sampling_rate=25.0)
+found = models["CG, delay=2"].modes(X, sampling_rate=25.0)
 for c in (0, 1):
     rates = found.frequencies[labels == c, 0]
     print(f"{names[c]}: {rates.min():.2f} to {rates.max():.2f} Hz")

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from .._quoted import quoted
 from .._result import Point
 from ..linalg._eigen import eigh
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
 from ..solvers._base import whole_numbers
+from ..solvers._claims import compared, first_reach, probing, slope_beyond
 from ..solvers._search import SUFFICIENT
 
 Rows = dict[str, Any]
@@ -56,7 +58,9 @@ class BatchBB:
     def __post_init__(self) -> None:
         whole_numbers("BatchBB", max_trials=self.max_trials)
         if isinstance(self.averaging, bool) or not isinstance(self.averaging, Real) or not 0 <= self.averaging < 1:
-            raise ValueError(f"BatchBB(averaging={self.averaging!r}): averaging must be a number from 0 to below 1")
+            raise ValueError(
+                f"BatchBB(averaging={quoted(self.averaging)}): averaging must be a number from 0 to below 1"
+            )
 
     def init(self, manifold: Manifold[Point], oracle: Oracle, points: Point) -> Rows:
         """Return the rows: arrays with one entry per problem, and the number of steps taken."""
@@ -232,6 +236,41 @@ def curvatures_ahead(manifold: Manifold[Point], oracle: Oracle, rows: Rows, star
         ahead = 1 / np.linalg.norm(V[:, 0] / np.maximum(w, noise[:, None] + 1e-300), axis=1)
         ahead = np.where(ahead <= 10 * noise, 0.0, ahead)
         return np.nan_to_num(np.where(w[:, 0] < -10 * noise, w[:, 0], ahead))
+
+
+def contradicted(manifold: Manifold[Point], oracle: Oracle, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows contradict their gradients along a random tangent vector, and the evaluations of every row.
+
+    Two where the gradient is right; see :func:`manifoldseq.solvers._claims.slope_beyond` of the others.
+    """
+    x, which, eps = rows["x"], rows["which"], float(np.finfo(dtype_of(rows["x"])).eps)
+    v = manifold.random_tangent(x, probing())
+    free = manifold.free(x, rows["egrad"]) if manifold.bounded else None
+    if free is not None:
+        v = tree_map(lambda leaf, mask: np.where(mask, leaf, leaf.dtype.type(0)), v, free)
+    with np.errstate(all="ignore"):
+        length = np.sqrt(_dots(manifold, x, v, v))
+        v = times(1 / np.where(length > 0, length, 1.0), v)
+        claimed = _dots(manifold, x, rows["grad"], v)
+        scales = np.broadcast_to(np.asarray(manifold.scale(x)), which.shape)
+        h = first_reach(scales, eps)
+
+        def values(some: np.ndarray, t: np.ndarray) -> np.ndarray:
+            there = manifold.retract(take(x, some), times(t, take(v, some)))
+            return oracle(there, which[some])[0]
+
+        every = np.arange(which.size)
+        differs, seen = compared(values(every, h), values(every, -h), rows["fun"], 2 * h * claimed, eps)
+        spent, wrong = np.full(which.size, 2.0), np.zeros(which.size, bool)
+        for k in np.flatnonzero((differs | ~seen) & (length > 0)).tolist():
+
+            def along(t: float, k: int = k) -> float:
+                spent[k] += 1
+                return float(values(np.array([k]), np.array([t]))[0])
+
+            fun, slope, norm = (float(numbers[k]) for numbers in (rows["fun"], claimed, rows["grad_norm"]))
+            wrong[k] = slope_beyond(along, fun, slope, norm, float(scales[k]), abs(fun), eps) != 0
+    return wrong, spent
 
 
 def _dots(manifold: Manifold[Point], x: Point, u: Point, v: Point) -> np.ndarray:

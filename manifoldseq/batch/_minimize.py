@@ -15,6 +15,7 @@ from .._iterate import iterate
 from .._minimize import chosen_rule, description, with_callback
 from .._observers import Observer
 from .._problem import Problem
+from .._quoted import quoted
 from .._result import BatchResult, NotConverged, Point, Run, Status
 from .._start import as_point, compare_shapes, generator, on_manifold, start_point
 from .._stopping import Stop
@@ -62,7 +63,8 @@ def minimize_batch(
         executor of the context; or one problem without ``batched``, minimized from many starts.
     x0 : point, BatchResult, str or None
         Starts, with a leading axis of length B on every leaf; the result of another run; the name of an initializer;
-        or None: the first initializer of every problem, else random points.
+        or None: the first initializer of every problem, else random points. Every problem stays in the connected
+        component of its start: of O(n) give starts with both determinants.
     n_problems : int, optional
         B, where neither `x0` nor `problem` says it.
     solver : {"bb", "lbfgs"}
@@ -84,6 +86,8 @@ def minimize_batch(
     Returns
     -------
     BatchResult
+        A problem that ends with success has spent two more evaluations, to compare the objective with what its gradient
+        claims along a random tangent vector; a contradiction ends with NO_DECREASE.
 
     Raises
     ------
@@ -109,9 +113,9 @@ def minimize_batch(
     problems = _problems(problem)
     rule = chosen_rule(stop, tol, max_iter)
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options={options!r}: pass a dict of options of ms.batch.BatchBB or ms.batch.BatchLBFGS")
+        raise TypeError(f"options={quoted(options)}: pass a dict of options of ms.batch.BatchBB or ms.batch.BatchLBFGS")
     if not isinstance(solver, str) or solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r} is not known: choose {', '.join(map(repr, SOLVERS))}")
+        raise ValueError(f"solver={quoted(solver)} is not known: choose {', '.join(map(repr, SOLVERS))}")
     algorithm = SOLVERS[solver](**(options or {}))
     manifold = problems[0].manifold
     drawn = seed_fingerprint(seed)
@@ -164,10 +168,12 @@ def _starts(
     manifold = problems[0].manifold
     known = len(problems) if len(problems) > 1 else n_problems
     if n_problems is not None and (isinstance(n_problems, bool) or not isinstance(n_problems, Integral)):
-        raise ValueError(f"n_problems={n_problems!r}: use a whole number ≥ 1")
+        raise ValueError(f"n_problems={quoted(n_problems)}: use a whole number ≥ 1")
     if x0 is None or isinstance(x0, str):
         if known is None or known < 1 or (n_problems is not None and n_problems != known):
-            raise ValueError(f"n_problems={n_problems!r}: say how many problems there are, or give their starts as x0")
+            raise ValueError(
+                f"n_problems={quoted(n_problems)}: say how many problems there are, or give their starts as x0"
+            )
         several = problems * int(known) if len(problems) == 1 else problems
         made = [
             start_point(each, x0, child, project) for each, child in zip(several, rng.spawn(len(several)), strict=True)

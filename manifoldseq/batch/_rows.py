@@ -12,7 +12,7 @@ from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, LAST, RunSoFar, StoppingRule
 from ..linalg._tree import dtype_of, leaves, tree_map
 from ..manifolds import Manifold
-from ._bb import AHEAD, MEASURED, BatchBB, Oracle, curvatures_ahead, flat_dots, take, without
+from ._bb import AHEAD, AT, MEASURED, BatchBB, Oracle, contradicted, curvatures_ahead, flat_dots, take, without
 from ._lbfgs import BatchLBFGS
 
 
@@ -103,6 +103,13 @@ class RowRun:
             nfev[which[still]] += 2
             for k, curvature in zip(still, self.bent(_some(rows, still)), strict=True):
                 found[k] = Status.STALLED if curvature < 0 else Status.ROUNDING_LEVEL
+        solved = [k for k, status in enumerate(found) if status is not None and status.success]
+        verified = np.zeros(0)
+        if solved:
+            wrong, verified = contradicted(self.manifold, self.oracle, _some(rows, solved))
+            nfev[which[solved]] += verified
+            for k in np.flatnonzero(wrong).tolist():
+                found[solved[k]] = Status.NO_DECREASE
         if any(found):
             ended = np.array([status is not None for status in found])
             solved = np.array([status is not None and status.success for status in found])
@@ -118,7 +125,7 @@ class RowRun:
         state = {**state, "nfev": nfev}
         finite = np.isfinite(state["fun"]) & np.isfinite(state["grad_norm"])
         active = state["rows"]["which"].size
-        total = float(rows["trials"].sum()) + 4.0 * len(asserted) + 2.0 * len(still)
+        total = float(rows["trials"].sum()) + 4.0 * len(asserted) + 2.0 * len(still) + float(verified.sum())
         return state, Measures(
             float(state["fun"][finite].sum()),
             float(state["grad_norm"][finite].max(initial=0.0)),
@@ -150,7 +157,7 @@ class RowRun:
 
 
 def _some(rows: dict[str, Any], chosen: list[int]) -> dict[str, Any]:
-    return {key: take(rows[key], np.array(chosen)) for key in ("x", "grad", "egrad", "which", "recent")}
+    return {key: take(rows[key], np.array(chosen)) for key in (*AT, "which", "recent")}
 
 
 def _rounded(rows: dict[str, Any]) -> np.ndarray:

@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from .. import hooks
+from .._quoted import quoted
 from .._result import Result
 from ..storage import load, read_bytes
 from ..storage._files import write_durably
@@ -72,7 +73,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
       manifoldseq apply runs/views images2.csv sounds2.csv -o components.csv
     """
     if output.suffix not in (".npz", ".csv"):
-        raise BadInput(f"{output} has the ending {output.suffix!r}: write a .npz or a .csv file")
+        raise BadInput(f"{output} has the ending {quoted(output.suffix)}: write a .npz or a .csv file")
     if not os.access(output.parent, os.W_OK):  # said before anything is computed
         raise BadInput(f"{output} cannot be written: there is no folder {output.parent} that can be written to")
     try:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from .. import hooks
+from .._quoted import quoted
 from ..hooks._records import KINDS
 from ._shared import BadInput
 
@@ -49,7 +50,7 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
     plugins = [plugin for plugin in enabled if plugin.package == package.replace("-", "_")]
     if not plugins:
         known = ", ".join(sorted({plugin.package for plugin in enabled if plugin.package})) or "none"
-        raise BadInput(f"no plugin is registered by package {package!r}: installed and enabled are {known}")
+        raise BadInput(f"no plugin is registered by package {quoted(package)}: installed and enabled are {known}")
     records = [record for plugin in plugins for record in plugin.records]
     for name in import_only:
         if name not in KINDS and name not in [record.name for record in records]:

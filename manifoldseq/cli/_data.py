@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .. import hooks
+from .._quoted import quoted
 from ..estimators import check_sequences
 from ..evaluation._tasks import counted
 from ..hooks._lookup import named
@@ -226,7 +227,7 @@ def _load_one(
         check_sequences([np.zeros_like(x[:1]) for x in dense])  # their shapes, as readers of files do
         return loaded
     except hooks.UnknownName as error:
-        raise BadInput(f"{source!r} is neither a file or folder nor a data set: {error}") from error
+        raise BadInput(f"{quoted(source)} is neither a file or folder nor a data set: {error}") from error
     except ReadError as error:
         raise BadInput(str(error)) from error
     except (ValueError, ImportError, OSError) as error:
@@ -436,11 +437,12 @@ def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
     heads = [re.split(r"[,;\s]", line, maxsplit=1)[0] for line in lines]
     begin = [head in known and head != line for head, line in zip(heads[1:], lines[1:], strict=True)]
     if begin and all(begin) and not loaded.data.numbered:
-        raise BadInput(f"{path} has the line {lines[-1][:40]!r}, which begins with a name: write name,label")
+        raise BadInput(f"{path} has the line {quoted(lines[-1])}, which begins with a name: write name,label")
     if pairs and len({name for name, _ in rows}) == len(rows) > 1:
         raise BadInput(
-            f"{path} has lines of two cells, such as {lines[-1][:40]!r}, but the first cells are no names of the data, "
-            f"such as {ids[0]!r}: write name,label, or the label alone"
+            f"{path} has lines of two cells, such as {quoted(lines[-1])}, but the first cells are no names of "
+            f"the data, "
+            f"such as {quoted(ids[0])}: write name,label, or the label alone"
         )
     return None
 

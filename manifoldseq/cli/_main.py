@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 
 from .. import __version__, hooks
+from .._quoted import quoted
 from ..hooks._records import KINDS
 from ._shared import suggestion
 
@@ -68,7 +69,7 @@ class _Commands(click.Group):
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
             raise click.UsageError(
-                f"unknown command {args[0]!r}: {suggestion(args[0], known)}There are {', '.join(known)}."
+                f"unknown command {quoted(args[0])}: {suggestion(args[0], known)}There are {', '.join(known)}."
             )
         return super().resolve_command(ctx, args)
 

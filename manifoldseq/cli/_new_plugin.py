@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from .._quoted import quoted
 from ._shared import BadInput
 
 _TEMPLATES = Path(__file__).parent / "templates" / "plugin"
@@ -51,9 +52,11 @@ def new_plugin(name: str, output: Path | None) -> None:
 
 def _check(name: str, package: str, folder: Path) -> None:
     if not _NAME.match(name):
-        raise BadInput(f"{name!r} cannot name a plugin: use lower-case letters, digits and hyphens, such as my-model")
+        raise BadInput(
+            f"{quoted(name)} cannot name a plugin: use lower-case letters, digits and hyphens, such as my-model"
+        )
     if keyword.iskeyword(package) or package in sys.stdlib_module_names or find_spec(package) is not None:
-        raise BadInput(f"{package!r} is a name that Python or an installed package has already: choose another")
+        raise BadInput(f"{quoted(package)} is a name that Python or an installed package has already: choose another")
     if folder.exists():
         raise BadInput(f"{folder} exists already: choose another name, or another folder with -o")
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from .. import hooks
+from .._quoted import quoted
 from ..estimators._object_parameters import defaults
 from ._listings import with_parameters
 from ._run import command_line
@@ -53,7 +54,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
         chosen = with_settings(f"reproduction {name!r}", record.run, current, chosen)
         for option, asked in (("data", data is not None), ("resume", resume)):
             if asked and option not in takes:
-                raise BadInput(f"reproduction {name!r} takes no --{option}")
+                raise BadInput(f"reproduction {quoted(name)} takes no --{option}")
     if data is not None:
         chosen["data"] = data
     if resume:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._quoted import quoted
 from ..estimators._object_parameters import all_settings, plain_settings, with_objects
 from ..storage import ReadError, read_bytes
 from ._shared import BadInput, suggestion
@@ -21,7 +22,7 @@ def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator:
-            raise BadInput(f"{option} {pair!r} has no '=': write {option} name=value")
+            raise BadInput(f"{option} {quoted(pair)} has no '=': write {option} name=value")
         values[name.strip()] = _literal(text)
     return values
 
@@ -113,7 +114,7 @@ def check_names(values: Iterable[str], known: Iterable[str], what: str) -> None:
     for name in values:
         if name not in names:
             have = f"It has {', '.join(names)}" if names else "It has none"
-            raise BadInput(f"{what} has no parameter {name!r}: {suggestion(name, names)}{have}")
+            raise BadInput(f"{what} has no parameter {quoted(name)}: {suggestion(name, names)}{have}")
 
 
 def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
@@ -143,11 +144,11 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
     types: dict[str, Any] = {**known, "seed": int, "set": dict, "read": dict, "none": list}
     for name, value in config.items():
         if name not in types:
-            raise BadInput(f"{path} has the key {name!r}: {suggestion(name, types)}Known are {', '.join(types)}")
+            raise BadInput(f"{path} has the key {quoted(name)}: {suggestion(name, types)}Known are {', '.join(types)}")
         wanted = types[name] if isinstance(types[name], tuple) else (types[name],)
         texts = not isinstance(value, list) or all(isinstance(item, str) for item in value)
         if not texts or (type(value) not in wanted and not (float in wanted and type(value) is int)):
-            raise BadInput(f"{path} has {name} = {value!r}: write a value of type {_types(wanted)}")
+            raise BadInput(f"{path} has {name} = {quoted(value)}: write a value of type {_types(wanted)}")
     if not 0 <= config.get("seed", 0) < 2**32:
         raise BadInput(f"{path} has seed = {config['seed']}: write a number of at least 0, below 2**32")
     none = config.pop("none", ())

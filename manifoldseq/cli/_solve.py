@@ -15,6 +15,7 @@ import click
 from .. import hooks
 from .._minimize import minimize
 from .._problem import Problem
+from .._quoted import quoted
 from .._result import Result, Status
 from ..estimators import fingerprint
 from ..estimators._object_parameters import defaults
@@ -122,7 +123,7 @@ def solve(
     loaded = _loaded(name, data, read_options, kind, views, params)
     problem = _problem(model, build, loaded, params)
     if init is not None and init not in problem.initializers:
-        raise BadInput(f"{model} has no initializer {init!r}: it has {', '.join(problem.initializers) or 'none'}")
+        raise BadInput(f"{model} has no initializer {quoted(init)}: it has {', '.join(problem.initializers) or 'none'}")
     called = choose_solver(problem) if algorithm is None else used_solver
     algorithm = algorithm or _solver(called, options)
     sequences = loaded and [part.sequences for part in loaded.parts]
@@ -184,6 +185,8 @@ def solve(
             _write(run, result)
     rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
     rows += [("feasibility", f"{result.feasibility:.3g}")]
+    if result.complementarity is not None:
+        rows += [("complementarity", f"{result.complementarity:.3g}")]
     rows += [("solver", called), ("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
     rows += [("status", f"{result.status.name}: {result.message}")]
     echo_table((name, ""), rows)
@@ -196,7 +199,8 @@ def solve(
 def _write(run: RunDirectory, result: Result) -> None:
     """Write what is reported about a result that is saved."""
     run.write_columns("history.csv", result.history)
-    numbers = {name: getattr(result, name) for name in ("fun", "grad_norm", "feasibility", "nit", "nfev", "njev")}
+    names = ("fun", "grad_norm", "feasibility", "complementarity", "nit", "nfev", "njev")
+    numbers = {name: getattr(result, name) for name in names}
     metrics = {**numbers, "success": int(result.success), **run.kept_metrics()}
     run.write_json("metrics.json", {name: value for name, value in metrics.items() if value is not None})
     page = read_run(run.path)
@@ -259,7 +263,7 @@ def _from_file(path: Path, name: str) -> Any:
     found = getattr(module, name, None)
     if not (isinstance(found, Problem) or callable(found)):
         known = [key for key, value in vars(module).items() if _is_own(value, module.__name__)]
-        raise BadInput(f"{path} has no problem or function {name!r}: it has {', '.join(known) or 'none'}")
+        raise BadInput(f"{path} has no problem or function {quoted(name)}: it has {', '.join(known) or 'none'}")
     return found
 
 

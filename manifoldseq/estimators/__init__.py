@@ -1,7 +1,9 @@
 """What estimators are made of: input and parameter checks, starts, fingerprints, row blocks, the baseline features."""
 
+from .._quoted import quoted
 from ..storage._real import check_real, check_unmasked, warn_of_order
 from ._available import available_where
+from ._distinct import count_distinct, warn_of_few_distinct
 from ._fingerprint import fingerprint, marked
 from ._names import check_channel_names, column_names, keep_channel_names
 from ._object_parameters import ObjectParameters
@@ -36,15 +38,18 @@ __all__ = [
     "check_unmasked",
     "check_whole",
     "column_names",
+    "count_distinct",
     "fingerprint",
     "fit_starts",
     "keep_channel_names",
     "marked",
+    "quoted",
     "random_generator",
     "renamed_parameters",
     "row_blocks",
     "seed_fingerprint",
     "validate_rows",
     "validate_sequences",
+    "warn_of_few_distinct",
     "warn_of_order",
 ]

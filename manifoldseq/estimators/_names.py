@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from .._quoted import quoted
+
 
 def column_names(item: Any) -> list[str] | None:
     """Return the names of the columns of a data frame; None for anything else, and where a name is not text.
@@ -89,7 +91,8 @@ def check_channel_names(estimator: Any, X: Any) -> None:
     for channel, (name, before) in enumerate(zip(names, known, strict=True)):
         if name != before:
             raise ValueError(
-                f"channel {channel} of X is {name!r} but it was {before!r} in fit: pass the channels of fit, in their "
+                f"channel {channel} of X is {quoted(name)} but it was {quoted(before)} in fit: pass the "
+                f"channels of fit, in their "
                 "order"
             )
 
@@ -106,7 +109,8 @@ def check_equal_names(items: Sequence[Any]) -> None:
         elif names != first and len(names) == len(first):
             channel = next(c for c, (a, b) in enumerate(zip(names, first, strict=True)) if a != b)
             raise ValueError(
-                f"channel {channel} is {names[channel]!r} in sequence {i} but {first[channel]!r} in sequence {before}: "
+                f"channel {channel} is {quoted(names[channel])} in sequence {i} but {quoted(first[channel])} "
+                f"in sequence {before}: "
                 "pass the same columns in one order"
             )
 

@@ -11,6 +11,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from .. import hooks
+from .._quoted import quoted
 from ..hooks._lookup import asked_as, registered
 
 _NAMED = {"kernel": (hooks.KernelSpec, hooks.get_kernel), "solver": (hooks.SolverSpec, hooks.get_solver)}
@@ -86,7 +87,7 @@ def with_objects(owner: Callable[..., Any], current: Mapping[str, Any], params: 
         held = _held(owner, name, value)
         if held is None:
             setting = next(iter(settings))
-            raise ValueError(f"{name}={value!r} is not an object with settings: leave out {name}__{setting}")
+            raise ValueError(f"{name}={quoted(value)} is not an object with settings: leave out {name}__{setting}")
         for setting in settings:
             _check_name(setting.partition("__")[0], held.settings, f"{name} has no setting")
         made[name] = held.changed(**with_objects(held.declared_by, held.settings, settings))
@@ -97,7 +98,7 @@ def _check_name(name: str, known: Mapping[str, Any], has_no: str) -> None:
     if name not in known:
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"{has_no} {name!r}: {hint}It has {', '.join(known) or 'none'}")
+        raise ValueError(f"{has_no} {quoted(name)}: {hint}It has {', '.join(known) or 'none'}")
 
 
 def all_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[str, Any]:

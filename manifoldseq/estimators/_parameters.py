@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .._quoted import quoted
+
 Rule = Callable[..., Any] | tuple[Any, ...]
 """``rule(name, value)``, which raises ValueError for an invalid value; or a tuple of it and further arguments."""
 
@@ -48,7 +50,7 @@ def check_whole(name: str, value: Any, least: int = 1) -> None:
     ValueError: seeds=0 is not valid: pass a whole number of at least 1
     """
     if not _whole(value) or value < least:
-        raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least {least}")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a whole number of at least {least}")
 
 
 def check_number(name: str, value: Any, least: float = 0.0, most: float = inf, open_: bool = False) -> None:
@@ -66,7 +68,7 @@ def check_number(name: str, value: Any, least: float = 0.0, most: float = inf, o
         above = "" if least == -inf else f" above {least:g}" if open_ else f" of at least {least:g}"
         below = "" if most == inf else f" and at most {most:g}"
         kind = "finite number" if inf in (-least, most) else "number"
-        raise ValueError(f"{name}={value!r} is not valid: pass a {kind}{above}{below}")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a {kind}{above}{below}")
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -95,7 +97,9 @@ def check_choice(name: str, value: Any, choices: Sequence[Any], others: str = ""
     same = isinstance(value, str | Integral) and not isinstance(value, bool)
     if not any(value is choice or (same and value == choice) for choice in choices):
         *known, last = [*map(repr, choices), *([others] if others else [])]
-        raise ValueError(f"{name}={value!r} is not known: choose {', '.join(known)}{' or ' if known else ''}{last}")
+        raise ValueError(
+            f"{name}={quoted(value)} is not known: choose {', '.join(known)}{' or ' if known else ''}{last}"
+        )
 
 
 def check_switch(name: str, value: Any) -> None:
@@ -109,7 +113,7 @@ def check_switch(name: str, value: Any) -> None:
     ValueError: center='no' is not valid: pass True or False
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}={value!r} is not valid: pass True or False")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass True or False")
 
 
 def check_optional(name: str, value: Any, *rule: Any) -> None:
@@ -142,7 +146,7 @@ def _whole(value: Any) -> bool:
 
 def _check_jobs(name: str, value: Any) -> None:
     if value is not None and not (_whole(value) and (value == -1 or value >= 1)):
-        raise ValueError(f"{name}={value!r} is not valid: pass a number of threads, -1 for one per core, or None")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a number of threads, -1 for one per core, or None")
 
 
 def _check_verbose(name: str, value: Any) -> None:

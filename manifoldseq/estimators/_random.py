@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._quoted import quoted
+
 
 def random_generator(
     random_state: int | Integral | np.random.Generator | np.random.RandomState | None = None,
@@ -43,7 +45,7 @@ def random_generator(
     if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
         return np.random.default_rng(int(random_state))
     raise ValueError(
-        f"random_state={random_state!r} is not a seed: "
+        f"random_state={quoted(random_state)} is not a seed: "
         "pass a non-negative int, a numpy Generator or RandomState, or None"
     )
 

@@ -45,17 +45,44 @@ def validate_rows(
     >>> from sklearn.base import BaseEstimator
     >>> validate_rows(BaseEstimator(), [[1, 2]], reset=True).dtype
     dtype('float64')
+    >>> validate_rows(BaseEstimator(), [[1.0, 2.0], [3.0, float("nan")]], reset=True)
+    Traceback (most recent call last):
+    ...
+    ValueError: X has NaN in row 1, column 1: remove or fill it
     """
     from sklearn.utils.validation import validate_data
 
-    kind: dict[str, Any] = {"dtype": [np.float64, np.float32]} if finite else {"ensure_all_finite": False}
+    kind: dict[str, Any] = {"dtype": [np.float64, np.float32]} if finite else {}
     if sparse:
         kind["accept_sparse"] = "csr"
+    # scikit-learn's message about NaN is a page about other estimators
+    kind["ensure_all_finite"] = False
     rows: Any = validate_data(estimator, check_real(X), reset=reset, ensure_min_samples=least, **kind)
+    if finite:
+        _check_finite(rows)
     if issparse(rows):
         rows = csr_array(rows, copy=not rows.has_canonical_format)
         rows.sum_duplicates()
     return rows
+
+
+def _check_finite(rows: Any) -> None:
+    """Raise ValueError if a row, of an array or in compressed form, has NaN or infinity: which, where, what to do."""
+    values = rows.data if issparse(rows) else rows
+    with np.errstate(all="ignore"):
+        if np.isfinite(np.sum(values)):  # no copy; a sum that overflows is looked at closely
+            return
+    for part in row_blocks(len(values)):
+        bad = np.argwhere(~np.isfinite(values[part]))
+        if not len(bad):
+            continue
+        first = part.start + int(bad[0, 0])
+        if issparse(rows):
+            row, column = int(np.searchsorted(rows.indptr, first, side="right")) - 1, int(rows.indices[first])
+        else:
+            row, column = first, int(bad[0, 1])
+        what, remedy = ("NaN", "fill") if np.isnan(values[part][tuple(bad[0])]) else ("infinity", "clip")
+        raise ValueError(f"X has {what} in row {row}, column {column}: remove or {remedy} it")
 
 
 def row_blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:

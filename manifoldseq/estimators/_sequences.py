@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage._real import check_real, warn_of_order
-from ._names import check_equal_names
+from ._names import check_equal_names, column_names
 
 Float = NDArray[np.float64]
 
@@ -145,6 +145,17 @@ def _as_list(X: Any, name: str) -> list[Any]:
             return list(X)
         hint = f"[{name}] if it is one sequence" if X.ndim == 2 else "each with time first"
         raise ValueError(f"{name} is an array with {X.ndim} dimensions: {ask}, {hint}")
+    if hasattr(X, "columns") or hasattr(X, "column_names"):
+        raise ValueError(
+            f"{name} is a data frame: {ask}, one per sequence; of a long table, one row per time step with the id of "
+            f"its sequence in a column, pass manifoldseq.storage.from_frame({name}, id='id').sequences"
+        )
+    if hasattr(X, "get_group"):  # the groups of a data frame
+        raise ValueError(
+            f"{name} holds groups of a data frame: {ask}, such as [group[channels] for _, group in {name}]"
+        )
+    if hasattr(X, "sequences"):
+        raise ValueError(f"{name} is of type {type(X).__name__}: pass its sequences, {name}.sequences")
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable) or _is_sparse(X):
         raise ValueError(f"{name} is of type {type(X).__name__}: {ask}")
     return list(X)
@@ -153,7 +164,12 @@ def _as_list(X: Any, name: str) -> list[Any]:
 def _as_sequence(item: Any, i: int) -> Float:
     if _is_sparse(item):
         raise ValueError(f"sequence {i} is a sparse matrix: convert it with .toarray()")
-    item = check_real(item, f"sequence {i}")
+    try:
+        item = check_real(item, f"sequence {i}")
+    except ValueError:
+        for column in column_names(item) or ():  # of a data frame: which column it is
+            check_real(item[column], f"sequence {i}, column {column!r}")
+        raise
     try:
         array = np.asarray(item)
     except ValueError:

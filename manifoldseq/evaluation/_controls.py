@@ -1,21 +1,39 @@
 """Controls: estimators of sequences that know no model of time, or nothing but second moments."""
 
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import channel_statistics, check_real, check_sequences
+from ..estimators import (
+    channel_statistics,
+    check_channel_names,
+    check_optional,
+    check_parameters,
+    check_positive,
+    check_whole,
+    keep_channel_names,
+    random_generator,
+    validate_rows,
+    validate_sequences,
+)
 
 Array = NDArray[np.float64]
 
@@ -23,7 +41,54 @@ _MOST_CHANNELS = 32
 """Of more, only the covariances of each channel with itself are features."""
 
 
-class ChannelStatistics(TransformerMixin, BaseEstimator):
+class _OfRows(BaseEstimator):
+    """An estimator of rows of numbers, (N, d); sparse ones stay sparse."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that sparse rows are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        return validate_rows(self, X, reset=reset, sparse=True).astype(np.float64, copy=False)
+
+
+class _OfSequences(BaseEstimator):
+    """An estimator of sequences, arrays (T, d), by some features of each of them."""
+
+    _described: "ClassVar[type[_SequenceFeatures]]"
+
+    def _features(self, X: Any, *, reset: bool) -> Array:
+        sequences = validate_sequences(self, X, reset=reset)
+        keep_channel_names(self, X) if reset else check_channel_names(self, X)
+        return self._described().described(sequences)
+
+
+class _SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """One row of features per sequence."""
+
+    n_features_in_: int
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Check the sequences, a list of arrays (T, d)."""
+        sequences = validate_sequences(self, X, reset=True)
+        keep_channel_names(self, X)
+        self._n_features_out = self.described(sequences[:1]).shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the features, one row per sequence, float64."""
+        check_is_fitted(self, "n_features_in_")
+        check_channel_names(self, X)
+        return self.described(validate_sequences(self, X, reset=False))
+
+    @abstractmethod
+    def described(self, sequences: list[Array]) -> Array:
+        """Return the features of sequences that are checked."""
+
+
+class ChannelStatistics(_SequenceFeatures):
     """The mean and the standard deviation of each channel of a sequence.
 
     Examples
@@ -33,22 +98,17 @@ class ChannelStatistics(TransformerMixin, BaseEstimator):
     [[1.0, 1.0], [5.0, 0.0]]
     """
 
-    def fit(self, X: Any, y: object = None) -> Self:
-        """Check the sequences, a list of arrays (T, d)."""
-        self.n_features_in_ = check_sequences(X)[0].shape[1]
-        return self
-
-    def transform(self, X: Any) -> Array:
-        """Return means and deviations, (N, 2 d), float64."""
-        check_is_fitted(self, "n_features_in_")
-        return channel_statistics(X)
+    def described(self, sequences: list[Array]) -> Array:
+        """Return means and deviations, (N, 2 d)."""
+        return channel_statistics(sequences)
 
 
-class LaggedAutocovariance(TransformerMixin, BaseEstimator):
+class LaggedAutocovariance(_SequenceFeatures):
     """Covariances of the channels of a sequence with those some steps later.
 
     What a linear dynamical system determines, without identifying one. The covariances at lag 0 are divided out, so
-    that neither level nor size of a channel counts: ``E[x_i(t) x_j(t + lag)] / (s_i s_j)``.
+    that neither level nor size of a channel counts: ``E[x_i(t) x_j(t + lag)] / (s_i s_j)``. `transform` returns them
+    lag by lag, (N, (n_lags + 1) d²); for more than 32 channels only those of each channel with itself.
 
     Parameters
     ----------
@@ -69,15 +129,12 @@ class LaggedAutocovariance(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the sequences, a list of arrays (T, d)."""
-        if isinstance(self.n_lags, bool) or not isinstance(self.n_lags, int | np.integer) or self.n_lags < 0:
-            raise ValueError(f"n_lags={self.n_lags!r}: pass a whole number, 0 or more")
-        self.n_features_in_ = check_sequences(X)[0].shape[1]
-        return self
+        check_whole("n_lags", self.n_lags, 0)
+        return super().fit(X)
 
-    def transform(self, X: Any) -> Array:
-        """Return the covariances lag by lag, (N, (n_lags + 1) d²), float64; of more than 32 channels the diagonals."""
-        check_is_fitted(self, "n_features_in_")
-        return np.stack([self._of(x) for x in check_sequences(X)])
+    def described(self, sequences: list[Array]) -> Array:
+        """Return the covariances lag by lag."""
+        return np.stack([self._of(x) for x in sequences])
 
     def _of(self, x: Array) -> Array:
         centred = x - x.mean(axis=0)
@@ -94,15 +151,7 @@ class LaggedAutocovariance(TransformerMixin, BaseEstimator):
         return np.concatenate(parts)
 
 
-class _Rows:
-    """Rows of numbers as they are, checked; sparse ones stay sparse."""
-
-    def fit_transform(self, X: Any) -> Array:
-        """Return the rows, (N, d), float64."""
-        return check_array(check_real(X), dtype=cast(Any, np.float64), accept_sparse=cast(Any, "csr"))
-
-
-class PrincipalComponents(TransformerMixin, BaseEstimator):
+class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _OfRows):
     """Coordinates of rows along their principal components, by scikit-learn's `PCA`.
 
     Parameters
@@ -122,18 +171,23 @@ class PrincipalComponents(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit rows of numbers, (N, d)."""
+        check_parameters(self, {"n_components": (check_optional, check_whole)})
         with np.errstate(invalid="ignore"):  # the shares of a variance of zero
-            found = PCA(self.n_components).fit(_Rows().fit_transform(X))
+            found = PCA(self.n_components).fit(self._features(X, reset=True))
         self.mean_, self.components_ = cast(Array, found.mean_), cast(Array, found.components_)
         return self
 
     def transform(self, X: Any) -> Array:
         """Return coordinates along the principal components, (N, n_components)."""
         check_is_fitted(self, "components_")
-        return (_Rows().fit_transform(X) - self.mean_) @ self.components_.T
+        return (self._features(X, reset=False) - self.mean_) @ self.components_.T
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
 
 
-class RowNeighbors(BaseEstimator):
+class RowNeighbors(_OfRows):
     """The nearest rows by the distance of standardized columns: a control for neighbours of samples.
 
     Parameters
@@ -151,7 +205,8 @@ class RowNeighbors(BaseEstimator):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Keep rows of numbers, (N, d), standardized."""
-        Z = _Rows().fit_transform(X)
+        check_whole("n_neighbors", self.n_neighbors)
+        Z = self._features(X, reset=True)
         self.mean_, self.scale_ = _location_and_scale(Z)
         self.rows_ = (Z - self.mean_) / self.scale_
         return self
@@ -159,22 +214,24 @@ class RowNeighbors(BaseEstimator):
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """Return distances and numbers of the nearest rows, each (N, n_neighbors); without X, of the others."""
         check_is_fitted(self, "rows_")
-        Z = None if X is None else (_Rows().fit_transform(X) - self.mean_) / self.scale_
+        Z = None if X is None else (self._features(X, reset=False) - self.mean_) / self.scale_
         nearest = NearestNeighbors().fit(self.rows_)
         return nearest.kneighbors(cast(Any, Z), n_neighbors or self.n_neighbors, return_distance)
 
 
-class _KMeans(ClusterMixin, BaseEstimator):
+class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means of standardized features."""
 
-    _features: ClassVar[type[Any]]
+    _features: Callable[..., Any]
 
     def __init__(self, n_clusters: int = 8, *, n_init: int = 10, random_state: int | None = None) -> None:
         self.n_clusters, self.n_init, self.random_state = n_clusters, n_init, random_state
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Cluster the members."""
-        Z = self._features().fit_transform(X)
+        check_parameters(self, {"n_clusters": check_whole})
+        random_generator(self.random_state)  # raises for what is no seed
+        Z = self._features(X, reset=True)
         self.mean_, self.scale_ = _location_and_scale(Z)
         kmeans: Any = KMeans(self.n_clusters, n_init=cast(Any, self.n_init), random_state=self.random_state)
         kmeans.fit((Z - self.mean_) / self.scale_)
@@ -186,12 +243,16 @@ class _KMeans(ClusterMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """Return the distances of the standardized features to the centres, (N, n_clusters)."""
         check_is_fitted(self, "cluster_centers_")
-        Z = (self._features().fit_transform(X) - self.mean_) / self.scale_
+        Z = (self._features(X, reset=False) - self.mean_) / self.scale_
         return cast(Array, pairwise_distances(Z, self.cluster_centers_))
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the nearest cluster of each member, (N,)."""
         return self.transform(X).argmin(axis=1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
 
 
 def _location_and_scale(Z: Any) -> tuple[Array | float, Array | float]:
@@ -202,7 +263,7 @@ def _location_and_scale(Z: Any) -> tuple[Array | float, Array | float]:
     return cast(Array, scaler.mean_), cast(Array, scaler.scale_)
 
 
-class StatisticsKMeans(_KMeans):
+class StatisticsKMeans(_KMeans, _OfSequences):
     """k-means of the means and standard deviations of channels: a control for clusterings by models of time.
 
     Parameters
@@ -219,50 +280,50 @@ class StatisticsKMeans(_KMeans):
     True
     """
 
-    _features = ChannelStatistics
+    _described = ChannelStatistics
 
 
-class AutocovarianceKMeans(_KMeans):
+class AutocovarianceKMeans(_KMeans, _OfSequences):
     """k-means of lagged autocovariances, parameters as of `StatisticsKMeans`: second moments, without a model."""
 
-    _features = LaggedAutocovariance
+    _described = LaggedAutocovariance
 
 
-class RowKMeans(_KMeans):
+class RowKMeans(_KMeans, _OfRows):
     """k-means of standardized rows, parameters as of `StatisticsKMeans`: a control for clusterings of samples.
 
     Sparse rows are not standardized.
     """
 
-    _features = _Rows
-
 
 class _Classifier(ClassifierMixin, BaseEstimator):
     """Logistic regression on standardized features."""
 
-    _features: ClassVar[type[Any]]
+    _features: Callable[..., Any]
 
     def __init__(self, C: float = 1.0) -> None:
         self.C = C
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit members and their classes (N,)."""
-        Z = self._features().fit_transform(X)
-        scaler, logistic = make_pipeline(*linear_classifier(self.C)).fit(Z, y).named_steps.values()
+        check_parameters(self, {"C": check_positive})
+        Z = self._features(X, reset=True)
+        mean, scale = _location_and_scale(Z)
+        logistic = linear_classifier(self.C)[-1].fit((Z - mean) / scale, y)
         self.classes_: NDArray[Any] = logistic.classes_
-        self.coef_: Array = logistic.coef_ / scaler.scale_
-        self.intercept_: Array = logistic.intercept_ - self.coef_ @ scaler.mean_
+        self.coef_: Array = logistic.coef_ / scale
+        self.intercept_: Array = logistic.intercept_ - (self.coef_ * mean).sum(axis=1)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each member, (N,)."""
         check_is_fitted(self, "coef_")
-        scores = self._features().fit_transform(X) @ self.coef_.T + self.intercept_
+        scores = self._features(X, reset=False) @ self.coef_.T + self.intercept_
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
 
-class StatisticsClassifier(_Classifier):
+class StatisticsClassifier(_Classifier, _OfSequences):
     """Logistic regression on the means and standard deviations of channels: a control for models of time.
 
     Parameters
@@ -278,19 +339,20 @@ class StatisticsClassifier(_Classifier):
     ['low', 'high']
     """
 
-    _features = ChannelStatistics
+    _described = ChannelStatistics
 
 
-class AutocovarianceClassifier(_Classifier):
+class AutocovarianceClassifier(_Classifier, _OfSequences):
     """Logistic regression on lagged autocovariances, parameters as of `StatisticsClassifier`."""
 
-    _features = LaggedAutocovariance
+    _described = LaggedAutocovariance
 
 
-class RowClassifier(_Classifier):
-    """Logistic regression on standardized rows, parameters as of `StatisticsClassifier`."""
+class RowClassifier(_Classifier, _OfRows):
+    """Logistic regression on standardized rows, parameters as of `StatisticsClassifier`.
 
-    _features = _Rows
+    Sparse rows are not standardized.
+    """
 
 
 def linear_classifier(C: float = 1.0) -> tuple[Any, ...]:

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
+from .._quoted import quoted
 from ._executors import CURRENT, SERIAL, Executor, Threads
 
 
@@ -47,7 +49,7 @@ def using(kind: str = "serial", workers: Any = None, *, security: Any = None) ->
     [1, 2, 3]
     """
     if kind != "dask" and security is not None:
-        raise ValueError(f"security= goes with 'dask': the executor {kind!r} stays in this process")
+        raise ValueError(f"security= goes with 'dask': the executor {quoted(kind)} stays in this process")
     if kind == "serial":
         executor = _serial(workers)
     elif kind == "threads":
@@ -57,7 +59,7 @@ def using(kind: str = "serial", workers: Any = None, *, security: Any = None) ->
 
         executor = connected(workers, security)
     else:
-        raise ValueError(f"unknown executor {kind!r}: choose 'serial', 'threads' or 'dask'")
+        raise ValueError(f"unknown executor {quoted(kind)}: choose 'serial', 'threads' or 'dask'")
     with executor as chosen:
         token = CURRENT.set(chosen)
         try:
@@ -80,5 +82,5 @@ def _threads(workers: Any) -> Iterator[Executor]:
 
 
 def _check(workers: Any) -> None:
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise ValueError(f"workers={workers!r}: use a whole number, at least one worker")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
+        raise ValueError(f"workers={quoted(workers)}: use a whole number, at least one worker")

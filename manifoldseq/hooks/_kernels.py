@@ -11,6 +11,8 @@ from warnings import warn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._quoted import quoted
+
 
 class PackedItems(Protocol):
     """Items as a kernel prepares them once: N of them, indexed by rows (slice, integer array, mask) like an array."""
@@ -162,7 +164,9 @@ def completed(kernel: Any, read_as: Mapping[str, Any] | None = None) -> Kernel:
     if stated.keys().isdisjoint(("pack", "cross", "diag", "weighted", "manifold")):
         if callable(kernel):
             raise ValueError(f"kernel={kernel!r} is a function: wrap it with @ms.kernel(domain='lds')")
-        raise ValueError(f"kernel={kernel!r} is not a kernel: pass a registered name such as 'projection' or an object")
+        raise ValueError(
+            f"kernel={quoted(kernel)} is not a kernel: pass a registered name such as 'projection' or an object"
+        )
     missing = [name for name in _ATTRIBUTES if name not in stated]
     if missing:
         known = {"name": type(kernel).__name__, "domain": "lds", **_READ_AS, **(read_as or {})}

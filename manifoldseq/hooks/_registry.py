@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar
 
+from .._quoted import quoted
 from ..execution._forks import ForkSafeLock
 from ._hookspecs import PROJECT
 from ._plugin import Fault, Origin, Plugin, collect, load, origin_of, reserved
@@ -176,7 +177,7 @@ class Registry:
         exist = f"There are {', '.join(known)}" if known else f"There is no {what} at all"
         broken = [plugin.name for plugin in self.plugins() if plugin.failure]
         failed = f"; plugin {', '.join(broken)} failed to load: see `manifoldseq plugins`" if broken else ""
-        return f"unknown {what} {name!r}: {hint}{exist}{failed}"
+        return f"unknown {what} {quoted(name)}: {hint}{exist}{failed}"
 
 
 def _implements(plugin: Plugin) -> bool:

@@ -119,15 +119,24 @@ def freeze(tree: Any) -> Any:
 
 
 def norm(tree: Any) -> float:
-    """Return the Euclidean norm over all entries, summed in float64."""
+    """Return the Euclidean norm over all entries, summed in float64; also where the squares underflow."""
     square = 0.0
     for leaf in leaves(tree):
         flat = leaf.ravel().astype(np.float64, copy=False)
         square += _DOT(flat, flat)
+    if square < SMALLEST[_FLOAT64]:
+        largest = max((float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(tree)), default=0.0)
+        if largest > 0:
+            # a power of two, so that no digit changes; 1 / largest may overflow
+            unit = math.ldexp(1.0, math.frexp(largest)[1])
+            return unit * norm(tree_map(lambda leaf: leaf.astype(np.float64) / unit, tree))
     return square**0.5
 
 
-_DOT = DOT[np.dtype(np.float64)]
+_FLOAT64 = np.dtype(np.float64)
+_DOT = DOT[_FLOAT64]
+SMALLEST = {np.dtype(t): float(np.finfo(t).tiny) / float(np.finfo(t).eps) ** 2 for t in (np.float32, np.float64)}
+"""Sums of squares below this have lost digits to underflow."""
 
 
 def dot(u: np.ndarray, v: np.ndarray) -> float:

@@ -144,7 +144,7 @@ class Stiefel(_OrthonormalColumns):
     Parameters
     ----------
     n, p : int
-        With n ≥ p. For n = p this is the orthogonal group, which has two components.
+        With n ≥ p. For n = p this is the orthogonal group with its two components, see :class:`Orthogonal`.
     metric : {"embedded", "canonical"}
         The second is ``<U, V> = tr Uᵀ(I − ½ XXᵀ)V``: turning columns into each other is half as long, squared, as it
         is in the surrounding space.
@@ -313,7 +313,7 @@ class Orthogonal(_OrthonormalColumns):
     Notes
     -----
     Two connected components: number 0 has determinant +1, number 1 has −1. No continuous path leads from one to the
-    other; ``minimize(…, components="all")`` searches both.
+    other: ``minimize`` without a start searches both, and ``minimize(…, x0, components="all")`` does with one.
 
     Examples
     --------

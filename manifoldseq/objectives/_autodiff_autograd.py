@@ -14,13 +14,21 @@ from ._cost import Differentiated, NotANumber, like, number
 class ByAutograd(Differentiated):
     """Derivatives of a cost written with ``autograd.numpy``."""
 
+    library = "autograd"
     advice = (
         "autograd ({cause}): write it with autograd.numpy, without float(), .item() or in-place assignment, or give "
         "its gradient"
     )
 
     def value(self, rest: tuple[Any, ...], x: Tree) -> float:
-        return number(self.cost(x, *rest))
+        try:
+            value = self.cost(x, *rest)
+        except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+            if library := self.other_library(error):
+                raise self.written_with(library) from error
+            raise
+        self.check_library(value)
+        return number(value)
 
     def value_and_gradient(self, rest: tuple[Any, ...], x: Tree) -> tuple[float, Tree]:
         autograd: Any = import_module("autograd")
@@ -42,6 +50,7 @@ class ByAutograd(Differentiated):
     def _scalar(self, x: Tree, *rest: Any) -> Any:
         value = self.cost(x, *rest)
         known = import_module("autograd.tracer").getval(value)
+        self.check_library(known)
         if isinstance(known, float):  # numpy's too: the usual case
             return value
         if isinstance(known, tuple | list | dict):
@@ -49,16 +58,16 @@ class ByAutograd(Differentiated):
         number(known)
         return import_module("autograd.numpy").reshape(value, ())
 
-    def _followed(self, function: Callable[..., Any], *args: Any) -> Any:
+    def _followed(self, function: Callable[..., Any], x: Tree, *rest: Any) -> Any:
         try:
-            return function(*args)
+            return function(x, *rest)
         except NotANumber:
             raise
-        except (TypeError, ValueError, AttributeError) as error:
-            text = str(error)
-            if "ArrayBox" in text or "SequenceBox" in text or "setting an array element with a sequence" in text:
-                raise self.explained(text) from error
-            raise
+        except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+            if library := self.other_library(error):
+                raise self.written_with(library) from error
+            self.value(rest, x)  # the error of the cost itself, or of what it is written with, if there is one
+            raise self.explained(error) from error
 
 
 def _boxed_leaves(tree: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from ._cost import Differentiated, like
 class ByJax(Differentiated):
     """Derivatives of a cost written with ``jax.numpy``."""
 
+    library = "jax"
     advice = (
         "jax ({cause}): write it with jax.numpy, without float(), .item(), numpy functions or in-place assignment, or "
         "give its gradient"
@@ -48,6 +49,7 @@ class ByJax(Differentiated):
     def _scalar(self, x: Tree, *rest: Any) -> Any:
         """Return the cost, or raise a sentence; runs only while jax traces it."""
         value, jnp = self.cost(x, *rest), _jax().numpy
+        self.check_library(value)
         if value is None or isinstance(value, tuple | list | dict | str):
             raise self.returned(type(value).__name__)
         array = jnp.asarray(value)
@@ -62,10 +64,11 @@ class ByJax(Differentiated):
         try:
             with jax.enable_x64(True):
                 return jax.block_until_ready(function(*args))
-        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
-            raise self.explained(error) from error
-        except TypeError as error:
-            if "item assignment" in str(error):
+        except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+            if library := self.other_library(error):
+                raise self.written_with(library) from error
+            kinds = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+            if isinstance(error, kinds) or (isinstance(error, TypeError) and "item assignment" in str(error)):
                 raise self.explained(error) from error
             raise
 

@@ -13,6 +13,7 @@ from ._cost import Differentiated, like
 class ByTorch(Differentiated):
     """Derivatives of a cost written with torch; it gets the point as tensors of `dtype` on `device`."""
 
+    library = "torch"
     advice = (
         "torch ({cause}): write it with torch functions, without float(), .item(), .detach(), .numpy() or in-place "
         "assignment into the point, or give its gradient"
@@ -43,7 +44,11 @@ class ByTorch(Differentiated):
         torch = _torch()
         try:
             value = self.cost(at, *rest)
-        except RuntimeError as error:
+        except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+            if library := self.other_library(error):
+                raise self.written_with(library) from error
+            if not isinstance(error, RuntimeError):
+                raise
             if "requires grad" in str(error):
                 raise self.explained(error) from error
             if "dtype" in str(error) or "scalar type" in str(error):
@@ -53,6 +58,7 @@ class ByTorch(Differentiated):
                     f"point being {' and '.join(own)}: convert its own tensors, or give objective(dtype='float32')"
                 ) from error
             raise
+        self.check_library(value)
         if not isinstance(value, torch.Tensor):
             if isinstance(value, int | float):
                 raise self.explained(f"it returned {type(value).__name__}, which torch cannot follow")

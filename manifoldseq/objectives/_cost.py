@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from traceback import walk_tb
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,11 +29,17 @@ def number(value: Any) -> float:
     """Return a value as a Python float, or raise a sentence if it is not one real number."""
     if isinstance(value, float):  # a scalar of numpy's float64 too
         return float(value)
-    array = np.asarray(value)
+    array = np.asarray(value.detach().cpu() if library_of(value) == "torch" else value)
     if array.dtype.kind not in "fiu" or array.size != 1:
         shape = f" of shape {array.shape}" if array.size != 1 else ""
         raise NotANumber("the objective", f"{type(value).__name__} {value!r}{shape}", array.shape)
     return float(array.reshape(()))
+
+
+def library_of(value: Any) -> str:
+    """Return which library of differentiation an array is of: ``"jax"``, ``"torch"`` or ``""``."""
+    top = type(value).__module__.partition(".")[0]
+    return {"torch": "torch", "jax": "jax", "jaxlib": "jax"}.get(top, "")
 
 
 class Differentiated(ABC):
@@ -41,6 +48,7 @@ class Differentiated(ABC):
     `rest` are further arguments of the cost, by which it is not differentiated.
     """
 
+    library: ClassVar[str]
     advice: ClassVar[str]
 
     def __init__(self, cost: Callable[..., Any], device: str | None = None, dtype: str | None = None) -> None:
@@ -67,6 +75,28 @@ class Differentiated(ABC):
         name = getattr(self.cost, "__name__", "function")
         first = str(cause).strip().split("\n", 1)[0]
         return TypeError(f"the cost {name} could not be differentiated by {self.advice.format(cause=first)}")
+
+    def check_library(self, value: Any) -> None:
+        """Raise if what a cost returned is an array of another library than that of the derivatives."""
+        if library_of(value) not in ("", self.library):
+            raise self.written_with(library_of(value))
+
+    def other_library(self, error: BaseException) -> str:
+        """Return which other library an exception of the cost comes from, or that it speaks of, if any."""
+        frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+        inside = [name.partition(".")[0] for name in frames]
+        for name, words in (("torch", ("Tensor",)), ("jax", ("JAX", "jax.", "ArrayImpl"))):
+            if name != self.library and (name in inside or any(word in str(error) for word in words)):
+                return name
+        return ""
+
+    def written_with(self, library: str) -> TypeError:
+        """Return the exception for a cost that is written with another library."""
+        name = getattr(self.cost, "__name__", "function")
+        return TypeError(
+            f"the cost {name} is written with {library}, and its derivatives would be those of {self.library}: pass "
+            f'manifoldseq.objective({name}, backend="{library}"), or give its gradient'
+        )
 
     def returned(self, what: str, shape: tuple[int, ...] = ()) -> NotANumber:
         """Return the exception for a cost that returns no real number."""

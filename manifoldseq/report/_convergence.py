@@ -18,8 +18,9 @@ _NAMES = {
     "gap": "objective above the lowest",
     "grad_norm": "gradient norm",
     "feasibility": "violation of the constraints",
+    "complementarity": "complementarity of the inequalities",
 }
-_LOGARITHMIC = ("gap", "grad_norm", "feasibility")
+_LOGARITHMIC = ("gap", "grad_norm", "feasibility", "complementarity")
 
 
 def plot_convergence(
@@ -44,8 +45,8 @@ def plot_convergence(
         The column of the horizontal axis.
     y : str
         ``"fun"``, ``"grad_norm"``, ``"feasibility"`` or any other column; ``"gap"`` is the objective above the lowest
-        value of all runs shown. Gap, gradient norm and violation get a logarithmic axis, without values that are not
-        positive.
+        value of all runs shown. Gap, gradient norm, violation and complementarity get a logarithmic axis, without
+        values that are not positive.
     label : str, optional
         Name of the line in a legend, if there is one run.
     series : int

@@ -11,12 +11,14 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point
+from .._stopping import Look
 from ..linalg._tree import freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
 from ..manifolds._product import _Groups as Groups
 from ..objectives import Objective, last_point
 from ._base import Solver
+from ._claims import unclaimed_slope
 from ._iterates import State, evaluate, step_curvature
 from ._saddle import confirm
 
@@ -27,6 +29,9 @@ def in_range(solver: Solver) -> Solver:
         return _InUnit(solver)
     return _InRange(solver) if solver.scale_free else solver
 
+
+UNUSUAL = 32.0
+"""Of a problem with constraints: gradients at the start that are larger, or smaller than the inverse, get a unit."""
 
 _MOST = {np.dtype(t): float(np.finfo(t).max) ** 0.2 for t in (np.float32, np.float64)}
 
@@ -45,8 +50,11 @@ class _Around(Solver):
     def monotone(self) -> bool:
         return self.solver.monotone
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return self.solver.confirm(problem, state, recent)
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
+        return self.solver.confirm(problem, state, recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return self.solver.unclaimed_slope(problem, state, now)
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
         return self.solver.answer(problem, state)
@@ -70,16 +78,20 @@ class _InRange(_Around):
         if unit == 1.0:
             new, measures = self.solver.step(problem, state)
         else:
-            new, measures = self.solver.step(_multiplied(problem, unit), state)
-            measures = _divided(measures, unit)
+            new, measures = self.solver.step(multiplied(problem, unit), state)
+            measures = divided(measures, unit)
         return self._in_unit(problem, {**new, "unit": unit}, measures)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         unit: float = state["unit"]
         if unit == 1.0:
-            return self.solver.confirm(problem, state, recent)
-        scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
-        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+            return self.solver.confirm(problem, state, recent, look)
+        scaled = tuple([divided(measures, 1 / unit) for measures in recent])
+        within = replace(look, decrease=look.decrease * unit)
+        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return _slope_in_unit(self.solver, problem, state, now)
 
     def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
@@ -98,10 +110,10 @@ class _InRange(_Around):
         if not 0 < unit < math.inf:
             return state, measures
         state, begun = self.solver.init(
-            _known(problem, state["fun"] * change, _times(change, state["egrad"])), state["x"]
+            known(problem, state["fun"] * change, times(change, state["egrad"])), state["x"]
         )
         if not math.isfinite(measures.grad_norm or math.nan):  # the norm alone had left the range
-            measures = _divided(begun, unit)
+            measures = divided(begun, unit)
         return {**state, "unit": unit}, measures
 
 
@@ -117,22 +129,26 @@ class _InUnit(_Around):
         fun, egrad = f.value_and_gradient(point)  # type: ignore[misc]
         size = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(egrad)) or abs(fun)
         unit = 2.0 ** -round(math.log2(size)) if 0 < size < math.inf else 1.0
-        unit = 1.0 if 2.0**-10 <= unit <= 2.0**10 else unit
-        known = replace(f, value_and_gradient=lambda x: (fun, egrad) if x is point else f.value_and_gradient(x))  # type: ignore[misc]
-        return self._in_own_unit(unit, *self.solver.init(_multiplied(replace(problem, objective=known), unit), point))
+        unit = 1.0 if 1 / UNUSUAL <= unit <= UNUSUAL else unit
+        given = replace(f, value_and_gradient=lambda x: (fun, egrad) if x is point else f.value_and_gradient(x))  # type: ignore[misc]
+        return self._in_own_unit(unit, *self.solver.init(multiplied(replace(problem, objective=given), unit), point))
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         unit: float = state["unit"]
-        return self._in_own_unit(unit, *self.solver.step(_multiplied(problem, unit), state))
+        return self._in_own_unit(unit, *self.solver.step(multiplied(problem, unit), state))
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         unit: float = state["unit"]
-        scaled = tuple([_divided(measures, 1 / unit) for measures in recent])
-        return _divided(self.solver.confirm(_multiplied(problem, unit), state, scaled), unit)
+        scaled = tuple([divided(measures, 1 / unit) for measures in recent])
+        within = replace(look, decrease=look.decrease * unit)
+        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return _slope_in_unit(self.solver, problem, state, now)
 
     def _in_own_unit(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
         multipliers = {name: values / unit for name, values in state["multipliers"].items()}
-        return {**state, "unit": unit, "multipliers": multipliers}, _divided(measures, unit)
+        return {**state, "unit": unit, "multipliers": multipliers}, divided(measures, unit)
 
 
 def groups_of(manifold: Manifold, solver: Any) -> Groups | None:
@@ -197,8 +213,11 @@ class _InGroups(_Around):
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         return self._outside(*self.solver.step(self.inside, state["inner"]))
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        return self.solver.confirm(self.inside, state["inner"], recent)
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
+        return self.solver.confirm(self.inside, state["inner"], recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        return self.solver.unclaimed_slope(self.inside, state["inner"], now)
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
         return state["x"]
@@ -208,14 +227,22 @@ class _InGroups(_Around):
         return (state | {"multipliers": inner["multipliers"]} if "multipliers" in inner else state), measures
 
 
-def _multiplied(problem: Problem, unit: float) -> Problem:
+def unit_of(size: float, dtype: np.dtype) -> float:
+    """Return the power of two that takes a size to 1 where products of five such numbers leave the range, else 1."""
+    if 1 / _MOST[dtype] <= size <= _MOST[dtype] or not 0 < size < math.inf:
+        return 1.0
+    return math.ldexp(1.0, -math.frexp(size)[1])
+
+
+def multiplied(problem: Problem, unit: float) -> Problem:
+    """Return the problem with its objective multiplied by a number; the same problem if that is 1."""
     if unit == 1.0:
         return problem
     f = problem.objective
 
     def value_and_gradient(x: Point) -> tuple[float, Point]:
         fun, egrad = f.value_and_gradient(x)  # type: ignore[misc]
-        return fun * unit, _times(unit, egrad)
+        return fun * unit, times(unit, egrad)
 
     product = f.hessian_product
     return replace(
@@ -223,17 +250,24 @@ def _multiplied(problem: Problem, unit: float) -> Problem:
         objective=Objective(
             lambda x: f.value(x) * unit,
             value_and_gradient,
-            None if product is None else lambda x, u: _times(unit, product(x, u)),
+            None if product is None else lambda x, u: times(unit, product(x, u)),
         ),
     )
 
 
-def _times(unit: float, tree: Point) -> Point:
+def _slope_in_unit(solver: Solver, problem: Problem, state: State, now: Measures) -> float:
+    unit: float = state["unit"]
+    return solver.unclaimed_slope(multiplied(problem, unit), state, divided(now, 1 / unit)) / unit
+
+
+def times(unit: float, tree: Point) -> Point:
+    """Return a point or vector multiplied by a number, in its dtype."""
     return tree_map(lambda leaf: leaf * leaf.dtype.type(unit), tree)
 
 
-def _divided(measures: Measures, unit: float) -> Measures:
-    names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward")
+def divided(measures: Measures, unit: float) -> Measures:
+    """Return the measures of an objective of which these are those of a multiple."""
+    names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward", "unclaimed_slope")
     return replace(
         measures, **{name: None if (value := getattr(measures, name)) is None else value / unit for name in names}
     )
@@ -256,11 +290,17 @@ class WithCurvature(_Around):
         new, measures = self.solver.step(asked.problem, state)
         return self._measured(problem, asked, state, new, measures)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         egrad = state["egrad of x"]
         if egrad is None:
             return recent[-1]
-        return confirm(problem, evaluate(_known(problem, recent[-1].fun, egrad), state["x"]), recent)
+        return confirm(problem, evaluate(known(problem, recent[-1].fun, egrad), state["x"]), recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        egrad = state["egrad of x"]
+        if egrad is None:
+            return 0.0
+        return unclaimed_slope(problem, evaluate(known(problem, now.fun, egrad), state["x"]), abs(now.fun))
 
     def _measured(
         self, problem: Problem, asked: _Asked, old: State, new: State, measures: Measures
@@ -269,10 +309,10 @@ class WithCurvature(_Around):
         new = {**new, "egrad of x": egrad}
         if egrad is None or not math.isfinite(measures.fun):
             return new, measures
-        at = evaluate(_known(problem, measures.fun, egrad), new["x"])
+        at = evaluate(known(problem, measures.fun, egrad), new["x"])
         before, curvature = old.get("egrad of x"), None
         if before is not None and new["x"] is not old["x"]:
-            grad = evaluate(_known(problem, 0.0, before), old["x"]).grad
+            grad = evaluate(known(problem, 0.0, before), old["x"]).grad
             curvature = step_curvature(problem, old["x"], grad, at)
         there = at.measures(problem.manifold, curvature=curvature)
         measures = replace(measures)
@@ -280,7 +320,8 @@ class WithCurvature(_Around):
         return new, measures
 
 
-def _known(problem: Problem[Point], fun: float, egrad: Point) -> Problem:
+def known(problem: Problem[Point], fun: float, egrad: Point) -> Problem:
+    """Return the problem with an objective whose value and gradient at the only point asked for are known."""
     return replace(problem, objective=Objective(lambda x: fun, lambda x: (fun, egrad)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,22 +12,24 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from .._problem import Problem
-from .._result import Evaluations, Measures, Point, Status, Tree
-from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
+from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
+from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg._tree import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
+from ._around import UNUSUAL
 from ._base import Solver
-from ._iterates import Iterate, State
+from ._iterates import Iterate, State, evaluate
+from ._saddle import leave_saddle
 
 LARGEST = 1e12
 """The penalty grows no further: beyond, nothing is left of the objective."""
 
-FEASIBLE = 1e-6
-"""A violation up to this is none."""
-
 STATIONARY = 1e-5
 """Share of its terms that the gradient of the violation may have where it counts as stationary."""
+
+AWAY = 1e4
+"""An inner run that violates the constraints by more, in their units, and goes on so, has no minimum to find."""
 
 NEARLY = 1e-3
 """A start that violates the constraints by less takes multipliers from its gradients."""
@@ -58,10 +61,16 @@ class AugmentedLagrangian(Solver):
     Notes
     -----
     ``grad_norm`` is the norm of the Riemannian gradient of the Lagrangian at the multipliers of the result;
-    ``feasibility`` is the largest of \\|hᵢ\\| and \\|min(−gⱼ, μⱼ)\\|, which is zero where the inequalities hold and are
-    complementary to their multipliers. :class:`manifoldseq.GradientNorm` asks for both. A start that is nearly
-    feasible takes least-squares multipliers, so that a solution is recognized at once. `fun` is the objective itself;
-    evaluations of the constraints are not counted.
+    ``feasibility`` is the largest violation, of \\|hᵢ\\| and max(0, gⱼ); ``complementarity`` is the largest
+    min(−gⱼ, μⱼ) of the inequalities that hold. Stopping rules ask for both to be small. Inside the solver, and in
+    ``complementarity``, constraints and objective whose gradients at the start are far from 1 are multiplied by powers
+    of two; values, violations and multipliers of results are not. A start that is nearly feasible takes least-squares
+    multipliers, so that a solution is recognized at once. `fun` is the objective itself; evaluations of the constraints
+    are not counted.
+
+    An inner run along which the objective falls without a bound, faster than the penalty grows, is repeated with a
+    larger ρ. A run ends as INFEASIBLE where the violation is positive and stationary and no earlier iterate met the
+    constraints; if one did, the run goes on from the last of them with a larger ρ.
 
     References
     ----------
@@ -115,7 +124,8 @@ class AugmentedLagrangian(Solver):
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state of the inner solver, on the first augmented Lagrangian."""
-        penalized = _Penalized(problem, np.zeros(len(problem.equalities) + len(problem.inequalities)), 1.0)
+        count = len(problem.equalities) + len(problem.inequalities)
+        penalized = _Penalized(problem, np.zeros(count), 1.0, np.ones(count))
         for need in self._inner.needs:
             if not getattr(penalized.objective, need, None):
                 raise ValueError(
@@ -123,7 +133,9 @@ class AugmentedLagrangian(Solver):
                     "this problem lacks: choose another inner_solver"
                 )
         at = penalized.parts(point)
-        violation = penalized.violation(at.c, np.zeros(at.c.size))
+        penalized.units = _units(at)
+        at = penalized.parts(point)
+        violation = penalized.violation(at.c)
         if self.penalty is None:
             # objective and penalty of the same size at the start (Birgin and Martínez 2014)
             balance = 10 * max(1.0, abs(at.fun)) / max(1.0, 0.5 * float(violation @ violation))
@@ -131,45 +143,103 @@ class AugmentedLagrangian(Solver):
         else:
             penalized.penalty = float(self.penalty)
         if violation.max(initial=0.0) <= NEARLY:
-            penalized.multipliers = _least_squares(problem, point, at) - penalized.penalty * at.c
+            penalized.multipliers = _least_squares(penalized, point) - penalized.penalty * at.c
         inner, measures = self._inner.init(penalized.problem, point)
-        return self._outcome(
-            penalized, inner, measures, {"count": 0, "first": measures.kept(), "violation": None, "recent": ()}
-        )
+        run = {**_begun(point, at, penalized, measures), "distance": None, "feasible": None}
+        return self._outcome(penalized, inner, measures, run)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
-        penalized = _Penalized(problem, state["used"], state["penalty"]).problem
-        return self._inner.confirm(penalized, state["inner"], recent)
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
+        penalized = _Penalized(problem, state["used"], state["penalty"], state["units"]).problem
+        return self._inner.confirm(penalized, state["inner"], recent, look)
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        penalized = _Penalized(problem, state["used"], state["penalty"], state["units"]).problem
+        return self._inner.unclaimed_slope(penalized, state["inner"], now)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Update the multipliers if the last inner step ended an inner run, and take an inner step."""
-        penalized = _Penalized(problem, state["used"], state["penalty"])
-        inner, run = state["inner"], {key: state[key] for key in ("count", "first", "violation", "recent")}
+        penalized = _Penalized(problem, state["used"], state["penalty"], state["units"])
+        inner, run = state["inner"], {key: state[key] for key in _RUN}
         infeasible = False
-        if state["ended"]:
-            # the inner run is over: new multipliers λ + ρ h and max(0, μ + ρ g), and a larger ρ unless the violation
-            # halved
-            violation = float(penalized.violation(state["c"], state["weights"] / state["penalty"]).max())
-            last = run["violation"]
-            infeasible = last is not None and violation > max(FEASIBLE, 0.9 * last) and penalized.caught(state["x"])
-            run = {"count": 0, "first": None, "violation": violation, "recent": ()}
-            kept = np.array_equal(state["weights"], state["used"])
-            penalized.multipliers = state["weights"]
-            if state["solved"] and last is not None and violation > max(0.5 * last, _eps(state["x"]) ** 0.5):
-                penalized.penalty, kept = min(penalized.penalty * self.growth, LARGEST), False
-            if not kept:
-                inner, measures = self._inner.init(penalized.problem, state["x"])
-                run["first"] = measures.kept()
-        run["first"] = run["first"] or state["recent"][-1]
+        if state["ended"] is not None:
+            inner, run, infeasible = self._begin(penalized, state)
         inner, measures = self._inner.step(penalized.problem, inner)
+        ended = measures.status
         state, measures = self._outcome(penalized, inner, measures, {**run, "count": run["count"] + 1})
-        if infeasible:
-            measures.status = Status.INFEASIBLE
-        elif measures.status is not None and (measures.feasibility or 0.0) > FEASIBLE:
-            # the inner run is over, not this one: new multipliers go on, unless nothing can
-            lost = measures.status is Status.NO_DECREASE or penalized.caught(inner["x"])
-            measures.status = Status.INFEASIBLE if lost else None
+        if (measures.feasibility or 0.0) > FEASIBLE:
+            if infeasible:
+                measures.status = Status.INFEASIBLE
+            elif measures.status is not None:
+                # the inner run is over, not this one: new multipliers or another point go on, unless nothing can
+                caught = penalized.caught(inner["x"])
+                lost = caught or measures.status is Status.NO_DECREASE
+                if lost and self._elsewhere(penalized, state, caught) is None:
+                    measures.status = Status.INFEASIBLE if caught else Status.NO_DECREASE
+                else:
+                    measures.status = None
+        elif (measures.complementarity or 0.0) > FEASIBLE:
+            measures.status = None
+        elif ended is Status.NO_DECREASE and self._rounding(penalized, inner, measures):
+            measures.status = Status.ROUNDING_LEVEL
         return state, measures
+
+    def _begin(self, penalized: _Penalized, state: State) -> tuple[State, State, bool]:
+        """Return the first state of the next inner run, what is known about it, and whether the violation is caught.
+
+        With new multipliers λ + ρ h and max(0, μ + ρ g), and a larger ρ unless the violation halved. An inner run that
+        went away from the constraints without an end, because ρ bounds the objective too little, is taken back: the
+        next one starts where it did, with a larger ρ. After one that was caught where the violation is stationary the
+        next one starts elsewhere, if it can.
+        """
+        x, c, weights, last = state["x"], state["c"], state["weights"], state["distance"]
+        violation = float(penalized.violation(c).max())
+        distance = max(violation, float(penalized.complementarity(c, weights / state["penalty"]).max(initial=0.0)))
+        violated, final = penalized.largest(c) > FEASIBLE, state["ended"] == "final"
+        caught = violated and (final or (last is not None and violation > 0.9 * last)) and penalized.caught(x)
+        back, kept = None, False
+        if violated and (caught or final):
+            back = self._elsewhere(penalized, state, caught)
+        elif state["ended"] == "diverged" and penalized.penalty < LARGEST:
+            back = state["from"]
+        if back is not None:
+            x, caught, distance = back, False, last
+            penalized.penalty = min(penalized.penalty * self.growth, LARGEST)
+        else:
+            kept = np.array_equal(weights, state["used"])
+            penalized.multipliers = weights
+            if state["ended"] != "over" and last is not None and distance > max(0.5 * last, _eps(x) ** 0.5):
+                penalized.penalty, kept = min(penalized.penalty * self.growth, LARGEST), False
+        if kept:
+            inner, first = state["inner"], Measures.of(state["recent"][-1])
+        else:
+            inner, first = self._inner.init(penalized.problem, x)
+        run = {**_begun(x, penalized.parts(x), penalized, first), "distance": distance, "feasible": state["feasible"]}
+        return inner, run, caught
+
+    def _elsewhere(self, penalized: _Penalized, state: State, caught: bool) -> Point | None:
+        """Return where to go on from a point of no decrease that violates the constraints.
+
+        From the last feasible point; without one, from a stationary point of the violation along negative curvature of
+        it, since a saddle or a maximum of the violation does not show that the constraints cannot be met.
+        """
+        if penalized.penalty >= LARGEST or state["feasible"] is not None or not caught:
+            return state["feasible"] if penalized.penalty < LARGEST else None
+        squared = dataclasses.replace(
+            penalized.problem, objective=Objective(lambda x: penalized.squared(x)[0], penalized.squared)
+        )
+        at = evaluate(squared, state["x"])
+        lower, measures = leave_saddle(squared, {}, at, None, lambda new: {"x": new.x})
+        return lower["x"] if measures.status is None else None
+
+    def _rounding(self, penalized: _Penalized, inner: State, measures: Measures) -> bool:
+        """Return whether the decrease still ahead is rounding of the terms that add up to the augmented Lagrangian."""
+        ahead = self._inner.confirm(penalized.problem, inner, (measures,)).curvature_ahead
+        if measures.grad_norm is None or ahead is None or not ahead > 0:
+            return False
+        at, eps = penalized.parts(inner["x"]), _eps(inner["x"])
+        weights, multipliers = penalized.weights(at.c), penalized.multipliers
+        terms = (float(weights @ weights) + float(multipliers @ multipliers)) / (2 * penalized.penalty)
+        return measures.grad_norm**2 <= 8 * eps * ahead * (abs(at.fun) + terms)
 
     @property
     def _inner(self) -> Solver:
@@ -186,45 +256,72 @@ class AugmentedLagrangian(Solver):
         recent = tuple([Measures.of(numbers) for numbers in kept])
         so_far = RunSoFar(recent, run["count"], 0.0, Evaluations(), first, eps=_eps(inner["x"]))
         met = measures.status or self.inner_stop.check(so_far)
+        ended = "over" if met is None or not (met.success or measures.status) else "solved"
+        # the objective falls along negative curvature, away from the constraints, faster than the penalty grows
+        far = 10 * run["at"] if met and not met.success else AWAY * max(1.0, run["at"])
+        if penalized.violation(at.c).max(initial=0.0) > far and not any((m.curvature or 0.0) > 0 for m in recent):
+            met, ended = met or Status.NO_DECREASE, "diverged"
+        if measures.status is Status.NO_DECREASE and run["count"] == 1:
+            ended = "final"
+        violation = penalized.largest(at.c)
         n = len(penalized.original.equalities)
         state = {
             **run,
             "x": inner["x"],
             "inner": inner,
             "recent": kept,
-            "ended": at.c.size > 0 and met is not None,
-            "solved": (met is not None and met.success) or measures.status is not None,
+            "ended": None if met is None or not at.c.size else ended,
+            "feasible": inner["x"] if violation <= FEASIBLE else run["feasible"],
             "used": penalized.multipliers,
             "penalty": penalized.penalty,
             "c": at.c,
             "weights": weights,
-            "multipliers": {"equalities": weights[:n], "inequalities": weights[n:]},
+            "units": penalized.units,
+            "multipliers": {
+                "equalities": (weights * penalized.units)[:n],
+                "inequalities": (weights * penalized.units)[n:],
+            },
         }
         return state, dataclasses.replace(
             measures,
             fun=at.fun,
-            feasibility=float(penalized.violation(at.c, weights).max(initial=0.0)),
+            feasibility=violation,
+            complementarity=float(penalized.complementarity(at.c, weights).max()) if at.c.size > n else None,
             status=measures.status if at.c.size == 0 or run["count"] == 1 else None,
             extra={**measures.extra, "penalty": penalized.penalty} if at.c.size else measures.extra,
         )
 
 
+_RUN = ("count", "first", "recent", "from", "at", "distance", "feasible")
+"""Of a state, what is known about the inner run that it is in."""
+
+
+def _begun(x: Any, at: _Parts, penalized: _Penalized, first: Measures) -> State:
+    """Return what is known about an inner run that begins at `x`."""
+    violation = float(penalized.violation(at.c).max(initial=0.0))
+    return {"count": 0, "first": first.kept(), "recent": (), "from": x, "at": violation}
+
+
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """The objective and the constraints at one point; of the gradients, the Euclidean ones."""
+    """The objective and the constraints at one point; of the gradients, the Euclidean ones.
+
+    The constraints `c` are multiplied by their units, their gradients `slopes` are not.
+    """
 
     x: Tree
     fun: float
     c: np.ndarray
     egrad: Tree
     slopes: tuple[Tree, ...]
+    units: np.ndarray
 
 
 class _Penalized:
     """The augmented Lagrangian of a problem; it remembers the points of one step, whose parts are asked for again."""
 
-    def __init__(self, problem: Problem, multipliers: np.ndarray, penalty: float) -> None:
-        self.original, self.multipliers, self.penalty = problem, multipliers, penalty
+    def __init__(self, problem: Problem, multipliers: np.ndarray, penalty: float, units: np.ndarray) -> None:
+        self.original, self.multipliers, self.penalty, self.units = problem, multipliers, penalty, units
         self.all = (*problem.equalities, *problem.inequalities)
         self._seen: list[_Parts] = []
         lacking = [k for k, each in enumerate(self.all) if each.value_and_gradient is None]
@@ -241,11 +338,12 @@ class _Penalized:
     def parts(self, x: Point) -> _Parts:
         """Return the parts at a point, evaluated once."""
         for seen in self._seen:
-            if seen.x is x:
+            if seen.x is x and seen.units is self.units:
                 return seen
         fun, egrad = self.original.objective.value_and_gradient(x)  # type: ignore[misc]
         pairs = [each.value_and_gradient(x) for each in self.all]  # type: ignore[misc]
-        at = _Parts(x, fun, np.array([value for value, _ in pairs]), egrad, tuple([slope for _, slope in pairs]))
+        c = self.units * np.array([value for value, _ in pairs])
+        at = _Parts(x, fun, c, egrad, tuple([slope for _, slope in pairs]), self.units)
         self._seen = [at, *self._seen[:3]]
         return at
 
@@ -256,10 +354,35 @@ class _Penalized:
         weights[n:] = np.maximum(weights[n:], 0.0)
         return weights
 
-    def violation(self, c: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-        """Return \\|h\\| and \\|min(−g, μ)\\|."""
+    def violation(self, c: np.ndarray) -> np.ndarray:
+        """Return \\|h\\| and max(0, g)."""
+        return np.abs(self.violated(c))
+
+    def violated(self, c: np.ndarray) -> np.ndarray:
+        """Return h and max(0, g)."""
         n = len(self.original.equalities)
-        return np.abs(np.concatenate([c[:n], np.minimum(-c[n:], multipliers[n:])]))
+        return np.concatenate([c[:n], np.maximum(c[n:], 0.0)])
+
+    def largest(self, c: np.ndarray) -> float:
+        """Return the largest violation, of the constraints as the user wrote them."""
+        return float((self.violation(c) / self.units).max(initial=0.0))
+
+    def complementarity(self, c: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """Return min(−g, μ) of the inequalities that hold, and zero of the others."""
+        n = len(self.original.equalities)
+        return np.minimum(np.maximum(-c[n:], 0.0), multipliers[n:])
+
+    def riemannian(self, x: Any, which: Iterable[int]) -> list[np.ndarray]:
+        """Return the Riemannian gradients of some constraints, flat, in their units."""
+        at, gradient = self.parts(x), self.original.manifold.gradient
+        return [self.units[k] * flatten(gradient(x, at.slopes[k])).astype(float) for k in which]
+
+    def squared(self, x: Tree) -> tuple[float, Tree]:
+        """Return ½‖h‖² + ½‖max(0, g)‖² and its Euclidean gradient."""
+        at = self.parts(x)
+        violated = self.violated(at.c)
+        zero = tree_map(np.zeros_like, at.egrad)
+        return 0.5 * float(violated @ violated), _combined(zero, violated * self.units, at.slopes)
 
     def caught(self, x: Point) -> bool:
         """Return whether ½‖h‖² + ½‖max(0, g)‖² is stationary: no way leads to smaller violations near here.
@@ -268,9 +391,10 @@ class _Penalized:
         the point next to nothing.
         """
         at, manifold = self.parts(x), self.original.manifold
-        n = len(self.original.equalities)
-        violated = np.concatenate([at.c[:n], np.maximum(at.c[n:], 0.0)])
-        slopes = [flatten(manifold.gradient(x, slope)).astype(float) for slope in at.slopes]
+        violated = self.violated(at.c)
+        if not self.largest(at.c) > FEASIBLE:
+            return False
+        slopes = self.riemannian(x, range(at.c.size))
         # the gradient Σ cₖ grad cₖ of half the squared violation, beside the gradients of single constraints
         total = sum((v * slope for v, slope in zip(violated, slopes, strict=True)), np.zeros(1))
         steepest = float(np.sqrt(sum(np.vdot(s, s) for s, v in zip(slopes, violated, strict=True) if v)))
@@ -282,18 +406,19 @@ class _Penalized:
         weights = self.weights(at.c)
         # (|λ + ρc|² − |λ|²)/2ρ, of inequalities with max(0, ·); its gradient is Σ weightₖ grad cₖ
         added = (float(weights @ weights) - float(self.multipliers @ self.multipliers)) / (2 * self.penalty)
-        return at.fun + added, _combined(at.egrad, weights, at.slopes)
+        return at.fun + added, _combined(at.egrad, weights * self.units, at.slopes)
 
     def hessian_product(self, x: Tree, u: Tree) -> Tree:
         at = self.parts(x)
         weights = self.weights(at.c)
         n = len(self.original.equalities)
         active = (weights > 0) | (np.arange(weights.size) < n)
-        total = self.original.objective.hessian_product(x, u)  # type: ignore[misc]
+        total, scaled = self.original.objective.hessian_product(x, u), weights * self.units  # type: ignore[misc]
         # H u + Σ weightₖ Hₖ u + ρ Σ ⟨grad cₖ, u⟩ grad cₖ, the last of active constraints
         bent = tuple([each.hessian_product(x, u) if w else u for each, w in zip(self.all, weights, strict=True)])  # type: ignore[misc]
-        along = [self.penalty * _dot(slope, u) if held else 0.0 for slope, held in zip(at.slopes, active, strict=True)]
-        return _combined(_combined(total, weights, bent), along, at.slopes)
+        squared = self.penalty * self.units**2 * active
+        along = [w * _dot(slope, u) if w else 0.0 for slope, w in zip(at.slopes, squared, strict=True)]
+        return _combined(_combined(total, scaled, bent), along, at.slopes)
 
 
 def _combined(tree: Point, weights: Any, trees: tuple[Point, ...]) -> Point:
@@ -307,13 +432,25 @@ def _dot(u: Point, v: Point) -> float:
     return sum(float(np.sum(np.multiply(a, b, dtype=float))) for a, b in zip(leaves(u), leaves(v), strict=True))
 
 
-def _least_squares(problem: Problem, x: Any, at: _Parts) -> np.ndarray:
+def _units(at: _Parts) -> np.ndarray:
+    """Return the power of two that each constraint is multiplied by: 1 unless its gradient at the start is far from 1.
+
+    One penalty serves all constraints, so that their sizes should not differ much (Birgin and Martínez 2014).
+    """
+    sizes = [max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(slope)) for slope in at.slopes]
+    sizes = np.array([size or abs(c) for size, c in zip(sizes, at.c, strict=True)])
+    usual = (sizes >= 1 / UNUSUAL) & (sizes <= UNUSUAL) | (sizes == 0) | ~np.isfinite(sizes)
+    return 2.0 ** -np.round(np.log2(np.where(usual, 1.0, sizes)))
+
+
+def _least_squares(penalized: _Penalized, x: Any) -> np.ndarray:
     """Return the multipliers that make the gradient of the Lagrangian smallest; zero for inactive inequalities."""
+    problem, at = penalized.original, penalized.parts(x)
     n = len(problem.equalities)
     # min over λ, μ ≥ 0 of ‖grad f + Σ λₖ grad cₖ‖: bounded least squares with one column per active constraint
     held = np.flatnonzero((np.arange(at.c.size) < n) | (at.c >= -NEARLY))
     multipliers = np.zeros(at.c.size)
-    slopes = [flatten(problem.manifold.gradient(x, at.slopes[k])).astype(float) for k in held]
+    slopes = penalized.riemannian(x, held)
     gradient = flatten(problem.manifold.gradient(x, at.egrad)).astype(float)
     if slopes and np.isfinite(gradient).all() and np.isfinite(slopes).all():
         low = np.where(held < n, -np.inf, 0.0)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .._problem import Problem
+from .._quoted import quoted
 from .._result import Measures, Point
-from .._stopping import StoppingRule
-from ._iterates import Iterate, State
+from .._stopping import Look, StoppingRule
+from ._claims import unclaimed_slope
+from ._iterates import Iterate, State, evaluate
 from ._saddle import confirm
 
 
@@ -68,14 +72,34 @@ class Solver(ABC):
         """Return the point that a run which ended in `state` found."""
         return state["x"]
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...]) -> Measures:
+    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         """Return the measures of `state`, the last of `recent`, with the curvature along what is left of the gradient.
 
         With `pushed_inward` too, where the manifold has a boundary. Asked before a run ends with success; the
         evaluations are counted. Here for states that hold an :class:`Iterate` with a gradient.
         """
         measured = self.curvature and state.get("egrad") is not None
-        return confirm(problem, Iterate.of(state), recent) if measured else recent[-1]
+        if not measured:
+            return recent[-1]
+        return confirm(problem, Iterate.of(state), recent, look, self.inverse_hessian(problem, state))
+
+    def inverse_hessian(self, problem: Problem, state: State) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return the product of tangent vectors with a positive approximate inverse Hessian, where there is one."""
+        return None
+
+    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
+        """Return the slope of the objective at `state` beyond what the gradient claims, zero where they agree.
+
+        Asked before a run ends with success; the evaluations are counted. Where the state holds no :class:`Iterate`,
+        the gradient is evaluated again; zero is returned for a solver that needs none.
+        """
+        if all(state.get(name) is not None for name in Iterate._fields):
+            at = Iterate.of(state)
+        elif "value_and_gradient" in self.needs:
+            at = evaluate(problem, state["x"])
+        else:
+            return 0.0
+        return unclaimed_slope(problem, at, abs(now.fun))
 
     @abstractmethod
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
@@ -90,18 +114,18 @@ def whole_numbers(solver: str, **options: Any) -> None:
     """Raise a sentence unless every option is an integer of at least one."""
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{solver}({name}={value!r}): {name} must be a whole number ≥ 1")
+            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a whole number ≥ 1")
 
 
 def positive_numbers(solver: str, **options: Any) -> None:
     """Raise a sentence unless every option is a number above zero."""
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise ValueError(f"{solver}({name}={value!r}): {name} must be a number above zero")
+            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a number above zero")
 
 
 def one_of(solver: str, known: Iterable[str], **options: Any) -> None:
     """Raise a sentence unless every option is one of the known words."""
     for name, value in options.items():
         if value not in known:
-            raise ValueError(f"{solver}({name}={value!r}): {name} must be one of {', '.join(map(repr, known))}")
+            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be one of {', '.join(map(repr, known))}")

@@ -124,7 +124,7 @@ def first_step(
     >>> ms.solvers.first_step(problem, at)                                    # one over the curvature
     0.25
     """
-    if not at.grad_norm > 0:
+    if not 0 < at.grad_norm < math.inf:
         return 1.0
     length = float(problem.manifold.scale(at.x)) or 1.0
     product, dot = hessian_product(problem, at, "auto", retraction)[0], inner_product(problem, at.x)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from ..linalg._tree import dot, dot_of, flatten, leaves, norm, unflattener_of
+from ..linalg._tree import SMALLEST, dot, dot_of, flatten, leaves, norm, tree_map, unflattener_of
 from ..manifolds import Manifold
 from ..manifolds._product import _Factored as Factored
 
@@ -149,20 +149,30 @@ def evaluate(problem: Problem[Point], x: Point) -> Iterate[Point]:
     manifold = problem.manifold
     if not manifold.open:
         flat = flatten(manifold.gradient(x, egrad))
-        grad_norm = dot(flat, flat) ** 0.5
+        grad_norm = _length(flat)
         return Iterate(x, fun, egrad, flat, grad_norm, _rounded(flat, grad_norm, egrad))
     with np.errstate(all="ignore"):
         gradient = manifold.gradient(x, egrad)
         if manifold.metric == "embedded":
             flat = flatten(gradient)
-            grad_norm = dot(flat, flat) ** 0.5
-            return Iterate(x, fun, egrad, flat, grad_norm, _in_units(manifold, x, egrad))
-        square = manifold.inner(x, gradient, gradient)
-    flat = flatten(gradient)
-    grad_norm, length = square**0.5 if square >= 0 else math.nan, dot(flat, flat) ** 0.5
+            return Iterate(x, fun, egrad, flat, _length(flat), _in_units(manifold, x, egrad))
+        flat = flatten(gradient)
+        square, unit = manifold.inner(x, gradient, gradient), 1.0
+        length = _length(flat)
+        if 0 <= square < SMALLEST[flat.dtype] and length > 0:
+            unit = math.ldexp(1.0, math.frexp(length)[1])
+            gradient = tree_map(lambda leaf: leaf / leaf.dtype.type(unit), gradient)
+            square = manifold.inner(x, gradient, gradient)
+    grad_norm = unit * square**0.5 if square >= 0 else math.nan
     # `egrad_norm` in the unit of the metric
     unit = length / grad_norm if grad_norm > length else 1.0
     return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(flat, length, egrad))
+
+
+def _length(flat: np.ndarray) -> float:
+    """Return the Euclidean norm of a flat vector in its dtype, in float64 where its squares underflow."""
+    square = dot(flat, flat)
+    return norm(flat) if square < SMALLEST[flat.dtype] else square**0.5
 
 
 def _in_units(manifold: Manifold[Point], x: Point, egrad: Point) -> float:

@@ -132,6 +132,13 @@ class LBFGS(Solver):
             pairs = pairs if pair is None else (*pairs, pair)[-self.memory :]
         return new.state(pairs=pairs, held=held), new.measures(manifold, length, curvature)
 
+    def inverse_hessian(self, problem: Problem, state: State) -> Callable[[np.ndarray], np.ndarray] | None:
+        at, pairs = Iterate.of(state), state["pairs"]
+        if not pairs:
+            return None
+        manifold, tree, dot = problem.manifold, unflattener_of(problem.manifold.shape), inner_product(problem, at.x)
+        return lambda v: flatten(manifold.project(at.x, tree(two_loop(v, pairs, dot))))
+
 
 def _transported(
     manifold: Manifold, at: Iterate, new: Iterate, pairs: tuple[Any, ...]

@@ -13,6 +13,7 @@ from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import flatten
 from ._base import Solver, whole_numbers
+from ._hessian import first_step
 from ._iterates import Iterate, State, evaluate, step_curvature, try_point
 from ._saddle import leave_saddle, stationary
 from ._search import sufficient
@@ -28,13 +29,17 @@ class PGD(Solver):
 
     Parameters
     ----------
-    step_size : float or sequence of float
-        The rate τ; one number, or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U).
+    step_size : float or sequence of float, optional
+        The rate τ; one number, or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U). By default
+        the step to the minimizer of the quadratic model along the negative gradient at the start, see
+        :func:`first_step`, so that the objective may have any scale.
     halve_every : int, optional
         Halve the rate every so many iterations; constant otherwise.
     backtracking : bool
         Halve the step of an iteration until the objective decreases sufficiently (Armijo along the projected arc), and
-        let it recover by doubling. Off, the fixed rates may raise the objective, as the paper's do.
+        let it recover by doubling: up to the rate that is given, without a limit by default. Without backtracking the
+        fixed rates may raise the objective, as the paper's do. ``minimize`` then returns the point with the lowest
+        value, which is the start if every step raises the objective; the message says so.
     max_trials : int
         Halvings before the search gives up.
 
@@ -51,14 +56,14 @@ class PGD(Solver):
     [0.5, 0.5]
     """
 
-    step_size: float | Sequence[float] = 0.1
+    step_size: float | Sequence[float] | None = None
     halve_every: int | None = None
     backtracking: bool = True
     max_trials: int = 40
     curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        rates = np.atleast_1d(self.step_size)
+        rates = np.atleast_1d(1.0 if self.step_size is None else self.step_size)
         if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
             raise ValueError(f"PGD(step_size={self.step_size!r}): give a positive number, or one per factor")
         if not isinstance(self.backtracking, bool):
@@ -71,28 +76,36 @@ class PGD(Solver):
     def monotone(self) -> bool:
         return self.backtracking
 
+    @property
+    def scale_free(self) -> bool:
+        return self.step_size is None
+
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state."""
-        rates = np.atleast_1d(self.step_size)
+        rates = np.atleast_1d(1.0 if self.step_size is None else self.step_size)
         factors = len(point) if isinstance(point, tuple) else 1
         if rates.size not in (1, factors):
             raise ValueError(
                 f"PGD(step_size={self.step_size!r}) has {rates.size} rates, the point has {factors} factor(s)"
             )
         at = evaluate(problem, point)
-        return at.state(scale=1.0, count=0), at.measures(problem.manifold)
+        return at.state(scale=1.0, count=0, rate=None), at.measures(problem.manifold)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Move every factor along its descent curve."""
         at = Iterate.of(state)
         curve = problem.manifold.descent_curve(at.x, at.egrad)
         if stationary(at):
-            return leave_saddle(problem, state, at, None, lambda new: new.state(scale=1.0, count=state["count"] + 1))
+            count = state["count"] + 1
+            return leave_saddle(problem, state, at, None, lambda new: new.state(scale=1.0, count=count, rate=None))
         start, egrad = flatten(at.x), flatten(at.egrad)
         halvings = 0 if self.halve_every is None else state["count"] // self.halve_every
         scale: float = state["scale"]
+        rate = state["rate"]
+        if rate is None:
+            rate = first_step(problem, at) if self.step_size is None else self.step_size
         for trial in range(self.max_trials):
-            new = try_point(problem, at, curve(self._rates(scale * 0.5**halvings)))
+            new = try_point(problem, at, curve(_times(scale * 0.5**halvings, rate)))
             moved = flatten(new.x) - start
             finite = math.isfinite(new.fun) and math.isfinite(new.grad_norm)
             # curves of bounded factors are clipped: the change predicted is ⟨∇f, y − x⟩ along the way really gone
@@ -101,12 +114,18 @@ class PGD(Solver):
             if enough or not self.backtracking:
                 length = float(np.dot(moved, moved)) ** 0.5
                 curvature = step_curvature(problem, at.x, at.grad, new) if finite else None
-                grown = min(1.0, 2.0 * scale) if trial == 0 else scale
-                state = new.state(scale=grown, count=state["count"] + 1)
+                grown = scale if trial else min(1.0, 2.0 * scale)
+                if self.step_size is None and finite and not trial:
+                    # of a quadratic with curvature L, a share of 1 − τL/2: the rate stays between 1/2L and 3/2L
+                    share = (new.fun - at.fun) / predicted if predicted < 0 else 0.0
+                    grown = scale * (2.0 if share > 0.5 else 0.5 if share < 0.25 else 1.0)
+                state = new.state(scale=grown, count=state["count"] + 1, rate=rate)
                 return state, new.measures(problem.manifold, length, curvature)
             scale *= 0.5
         return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
 
-    def _rates(self, scale: float) -> Any:
-        rates = scale * np.atleast_1d(self.step_size)
-        return float(rates[0]) if rates.size == 1 else rates.tolist()
+
+def _times(scale: float, rate: Any) -> Any:
+    """Return one rate, or a list of one per factor, multiplied by a number."""
+    rates = scale * np.atleast_1d(rate)
+    return float(rates[0]) if rates.size == 1 else rates.tolist()

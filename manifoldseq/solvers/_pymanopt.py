@@ -15,9 +15,10 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status, Tree
-from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule
+from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule, look_ahead
 from ..interop._pymanopt import numpy_random, pymanopt
-from ..linalg._tree import dtype_of, tree_map
+from ..linalg._tree import dtype_of, leaves, tree_map
+from ._around import divided, known, multiplied, times, unit_of
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate, step_curvature
 from ._saddle import confirm
@@ -65,8 +66,9 @@ class Pymanopt(Solver):
     One step runs the optimizer to its end, so a run has one iteration (the column ``inner_iterations`` of the history
     has pymanopt's, gradients asked for at new points) and cannot be resumed. The stopping rule of ``minimize`` is asked
     at every iterate, limits of time and evaluations at every evaluation; swarm and simplex know no gradient and end by
-    limits. pymanopt's own absolute tolerance is off unless ``min_gradient_norm`` is given; a step size below its
-    ``min_step_size`` ends a run without success. Swarm and simplex start around the given point. Evaluations are those
+    limits. pymanopt's own absolute tolerance is off unless ``min_gradient_norm`` is given; after a
+    step size below its ``min_step_size`` the stopping rule decides, as for all solvers that find no decrease, whether
+    the run is a success or SMALL_STEP. Swarm and simplex start around the given point. Evaluations are those
     that happened: what is known about the last point is not asked again. A value that is not finite counts as infinite.
 
     Examples
@@ -137,15 +139,17 @@ class Pymanopt(Solver):
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the start."""
-        return {"x": point}, _measured(problem, point)
+        measures = _measured(problem, point)
+        return {"x": point, "unit": unit_of(measures.egrad_norm or 1.0, dtype_of(point))}, measures
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Run the optimizer until its end or that of the stopping rule."""
-        package, watch = pymanopt(), _Watch(self, problem)
+        package, watch = pymanopt(), _Watch(self, problem, state["unit"])
         watched = replace(problem.objective, value=watch.value, value_and_gradient=watch.value_and_gradient)
         if problem.objective.value_and_gradient is None:
             watched = replace(watched, value_and_gradient=None)
-        theirs = replace(problem, objective=watched).to_pymanopt()
+        # the optimizer sees an objective whose squared gradients are numbers, the stopping rule the objective itself
+        theirs = multiplied(replace(problem, objective=watched), state["unit"]).to_pymanopt()
         theirs.manifold.chords = True
         given, draws = dict(self.options), self.optimizer in DRAWS
         run = {name: given.pop(name) for name in self._parameters("run") if name in given}
@@ -171,8 +175,10 @@ class Pymanopt(Solver):
         if x is None:
             return state, replace(_measured(problem, state["x"]), status=status)
         extra = {"inner_iterations": float(watch.nit)}
+        if status is Status.SMALL_STEP:
+            status = watch.without_decrease(x) or status
         measures = watch.measures if x is watch.x and watch.measures is not None else _measured(problem, x)
-        return {"x": tree_map(np.array, x)}, replace(measures, status=status, extra=extra)
+        return {**state, "x": tree_map(np.array, x)}, replace(measures, status=status, extra=extra)
 
     def _parameters(self, method: str) -> list[str]:
         """Return the options of the constructor or of ``run``."""
@@ -193,8 +199,8 @@ class _Finished(Exception):
 class _Watch:
     """Stands between pymanopt and the objective: keeps what to hand back, and asks the stopping rule."""
 
-    def __init__(self, solver: Pymanopt, problem: Problem) -> None:
-        self.solver, self.problem = solver, problem
+    def __init__(self, solver: Pymanopt, problem: Problem, unit: float) -> None:
+        self.solver, self.problem, self.unit = solver, problem, unit
         self.began = time.perf_counter()
         self.nfev = self.njev = self.nit = 0
         self.x: Any = None
@@ -223,8 +229,13 @@ class _Watch:
         if not math.isfinite(at.fun) or not math.isfinite(at.grad_norm):
             raise _Finished(Status.NON_FINITE)
         before, self.at, self.x = self.at, at, x
-        curvature = None if before is None else step_curvature(self.problem, before.x, before.grad, at)
-        self.measures = at.measures(self.problem.manifold, curvature=curvature)
+        manifold, curvature, length = self.problem.manifold, None, None
+        if before is not None:
+            curvature = step_curvature(self.problem, before.x, before.grad, at)
+            with np.errstate(all="ignore"):
+                step = manifold.displacement(before.x, at.x)
+                length = float(manifold.inner(at.x, step, step)) ** 0.5
+        self.measures = at.measures(manifold, length, curvature)
         self.nit += before is not None
         self._ask(self.measures)
         return at.fun, at.egrad
@@ -241,11 +252,39 @@ class _Watch:
         self.so_far.evaluations = Evaluations(self.nfev + 1, self.njev + 1)
         status = self.solver.stop.check(self.so_far)
         if status in ASSERTED and self.solver.stop.looks_ahead and self.at is not None and self.at.x is self.x:
-            self.measures = confirm(self.problem, self.at, self.so_far.recent)
+            self.measures = self._confirmed(self.at, self.so_far)
             self.so_far = self.so_far.instead(self.measures)
             status = self.solver.stop.check(self.so_far)
         if status is not None:
             raise _Finished(status)
+
+    def _confirmed(self, at: Iterate, so_far: RunSoFar) -> Measures:
+        """Return the last measures with the curvature ahead, measured in the unit of the run."""
+        unit, recent, look = self.unit, so_far.recent, look_ahead(self.solver.stop, so_far)
+        if unit == 1.0:
+            return confirm(self.problem, at, recent, look)
+        look = replace(look, decrease=look.decrease * unit)
+        there = evaluate(known(self.problem, at.fun * unit, times(unit, at.egrad)), at.x)
+        scaled = tuple([divided(measures, 1 / unit) for measures in recent])
+        return divided(confirm(multiplied(self.problem, unit), there, scaled, look), unit)
+
+    def without_decrease(self, x: Tree) -> Status | None:
+        """Return what the rule says of the last point, where the line search of pymanopt found no shorter step.
+
+        Solvers of this package end with NO_DECREASE there, and so does this run as far as the rule is concerned.
+        """
+        if self.so_far is None or self.at is None:
+            return None
+        if any(map(np.any, map(np.not_equal, leaves(x), leaves(self.at.x)))):  # the last trial was not taken
+            self.x = x
+            self.at = evaluate(self.problem, x)
+            self.measures = self.at.measures(self.problem.manifold)
+        self.x, measures = x, self.at.measures(self.problem.manifold, status=Status.NO_DECREASE)
+        self.measures = self.at.at_boundary(self.problem.manifold, measures)
+        if self.solver.stop.looks_ahead:
+            self.measures = self._confirmed(self.at, self.so_far.after(self.measures, self.so_far.time))
+        status = self.solver.stop.check(self.so_far.after(self.measures, self.so_far.time))
+        return status if status is not None and status.success else None
 
 
 def _measured(problem: Problem[Point], x: Point) -> Measures:

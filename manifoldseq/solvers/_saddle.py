@@ -10,13 +10,17 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Status
-from .._stopping import inside
+from .._stopping import Look, inside
 from ..linalg._tree import EPS, flatten, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 
 PRODUCTS, PROBES = 20, 3
 """Hessian products that the search for negative curvature may cost: at a stationary point, and before a success."""
+
+
+UNSEEN = 1e-5
+"""Curvature that a confirmation has not seen may be so many times smaller than the smallest one that it has seen."""
 
 
 def stationary(at: Iterate) -> bool:
@@ -91,7 +95,7 @@ def lowest_curvature(
     free = manifold.free(at.x, at.egrad) if manifold.bounded else None
     if free is not None:
         v = np.where(flatten(free), v, v.dtype.type(0))
-    basis, H, error = krylov(problem, at, v, steps, retraction)
+    basis, H, error, _ = krylov(problem, at, v, steps, retraction)
     if not basis:
         return 0.0, None
     w, V = np.linalg.eigh(H)
@@ -104,8 +108,18 @@ def lowest_curvature(
     return float(w[0]), (direction / length).astype(at.grad.dtype, copy=False)
 
 
-def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Measures:
+def confirm(
+    problem: Problem,
+    at: Iterate,
+    recent: tuple[Measures, ...],
+    look: Look,
+    inverse: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Measures:
     """Return the measures of the current iterate with the curvature ahead, in two Lanczos steps from the gradient.
+
+    Conjugate gradients go on from there, preconditioned by an approximate inverse Hessian where there is one, until the
+    decrease that is still unseen counts as none: where a valley is flatter than all that two steps see, or next to a
+    saddle, most of what is left of the gradient is elsewhere.
 
     Where the boundary of an open manifold makes the gradient small, these say so, and nothing else is measured.
     At a stationary point it is the lowest curvature of any direction, and anywhere a negative one in the Krylov space
@@ -121,7 +135,7 @@ def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Meas
     if direction is not None:  # a path of special symmetry may lead into a saddle
         return replace(now, curvature_ahead=lowest)
     # the Hessian in the plane of g and H g; of ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖ the inverse is the curvature that lies ahead
-    _, H, error = krylov(problem, at, at.grad, 2, None)
+    basis, H, error, images = krylov(problem, at, at.grad, 2, None)
     if not H.size:
         return replace(now, curvature_ahead=0.0)
     w, V = np.linalg.eigh(H)
@@ -134,13 +148,72 @@ def confirm(problem: Problem, at: Iterate, recent: tuple[Measures, ...]) -> Meas
         curvature = 1.0 / length if length > 0 else math.inf
         if not (largest > 0 and 10 * error * largest < curvature < math.inf):
             curvature = 0.0
+        else:
+            beyond = _curvature_beyond(problem, at, basis, images, H, error * largest, look, inverse)
+            curvature = min(curvature, beyond)
     return replace(now, curvature_ahead=curvature)
+
+
+def _curvature_beyond(
+    problem: Problem,
+    at: Iterate,
+    basis: list[np.ndarray],
+    images: list[np.ndarray],
+    H: np.ndarray,
+    error: float,
+    look: Look,
+    inverse: Callable[[np.ndarray], np.ndarray] | None,
+) -> float:
+    """Return ``‖g‖²/gᵀH⁻¹g``, in the space that conjugate gradients reach from a basis; or a negative curvature.
+
+    `error` is that of curvatures; `images` are the products of the Hessian H with the vectors of the basis.
+    """
+    dot, single = inner_product(problem, at.x), at.grad.dtype.type
+    product, _ = hessian_product(problem, at, "auto")
+    # s = −H⁻¹g in the basis, what it leaves of the gradient, and twice the decrease
+    y = np.linalg.solve(H, [dot(at.grad, b) for b in basis])
+    r = at.grad - sum(single(c) * image for c, image in zip(y, images, strict=True))
+    twice = float(y @ H @ y)
+    smallest = max(float(np.linalg.eigvalsh(H)[0]), error)
+    # along flat directions that a group turns points by, the Hessian is of the size of the gradient
+    negative = max(10 * error, at.grad_norm / (float(problem.manifold.scale(at.x)) or math.inf))
+    p, rz = None, 0.0
+    for _ in range(look.products):
+        square = dot(r, r)
+        if not 0 < square < math.inf:
+            break  # what is left is rounding, or has left the range of numbers
+        left = square**0.5
+        unseen = max(UNSEEN * smallest, error)
+        enough = 0.5 * left * left <= look.decrease * unseen or left <= look.way * unseen
+        if enough or (0.5 * twice > look.decrease and twice > look.way * at.grad_norm):
+            break
+        z = r if inverse is None else inverse(r)
+        before, rz = rz, dot(r, z)
+        if not rz > 0:
+            break
+        p = z if p is None else z + single(rz / before) * p
+        size = dot(p, p)
+        image = _finite_product(product, p / single(size**0.5)) if 0 < size < math.inf else None
+        if image is None:
+            break
+        image = image * single(size**0.5)
+        curvature = dot(p, image) / size
+        if curvature < -negative:
+            return curvature
+        flat = abs(curvature) <= error
+        alpha = rz / (size * max(abs(curvature), error))
+        twice += alpha * rz
+        if flat or curvature < 0:
+            break
+        smallest = min(smallest, curvature)
+        r = r - single(alpha) * image
+    return at.grad_norm * at.grad_norm / twice if twice > 0 else math.inf
 
 
 def krylov(
     problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: Retraction
-) -> tuple[list[np.ndarray], np.ndarray, float]:
-    """Return an orthonormal basis of the Krylov space of the Hessian from `v`, the Hessian in it, and its error."""
+) -> tuple[list[np.ndarray], np.ndarray, float, list[np.ndarray]]:
+    """Return an orthonormal basis of the Krylov space of the Hessian H from `v`, H in it, its error, and H times it."""
     manifold, tree, dot = problem.manifold, unflattener(at.x), inner_product(problem, at.x)
     product, error = hessian_product(problem, at, "auto", retraction)
     basis: list[np.ndarray] = []
@@ -162,7 +235,7 @@ def krylov(
         size = dot(image, image) ** 0.5
         v = image / size if size > 0 else np.zeros_like(image)
     H = np.array([[dot(b, image) for image in images] for b in basis], dtype=float)
-    return basis, 0.5 * (H + H.T), error
+    return basis, 0.5 * (H + H.T), error, images
 
 
 def _finite_product(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.ndarray | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,9 +25,11 @@ class SGD(Stochastic):
 
     Parameters
     ----------
-    step_size : float or Schedule
+    step_size : float or Schedule, optional
         The rate τ, or one of :class:`InverseTime`, :class:`Cosine`, :class:`Halving`. It refers to the gradient of the
-        whole objective: for a sum of n terms, about 1/n of the rate for their mean.
+        whole objective: for a sum of n terms, about 1/n of the rate for their mean. By default it is chosen in the
+        first step, ``(1 − μ)/2L`` with the largest curvature L of the first batch, for five more gradients of that
+        batch, and falls as :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
     momentum : float
         The factor μ, in [0, 1).
     batch_size : int
@@ -62,13 +65,18 @@ class SGD(Stochastic):
     True
     """
 
-    step_size: float | Schedule = 0.01
+    step_size: float | Schedule | None = None
     momentum: float = 0.9
+    chooses: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.momentum, bool) or not isinstance(self.momentum, int | float) or not 0 <= self.momentum < 1:
             raise ValueError(f"SGD(momentum={self.momentum!r}): momentum must lie in [0, 1)")
+
+    def first_rate(self, problem: Problem, at: Iterate) -> float:
+        """Return the rate for gradients, shared among those that the momentum adds up."""
+        return (1 - self.momentum) * super().first_rate(problem, at)
 
     def begin(self, problem: Problem[Point], x: Point) -> State:
         """Return the momentum, zero."""

@@ -13,11 +13,16 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point
-from ..linalg._tree import flatten, tree_map
+from ..linalg._tree import flatten, norm, tree_map
+from ._around import known, multiplied, times
 from ._base import Solver, positive_numbers, whole_numbers
 from ._batches import MiniBatches
 from ._iterates import Iterate, State, evaluate
-from ._schedules import Schedule, rate_at
+from ._saddle import krylov
+from ._schedules import InverseTime, Schedule, rate_at
+
+EPOCHS, STEPS = 10, 100
+"""Epochs, and at least steps, after which a rate that the solver chose is half the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +37,12 @@ class Stochastic(Solver):
     ----------
     step_size, batch_size, clip, average_from, retraction, seed
         As in :class:`SGD`.
+
+    Attributes
+    ----------
+    chooses : bool
+        Whether a step is the rate times a gradient, so that ``step_size=None`` can choose the rate by
+        :meth:`first_rate`.
 
     Examples
     --------
@@ -54,7 +65,7 @@ class Stochastic(Solver):
     (-1.0, 4.0)
     """
 
-    step_size: float | Schedule
+    step_size: float | Schedule | None
     batch_size: int = 32
     clip: float | None = None
     average_from: int | None = None
@@ -62,11 +73,12 @@ class Stochastic(Solver):
     seed: int | None = None
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient", "terms")
     deterministic: ClassVar[bool] = False
+    chooses: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         name = type(self).__name__
         whole_numbers(name, batch_size=self.batch_size)
-        if not isinstance(self.step_size, Schedule):
+        if not isinstance(self.step_size, Schedule) and not (self.step_size is None and self.chooses):
             positive_numbers(name, step_size=self.step_size)
         if self.clip is not None:
             positive_numbers(name, clip=self.clip)
@@ -101,6 +113,35 @@ class Stochastic(Solver):
             Iterations before this one.
         """
 
+    @property
+    def measured(self) -> bool:
+        """Whether the rate is chosen in the first step, by :meth:`first_rate`."""
+        return self.step_size is None
+
+    def first_rate(self, problem: Problem, at: Iterate) -> float:
+        """Return half the inverse of the largest curvature, by Lanczos steps from a random vector.
+
+        The first step is at most as long as the scale of the point, since the curvature may be larger beyond.
+
+        Parameters
+        ----------
+        problem : Problem
+            Of the first batch, scaled to the whole sum.
+        at : Iterate
+            Of the same batch, at the start.
+        """
+        manifold = problem.manifold
+        size = norm(at.egrad)
+        # in a unit in which the gradient is about 1, so that the objective may have any scale
+        unit = math.ldexp(1.0, -math.frexp(size)[1]) if 0 < size < math.inf else 1.0
+        there = evaluate(known(problem, at.fun * unit, times(unit, at.egrad)), at.x)
+        v = flatten(manifold.random_tangent(at.x, np.random.default_rng(0)))
+        _, H, _ = krylov(multiplied(problem, unit), there, v, 5, None)
+        curvature = float(np.abs(np.linalg.eigvalsh(H)).max()) if H.size and np.isfinite(H).all() else 0.0
+        steepest = there.grad_norm / (float(manifold.scale(at.x)) or 1.0)
+        largest = max(curvature, 0.5 * steepest if math.isfinite(steepest) else 0.0)
+        return 0.5 * unit / largest if largest > 0 else 1.0
+
     def columns(self, problem: Problem, at: Iterate) -> Mapping[str, float]:
         """Return further columns of the history at an iterate; here none."""
         return {}
@@ -113,7 +154,7 @@ class Stochastic(Solver):
         """Return the state before the first epoch, with one evaluation on all data."""
         terms = problem.objective.terms
         assert terms is not None  # one of the needs
-        state = {"x": point, "nit": 0, "memory": self.begin(problem, point), "mean": None}
+        state = {"x": point, "nit": 0, "memory": self.begin(problem, point), "mean": None, "rate": None}
         at = evaluate(problem, point)
         measures = at.at_boundary(problem.manifold, at.measures(problem.manifold))
         measures = replace(measures, extra=self.columns(problem, at))
@@ -124,16 +165,24 @@ class Stochastic(Solver):
         terms = problem.objective.terms
         assert terms is not None
         indices, drawn = MiniBatches(self.batch_size).draw(state, terms.n)
-        at = evaluate(replace(problem, objective=terms.batch(indices)), state["x"])
+        batch = replace(problem, objective=terms.batch(indices))
+        at = evaluate(batch, state["x"])
         k: int = state["nit"]
-        x, memory = self.move(problem, self._clipped(at), state["memory"], rate_at(self.step_size, k), k)
+        first = state["rate"]
+        if first is None:
+            first = self.first_rate(batch, at) if self.measured else 1.0
+        schedule = self.step_size
+        if schedule is None:
+            delay = max(STEPS, EPOCHS * math.ceil(terms.n / self.batch_size))
+            schedule = InverseTime(1.0, delay) if self.measured else 1.0
+        x, memory = self.move(problem, self._clipped(at), state["memory"], first * rate_at(schedule, k), k)
         change = flatten(x) - flatten(at.x)
         length = float(np.dot(change, change)) ** 0.5
         if not math.isfinite(length):
             return state, Measures(math.nan)
         # without scale and boundary: the answer is judged by exact measures
         measures = Measures(at.fun, at.grad_norm, None, length, at.egrad_norm, extra=self.columns(problem, at))
-        more = {"x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k)}
+        more = {"x": x, "nit": k + 1, "memory": memory, "mean": self._mean(state["mean"], x, k), "rate": first}
         return {**state, **drawn, **more}, measures
 
     def answer(self, problem: Problem[Point], state: State) -> Point:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,10 +25,12 @@ class StochasticPGD(Stochastic):
 
     Parameters
     ----------
-    step_size : float or Schedule
-        A factor of all rates; the paper halves them every 10 epochs, ``Halving(1.0, every=10 * batches)``.
-    rates : float or sequence of float
-        The rate τ, one number or one per factor of a product; the paper has ``(0.1, 0.1, 1.0)`` for (λ, V, U).
+    step_size : float or Schedule, optional
+        A factor of all rates; the paper halves them every 10 epochs, ``Halving(1.0, every=10 * batches)``. By default
+        1; without `rates`, one that falls as :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
+    rates : float or sequence of float, optional
+        The rate τ, one number or one per factor of a product; the paper has ``(0.1, 0.1, 1.0)`` for (λ, V, U). By
+        default one number, chosen in the first step: ``1/2L`` with the largest curvature L of the first batch.
     batch_size : int
         Data per step; every epoch visits all of them once, in seeded order; PGD-128 of the paper has 128.
     clip, average_from, retraction, seed
@@ -43,25 +46,30 @@ class StochasticPGD(Stochastic):
     [0.5, 0.5]
     """
 
-    step_size: float | Schedule = 1.0
-    rates: float | Sequence[float] = 0.01
+    step_size: float | Schedule | None = None
+    rates: float | Sequence[float] | None = None
     batch_size: int = 128
+    chooses: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rates = np.atleast_1d(self.rates)
+        rates = np.atleast_1d(1.0 if self.rates is None else self.rates)
         if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
             raise ValueError(f"StochasticPGD(rates={self.rates!r}): give a positive number, or one per factor")
 
+    @property
+    def measured(self) -> bool:
+        return self.rates is None
+
     def begin(self, problem: Problem[Point], x: Point) -> State:
         """Return no memory, after a look at the number of rates."""
-        size, factors = np.size(self.rates), len(x) if isinstance(x, tuple) else 1
+        size, factors = np.size(1.0 if self.rates is None else self.rates), len(x) if isinstance(x, tuple) else 1
         if size not in (1, factors):
             raise ValueError(f"StochasticPGD(rates={self.rates!r}) has {size} rates, the point has {factors} factor(s)")
         return {}
 
     def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
         """Move every factor along its descent curve."""
-        steps = rate * np.atleast_1d(self.rates)
+        steps = rate * np.atleast_1d(1.0 if self.rates is None else self.rates)
         curve = problem.manifold.descent_curve(at.x, at.egrad)
         return curve(float(steps[0]) if steps.size == 1 else steps.tolist()), memory

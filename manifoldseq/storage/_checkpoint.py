@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from .._quoted import quoted
 from ._files import write_durably
 from ._limits import opened
 from ._model_codec import Encoder, decode
@@ -59,11 +60,13 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not isinstance(self.directory, str | os.PathLike) or not str(self.directory):
-            raise CheckpointError(f"Checkpoint(directory={self.directory!r}): give the path of a directory")
+            raise CheckpointError(f"Checkpoint(directory={quoted(self.directory)}): give the path of a directory")
         if not isinstance(self.every_seconds, Real) or not self.every_seconds >= 0:
-            raise CheckpointError(f"Checkpoint(every_seconds={self.every_seconds!r}): give a number of seconds ≥ 0")
+            raise CheckpointError(
+                f"Checkpoint(every_seconds={quoted(self.every_seconds)}): give a number of seconds ≥ 0"
+            )
         if not isinstance(self.fingerprint, str | None):
-            raise CheckpointError(f"Checkpoint(fingerprint={self.fingerprint!r}): give a string, or None")
+            raise CheckpointError(f"Checkpoint(fingerprint={quoted(self.fingerprint)}): give a string, or None")
 
     @classmethod
     def at(cls, checkpoint: Checkpoint | str | Path | None) -> Checkpoint | None:
@@ -77,7 +80,7 @@ class Checkpoint:
         if checkpoint is None or isinstance(checkpoint, Checkpoint):
             return checkpoint
         if not isinstance(checkpoint, str | Path):
-            raise ValueError(f"checkpoint={checkpoint!r} is not valid: name a folder, or pass a Checkpoint")
+            raise ValueError(f"checkpoint={quoted(checkpoint)} is not valid: name a folder, or pass a Checkpoint")
         return cls(checkpoint)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -145,7 +148,7 @@ class Checkpoint:
                 continue
             if found[0] != FORMAT:
                 raise CheckpointError(
-                    f"{path} has format {found[0]!r}, this version reads {FORMAT}: start without resume"
+                    f"{path} has format {quoted(found[0])}, this version reads {FORMAT}: start without resume"
                 )
             if found[1] != self.fingerprint:
                 raise CheckpointError(

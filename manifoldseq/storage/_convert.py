@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import hooks
+from .._quoted import quoted
 from ..hooks._registry import first_origin
 from ._data import SequenceData, check_steps
 from ._limits import FilePath, ReadError, naming
@@ -51,7 +52,7 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     FileNotFoundError: there is no file or folder walk.xyz
     """
     if missing not in ("keep", "linear"):
-        raise ReadError(f"{path}: missing is {missing!r}: choose 'keep' or 'linear'")
+        raise ReadError(f"{path}: missing is {quoted(missing)}: choose 'keep' or 'linear'")
     data = _call(path, reader_of(path), options)
     if missing == "keep":
         return data
@@ -92,7 +93,7 @@ def _call(path: FilePath, reader: hooks.ReaderSpec, options: dict[str, Any]) -> 
         known = options_of(reader)
         if unknown := [name for name in options if name not in known]:
             have = f"its options are {', '.join([*known, 'missing'])}"
-            raise ReadError(f"{path}: the reader {reader.name!r} has no option {unknown[0]!r}: {have}")
+            raise ReadError(f"{path}: the reader {quoted(reader.name)} has no option {quoted(unknown[0])}: {have}")
     return function(path, **_as_declared(function, options))
 
 
@@ -221,7 +222,7 @@ def interpolate(data: SequenceData) -> SequenceData:
         if holes.any():
             if empty := np.flatnonzero(holes.all(axis=0)).tolist():
                 channel = empty[0] if data.channel_names is None else data.channel_names[empty[0]]
-                raise ValueError(f"sequence {name!r} has no recorded value of channel {channel}: remove it")
+                raise ValueError(f"sequence {quoted(name)} has no recorded value of channel {channel}: remove it")
             steps = np.arange(len(x))
             columns = [np.interp(steps, steps[~hole], x[~hole, j]) for j, hole in enumerate(holes.T)]
             x = np.column_stack(columns).astype(x.dtype, copy=False)
@@ -314,7 +315,7 @@ def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | No
     """
     check_steps(data)
     if mode not in ("standard", "minmax", "robust"):
-        raise ValueError(f"mode is {mode!r}: choose 'standard', 'minmax' or 'robust'")
+        raise ValueError(f"mode is {quoted(mode)}: choose 'standard', 'minmax' or 'robust'")
     source = data if like is None else like
     channels = {x.shape[1] for x in [*data.sequences, *source.sequences]}
     if len(channels) != 1:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from .._quoted import quoted
 from ._real import check_real, warn_of_order
 
 
@@ -103,7 +104,7 @@ class SequenceData:
             raise ValueError(f"there are {len(names)} ids for {len(arrays)} sequences: pass one string each")
         if len(set(names)) < len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
-            raise ValueError(f"two sequences have the id {twice[:40]!r}: give each its own")
+            raise ValueError(f"two sequences have the id {quoted(twice)}: give each its own")
         object.__setattr__(self, "sequences", arrays)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "name", name)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._quoted import quoted
 from ._data import SequenceData
 from ._limits import ReadError
 from ._xarray import from_xarray, is_xarray
@@ -80,7 +81,7 @@ def from_frame(
         data.ids, data.clocks, data.channel_names   # ('a', 'b'), ('time',), ('x',)
     """
     if isinstance(columns, str):
-        raise ReadError(f"columns is {columns!r}: pass a list of names")
+        raise ReadError(f"columns is {quoted(columns)}: pass a list of names")
     id, time, label = (None if name is None else str(name) for name in (id, time, label))
     if is_xarray(frame):
         return replace(from_xarray(frame, id=id, time=time, label=label, columns=columns), name="")
@@ -111,7 +112,9 @@ class _Table:
             return self.columns[name]
         if name in self.levels:
             return self.levels[name]
-        raise ReadError(f"{self.where} has no column {name!r}, unlike the first: give all frames the same columns")
+        raise ReadError(
+            f"{self.where} has no column {quoted(name)}, unlike the first: give all frames the same columns"
+        )
 
     def is_stamp(self, name: str) -> bool:
         return _holds_stamps(self.column(name))
@@ -124,7 +127,7 @@ class _Table:
         remedy = "choose the channels with columns=[…], or convert it"
         if array is not None:
             found = f"{self.where}, column {name!r} holds dates or times, no numbers"
-            raise ReadError(f"{found}: name it with time={name!r} if it is the time, or {remedy}")
+            raise ReadError(f"{found}: name it with time={quoted(name)} if it is the time, or {remedy}")
         raise self._no_number(name, remedy)
 
     def times(self, name: str) -> tuple[NDArray[np.float64], bool]:
@@ -164,13 +167,13 @@ def _table(frame: Any, where: str) -> _Table:
         if isinstance(error, ReadError) or "unique column names" not in str(error):
             raise
         twice = str(error).partition("'")[2].partition("'")[0]
-        raise ReadError(f"{where} has two columns named {twice!r}: rename one") from None
+        raise ReadError(f"{where} has two columns named {quoted(twice)}: rename one") from None
     names = [str(name) for name in eager.columns]
     if any(isinstance(name, tuple) for name in eager.columns):
         raise ReadError(f"{where} has columns of several levels: give each column one name")
     if len(set(names)) < len(names):  # for narwhals 1 and "1" are two
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ReadError(f"{where} has two columns named {twice!r}: rename one")
+        raise ReadError(f"{where} has two columns named {quoted(twice)}: rename one")
     columns = dict(zip(names, eager.to_dict(as_series=True).values(), strict=True))
     index = nw.maybe_get_index(eager)
     if len(eager) == 0:
@@ -232,7 +235,9 @@ def _from_tables(
         times, chosen = np.concatenate([t for t, _ in of_tables]), replace(chosen, seconds=of_tables[0][1])
     labels, label_names = _codes(tables, chosen.label)
     if np.array(label_names).dtype.kind not in "biufU":
-        raise ReadError(f"{path}, column {chosen.label!r} holds {label_names[0]!r}: pass numbers or text as labels")
+        raise ReadError(
+            f"{path}, column {quoted(chosen.label)} holds {quoted(label_names[0])}: pass numbers or text as labels"
+        )
     ids, id_names = _codes(tables, chosen.id)
     if names is not None:
         ids, id_names = _one_each(tables, chosen.id, ids, id_names, names)
@@ -271,7 +276,7 @@ def _choose(
     for option, name in [*given, *(("columns", name) for name in channels or ())]:
         if name is not None and name not in names:
             shown = ", ".join(names[:10])[:200]
-            raise ReadError(f"{table.where} has no column {name!r} but {shown}: name it with {option}=…")
+            raise ReadError(f"{table.where} has no column {quoted(name)} but {shown}: name it with {option}=…")
     if id is None and not each:
         id = "id" if "id" in names else table.id
     elif id is None and "id" in names:
@@ -313,11 +318,13 @@ def _codes(tables: Iterable[_Table], name: str | None) -> tuple[NDArray[np.intp]
         column = table.column(name)
         values = [value.strip() if isinstance(value, str) else value for value in column.to_list()]  # as in text
         if column.is_null().any() or any(isinstance(value, float) and value != value for value in values):
-            raise ReadError(f"{table.where}, column {name!r} has empty cells: fill them or remove the rows")
+            raise ReadError(f"{table.where}, column {quoted(name)} has empty cells: fill them or remove the rows")
         try:
             codes += [numbers.setdefault(value, len(numbers)) for value in values]
         except TypeError:
-            raise ReadError(f"{table.where}, column {name!r} holds {values[0]!r}, not one value per row") from None
+            raise ReadError(
+                f"{table.where}, column {quoted(name)} holds {quoted(values[0])}, not one value per row"
+            ) from None
     return np.array(codes, np.intp), list(numbers)
 
 
@@ -332,7 +339,7 @@ def _one_each(
     if len(unlike := np.flatnonzero(ids != ids[starts][numbers])):
         where = tables[int(numbers[unlike[0]])].where
         raise ReadError(
-            f"{where} has several values in {id!r}, but is one sequence: pass one frame, not a list of them"
+            f"{where} has several values in {quoted(id)}, but is one sequence: pass one frame, not a list of them"
         )
     return numbers, [id_names[i] for i in ids[starts].tolist()] if isinstance(names, range) else list(names)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .. import hooks
+from .._quoted import quoted
 from .._result import Result
 from ..hooks._lookup import asked_as, stored
 from ._checkpoint import interrupts_held_back
@@ -175,7 +176,9 @@ def load(run_dir: FilePath) -> Any:
         except (OSError, ValueError, KeyError, TypeError):
             state = None
         if state is not None:
-            raise ModelError(f"the run in {path} has no model yet, its state is {state!r}: continue it with --resume")
+            raise ModelError(
+                f"the run in {path} has no model yet, its state is {quoted(state)}: continue it with --resume"
+            )
     return load_model(path)
 
 
@@ -189,7 +192,7 @@ def _document(path: Path) -> dict[str, Any]:
     found = document.get("format") if isinstance(document, dict) else None
     if type(found) is not int or found not in READABLE:
         raise ModelError(
-            f"{path / DOCUMENT} has format {found!r}, this version reads {' and '.join(map(str, READABLE))}: "
+            f"{path / DOCUMENT} has format {quoted(found)}, this version reads {' and '.join(map(str, READABLE))}: "
             "install the version of manifoldseq that saved it, or a later one"
         )
     return document
@@ -218,7 +221,7 @@ def _record(path: Path, document: dict[str, Any]) -> hooks.EstimatorSpec:
     except (hooks.UnknownName, hooks.AmbiguousName, ImportError) as error:
         package = document.get("versions", {}).get("plugin", "")
         origin = f"plugin {plugin!r}" + (f" ({package})" if package else "")
-        raise ModelError(f"{path} holds an estimator {name!r} of {origin}, which is not here: {error}") from error
+        raise ModelError(f"{path} holds an estimator {quoted(name)} of {origin}, which is not here: {error}") from error
 
 
 def _versions(plugin: hooks.Plugin | None) -> dict[str, str]:

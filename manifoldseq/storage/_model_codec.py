@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
 from .. import hooks
+from .._quoted import quoted
 from .._result import Result, Status
 from ..hooks._lookup import registered, stored
 
@@ -96,7 +97,7 @@ def restored(made: Any, values: Mapping[str, Any]) -> Any:
     """
     for name in values:
         if not name.isidentifier() or name.startswith("__") or hasattr(type(made), name):
-            raise ValueError(f"{type(made).__name__} has no fitted attribute {name!r}")
+            raise ValueError(f"{type(made).__name__} has no fitted attribute {quoted(name)}")
     if type(made).__module__.startswith("sklearn."):  # theirs wants a version that only pickles have
         vars(made).update(values)
     else:
@@ -164,7 +165,7 @@ class Encoder:
     def _member(self, value: Any, key: Any, place: str, types: Types) -> Any:
         where = f"{place}.{key}" if place else str(key)
         if not isinstance(key, str):
-            raise Outside(f"{place} has the key {key!r}: the keys of a dict in a model file are strings")
+            raise Outside(f"{place} has the key {quoted(key)}: the keys of a dict in a model file are strings")
         if "time" in key.split("_"):  # a second run must repeat the arrays
             if isinstance(value, float):
                 return {"measured": self.encode(float(value), where, types)}
@@ -229,7 +230,7 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
             return {key: decode(part, arrays, types) for key, part in content.items()}
         case "record" | "estimator":
             if content not in types:
-                raise ValueError(f"it holds a {content!r}, which is not among the stored_types of the estimator")
+                raise ValueError(f"it holds a {quoted(content)}, which is not among the stored_types of the estimator")
             cls = types[content]
             if tag == "record":
                 return cls(**_decoded(value["fields"], arrays, types))
@@ -238,7 +239,7 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
         case "kernel" | "solver":
             factory: Any = stored(_REGISTERED[tag], content, value.get("plugin", "")).factory
             return factory(**_decoded(value["fields"], arrays, types))
-    raise ValueError(f"it has the unknown tag {tag!r}")
+    raise ValueError(f"it has the unknown tag {quoted(tag)}")
 
 
 def decode_estimator(factory: Any, value: Mapping[str, Any], arrays: Mapping[str, np.ndarray], types: Types) -> Any:
@@ -255,7 +256,7 @@ def decode_estimator(factory: Any, value: Mapping[str, Any], arrays: Mapping[str
     version, known = value.get("version", 1), stored_version(factory)
     if type(version) is not int or not 1 <= version <= known:
         raise ValueError(
-            f"{factory.__name__} was saved in version {version!r} and can be loaded up to version {known}: "
+            f"{factory.__name__} was saved in version {quoted(version)} and can be loaded up to version {known}: "
             "install the version of its package that saved it, or a later one"
         )
     for upgrade in getattr(factory, "stored_upgrades", ())[version - 1 :]:

@@ -20,7 +20,8 @@ def check_real(X: Any, name: str = "X") -> Any:
 
     Masked arrays are refused even where nothing is masked, and inside lists too: NumPy takes the numbers under the mask
     for data. Dates, spans of time, text, bytes, records and complex numbers are refused, and objects that are not all
-    real numbers. What other checks refuse (sparse matrices, rows of different lengths) is returned as it is.
+    real numbers. What other checks refuse (rows of different lengths) is returned as it is, as are sparse
+    matrices of real numbers.
 
     Parameters
     ----------
@@ -50,15 +51,16 @@ def check_real(X: Any, name: str = "X") -> Any:
     """
     if _holds_masked(X):
         raise _masked(X, name)
-    if hasattr(X, "toarray"):  # a sparse matrix
-        return X
+    sparse = hasattr(X, "toarray")
     try:
-        array = np.asarray(X)
+        array = X if sparse else np.asarray(X)
     except (ValueError, TypeError):  # rows of different lengths
         return X
     if array.dtype.kind == "c":
         raise NotReal(f"{name} has dtype {array.dtype}: pass real numbers (Complex data not supported)")
-    if array.dtype.kind == "O":
+    if sparse and array.dtype.kind in "biuf":
+        return X
+    if array.dtype.kind == "O" and not sparse:
         strange = [kind for kind in set(map(type, array.flat)) if not issubclass(kind, (Real, Decimal, np.bool_))]
         if strange:
             raise _refusal(name, f"has dtype object and holds {_with_article(strange[0].__name__)}")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .._quoted import quoted
+
 State = Any
 """A nested dict (string keys) or tuple of arrays, numbers, strings, booleans and None."""
 
@@ -41,7 +43,7 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
         return _array(state, copy)
     if kind is dict and not _KEYS.issuperset(map(type, state)):
         key = next(key for key in state if type(key) is not str)
-        raise _Outside(f"has the key {key!r}: the keys of a state are strings")
+        raise _Outside(f"has the key {quoted(key)}: the keys of a state are strings")
     place: str | int = ""
     try:
         if kind is tuple:
@@ -70,7 +72,7 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
                     new[place] = normalize(part, old.get(place), copy=copy)
             return new
     except _Outside as error:
-        raise _Outside(error.sentence, f"[{place!r}]{error.place}") from None
+        raise _Outside(error.sentence, f"[{quoted(place)}]{error.place}") from None
     if isinstance(state, np.generic):
         return state.item()
     raise _Outside(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._quoted import quoted
 from ._data import SequenceData
 from ._limits import ReadError
 from .readers._clock import AUTO, seconds
@@ -41,7 +42,7 @@ def from_xarray(
         time, axis = None, "time"
     if axis not in data.dims:
         shown = ", ".join(map(str, data.dims))[:200] or "none"
-        raise ReadError(f"{path} has no dimension {axis!r} but {shown}: name it with time=…")
+        raise ReadError(f"{path} has no dimension {quoted(axis)} but {shown}: name it with time=…")
     marks = _marks(path, data, label)
     if hasattr(data, "data_vars"):
         variables = {str(name): data[name] for name in data.data_vars if str(name) != marks.label}
@@ -93,16 +94,19 @@ class _Marks:
         kept = [name for name in (series, axis) if name in self.array.dims]
         if strange := [str(name) for name in self.array.dims if name not in kept]:
             raise ReadError(
-                f"{self.path}, {self.label!r} has the dimension {strange[0]!r}: give each sequence one label"
+                f"{self.path}, {quoted(self.label)} has the dimension {quoted(strange[0])}: give each sequence "
+                f"one label"
             )
         values = np.asarray(self.array.transpose(*kept).values)
         values = values[:, None] if kept == [series] else values
         if (values != values).any():
-            raise ReadError(f"{self.path}, {self.label!r} has empty cells: fill them")
+            raise ReadError(f"{self.path}, {quoted(self.label)} has empty cells: fill them")
         names: dict[Any, int] = {}
         codes = [names.setdefault(value, len(names)) for value in np.broadcast_to(values, shape).ravel().tolist()]
         if np.array(list(names)).dtype.kind not in "biufU":
-            raise ReadError(f"{self.path}, {self.label!r} holds {next(iter(names))!r}: pass numbers or text as labels")
+            raise ReadError(
+                f"{self.path}, {quoted(self.label)} holds {quoted(next(iter(names)))}: pass numbers or text as labels"
+            )
         return np.array(codes, np.intp), list(names)
 
 
@@ -110,7 +114,7 @@ def _marks(path: str, data: Any, label: str | None) -> _Marks:
     inside = {str(name): data[name] for name in (*data.coords, *getattr(data, "data_vars", ()))}
     name = "label" if label is None and "label" in inside else label
     if name is not None and name not in inside:
-        raise ReadError(f"{path} has no variable {name!r} but {', '.join(inside)[:200]}: name it with label=…")
+        raise ReadError(f"{path} has no variable {quoted(name)} but {', '.join(inside)[:200]}: name it with label=…")
     return _Marks(path, name, None if name is None else inside[name])
 
 
@@ -146,11 +150,11 @@ def _of_variables(
         if axis not in array.dims or set(array.dims) != set(dims):
             shown, others = (", ".join(map(str, some)) or "no dimension" for some in (array.dims, dims))
             remedy = "leave one out with columns=[…], or name the label with label=…"
-            raise ReadError(f"{path}, variable {name!r} has {shown}, {first!r} has {others}: {remedy}")
+            raise ReadError(f"{path}, variable {quoted(name)} has {shown}, {quoted(first)} has {others}: {remedy}")
     beside = [name for name in dims if name != axis]
     series, channels = _sides(path, dims, axis, id if id is not None or len(beside) != 1 else _series(beside[0]))
     if channels is not None:
-        raise ReadError(f"{path} has several variables and the dimension {channels!r}: pass one variable")
+        raise ReadError(f"{path} has several variables and the dimension {quoted(channels)}: pass one variable")
     blocks = [_of_array(f"{path}, variable {name!r}", array, axis, series)[0] for name, array in variables.items()]
     return np.concatenate(blocks, axis=2), series, tuple(variables)
 
@@ -166,9 +170,9 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
     shown = ", ".join(repr(str(name)) for name in others)[:200] or "none"
     if axis not in dims or len(others) > 2:
         found = ", ".join(map(str, dims))[:200] or "none"
-        raise ReadError(f"{path} has the dimensions {found}: keep {axis!r}, one of sequences and one of channels")
+        raise ReadError(f"{path} has the dimensions {found}: keep {quoted(axis)}, one of sequences and one of channels")
     if id is not None and id not in others:
-        raise ReadError(f"{path} has no dimension {id!r} but, beside {axis!r}, {shown}: name it with id=…")
+        raise ReadError(f"{path} has no dimension {quoted(id)} but, beside {quoted(axis)}, {shown}: name it with id=…")
     series = [id] if id is not None else [name for name in others if str(name).lower() in _SERIES]
     channels = [name for name in others if name not in series and str(name).lower() in _CHANNELS]
     unknown = [name for name in others if name not in (*series, *channels)]
@@ -177,7 +181,7 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
         unknown = []
     if unknown or len(series) > 1 or len(channels) > 1:
         remedy = "name that of the sequences with id=…, or rename that of the channels to 'channel'"
-        raise ReadError(f"{path} has, beside {axis!r}, {shown}, sequences or channels: {remedy}")
+        raise ReadError(f"{path} has, beside {quoted(axis)}, {shown}, sequences or channels: {remedy}")
     return (series or [None])[0], (channels or [None])[0]
 
 
@@ -188,7 +192,9 @@ def _selected(
     wanted = tuple(map(str, columns))
     for name in wanted:
         if name not in have:
-            raise ReadError(f"{path} has no channel {name!r} but {', '.join(have[:10])[:200]}: name it with columns=…")
+            raise ReadError(
+                f"{path} has no channel {quoted(name)} but {', '.join(have[:10])[:200]}: name it with columns=…"
+            )
     return block[:, :, [have.index(name) for name in wanted]], wanted
 
 
@@ -197,5 +203,5 @@ def _coordinate(path: str, axis: str, values: NDArray[Any]) -> tuple[NDArray[np.
     if values.dtype.kind in "Mm":
         return seconds(values), True
     if values.dtype.kind not in "biuf":
-        raise ReadError(f"{path}, coordinate {axis!r} has dtype {values.dtype}: convert it to numbers or dates")
+        raise ReadError(f"{path}, coordinate {quoted(axis)} has dtype {values.dtype}: convert it to numbers or dates")
     return values.astype(np.float64), False

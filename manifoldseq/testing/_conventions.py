@@ -97,6 +97,7 @@ def common_laws(exam: Examination, case: Case) -> bool:
     exam.law("unfitted, it says so", lambda: _unfitted(case))
     if not exam.law("fit returns the estimator", lambda: _fits(case)):
         return False
+    exam.law("it is displayed before and after fit", lambda: displayed(case.new(), case.once))
     exam.law("only fitted attributes end in an underscore", lambda: _attributes(case))
     exam.law("fit leaves its input and its parameters alone", lambda: _untouched(case))
     exam.law("fit twice is fit once, for one random_state", lambda: _reproducible(case))
@@ -109,8 +110,8 @@ def _parameters(case: Case) -> Verdict:
     from sklearn.base import clone
 
     copied = cast(Callable[[Any], Any], clone)
-    signature = inspect.signature(type(case.estimator).__init__).parameters
-    names = [name for name in signature if name != "self"]
+    init = type(case.estimator).__init__
+    names = [] if init is object.__init__ else [name for name in inspect.signature(init).parameters if name != "self"]
     params = case.estimator.get_params(deep=False)
     if sorted(names) != sorted(params):
         return False, f"__init__ takes {sorted(names)}, get_params gives {sorted(params)}"
@@ -141,6 +142,16 @@ def _unfitted(case: Case) -> Verdict:
 def _fits(case: Case) -> Verdict:
     fitted = case.once
     return (True, "") if type(fitted) is type(case.estimator) else (False, f"it returned {fitted!r}")
+
+
+def displayed(*estimators: Any) -> Verdict:
+    """Return whether estimators have a text and, as notebooks ask for it, an HTML display."""
+    for estimator in estimators:
+        repr(estimator)
+        html = getattr(estimator, "_repr_html_", None)
+        if html is not None and type(estimator).__name__ not in html():
+            return False, "_repr_html_ does not name the class"
+    return True, ""
 
 
 def _attributes(case: Case) -> Verdict:

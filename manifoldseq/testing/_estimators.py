@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ._conventions import Case, alike, common_laws, instance, learned, refused, unreal
+from ._conventions import Case, alike, common_laws, displayed, instance, learned, quick, refused, unreal
 from ._report import Examination, Report, Verdict, unless
 
 
 def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None = None) -> Report:
-    """Run scikit-learn's ``check_estimator`` on an estimator of 2-D samples.
+    """Run scikit-learn's ``check_estimator`` on an estimator of 2-D samples, and display it before and after fit.
 
     Parameters
     ----------
@@ -38,6 +38,7 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
     >>> ms.testing.check_estimator(StandardScaler()).ok
     True
     """
+    from sklearn.base import clone
     from sklearn.utils import estimator_checks
 
     made, expected = instance(estimator), dict(expected_failures or {})
@@ -61,6 +62,16 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
             exam.law(name, lambda: (True, ""))
     for name in expected.keys() - seen:
         exam.law(name, lambda: (False, "is listed as an expected failure, but there is no such check"))
+
+    def shown() -> Verdict:
+        unfitted, fitted = (quick(cast(Any, clone(made)), 0) for _ in range(2))
+        rng = np.random.default_rng(0)
+        X, y = rng.random((60, 4)), np.arange(60) % 2
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return displayed(unfitted, fitted.fit(X, y))
+
+    exam.law("it is displayed before and after fit", shown)
     return exam.report()
 
 

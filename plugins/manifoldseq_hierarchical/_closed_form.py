@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.linalg.lapack import get_lapack_funcs
 
+from manifoldseq.estimators import quoted
+
 from ._moments import Array, centred, frame_blocks, not_finite
 
 _WELL = 1e-3
@@ -29,7 +31,7 @@ def check_components(n_components: Any, d: int) -> int | None:
         return None
     if not isinstance(n_components, Integral) or isinstance(n_components, bool) or not 1 <= int(n_components) <= d:
         raise ValueError(
-            f"n_components={n_components!r} is not valid: pass a whole number from 1 to the {d} features, or None"
+            f"n_components={quoted(n_components)} is not valid: pass a whole number from 1 to the {d} features, or None"
         )
     return int(n_components)
 
@@ -44,7 +46,7 @@ def resolved_origin(center: Any, mean: Array) -> Array:
     try:
         point = np.asarray(center, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"center={center!r} is not known: choose True, False or {len(mean)} numbers") from None
+        raise ValueError(f"center={quoted(center)} is not known: choose True, False or {len(mean)} numbers") from None
     if point.shape not in ((), mean.shape) or not (np.abs(point) < _FARTHEST).all():
         raise ValueError(
             f"center must be True, False or {len(mean)} finite numbers below {_FARTHEST:.0e}, one per feature of X"

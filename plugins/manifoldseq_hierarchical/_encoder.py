@@ -16,6 +16,7 @@ from manifoldseq.estimators import (
     check_parameters,
     check_positive,
     check_whole,
+    quoted,
     validate_rows,
 )
 
@@ -695,7 +696,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_choice("method", method, METHODS)
         check_whole("window", window)
         if smooth and method != "bayes":
-            raise ValueError(f"smooth=True needs method='bayes': method={method!r} looks at the last {window} queries")
+            raise ValueError(
+                f"smooth=True needs method='bayes': method={quoted(method)} looks at the last {window} queries"
+            )
         if method == "bayes":
             return self._matched(X, speed, smooth, tolerance)[0]
         Z, (slow, fast), index = self._run(X, speed)
@@ -827,7 +830,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Return the coordinates of consecutive queries, the limits of their speed in points, and the points."""
         limits = _numbers(speed)
         if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] > limits[1]:
-            raise ValueError(f"speed={speed!r} is not valid: pass the least and the largest number of frames per query")
+            raise ValueError(
+                f"speed={quoted(speed)} is not valid: pass the least and the largest number of frames per query"
+            )
         X = self._frames(X)
         return (
             self._coordinates(X),

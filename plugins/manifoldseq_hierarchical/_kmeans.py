@@ -22,8 +22,12 @@ from manifoldseq.estimators import (
     check_parameters,
     check_real,
     check_whole,
+    count_distinct,
     fit_starts,
+    quoted,
     random_generator,
+    row_blocks,
+    warn_of_few_distinct,
 )
 
 from ._closed_form import check_components, encode, energy, leading_directions, nearest, weighted_centroids
@@ -210,7 +214,7 @@ def _check_mixture(estimator: Any) -> None:
     """Raise AttributeError where there are no probabilities."""
     if estimator.objective != "mixture":
         raise AttributeError(
-            f"objective={estimator.objective!r} assigns frames to one cluster each, without probabilities: "
+            f"objective={quoted(estimator.objective)} assigns frames to one cluster each, without probabilities: "
             "objective='mixture' has them"
         )
 
@@ -417,11 +421,14 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
             )
         found = len(np.unique(self.labels_))
         if found < self.n_clusters_:
-            warnings.warn(
-                f"only {found} of {self.n_clusters_} clusters have frames: X has too few distinct ones",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            different = count_distinct((X[part] for part in row_blocks(len(X))), self.n_clusters_)
+            warn_of_few_distinct(different, self.n_clusters_, "n_clusters", "frames")
+            if different >= self.n_clusters_:
+                warnings.warn(
+                    f"only {found} of {self.n_clusters_} clusters have frames: lower n_clusters",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
         return self
 
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
@@ -449,7 +456,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         weight, kept = self._weights(sample_weight, frames)
         X = frames if kept is None else frames[kept]
         if (self.objective == "mixture") != hasattr(self, "statistics_"):
-            raise ValueError(f"objective={self.objective!r} is not the one that was fitted: fit again")
+            raise ValueError(f"objective={quoted(self.objective)} is not the one that was fitted: fit again")
         if self.objective == "mixture":
             self._take_batch(X, weight)
         else:
@@ -641,7 +648,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         if isinstance(self.init, str):
             if self.init not in INITS:
                 raise ValueError(
-                    f"init={self.init!r} is not known: choose {', '.join(map(repr, INITS))}, labels or centroids"
+                    f"init={quoted(self.init)} is not known: choose {', '.join(map(repr, INITS))}, labels or centroids"
                 )
             return self.init
         init = np.asarray(self.init)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ._classes import Members, frames_and_members, member_rows
 from ._closed_form import check_components, completed, leading_directions, resolved_origin, weighted_centroids
@@ -268,7 +269,7 @@ def _directions(
         V, values = lowest_directions(printed_sigma(X, members, energy.centroids, energy.origin), n_components)
         return V, np.sqrt(np.maximum(-values, 0.0))
     if method != "closed-form":
-        raise ValueError(f"method={method!r} is not known: choose 'closed-form' or 'eigh'")
+        raise ValueError(f"method={quoted(method)} is not known: choose 'closed-form' or 'eigh'")
     if energy.factor is None:
         assert energy.sigma is not None
         return lowest_directions(energy.sigma, n_components, energy.tolerance)

@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
+from manifoldseq.estimators import quoted
+
 if TYPE_CHECKING:
     from ._plots import plot_filters
     from .families._bessel import bessel_ratio, concentration, log_bessel, log_normalizer, uniform_expansion
@@ -121,7 +123,7 @@ def __getattr__(name: str) -> Any:
         warn("manifoldseq_hope.StiefelSGD is manifoldseq.torch.RiemannianSGD now", DeprecationWarning, stacklevel=2)
         return import_module(".networks._stiefel_sgd", __name__).StiefelSGD
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {quoted(__name__)} has no attribute {quoted(name)}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
 

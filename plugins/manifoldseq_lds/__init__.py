@@ -6,6 +6,8 @@ Names load when they are first used, so that importing the package imports no mo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from manifoldseq.estimators import quoted
+
 if TYPE_CHECKING:
     from ._plots import plot_kernel_matrix, plot_reconstruction, plot_spectra
     from .clustering._kernel_matrix import LDSKernelMatrix
@@ -134,7 +136,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {quoted(__name__)} has no attribute {quoted(name)}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
 

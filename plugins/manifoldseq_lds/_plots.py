@@ -1,6 +1,7 @@
 """Figures of fitted linear dynamical systems: kernel matrix, spectra, reconstructions."""
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 from .clustering._kmeans import LDSKMeans
 from .clustering._selection import plot_choice
 from .identification._identifier import LDSIdentifier
-from .identification._sequence_input import new_systems
+from .identification._sequence_input import identifier_for, new_systems
+from .identification._stabilizers import stabilizer_of_forecasts
 from .kernels._moments import fitted_kernel
 from .means._common_problem import items_of
 from .systems._record import Systems
@@ -76,7 +78,8 @@ def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
     """Plot the eigenvalues of transition matrices on the unit disc.
 
     The angle of an eigenvalue is the frequency of a mode in radians per step, its modulus what remains of the mode
-    after one step.
+    after one step. Systems of sequences are shown as they were estimated, before stabilization: an unstable one may lie
+    outside the disc. The centres of a clustering are means of stabilized systems, which ``"SN"`` and ``"clip"`` damp.
 
     Parameters
     ----------
@@ -115,7 +118,7 @@ def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
         style = marker_style(0) | few if centres is None else marker_style(None)
         total = len(result.X) if isinstance(result, Fitted) else len(systems)
         some = f"{len(systems)} systems" if len(systems) == total else f"{len(systems)} of {total} systems"
-        groups.append((some, _upper(systems.A), style))
+        groups.append((some, _upper(systems.A if systems.A_estimate is None else systems.A_estimate), style))
     ax = prepared_axes(ax)
     _disc(ax)
     for label, values, style in groups:
@@ -134,8 +137,9 @@ def plot_reconstruction(
     """Plot channels of one recorded sequence beside what its identified system reproduces.
 
     Two lines stand against the record: ``mean + C x(t)`` from the states ``x(t) = C.T (y(t) - mean)``, and the forecast
-    one step ahead, ``mean + C A x(t - 1)``. The title has the root mean square error of the forecast, relative to
-    the deviation of the sequence from its mean: 1 is no better than the mean.
+    one step ahead, ``mean + C A x(t - 1)``, with the stabilizer that `LDSIdentifier.forecast` uses. The title has the
+    root mean square error of the forecast, relative to the deviation of the sequence from its mean: 1 is no better than
+    the mean.
 
     Parameters
     ----------
@@ -164,9 +168,9 @@ def plot_reconstruction(
         raise ValueError("there are no sequences to reproduce: pass Fitted(estimator, sequences)")
     if member is None:
         rows = _evenly(len(result.X), _MEMBERS)
-        errors = [_Reproduced(result, i, item).error for i, item in zip(rows, _systems(result, rows), strict=True)]
+        errors = [_Reproduced(result, i, item).error for i, item in zip(rows, _forecasting(result, rows), strict=True)]
         member = int(rows[np.argsort(errors)[-1 if worst else (len(rows) - 1) // 2]])
-    made = _Reproduced(result, member, _systems(result, np.array([member]))[0])
+    made = _Reproduced(result, member, _forecasting(result, np.array([member]))[0])
     data = result.data
     rate = getattr(data, "sampling_rate", None)
     names = getattr(data, "channel_names", None) or [f"channel {c}" for c in range(made.recorded.shape[1])]
@@ -266,6 +270,14 @@ def _systems(fitted: Fitted, rows: NDArray[Any]) -> Systems:
     members = X[rows] if isinstance(X, Systems) else [X[i] for i in rows]
     model = fitted.estimator
     return new_systems(model, members) if isinstance(model, LDSKMeans) else model.transform(members)
+
+
+def _forecasting(fitted: Fitted, rows: NDArray[Any]) -> Systems:
+    """Return the systems of some members, sequences, that forecast them."""
+    model, members = fitted.estimator, [fitted.X[i] for i in rows]
+    identifier = identifier_for(model, members) if isinstance(model, LDSKMeans) else copy(model)
+    identifier.stabilizer = stabilizer_of_forecasts(identifier.stabilizer_)
+    return identifier.transform(members)
 
 
 def _upper(A: Array) -> NDArray[np.complex128]:

@@ -23,7 +23,8 @@ What is where, from the top down; rooms import from their own row and from those
   keywords and files of the release before), `_identifier` (`LDSIdentifier`), `_forecast_error` (its quality),
   `_parameter_error` (of forecasts), `_estimation` (batches of one length), `_output_noise` (N4SID, EM), `_missing`
   (values filled in), `_em` (a sweep of EM), `_recording` (one that grows), `_inputs` (checks), `_order` (number of
-  states), `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
+  states), `_short_delay` (a delay too short for modes), `_stored_sequences` (sequences on disk), `_subspace_method`
+  (SVD and least squares), `_stabilizers`
 * `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_state_estimates` (what filter and smoother find),
   `_kalman`, `_canonical_form` (Theorem 1), `_record` (`Systems`)
 """
@@ -225,7 +226,8 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "lds-spectra",
         accepts="manifoldseq_lds._plots:accepts_systems",
         draw="manifoldseq_lds._plots:draw_spectra",
-        summary="Eigenvalues of transition matrices: the angle is the frequency of a mode, the radius its persistence",
+        summary="Eigenvalues of transition matrices as estimated, before stabilization: the angle is the frequency of "
+        "a mode, the radius its persistence. Centres of clusters are means of stabilized systems",
     )
     yield hooks.PlotSpec(
         "lds-reconstruction",

@@ -20,6 +20,7 @@ from manifoldseq.estimators import (
     check_real,
     check_whole,
     fit_starts,
+    quoted,
     random_generator,
     row_blocks,
 )
@@ -108,7 +109,7 @@ def _check_online(estimator: Any) -> None:
     """Raise AttributeError where there is no `partial_fit`: one batch does not say what a pooled covariance is."""
     if estimator.covariance_type not in COVARIANCE_TYPES:
         raise AttributeError(
-            f"partial_fit is of covariance_type='diag' and 'full', not of {estimator.covariance_type!r}: "
+            f"partial_fit is of covariance_type='diag' and 'full', not of {quoted(estimator.covariance_type)}: "
             "a batch does not say what covariances are shrunk towards"
         )
 
@@ -733,7 +734,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         needed = _covariance_bytes(self.covariance_type, sizes, setting.n_components)
         if needed > _MOST_COVARIANCES:
             raise ValueError(
-                f"covariance_type={self.covariance_type!r} takes {needed / 2**30:.1f} GiB for the covariances of "
+                f"covariance_type={quoted(self.covariance_type)} takes {needed / 2**30:.1f} GiB for the covariances of "
                 f"{setting.n_components} components of {sum(sizes)} columns: "
                 "pass covariance_type='low-rank' or 'diag', which need none"
             )

@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manifoldseq.estimators import quoted
+
 Array = NDArray[np.floating[Any]]
 
 COVARIANCE_TYPES = ("diag", "full")
@@ -310,4 +312,4 @@ def check_fits(sizes: tuple[int, ...], N: int, n_components: int, n_latent: int)
 def check_same(mixture: Mixture, n_components: int, n_latent: int, full: bool) -> None:
     """Raise ValueError if the settings no longer describe a mixture."""
     if (mixture.n_components, mixture.n_latent, mixture.full) != (n_components, n_latent, full):
-        raise ValueError(f"the batches so far made {mixture!r}: keep its settings, or begin with a new estimator")
+        raise ValueError(f"the batches so far made {quoted(mixture)}: keep its settings, or begin with a new estimator")

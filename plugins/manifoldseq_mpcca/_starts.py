@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from manifoldseq.estimators import check_choice, row_blocks
+from manifoldseq.estimators import check_choice, quoted, row_blocks
 
 from ._maximization import raised
 from ._parameters import Array, Mixture
@@ -226,4 +226,6 @@ def check_init(
     wanted = (n_components, sizes, n_latent, full, private)
     if (init.n_components, init.views, init.n_latent, init.full, init.private) != wanted:
         kind = "full" if full else f"private={private}" if private else "diag"
-        raise ValueError(f"init is {init!r}: pass a Mixture with K={n_components}, views={sizes}, d={n_latent}, {kind}")
+        raise ValueError(
+            f"init is {quoted(init)}: pass a Mixture with K={n_components}, views={sizes}, d={n_latent}, {kind}"
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_whole
+from manifoldseq.estimators import check_whole, quoted
 
 TRAJECTORIES = {"hog": slice(40, 136), "hof": slice(136, 244), "mbhx": slice(244, 340), "mbhy": slice(340, 436)}
 """Columns of a row of dense or improved trajectories (Wang et al.): 10 about its place, 30 of its path, and these."""
@@ -143,10 +143,10 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
     ['Run', 'Run', 'Run'] [0, 1] (5, 108)
     """
     if isinstance(descriptors, str) or len(descriptors) == 0:
-        raise ValueError(f"descriptors={descriptors!r} is not valid: pass a list such as ['hog', 'hof']")
+        raise ValueError(f"descriptors={quoted(descriptors)} is not valid: pass a list such as ['hog', 'hof']")
     known = [*TRAJECTORIES, "mbh"]
     if wrong := [name for name in descriptors if name not in known]:
-        raise ValueError(f"unknown descriptor {wrong[0]!r}: pass any of {', '.join(known)}")
+        raise ValueError(f"unknown descriptor {quoted(wrong[0])}: pass any of {', '.join(known)}")
     check_whole("split", split)
     root = Path(folder)
     members = _hmdb(root, split) or _ucf(root, split)
@@ -179,7 +179,7 @@ def _hmdb(root: Path, split: int) -> list[tuple[str, str, str]]:
         for number, line in enumerate(_lines(path), 1):
             name, _, part = line.strip().rpartition(" ")
             if part not in ("0", "1", "2") or not name:
-                raise ValueError(f"{path}, line {number}: {line.strip()[:60]!r} is not 'name.avi 0', 1 or 2")
+                raise ValueError(f"{path}, line {number}: {quoted(line.strip())} is not 'name.avi 0', 1 or 2")
             if part != "0":
                 members.append((f"{label}/{_bare(name.strip())}", label, _FOLDS[int(part) - 1]))
     return members
@@ -193,7 +193,7 @@ def _ucf(root: Path, split: int) -> list[tuple[str, str, str]]:
             for number, line in enumerate(_lines(path), 1):
                 label, slash, name = line.split()[0].partition("/")
                 if not slash:
-                    raise ValueError(f"{path}, line {number}: {line.strip()[:60]!r} is not 'CLASS/name.avi'")
+                    raise ValueError(f"{path}, line {number}: {quoted(line.strip())} is not 'CLASS/name.avi'")
                 members.append((f"{label}/{_bare(name)}", label, fold))
     return members
 
@@ -221,7 +221,9 @@ def _read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
     found = ms.storage.load_arrays(path, (*TRAJECTORIES, "mbh"))
     for name, array in found.items():
         if array.ndim != 2 or array.dtype.kind not in "iuf":
-            raise ValueError(f"{path}, array {name!r} has shape {array.shape} of {array.dtype}: save (T, d) numbers")
+            raise ValueError(
+                f"{path}, array {quoted(name)} has shape {array.shape} of {array.dtype}: save (T, d) numbers"
+            )
     if len({len(array) for array in found.values()}) > 1:
         raise ValueError(f"{path} has descriptors of different number: save paired ones, row by row")
     if not found:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
-from manifoldseq.estimators import check_real, column_names, row_blocks
+from manifoldseq.estimators import check_real, column_names, quoted, row_blocks
 
 View = NDArray[Any]
 
@@ -81,7 +81,7 @@ def given_names(items: list[Any], names: Any = None) -> Names | None:
         raise ValueError(f"feature_names has {len(names)} lists for {len(items)} views: pass one for each")
     for v, (one, item) in enumerate(zip(names, items, strict=True)):
         if isinstance(one, str) or not all(isinstance(name, str) for name in one):
-            raise ValueError(f"feature_names[{v}] is {one!r}: pass a list of texts")
+            raise ValueError(f"feature_names[{v}] is {quoted(one)}: pass a list of texts")
         if len(one) != (width := as_view(item, v).shape[1]):
             raise ValueError(f"feature_names[{v}] has {len(one)} names for {width} columns: pass one for each")
     return [np.array(list(one), dtype=object) for one in names]
@@ -156,7 +156,7 @@ def split(tables: Any, sizes: Any) -> list[View]:
         raise ValueError(f"the tables have {widths} columns: pass at least one, all with the columns of all views")
     whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, Integral) and int(size) > 0 for size in sizes)
     if not whole or sum(sizes) != widths[0]:
-        raise ValueError(f"views={sizes!r} is not valid: pass whole numbers of columns of sum {widths[0]}")
+        raise ValueError(f"views={quoted(sizes)} is not valid: pass whole numbers of columns of sum {widths[0]}")
     return np.split(np.concatenate(parts), np.cumsum(sizes)[:-1], axis=1)
 
 

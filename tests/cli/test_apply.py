@@ -40,9 +40,8 @@ def test_predictions_and_records_of_arrays(tmp_path: Path, run: Run) -> None:
     assert run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.npz")[0] == 0
     systems = ms.load(tmp_path / "run").transform(two_levels().sequences)
     with np.load(tmp_path / "out.npz") as arrays:
-        assert set(arrays.files) == {"id", "A", "C", "x1", "B", "mean", "Omega"} and np.array_equal(
-            arrays["A"], systems.A
-        )
+        assert set(arrays.files) == {"id", "A", "C", "x1", "noise_factor", "mean", "Omega", "A_estimate"}
+        assert np.array_equal(arrays["A"], systems.A) and np.array_equal(arrays["A_estimate"], systems.A_estimate)
     assert run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.csv")[0] == 0
     header = (tmp_path / "out.csv").read_text().splitlines()[0].split(",")
     assert header[:6] == ["row", "id", "A_0_0", "A_0_1", "A_1_0", "A_1_1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import pickle
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from core.cases import close, leaves, random_like, tree_map
 
 import manifoldseq as ms
-from manifoldseq.manifolds import Euclidean, Product, Stiefel
+from manifoldseq.manifolds import Euclidean, Product, Sphere, Stiefel
 
 S = np.random.default_rng(0).standard_normal((5, 5))
 DATA = np.random.default_rng(1).standard_normal((7, 3))
@@ -195,6 +196,61 @@ def test_errors_of_the_cost_are_not_reworded() -> None:
         library(backend)
         with pytest.raises(ValueError, match=r"^my own mistake"):
             ms.objective(cost, backend=backend).value_and_gradient(np.ones(2))  # type: ignore[misc]
+
+
+def of_torch() -> list[Any]:
+    torch = library("torch").np
+    C = torch.diag(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+    return [
+        lambda x: torch.sum(torch.as_tensor(x) ** 2 * C.diagonal()),
+        lambda x: torch.linalg.norm(2 * torch.as_tensor(x)),
+        lambda x: torch.dot(C @ x, x),
+    ]
+
+
+def of_jax() -> list[Any]:
+    jnp = library("jax").np
+    return [lambda x: jnp.sum(x * x), lambda x: jnp.linalg.norm(2 * x), lambda x: jnp.asarray(x) @ jnp.asarray(x)]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:__array_wrap__ must accept")  # numpy, of its product with a tensor
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+@pytest.mark.parametrize("backend", ["autograd", "jax", "torch"])
+@pytest.mark.parametrize("costs", [of_torch, of_jax])
+def test_a_cost_of_another_library_names_the_backend_to_pass(costs: Any, backend: str) -> None:
+    library(backend)
+    own = costs.__name__.removeprefix("of_")
+    for cost in costs():
+        problem = ms.Problem(Sphere(3), ms.objective(cost, backend=backend))
+        if own == backend:
+            assert ms.minimize(problem, seed=0, max_iter=3).nit <= 3
+            continue
+        for ask in (lambda problem=problem: ms.minimize(problem, seed=0), partial(problem.objective.value, np.ones(3))):
+            with pytest.raises(TypeError, match=f'is written with {own}, .* of {backend}: pass .*backend="{own}"'):
+                ask()
+
+
+@pytest.mark.slow
+def test_values_of_another_library_go_with_a_gradient() -> None:
+    torch = library("torch").np
+
+    def cost(x: Any) -> Any:
+        return torch.sum(torch.tensor(x, requires_grad=True) ** 2 * torch.tensor([1.0, 2.0, 3.0]))
+
+    problem = ms.Problem(Sphere(3), cost, gradient=lambda x: 2 * np.array([1.0, 2.0, 3.0]) * x)
+    assert ms.minimize(problem, seed=0).fun == pytest.approx(1.0)
+
+
+def test_what_autograd_cannot_follow_gets_the_same_sentence_whatever_was_raised() -> None:
+    import autograd.numpy as anp
+
+    # no derivative is known; and a length that a boxed array does not have
+    for cost in (lambda x: anp.sum(anp.nextafter(x, 2.0)), lambda x: memoryview(x)[0]):
+        f = ms.objective(cost)  # type: ignore[arg-type]
+        assert np.isfinite(f.value(np.ones(2)))
+        with pytest.raises(TypeError, match=r"could not be differentiated by autograd .* or give its gradient"):
+            f.value_and_gradient(np.ones(2))  # type: ignore[misc]
 
 
 def cubes(x: Any) -> Any:

@@ -282,6 +282,7 @@ def test_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "sentence"),
     [
         (("spark",), "unknown executor 'spark': choose 'serial', 'threads' or 'dask'"),
+        (("threads", 1.5), "workers=1.5: use a whole number, at least one worker"),
         (("threads", 0), "workers=0: use a whole number, at least one worker"),
         (("threads", "tcp://127.0.0.1:1"), "workers='tcp://127.0.0.1:1': use a whole number"),
     ],

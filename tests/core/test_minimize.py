@@ -25,7 +25,7 @@ from core.cases import (
 
 import manifoldseq as ms
 from manifoldseq import Measures, Status
-from manifoldseq.manifolds import BoundedDiagonal, Euclidean, Orthogonal, Product
+from manifoldseq.manifolds import BoundedDiagonal, Euclidean, Orthogonal, Product, SpecialOrthogonal, Sphere, Stiefel
 from manifoldseq.solvers import BB, CG, GD, LBFGS, PGD, InverseTime
 
 SOLVERS = {
@@ -114,14 +114,63 @@ def test_all_components_find_the_nearest_orthogonal_matrix(n: int) -> None:
     stuck = 0
     for seed in range(20):
         problem, minimum = nearest_orthogonal(n, seed)
-        result = ms.minimize(problem, components="all", seed=seed + 100)
+        result = ms.minimize(problem, components="all", seed=np.random.default_rng(seed + 100))
         assert result.success and result.fun == pytest.approx(minimum, abs=1e-8), seed
         assert result.component == (0 if np.linalg.det(result.x) > 0 else 1)
-        alone = ms.minimize(problem, seed=seed + 100)
+        alone = ms.minimize(problem, problem.manifold.random_point(np.random.default_rng(seed + 100)))
         assert alone.component is None
         stuck += alone.fun > minimum + 1e-3
         assert result.nfev > alone.nfev
     assert stuck > 3  # one start stays in its component
+
+
+def cosine_to(target: Any) -> ms.Objective:
+    return ms.objective(lambda Q: -float(np.vdot(target, Q)), lambda Q: -target)
+
+
+@pytest.mark.parametrize("manifold", [Orthogonal(4), Stiefel(4, 4), Stiefel(4, 4, metric="canonical")], ids=repr)
+def test_without_a_start_both_determinants_are_searched(manifold: Any) -> None:
+    """The maximum of ⟨A, Q⟩ over O(n) is the sum of the singular values of A."""
+    for seed in range(10):
+        A = np.random.default_rng(seed).standard_normal((4, 4))
+        best, sign = np.linalg.svd(A)[1].sum(), np.sign(np.linalg.det(A))
+        problem = ms.Problem(manifold, cosine_to(A))
+        result = ms.minimize(problem, seed=seed)
+        assert result.success and result.fun == pytest.approx(-best, rel=1e-8)
+        better, other = (0, 1) if sign > 0 else (1, 0)
+        assert result.component == better
+        assert "Both connected components" in result.message and f"(determinant {sign:+.0f})" in result.message
+        worse = manifold.to_component(result.x, other)
+        given = ms.minimize(problem, worse)
+        assert given.component is None and given.fun > -best + 1e-6
+        assert f"searches component {better} (determinant {sign:+.0f})" in given.message
+        assert ms.minimize(problem, worse, components="all").fun == pytest.approx(-best, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("manifold", "words"),
+    [
+        (Stiefel(4, 3), ""),
+        (SpecialOrthogonal(3), ""),
+        (Sphere(1), "connected component"),
+        (Orthogonal(2) ** 2, "Of 4 connected components only that of the start"),
+        (Orthogonal(1) ** 4, "Of 16 connected components only that of the start"),
+    ],
+    ids=repr,
+)
+def test_other_manifolds_are_searched_from_one_start(manifold: Any, words: str) -> None:
+    A = np.random.default_rng(0).standard_normal(manifold.shape)
+    counts = []
+    f = ms.objective(lambda Q: counts.append(1) or -float(np.vdot(A, Q)), lambda Q: -A)
+    result = ms.minimize(ms.Problem(manifold, f), seed=0, stop=ms.MaxIterations(0))
+    assert result.component is None and len(counts) == result.nfev == 1
+    assert words in result.message and bool(result.note) == bool(words)
+
+
+def test_the_start_of_an_initializer_is_a_start() -> None:
+    f = cosine_to(np.diag([1.0, 2.0, -3.0]))
+    result = ms.minimize(ms.Problem(Orthogonal(3), f, initializers={"one": lambda problem, rng: np.eye(3)}))
+    assert result.component is None and "component 1 (determinant -1)" in result.message
 
 
 def test_components_of_a_product_and_their_limit() -> None:
@@ -266,7 +315,7 @@ def test_counting_and_the_limit_of_evaluations() -> None:
 
     watched = ms.Problem(problem.manifold, ms.objective(value_and_gradient=fused))
     result = ms.minimize(watched, x0)
-    assert result.nfev == result.njev == len(calls) and result.nhev == 0
+    assert result.nfev == result.njev + 2 == len(calls) and result.nhev == 0  # two values before the success
     limited = ms.minimize(watched, x0, stop=ms.MaxEvaluations(5))
     assert limited.status is Status.MAX_EVALUATIONS and 5 <= limited.nfev < 12
     assert limited.history["nfev"][-1] == limited.nfev

@@ -50,6 +50,56 @@ def test_wrong_starts_name_the_factor(x0: Any, sentence: str) -> None:
         ms.minimize(problem, x0)
 
 
+def masked(x: Any) -> Any:
+    return np.ma.masked_array(x, mask=np.arange(np.size(x)).reshape(np.shape(x)) == 0)
+
+
+def test_masked_starts_and_points_are_refused_not_read_through_the_mask() -> None:
+    problem, x0, _ = procrustes()
+    pair = ms.Problem(
+        Product(Euclidean(2), Euclidean(1), names=("a", "b")),
+        ms.objective(lambda x: float(x[0] @ x[0] + x[1] @ x[1]), lambda x: (2 * x[0], 2 * x[1])),
+    )
+    several = ms.Problem(Euclidean(2), ms.objective(batched=lambda x, which: ((x * x).sum(axis=1), 2 * x)))
+    asked = {
+        "x0": [
+            lambda: ms.minimize(problem, masked(x0)),
+            lambda: ms.minimize(problem, np.ma.masked_array(x0)),  # nothing is masked
+            lambda: ms.minimize(pair, (np.ones(2), masked(np.ones(1)))),
+            lambda: ms.minimize(pair, [masked(np.ones(2)), np.ones(1)]),
+            lambda: ms.minimize_batch(several, masked(np.ones((3, 2)))),
+        ],
+        "points": [
+            lambda: ms.frechet_mean(Euclidean(2), masked(np.ones((3, 2)))),
+            lambda: ms.frechet_mean(Euclidean(2), [np.ones(2), masked(np.ones(2))]),
+        ],
+        "weights": [lambda: ms.frechet_mean(Euclidean(2), np.ones((3, 2)), masked(np.ones(3)))],
+    }
+    for name, calls in asked.items():
+        for call in calls:
+            with pytest.raises(ValueError, match=f"^{name} (has masked values|is a masked array): remove or fill them"):
+                call()
+
+
+@pytest.mark.parametrize("n", [1.5, 3.0, True, "3", -1, np.nan, np.float64(2)])
+def test_numbers_of_iterations_are_whole(n: Any) -> None:
+    problem, x0, _ = procrustes()
+    several = ms.Problem(Euclidean(2), ms.objective(batched=lambda x, which: ((x * x).sum(axis=1), 2 * x)))
+    for call in (
+        lambda: ms.MaxIterations(n),
+        lambda: ms.minimize(problem, x0, max_iter=n),
+        lambda: ms.minimize_batch(several, np.ones((3, 2)), max_iter=n),
+    ):
+        with pytest.raises(ValueError, match=r"^MaxIterations\(n=.*\): n must be a whole number ≥ 0"):
+            call()
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
+    problem, x0, _ = procrustes()
+    assert ms.minimize(problem, x0, max_iter=np.int64(2), tol=0.0).nit == 2  # type: ignore[arg-type]
+    assert ms.minimize(problem, x0, max_iter=np.inf).success  # type: ignore[arg-type]
+
+
 def test_wrong_starts_of_single_and_nested_manifolds() -> None:
     problem, _, _ = procrustes()
     with pytest.raises(ValueError, match=r"x0 has shape \(3, 8\), the manifold needs \(8, 3\)"):

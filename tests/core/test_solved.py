@@ -428,3 +428,52 @@ def test_a_cost_without_a_minimum_is_not_solved(solver: str, cost: str) -> None:
     with np.errstate(all="ignore"):
         result = ms.minimize(ms.Problem(manifold, ms.objective(f, g)), start, solver=solver)
     assert not result.success
+
+
+def low_rank(n: int, k: int, gap: float, seed: int) -> tuple[ms.Problem, float]:
+    """Return ‖YYᵀ − A‖² with a relative gap between the k largest eigenvalues and the next, and its minimum.
+
+    By Eckart, Young and Mirsky that is the sum of the squares of the other eigenvalues. Where one of the k eigenvectors
+    is replaced by the next one there is a saddle, which is higher by the difference of the squares.
+    """
+    rng = np.random.default_rng(seed)
+    w = np.sort(rng.uniform(3, 8, n))[::-1].copy()
+    w[k] = w[k - 1] * (1 - gap)
+    U = ortho_group.rvs(n, random_state=rng)
+    A = (U * w) @ U.T
+
+    def fused(Y: np.ndarray) -> tuple[float, np.ndarray]:
+        off = Y @ Y.T - A
+        return float(np.sum(off**2)), 4 * off @ Y
+
+    return ms.Problem(Euclidean(n, k), ms.objective(value_and_gradient=fused)), float(np.sum(np.sort(w)[: n - k] ** 2))
+
+
+@pytest.mark.parametrize("gap", [1e-3, 4e-5, 1e-5, 1e-6])
+@pytest.mark.parametrize("solver", ["lbfgs", "tr"])
+def test_no_success_next_to_a_saddle_of_small_curvature(solver: str, gap: float) -> None:
+    solved = 0
+    for seed, (n, k) in enumerate([(12, 3), (8, 2), (20, 4), (15, 1), (12, 3), (8, 2)]):
+        if n == 20 and gap < 1e-5:
+            continue  # a third of the evaluations is not enough there
+        problem, best = low_rank(n, k, gap, seed)
+        result = ms.minimize(problem, solver=solver, seed=seed)
+        assert not result.success or result.fun - best <= 2e-9 * best, (seed, result)
+        solved += result.success
+    assert solved >= 4
+
+
+@pytest.mark.parametrize("solver", ["cg", "bb"])
+def test_no_success_next_to_a_saddle_by_slower_solvers(solver: str) -> None:
+    for seed, (n, k) in enumerate([(12, 3), (8, 2), (15, 1)]):
+        problem, best = low_rank(n, k, 1e-5, seed)
+        result = ms.minimize(problem, solver=solver, seed=seed)
+        assert not result.success or result.fun - best <= 2e-9 * best, (seed, result)
+
+
+def test_the_confirmation_stays_cheap() -> None:
+    """Products before a success: five or less, two values, and at most a third of the evaluations so far."""
+    H = np.diag(np.geomspace(1.0, 30.0, 40))
+    f = ms.objective(lambda x: float(x @ H @ x) + 1, lambda x: 2 * H @ x, hessian_product=lambda x, u: 2 * H @ u)
+    result = ms.minimize(ms.Problem(Euclidean(40), f), np.ones(40), solver="lbfgs")
+    assert result.success and result.nhev <= 6 + result.nfev / 3

@@ -389,3 +389,70 @@ def test_fixed_steps_of_many_points_are_those_of_each() -> None:
         *_, alone = fixed_steps(problem, start, 0.2, 6)
         np.testing.assert_allclose(found, alone, atol=1e-13)
     assert [one is X for one in fixed_steps(problem, X, 0.2, 0)] == [True]
+
+
+def quartic() -> ms.Problem:
+    """A strictly convex function that is no quadratic: the formulas of conjugate gradients differ on it."""
+    scale = np.array([1.0, 7.0, 40.0])
+
+    def cost(x: Any) -> float:
+        return float(1 - np.sum(x) + np.sum(scale * x**2) / 2 + np.sum(x**4) / 4)
+
+    return ms.Problem(Euclidean(3), ms.objective(cost, lambda x: scale * x + x**3 - 1))
+
+
+TEXTBOOK = {
+    # Nocedal and Wright, section 5.2: new gradient g, old gradient o, old direction d
+    "fletcher-reeves": lambda g, o, d: g @ g / (o @ o),
+    "polak-ribiere": lambda g, o, d: max(0.0, g @ (g - o) / (o @ o)),
+    "hestenes-stiefel": lambda g, o, d: max(0.0, g @ (g - o) / (d @ (g - o))),
+    "dai-yuan": lambda g, o, d: g @ g / (d @ (g - o)),
+    "hybrid": lambda g, o, d: max(0.0, min(g @ (g - o) / (d @ (g - o)), g @ g / (d @ (g - o)))),
+}
+MOST_ITERATIONS = 15
+"""11 or 12 when this was written."""
+
+
+@pytest.mark.parametrize("beta", TEXTBOOK)
+def test_conjugate_directions_are_those_of_the_textbook(beta: str) -> None:
+    """An error of beta only costs iterations: the directions themselves are compared, and the iterations counted."""
+    problem = quartic()
+    solver = CG(beta=beta, restart=np.inf)
+    state, _ = solver.init(problem, np.array([1.0, -1.0, 0.8]))
+    turned = 0
+    for _ in range(8):
+        old, direction = state["grad"], state["direction"]
+        state, _ = solver.step(problem, state)
+        factor = TEXTBOOK[beta](state["grad"], old, direction)
+        np.testing.assert_allclose(state["direction"], -state["grad"] + factor * direction, rtol=1e-10, atol=1e-13)
+        turned += factor != 0 and not state["fresh"]
+    assert turned >= 3
+    result = ms.minimize(problem, np.array([1.0, -1.0, 0.8]), solver=CG(beta=beta))
+    assert result.success and result.nit <= MOST_ITERATIONS
+
+
+@pytest.mark.parametrize("metric", ["embedded", "other"])
+def test_lbfgs_keeps_every_pair_of_positive_curvature(metric: str) -> None:
+    """Also those whose step and change of the gradient are far from parallel, which ill-conditioned problems have."""
+    scale = 10.0 ** np.linspace(0, 3, 20)
+    if metric == "embedded":
+        problem = ms.Problem(Euclidean(20), ms.objective(lambda x: 1 + float(scale @ x**2) / 2, lambda x: scale * x))
+        start = np.ones(20)
+    else:
+        # the same quadratic of the logarithms, along which the metric of positive numbers is flat
+        problem = ms.Problem(
+            Positive(20), ms.objective(lambda x: 1 + float(scale @ np.log(x) ** 2) / 2, lambda x: scale * np.log(x) / x)
+        )
+        start = np.exp(np.ones(20))
+    solver = LBFGS(memory=12)
+    state, _ = solver.init(problem, start)
+    cosines = []
+    for k in range(1, 13):
+        state, _ = solver.step(problem, state)
+        assert len(state["pairs"]) == k
+        dot = inner_product(problem, unflattener(start)(flatten(state["x"])))
+        s, y = state["pairs"][-1][:2]
+        cosines.append(dot(s, y) / (dot(s, s) * dot(y, y)) ** 0.5)
+    assert min(cosines) < 0.5  # the case has such pairs
+    result = ms.minimize(problem, start, solver="lbfgs")
+    assert result.success and result.nit <= 210  # 179 and 174 when this was written

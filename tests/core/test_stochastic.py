@@ -201,7 +201,9 @@ def test_adam_is_that_of_geoopt(amsgrad: bool) -> None:
 
 def test_every_epoch_visits_all_data_once_in_another_order() -> None:
     problem, seen = watched(mean_of(np.arange(10.0)[:, None]))
-    result = ms.minimize(problem, np.zeros(1), solver=SGD(batch_size=4, seed=0), stop=ms.MaxIterations(6))
+    result = ms.minimize(
+        problem, np.zeros(1), solver=SGD(step_size=0.01, batch_size=4, seed=0), stop=ms.MaxIterations(6)
+    )
     assert [len(i) for i in seen] == [4, 4, 2, 4, 4, 2]
     for epoch in (seen[:3], seen[3:]):
         assert sorted(np.concatenate(epoch)) == list(range(10))

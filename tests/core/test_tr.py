@@ -39,7 +39,7 @@ def system_with_products() -> tuple[ms.Problem, Any, float]:
 @pytest.mark.parametrize("problem", [*PROBLEMS, "system_with_products"])
 def test_every_problem_is_solved_and_every_product_counted(problem: str, hessian: str) -> None:
     made, x0, minimum = system_with_products() if problem == "system_with_products" else PROBLEMS[problem]()
-    calls = {"value_and_gradient": 0, "hessian_product": 0}
+    calls = {"value": 0, "value_and_gradient": 0, "hessian_product": 0}
 
     def watched(name: str) -> Any:
         function = getattr(made.objective, name)
@@ -50,11 +50,12 @@ def test_every_problem_is_solved_and_every_product_counted(problem: str, hessian
 
         return None if function is None else call
 
-    f = ms.Objective(made.objective.value, watched("value_and_gradient"), watched("hessian_product"))
+    f = ms.Objective(watched("value"), watched("value_and_gradient"), watched("hessian_product"))
     result = ms.minimize(ms.Problem(made.manifold, f), x0, solver=TR(hessian=hessian), stop=TIGHT)
     assert result.success and result.fun == pytest.approx(minimum, abs=1e-9)
     assert result.feasibility < 1e-12 and result.nit < 15
-    assert (result.nfev, result.njev) == (calls["value_and_gradient"],) * 2
+    assert (result.nfev, result.njev) == (calls["value_and_gradient"] + calls["value"], calls["value_and_gradient"])
+    assert calls["value"] == 2  # before the success
     assert result.nhev == calls["hessian_product"]
     exact = hessian == "auto" and made.objective.hessian_product is not None
     assert (result.nhev > 0) == exact

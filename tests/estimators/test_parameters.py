@@ -68,7 +68,15 @@ RULES = {"size": check_whole, "share": (check_number, 0.0, 1.0)}
 
 
 def test_a_table_checks_every_parameter_and_the_common_ones() -> None:
-    for valid in ({}, {"n_jobs": -1}, {"n_jobs": 3}, {"verbose": True}, {"verbose": 2}, {"size": 9, "share": 1}):
+    for valid in (
+        {},
+        {"n_jobs": -1},
+        {"n_jobs": 3},
+        {"n_jobs": np.int64(2)},
+        {"verbose": True},
+        {"verbose": 2},
+        {"size": 9, "share": 1},
+    ):
         check_parameters(Plain(**valid), RULES)
     for name, values in {
         "size": [0],

@@ -1,10 +1,13 @@
 """Validation of sequences: what is accepted, and the sentence for what is not."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
 from manifoldseq.estimators import channel_statistics, check_sequences, random_generator, validate_sequences
+from manifoldseq.storage import from_frame
 
 
 def two():
@@ -71,6 +74,34 @@ BAD = {
     "mapping": ({"a": np.ones((2, 2))}, "X is of type dict"),
     "nothing": (None, "X is of type NoneType"),
 }
+
+
+LONG = pd.DataFrame({"id": ["a", "a", "b"], "time": [0, 1, 0], "x": [0.5, 1.5, 2.5]})
+FRAMES = {
+    "long": (LONG, "X is a data frame: pass a list of (T, d) arrays, one per sequence; of a long table"),
+    "numbers only": (LONG[["x"]], "X is a data frame: pass a list"),
+    "index": (LONG.set_index(["id", "time"]), "X is a data frame: pass a list"),
+    "arrow": (pa.table({"id": [1, 1, 2], "x": [0.5, 1.5, 2.5]}), "pass manifoldseq.storage.from_frame(X, id='id')"),
+    "groups": (LONG.groupby("id"), "X holds groups of a data frame: pass a list"),
+    "read": (from_frame(LONG), "X is of type SequenceData: pass its sequences, X.sequences"),
+    "frames with the id": ([LONG[:2], LONG[2:]], "sequence 0, column 'id' has dtype object"),
+}
+
+
+@pytest.mark.parametrize("case", FRAMES)
+def test_tables_that_hold_all_sequences_get_one_sentence_with_the_cure(case):
+    X, sentence = FRAMES[case]
+    if case == "frames with the id":
+        sentence = sentence.split(" has")[0]  # the dtype of texts depends on pandas
+    with pytest.raises(ValueError) as caught:
+        check_sequences(X)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_cure_for_a_long_table_works():
+    assert [x.tolist() for x in check_sequences(from_frame(LONG, id="id").sequences)] == [[[0.5], [1.5]], [[2.5]]]
+    assert len(check_sequences([group[["x"]] for _, group in LONG.groupby("id")])) == 2
 
 
 @pytest.mark.parametrize("case", BAD)

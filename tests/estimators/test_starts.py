@@ -53,6 +53,12 @@ class Wanderer(BaseEstimator):
 PLACE = np.array([1.0, 2.0, 3.0])
 
 
+@pytest.mark.parametrize("n_jobs", [np.int64(2), np.uint8(1), 2])
+def test_numbers_of_threads_may_be_those_of_numpy(n_jobs: Any) -> None:
+    serial = Wanderer(np.int64(3)).fit(PLACE)
+    np.testing.assert_array_equal(Wanderer(3, n_jobs=n_jobs).fit(PLACE).run_.state["x"], serial.run_.state["x"])
+
+
 def assert_same(one: Wanderer, other: Wanderer) -> None:
     """The runs agree bit by bit, but for their times and, if one was interrupted, their statuses."""
     np.testing.assert_array_equal(one.run_.state["x"], other.run_.state["x"])

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
@@ -17,9 +19,12 @@ import manifoldseq as ms
 from manifoldseq.evaluation import (
     AutocovarianceClassifier,
     AutocovarianceKMeans,
+    ChannelStatistics,
     LaggedAutocovariance,
+    PrincipalComponents,
     RowClassifier,
     RowKMeans,
+    RowNeighbors,
     StatisticsClassifier,
     StatisticsKMeans,
 )
@@ -94,3 +99,59 @@ def test_controls_of_samples_are_kept_in_files(model: Any, tmp_path: Path) -> No
     fitted = model.fit(X, LABELS)
     ms.storage.save_model(fitted, tmp_path)
     np.testing.assert_array_equal(ms.load(tmp_path).predict(X), fitted.predict(X))
+
+
+@pytest.mark.parametrize(
+    "model", [PrincipalComponents(), RowNeighbors(), RowKMeans(2), RowClassifier()], ids=lambda m: type(m).__name__
+)
+def test_controls_of_rows_pass_the_checks_of_scikit_learn(model: Any) -> None:
+    ms.testing.check_estimator(model).raise_for_failure()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ChannelStatistics(),
+        LaggedAutocovariance(),
+        StatisticsKMeans(2),
+        AutocovarianceKMeans(2),
+        StatisticsClassifier(),
+        AutocovarianceClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_controls_of_sequences_pass_the_checks_of_estimators(model: Any) -> None:
+    ms.testing.check_sequence_estimator(model).raise_for_failure()
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (PrincipalComponents(2), ["principalcomponents0", "principalcomponents1"]),
+        (ChannelStatistics(), [f"channelstatistics{i}" for i in range(6)]),
+        (LaggedAutocovariance(0), [f"laggedautocovariance{i}" for i in range(9)]),
+        (RowKMeans(2, random_state=0), ["rowkmeans0", "rowkmeans1"]),
+        (StatisticsKMeans(2, random_state=0), ["statisticskmeans0", "statisticskmeans1"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_controls_name_what_they_return(model: Any, names: list[str]) -> None:
+    X = statistics() if isinstance(model, PrincipalComponents | RowKMeans) else SEQUENCES
+    assert list(model.fit(X).get_feature_names_out()) == names
+    assert model.transform(X).shape == (len(X), len(names))
+    assert list(model.set_output(transform="pandas").transform(X).columns) == names
+
+
+def test_controls_keep_the_names_of_channels() -> None:
+    frames = [pd.DataFrame(x, columns=["a", "b", "c"]) for x in SEQUENCES]
+    for model in (ChannelStatistics(), StatisticsKMeans(2, random_state=0)):
+        assert list(model.fit(frames).feature_names_in_) == ["a", "b", "c"]
+        with pytest.raises(ValueError, match="channel 0 of X is 'b' but it was 'a' in fit"):
+            model.transform([frame[["b", "a", "c"]] for frame in frames])
+
+
+def test_the_linear_classifier_takes_sparse_rows() -> None:
+    X, y = np.abs(statistics()), np.arange(len(SEQUENCES)) % 2
+    theirs = LogisticRegression(max_iter=2000).fit(X, y)
+    ours = RowClassifier().fit(csr_array(X), y)
+    np.testing.assert_array_equal(ours.predict(csr_array(X)), theirs.predict(X))

@@ -144,6 +144,11 @@ def test_rotated_and_moved_frames():
 
 CLASSES = {
     "general": (np.random.default_rng(1).standard_normal((6, 20)), 5, 6),
+    "a plane, few features": (
+        np.random.default_rng(2).standard_normal((6, 2)) @ np.random.default_rng(3).standard_normal((2, 8)) + 1,
+        2,
+        3,
+    ),
     "few features": (np.random.default_rng(1).standard_normal((6, 3)), 3, 3),
     "collinear": (np.outer([1.0, 2.0, 4.0, -3.0], np.linspace(1, 2, 20)) + 1, 1, 2),
     "duplicates": (np.repeat(np.random.default_rng(1).standard_normal((3, 20)), 2, axis=0), 2, 3),

@@ -110,7 +110,9 @@ def test_an_empty_cluster_gets_the_worst_represented_frame():
 
 def test_fewer_distinct_frames_than_clusters():
     X = np.repeat(np.eye(3), 5, axis=0)
-    with pytest.warns(ConvergenceWarning, match="only 3 of 5 clusters have frames"):
+    with pytest.warns(
+        ConvergenceWarning, match="X has 3 different frames for n_clusters=5: which of the equal clusters"
+    ):
         model = Printed(5, random_state=0).fit(X)
     assert model.energy_ == pytest.approx(0, abs=1e-12)
     assert np.isfinite(model.cluster_centers_).all()

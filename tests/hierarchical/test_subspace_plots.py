@@ -22,6 +22,13 @@ def test_gain(ax):
     model = SubspaceEncoder(n_components=2).fit(X, y)
     line, used = plot_gain(Fitted(model, X), ax).lines
     np.testing.assert_allclose(line.get_ydata() * model.scatter_, model.gain_curve())
+    # at m coordinates is the energy that a model of m coordinates leaves; none leaves all
+    x = list(line.get_xdata())
+    assert x == list(range(len(x))) and line.get_ydata()[x.index(0)] == pytest.approx(1)
+    for m in (1, 2, 3):
+        left = SubspaceEncoder(n_components=m).fit(X, y).energy_ / model.scatter_
+        assert line.get_ydata()[x.index(m)] == pytest.approx(left)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("coordinates m", "energy left, share of tr S₀")
     assert used.get_xdata() == [2] and used.get_ydata()[0] == pytest.approx(model.energy_ / model.scatter_)
 
 

@@ -17,13 +17,13 @@ WRONG = [
     (lambda: hooks.ModelSpec("", build="a:b"), "ModelSpec '': name must start with a letter or digit"),
     (lambda: hooks.ModelSpec("p:x", build="a:b"), "ModelSpec 'p:x': name must start with a letter or digit"),
     (lambda: hooks.ModelSpec(None, build="a:b"), "ModelSpec None: name must start"),
-    (lambda: hooks.ModelSpec("x", build="a.b"), "build must be a callable or a string 'package.module:attribute', or None"),
+    (lambda: hooks.ModelSpec("x", build="a.b"), "build must be a callable or a string 'package.module:attribute'"),
     (lambda: hooks.ModelSpec("x", build="a:b", example=3), "ModelSpec 'x': example must be a callable"),
     (lambda: hooks.KernelSpec("x", "a:b", domain=3), "KernelSpec 'x': domain must be a string"),
     (lambda: hooks.KernelSpec("x", "a:b", invariances={"r": 1}), "invariances must be a mapping"),
     (lambda: hooks.KernelSpec("x", "a:b", constant_diagonal=1), "constant_diagonal must be True or False"),
     (lambda: hooks.ReaderSpec("x", "*.edf", "a:b"), "ReaderSpec 'x': patterns must be a tuple of strings"),
-    (lambda: hooks.ModelSpec("x", build="a:b", input="tables"), "must be 'sequences', 'samples' or 'views', not 'tables'"),
+    (lambda: hooks.ModelSpec("x", build="a:b", input="tables"), "must be 'sequences', 'samples' or 'views'"),
     (lambda: hooks.EstimatorSpec("x", "a:b", input="tables"), "must be 'sequences', 'samples', 'views' or 'bags'"),
 ]  # fmt: skip
 

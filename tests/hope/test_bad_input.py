@@ -1,7 +1,10 @@
 """Rows of any size, and one sentence for what cannot be learnt from."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, random_array
 from sklearn.datasets import load_digits
 
 from manifoldseq_hope import HOPE, HOPEStack, PCAMovMF, SphericalKMeans, VonMisesFisherMixture, concentration, gaussian
@@ -94,3 +97,39 @@ def test_a_number_that_is_not_chosen_here_names_who_chooses_it(make):
     words = "='auto' is for VonMisesFisherMixture and PCAMovMF, which choose it by bic: pass a whole number here"
     with pytest.raises(ValueError, match=words):
         make().fit(np.random.default_rng(0).random((20, 5)))
+
+
+SPARSE = random_array((50, 20), density=0.3, random_state=0).tocsr()
+
+
+def with_entry(value: Any) -> csr_array:
+    data = SPARSE.astype(np.result_type(SPARSE.dtype, type(value))).data.copy()
+    data[SPARSE.indptr[7]] = value
+    return csr_array((data, SPARSE.indices, SPARSE.indptr), SPARSE.shape)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (np.nan, "X has NaN in row 7, column {column}: remove or fill it"),
+        (-np.inf, "X has infinity in row 7, column {column}: remove or clip it"),
+        (1j, "X has dtype complex128: pass real numbers"),
+    ],
+)
+@pytest.mark.parametrize("kind", [VonMisesFisherMixture, PCAMovMF, SphericalKMeans])
+def test_sparse_rows_get_the_same_short_sentences_as_dense_ones(kind: Any, value: Any, sentence: str) -> None:
+    model = kind(3, **({"n_latent": 2} if kind is PCAMovMF else {}))
+    bad = with_entry(value)
+    for X in (bad, bad.toarray()):
+        with pytest.raises(ValueError) as caught:
+            model.fit(X)
+        assert str(caught.value).startswith(sentence.format(column=SPARSE.indices[SPARSE.indptr[7]]))
+        assert "\n" not in str(caught.value) and len(str(caught.value)) < 120
+
+
+@pytest.mark.parametrize("kind", [VonMisesFisherMixture, PCAMovMF])
+def test_sparse_features_are_located_as_dense_ones(kind: Any) -> None:
+    model = kind(3, random_state=0, threshold=-5.0, **({"n_latent": 2} if kind is PCAMovMF else {})).fit(SPARSE)
+    eta = model.transform(SPARSE)
+    np.testing.assert_array_equal(model.locate(csr_array(eta)), model.locate(eta))
+    np.testing.assert_array_equal(model.inverse_transform(csr_array(eta)), model.inverse_transform(eta))

@@ -238,6 +238,7 @@ def test_score_follows_the_unit_of_the_rows(prepare):
 
 
 @pytest.mark.parametrize(("prepare", "scale"), [(None, 0.02), (None, 50.0), ("unit", 1.0)])
+@pytest.mark.filterwarnings("ignore:X has .* different directions? for n_components")
 def test_score_chooses_the_dimension(prepare, scale):
     rng = np.random.default_rng(1)
     z = 4 * unit(rng.standard_normal((6, 4)))[rng.integers(6, size=1600)] + 0.7 * rng.standard_normal((1600, 4))
@@ -295,6 +296,7 @@ def test_saved_models_come_back(make, tmp_path):
 @pytest.mark.parametrize("M", [1, 8])
 @pytest.mark.parametrize("K", [1, 6])
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
+@pytest.mark.filterwarnings("ignore:X has .* different directions? for n_components")
 def test_extreme_sizes(M, K, family):
     model = HOPE(K, n_latent=M, family=family, max_iter=5, random_state=0).fit(X)
     assert np.isfinite(model.score_samples(X)).all() and np.isfinite(model.sample(5, 0)[0]).all()

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from lds.sparse_problems import clustered, oscillations, violation
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSDictionaryLearning, LDSSparseCoder, Systems, hierarchical_batch
+from manifoldseq_lds.coding._initial_atoms import starting_systems
 
 METHODS = ("lbfgs", "canonical", "pgd", "grassmann", "symmetric")
 
@@ -86,6 +87,30 @@ def test_starts(data, init):
     assert len(learner(init=init, max_iter=1).fit(data).systems_) == 3
 
 
+def test_medoids_are_the_rows_nearest_to_the_mean_of_their_groups(data):
+    """By hand: in feature space the distance of a row to the mean of a group is least where the sum of k is largest."""
+    kernel = ms.get_kernel("projection")
+    packed = kernel.pack(data)
+    K = kernel.cross(packed, packed)
+    for seed in range(3):
+        found = starting_systems(
+            "medoid", 3, data, kernel, packed, kernel=kernel, bound=0.99, rng=np.random.default_rng(seed)
+        )
+        labels = np.random.default_rng(seed).permutation(len(data)) % 3
+        expected = []
+        for k in range(3):
+            rows = [i for i in range(len(data)) if labels[i] == k]
+            distances = [
+                K[i, i] - 2 * np.mean([K[i, j] for j in rows]) + np.mean([K[a, b] for a in rows for b in rows])
+                for i in rows
+            ]
+            expected.append(rows[int(np.argmin(distances))])
+        np.testing.assert_array_equal(found.C, data.C[expected])
+        np.testing.assert_array_equal(found.A, data.A[expected])
+        first = [int(np.flatnonzero(labels == k)[0]) for k in range(3)]
+        assert expected != first  # the case tells medoids from first rows
+
+
 def test_given_atoms_and_the_best_of_several_starts(data):
     assert learner(init=data[:3]).fit(data).objective_ > 0
     alone = [learner(n_init=1, random_state=np.random.default_rng(0).spawn(1)[0]).fit(data).objective_]
@@ -109,7 +134,8 @@ def test_dead_atoms_are_replaced_by_data():
 
 def test_duplicate_atoms_and_data():
     systems = clustered(6, noise=0.0)[[0, 0, 0, 1, 1, 1]]
-    assert np.isfinite(learner(init=systems[[0, 0, 1]]).fit(systems).objective_)
+    with pytest.warns(ConvergenceWarning, match="X has 2 different systems for n_atoms=3"):
+        assert np.isfinite(learner(init=systems[[0, 0, 1]]).fit(systems).objective_)
 
 
 @pytest.mark.parametrize("settings", [{}, {"method": "pgd", "batch_size": 8}, {"method": "symmetric"}])

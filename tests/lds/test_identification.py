@@ -45,7 +45,7 @@ def test_a_noise_free_system_is_found_again():
     np.testing.assert_allclose(*poles, atol=1e-12)
     np.testing.assert_allclose(found.C[0] @ found.C[0].T, C @ C.T, atol=1e-12)
     np.testing.assert_allclose(simulate(found.A[0], found.C[0], found.x1[0], 30), Y, atol=1e-12)
-    np.testing.assert_allclose(found.B[0], 0, atol=1e-7)
+    np.testing.assert_allclose(found.noise_factor[0], 0, atol=1e-7)
     assert found.mean is None
 
 
@@ -63,7 +63,7 @@ def test_batches_of_lengths_agree_with_the_definition(center):
         states = signs[:, None] * states
         residual = states[:, 1:] - systems.A[i] @ states[:, :-1]
         covariance = residual @ residual.T / residual.shape[1]
-        np.testing.assert_allclose(systems.B[i] @ systems.B[i].T, covariance, atol=1e-8)
+        np.testing.assert_allclose(systems.noise_factor[i] @ systems.noise_factor[i].T, covariance, atol=1e-8)
         if center:
             np.testing.assert_allclose(systems.mean[i], Y.mean(axis=0))
 
@@ -97,7 +97,7 @@ def test_delay_stacks_consecutive_steps():
     delayed = LDSIdentifier(n_states=4, scale=False, delay=3).fit(X)
     plain = LDSIdentifier(n_states=4, scale=False).fit_transform(stacked)
     found = delayed.transform(X)
-    for name in ("A", "C", "x1", "B", "mean"):
+    for name in ("A", "C", "x1", "noise_factor", "mean"):
         np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
     assert delayed.n_features_in_ == 2 and found.n_outputs == 6
 

@@ -24,13 +24,13 @@ def driven(T, seed, noise=0.0):
     """Outputs of a known system, as scipy simulates it, and inputs with a mean of their own."""
     rng = np.random.default_rng([1, seed])
     U = 5 + rng.standard_normal((T, 2)) + 0.1 * np.cumsum(rng.standard_normal((T, 2)), axis=0)
-    A, G, C, D = system()
-    _, Y, _ = dlsim((A, G, C, D, 1), U, x0=rng.standard_normal(4))
+    A, B, C, D = system()
+    _, Y, _ = dlsim((A, B, C, D, 1), U, x0=rng.standard_normal(4))
     return 3 + Y + noise * rng.standard_normal(Y.shape), U
 
 
-def impulse_response(A, G, C, D, steps=8):
-    return np.stack([D, *(C @ np.linalg.matrix_power(A, k) @ G for k in range(steps))])
+def impulse_response(A, B, C, D, steps=8):
+    return np.stack([D, *(C @ np.linalg.matrix_power(A, k) @ B for k in range(steps))])
 
 
 @pytest.mark.parametrize("method", ["n4sid", "em"])
@@ -42,11 +42,11 @@ def test_impulse_responses_are_found(method, noise, most):
     truth = impulse_response(*system())
     scale = identifier.input_scale_
     for i in range(3):
-        found = impulse_response(systems.A[i], systems.G[i] / scale, systems.C[i], systems.D[i] / scale)
+        found = impulse_response(systems.A[i], systems.B[i] / scale, systems.C[i], systems.D[i] / scale)
         assert np.linalg.norm(found - truth) < most * np.linalg.norm(truth)
         # the mean is that without any input
         np.testing.assert_allclose(
-            systems.mean[i] - (systems.D[i] + systems.C[i] @ np.linalg.solve(np.eye(4) - systems.A[i], systems.G[i]))
+            systems.mean[i] - (systems.D[i] + systems.C[i] @ np.linalg.solve(np.eye(4) - systems.A[i], systems.B[i]))
             @ (identifier.input_mean_ / scale), 3, atol=0.1 + 2 * noise)  # fmt: skip
 
 
@@ -67,13 +67,13 @@ def test_forecasts_follow_planned_inputs():
 
 
 def test_simulations_are_those_of_scipy():
-    A, G, C, D = system()
+    A, B, C, D = system()
     rng = np.random.default_rng(3)
     X, U = zip(*(driven(60, seed) for seed in range(2)), strict=True)
     identifier = LDSIdentifier(4, method="em", center=False, scale=False, stabilizer="CG").fit(X, inputs=U)
     x1, V = rng.standard_normal(4), rng.standard_normal((40, 2))
-    systems = Systems(A[None], C[None], x1[None], G=G[None], D=D[None])
-    _, expected, _ = dlsim((A, G, C, D, 1), V, x0=x1)
+    systems = Systems(A[None], C[None], x1[None], B=B[None], D=D[None])
+    _, expected, _ = dlsim((A, B, C, D, 1), V, x0=x1)
     np.testing.assert_allclose(identifier.simulate(systems, 40, noise=False, inputs=[V])[0], expected, atol=1e-10)
 
 
@@ -93,14 +93,14 @@ def test_pieces_of_a_recording_with_inputs(noise, most, delay, tmp_path):
         np.testing.assert_allclose(getattr(growing.systems_, name), getattr(systems, name), atol=1e-6)
     # responses to an impulse in each input, stacked like inputs are, of the first of the stacked outputs
     found, one = growing.systems_, growing.scale_
-    A, G, C, D = system()
+    A, B, C, D = system()
     for column in range(2):
         impulse = np.zeros((12, 2))
         impulse[3, column] = 1
         stacked = np.concatenate([impulse[lag : 12 - delay + 1 + lag] for lag in range(delay)], axis=1)
         stacked = stacked / np.tile(growing.input_scale_, delay)
-        _, made, _ = dlsim((found.A[0], found.G[0], found.C[0], found.D[0], 1), stacked)
-        _, expected, _ = dlsim((A, G, C, D, 1), impulse)
+        _, made, _ = dlsim((found.A[0], found.B[0], found.C[0], found.D[0], 1), stacked)
+        _, expected, _ = dlsim((A, B, C, D, 1), impulse)
         expected = expected[: len(made)]
         assert np.linalg.norm(made[:, :5] * one - expected) < most * np.linalg.norm(expected)
     planned = {"inputs": [u[1300:1400]], "future_inputs": [u[1400:1420]]}
@@ -110,7 +110,7 @@ def test_pieces_of_a_recording_with_inputs(noise, most, delay, tmp_path):
     assert np.isfinite(growing.log_likelihood([x[:1400]], found, inputs=[u[:1400]])).all()
     ms.storage.save_model(growing, tmp_path)
     again = ms.storage.load_model(tmp_path).partial_fit([x[1400:]], inputs=[u[1400:]])
-    np.testing.assert_array_equal(again.systems_.G, growing.partial_fit([x[1400:]], inputs=[u[1400:]]).systems_.G)
+    np.testing.assert_array_equal(again.systems_.B, growing.partial_fit([x[1400:]], inputs=[u[1400:]]).systems_.B)
     with pytest.raises(ValueError, match="the pieces before had 2 inputs, and this one 0: pass the same inputs"):
         growing.partial_fit([x])
     with pytest.raises(ValueError, match="the pieces before had 2 inputs, and this one 1"):
@@ -144,8 +144,8 @@ def test_what_is_refused():
         em.transform(X, inputs=[u[:, :1] for u in U])
     with pytest.raises(ValueError, match="systems have 0 inputs: pass systems with 2"):
         em.log_likelihood(X, LDSIdentifier(4).fit_transform(X), inputs=U)
-    with pytest.raises(ValueError, match="G and D belong together"):
-        Systems([[[0.5]]], [[[1.0]]], G=[[[1.0]]])
+    with pytest.raises(ValueError, match="B and D belong together"):
+        Systems([[[0.5]]], [[[1.0]]], B=[[[1.0]]])
     with pytest.raises(ValueError, match="system 0 has a P1 that is no covariance"):
         Systems([[[0.5]]], [[[1.0]]], P1=[[[-1.0]]])
     X[1][5, 2] = np.nan

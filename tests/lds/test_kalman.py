@@ -25,7 +25,7 @@ def systems(seed=0, m=M, **without):
         "A": A,
         "C": np.linalg.qr(rng.standard_normal((N, m, STATES)))[0],
         "x1": rng.standard_normal((N, STATES)),
-        "B": 0.5 * rng.standard_normal((N, STATES, STATES)),
+        "noise_factor": 0.5 * rng.standard_normal((N, STATES, STATES)),
         "mean": rng.standard_normal((N, m)),
         "Omega": rng.uniform(0.1, 1, (N, m)),
     }
@@ -40,17 +40,17 @@ def outputs(seed=1, holes=True):
 
 
 def parts(S, i):
-    return [None if part is None else part[i] for part in (S.A, S.C, S.x1, S.B, S.mean, S.Omega)]
+    return [None if part is None else part[i] for part in (S.A, S.C, S.x1, S.noise_factor, S.mean, S.Omega)]
 
 
 def dense(S, i, Y, U=None):
     """Means and covariances of all states, and of those seen: the model multiplied out."""
-    A, C, x1, B, mean, Omega = parts(S, i)
+    A, C, x1, F, mean, Omega = parts(S, i)
     n, steps = len(A), len(Y)
-    Q = np.zeros((n, n)) if B is None else B @ B.T
+    Q = np.zeros((n, n)) if F is None else F @ F.T
     mu, P = [x1], [Q if S.P1 is None else S.P1[i]]
     for t in range(steps - 1):
-        mu.append(A @ mu[-1] + (0 if U is None else S.G[i] @ U[t]))
+        mu.append(A @ mu[-1] + (0 if U is None else S.B[i] @ U[t]))
         P.append(A @ P[-1] @ A.T + Q)
     K = np.zeros((steps, n, steps, n))
     for t in range(steps):
@@ -77,7 +77,7 @@ def covariances(k, seed):
 
 
 RNG = np.random.default_rng(9)
-MORE = {"G": RNG.standard_normal((N, STATES, 2)), "D": RNG.standard_normal((N, M, 2))}
+MORE = {"B": RNG.standard_normal((N, STATES, 2)), "D": RNG.standard_normal((N, M, 2))}
 INPUTS = RNG.standard_normal((N, T, 2))
 
 
@@ -86,7 +86,7 @@ INPUTS = RNG.standard_normal((N, T, 2))
     [
         {},
         {"mean": None},
-        {"B": None},
+        {"noise_factor": None},
         {"P1": covariances(STATES, 7), "Omega": covariances(M, 8)},
         {"P1": covariances(STATES, 7), **MORE},
     ],
@@ -95,7 +95,7 @@ INPUTS = RNG.standard_normal((N, T, 2))
 @pytest.mark.parametrize("holes", [False, True])
 def test_smoother_and_likelihood_equal_the_dense_gaussian(holes, given):
     S, Y = systems(**given), outputs(holes=holes)
-    U = INPUTS if "G" in given else None
+    U = INPUTS if "B" in given else None
     filtered = kalman_filter(S, compress(S, Y, U))
     x, P, lagged = smooth(S, filtered)
     for i in range(N):
@@ -109,7 +109,7 @@ def test_smoother_and_likelihood_equal_the_dense_gaussian(holes, given):
 @pytest.mark.parametrize("radius", [0.5, 0.9, 0.999])
 def test_covariances_that_settle_are_those_of_all_steps(radius, monkeypatch):
     S = systems(P1=covariances(STATES, 7))
-    S = Systems(S.A * (radius / 0.9), S.C, S.x1, S.B, S.mean, S.Omega, S.P1)
+    S = Systems(S.A * (radius / 0.9), S.C, S.x1, S.noise_factor, S.mean, S.Omega, S.P1)
     Y = np.random.default_rng(0).standard_normal((N, 400, M))
     short = kalman_filter(S, compress(S, Y))
     found = smooth(S, short)
@@ -166,10 +166,10 @@ def textbook(S, y, u, full):
     right = sum(np.outer(y[t], one[t]) for t in there)
     V = np.linalg.solve(gram, right.T).T
     R = (sum(np.outer(y[t], y[t]) for t in there) - V @ right.T - right @ V.T + V @ gram @ V.T) / len(there)
-    made = {"A": W[:, :n], "B": np.linalg.cholesky(Q), "C": V[:, :n], "mean": V[:, -1], "x1": x[0]}
+    made = {"A": W[:, :n], "noise_factor": np.linalg.cholesky(Q), "C": V[:, :n], "mean": V[:, -1], "x1": x[0]}
     made |= {"P1": K[0, :, 0], "Omega": R if full else np.diag(R).copy()}
     if u is not None:
-        made |= {"G": W[:, n:], "D": V[:, n:-1]}
+        made |= {"B": W[:, n:], "D": V[:, n:-1]}
     return Systems.trusted({name: part[None].copy() for name, part in made.items()})
 
 
@@ -190,8 +190,8 @@ def test_nearly_noise_free_outputs_keep_their_digits():
     Y += 1e-5 * np.random.default_rng(4).standard_normal(Y.shape)
     found = kalman_filter(S, compress(S, Y)).log_likelihood
     with mpmath.workdps(60):
-        A, C, x1, B, mean, Omega = (mpmath.matrix(part.tolist()) for part in parts(S, 0))
-        n, P, x, Q = STATES, B * B.T, x1, B * B.T
+        A, C, x1, F, mean, Omega = (mpmath.matrix(part.tolist()) for part in parts(S, 0))
+        n, P, x, Q = STATES, F * F.T, x1, F * F.T
         total = mpmath.mpf(0)
         for t in range(T):
             if t:
@@ -219,7 +219,7 @@ def test_a_sweep_never_lowers_the_likelihood(covariance_type, U):
 
 
 def test_the_noise_after_a_sweep_is_the_mean_of_what_is_left_of_all_steps():
-    """B B' is the expected square of what A leaves of each state but the first, by a loop over the steps."""
+    """F F' is the expected square of what A leaves of each state but the first, by a loop over the steps."""
     S, Y = systems(seed=5), outputs(seed=6)
     after = sweep(S, Y)[0]
     for i in range(N):
@@ -231,7 +231,7 @@ def test_the_noise_after_a_sweep_is_the_mean_of_what_is_left_of_all_steps():
             mean, across = x[t] - A @ x[t - 1], A @ covariance[t - 1, :, t]
             spread = covariance[t, :, t] - across - across.T + A @ covariance[t - 1, :, t - 1] @ A.T
             left += np.outer(mean, mean) + spread
-        np.testing.assert_allclose(after.B[i] @ after.B[i].T, left / (T - 1), atol=1e-6)
+        np.testing.assert_allclose(after.noise_factor[i] @ after.noise_factor[i].T, left / (T - 1), atol=1e-6)
 
 
 def turning(count=3, steps=60, noise=0.0, seed=0):
@@ -396,4 +396,4 @@ def test_an_irregular_channel_or_step_is_refused_in_one_sentence():
         identifier.fit([np.ma.masked_less(X[0], 0)])
     with pytest.raises(ValueError, match="no positive Omega"):
         S = LDSIdentifier(4).fit_transform(X[:1])
-        identifier.log_likelihood(X[:1], Systems(S.A, S.C, S.x1, S.B, S.mean))
+        identifier.log_likelihood(X[:1], Systems(S.A, S.C, S.x1, S.noise_factor, S.mean))

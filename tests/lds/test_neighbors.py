@@ -205,7 +205,8 @@ def test_the_number_of_states_forecasts_best():
     again = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
     np.testing.assert_array_equal(again.stability, choice.stability)
     one = ClusteringChoice(choice.params[:1], choice.prediction[:1], np.ones(1), np.zeros(1))
-    assert plot_choice(one).get_ylabel() == "forecast error, relative"
+    ax = plot_choice(one)
+    assert ax.get_ylabel() == "forecast error, relative" and ax.get_xlabel() in choice.params[0]
     plt.close("all")
 
 
@@ -266,9 +267,11 @@ def test_the_plot_shows_every_setting_and_rings_the_chosen_one():
     stability = np.array([0.5, 0.4, 0.9, 0.3, 0.2, 0.1])
     choice = ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.05))
     ax = plot_choice(choice)
-    assert ax.get_xlabel() == "n_clusters"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("n_clusters", "agreement of two halves")
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert {"center=True", "center=False", "chosen"} <= set(labels)
     (ring,) = [line for line in ax.lines if line.get_label() == "chosen"]
     assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (3, 0.9)
+    with_mean = next(box for box in ax.containers if box.get_label() == "center=True").lines[0]
+    np.testing.assert_array_equal(with_mean.get_xydata(), [[2, 0.5], [3, 0.9], [4, 0.2]])
     plt.close(ax.figure)

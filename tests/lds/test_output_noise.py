@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal, norm
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, LDSKernelMatrix, LDSKMeans, Systems
 from manifoldseq_lds.identification._parameter_error import _first_step, _plausible, _with_noises_of_steps
+from manifoldseq_lds.systems._kalman import noise_covariance
 
 POLES = [0.95 * np.exp(0.4j), 0.9 * np.exp(1.1j)]
 
@@ -89,7 +90,7 @@ def test_the_stabilizer_that_stands_for_auto():
 def test_covariances_are_those_of_the_noise():
     systems = LDSIdentifier(4, stabilizer="CG", scale=False, method="em").fit_transform([noisy(3000, 0, noise=0.5)])
     np.testing.assert_allclose(systems.Omega, 0.25, rtol=0.12)
-    np.testing.assert_allclose(np.linalg.eigvalsh(systems.B[0] @ systems.B[0].T), 0.09, rtol=0.45)
+    np.testing.assert_allclose(np.linalg.eigvalsh(systems.noise_factor[0] @ systems.noise_factor[0].T), 0.09, rtol=0.45)
 
 
 @pytest.mark.parametrize("method", ["n4sid", "em"])
@@ -163,14 +164,14 @@ def test_standard_deviations_are_those_of_the_joint_normal_distribution():
     systems = identifier.transform([x])
     mean, std = identifier.forecast([x], ahead, systems, return_std=True)
     # the covariance of all outputs, recorded and to come, from the model written out, and its conditional
-    A, C, B = systems.A[0], systems.C[0], systems.B[0]
+    A, C, F = systems.A[0], systems.C[0], systems.noise_factor[0]
     T, m = len(x) + ahead, x.shape[1]
     G = np.zeros((T * m, T * 2))
     centre = np.zeros(T * m)
     for t in range(T):
         centre[t * m : (t + 1) * m] = systems.mean[0] + C @ np.linalg.matrix_power(A, t) @ systems.x1[0]
         for s in range(t + 1):
-            G[t * m : (t + 1) * m, 2 * s : 2 * s + 2] = C @ np.linalg.matrix_power(A, t - s) @ B
+            G[t * m : (t + 1) * m, 2 * s : 2 * s + 2] = C @ np.linalg.matrix_power(A, t - s) @ F
     S = G @ G.T + np.diag(np.tile(systems.Omega[0], T))
     k = x.size
     gain = np.linalg.solve(S[:k, :k], S[:k, k:]).T
@@ -236,13 +237,13 @@ def test_plausible_systems_undo_the_bias_of_least_squares():
         centred = steps - steps.mean(axis=1, keepdims=True)
         before, after = centred[:, :-1], centred[:, 1:]
         least = np.linalg.solve(before.swapaxes(1, 2) @ before, before.swapaxes(1, 2) @ after).swapaxes(1, 2)
-        systems = Systems(A[None], np.eye(n)[None], B=np.eye(n)[None])
+        systems = Systems(A[None], np.eye(n)[None], noise_factor=np.eye(n)[None])
         made = np.concatenate([_plausible(systems, one[None], 20, True, rng) for one in steps[:200]])
         np.testing.assert_allclose(made.mean(axis=0) - A, A - least.mean(axis=0), atol=0.004)
         np.testing.assert_allclose(made.std(axis=0), least.std(axis=0), rtol=0.15)
         if n == 1:
             np.testing.assert_allclose(made.mean() - 0.9, (1 + 3 * 0.9) / T, rtol=0.2)
-    still = Systems([[[1 - 1e-9]]], [[[1.0]]], B=[[[0.0]]])
+    still = Systems([[[1 - 1e-9]]], [[[1.0]]], noise_factor=[[[0.0]]])
     np.testing.assert_array_equal(_plausible(still, np.ones((1, 50, 1)), 3, True, rng), still.A.repeat(3, axis=0))
 
 
@@ -256,7 +257,11 @@ def test_noises_of_single_steps_make_them_likelier():
     better = _with_noises_of_steps(systems, first, x, None, "diag")
 
     def likelihood(found, i):
-        A, c, P = found.A[i], found.C[i], solve_discrete_lyapunov(found.A[i], found.B[i] @ found.B[i].T)
+        A, c, P = (
+            found.A[i],
+            found.C[i],
+            solve_discrete_lyapunov(found.A[i], found.noise_factor[i] @ found.noise_factor[i].T),
+        )
         lags = [(c @ np.linalg.matrix_power(A, k) @ P @ c.T).item() for k in range(300)]
         return multivariate_normal(np.repeat(found.mean[i], 300), toeplitz(lags) + found.Omega[i] * np.eye(300)).logpdf(
             x[i, :, 0]
@@ -286,7 +291,7 @@ def test_pieces_of_a_recording_say_what_the_whole_says(delay, center):
     both = [whole.log_likelihood([x], one)[0] / len(x) for one in (found, systems)]
     assert abs(both[0] - both[1]) < 0.05
     # the state covariance is that of a stationary system
-    expected = solve_discrete_lyapunov(found.A[0], found.B[0] @ found.B[0].T)
+    expected = solve_discrete_lyapunov(found.A[0], found.noise_factor[0] @ found.noise_factor[0].T)
     np.testing.assert_allclose(np.trace(found.P1[0]), np.trace(expected), rtol=0.3)
     mean, std = growing.forecast([x[-60:]], 5, found, return_std=True)
     late = growing.forecast([x], 5, found)
@@ -387,3 +392,221 @@ def test_intervals_of_slow_modes_hold_their_share():
     seen, ahead = [x[:80] for x in X], np.stack([x[80:] for x in X])
     lower, upper = LDSIdentifier(3, method="n4sid").fit(seen).forecast_interval(seen, 20)
     assert 0.86 <= np.mean((ahead > lower) & (ahead < upper)) <= 0.94
+
+
+def autoregression(rng, root, T, size=1.0):
+    x = np.zeros(T)
+    for t in range(1, T):
+        x[t] = root * x[t - 1] + size * rng.standard_normal()
+    return x
+
+
+def weather(seed, T=400):
+    """Five channels: daily cycles on pressure and wind, and one that hardly varies."""
+    rng, day = np.random.default_rng(seed), 2 * np.pi * np.arange(T) / 24
+    pressure, wind = autoregression(rng, 0.98, T, 0.2), autoregression(rng, 0.8, T, 0.6)
+    temperature = 3 * np.sin(day) + 1.5 * pressure + 0.3 * rng.standard_normal(T)
+    humidity = 0.5 * wind - 2 * np.sin(day + 0.3) + 0.3 * rng.standard_normal(T)
+    return np.c_[temperature, humidity, pressure, wind, 5 + 1e-3 * rng.standard_normal(T)]
+
+
+def machine(seed, T=300):
+    """Two channels that show one load, the second a step later, and one that hardly varies."""
+    rng = np.random.default_rng(seed)
+    load = autoregression(rng, 0.9, T)
+    first, second = load + 0.2 * rng.standard_normal(T), 0.5 * np.roll(load, 1) + 0.2 * rng.standard_normal(T)
+    return np.c_[first, second, 1 + 1e-4 * rng.standard_normal(T)]
+
+
+def tides(seed, T=300):
+    """Two periods in three channels, and one whose level is a million times its noise."""
+    rng, t = np.random.default_rng(seed), np.arange(T)
+    waves = np.c_[np.sin(0.5 * t) + 0.5 * np.sin(0.26 * t), np.cos(0.5 * t), np.sin(0.26 * t + 1)]
+    return np.c_[waves + 0.1 * rng.standard_normal((T, 3)), 10 + 1e-5 * rng.standard_normal(T)]
+
+
+ROLLING = {
+    "weather": (weather(2), 5, range(215, 260, 5)),
+    "machine": (machine(5), 3, range(100, 150, 5)),
+    "machine, later": (machine(1), 3, range(170, 220, 5)),
+    "tides": (tides(0), 4, range(100, 300, 25)),
+}
+
+
+@pytest.mark.parametrize("name", ROLLING)
+def test_intervals_of_neighbouring_origins_are_alike(name):
+    """Intervals stay narrow where one output hardly shows a state, and where the level is large next to the noise.
+
+    The interval of the next step is no wider than that of the sample: 3.3 standard deviations hold 90 %.
+    """
+    x, n, origins = ROLLING[name]
+    widths = []
+    for origin in origins:
+        identifier = LDSIdentifier(n, method="n4sid").fit([x[:origin]])
+        lower, upper = identifier.forecast_interval([x[:origin]], 1, n_bootstrap=0)
+        widths.append((upper - lower)[0, 0] / x.std(axis=0))
+    ratios = np.exp(np.abs(np.diff(np.log(widths), axis=0)))
+    assert ratios.max() < 2
+    assert np.max(widths) < 1.3 * 3.3 and np.min(widths) > 0.1
+
+
+def test_floor_of_the_noise_does_not_depend_on_the_level():
+    """A sequence at a level of 1e6 standard deviations has the system of the sequence without that level."""
+    x = machine(0)[:150]
+    identifier = LDSIdentifier(2, method="em", max_iter=5).fit([x])
+    low, high = identifier.transform([x]), identifier.transform([x + 1e6 * x.std(axis=0)])
+    np.testing.assert_allclose(high.Omega, low.Omega, rtol=1e-3)
+    np.testing.assert_allclose(high.A, low.A, atol=1e-3)
+
+
+@pytest.mark.parametrize("inputs", [False, True])
+def test_an_estimate_that_is_far_less_likely_than_that_of_pca_is_rejected(inputs):
+    """Two outputs with one large noise, which is no state: with independent noises N4SID is less likely than PCA."""
+    rng, T = np.random.default_rng(0), 300
+    common, slow = 300 * rng.standard_normal(T), autoregression(rng, 0.95, T, 0.3)
+    x = np.c_[common + slow, slow - common] + 0.05 * rng.standard_normal((T, 2))
+    u = [rng.standard_normal((T, 1))] * 2 if inputs else None
+    X = [x, autoregression(rng, 0.9, T)[:, None] * [1, 2] + rng.standard_normal((T, 2))]  # the second is kept
+    found = LDSIdentifier(1, method="n4sid", stabilizer="CG").fit(X, inputs=u)
+    likelihood = found.log_likelihood(X, inputs=u)
+    reference = LDSIdentifier(1, stabilizer="CG").fit(X).log_likelihood(X)
+    assert (likelihood > reference - x.size).all()
+    np.testing.assert_allclose(np.abs(found.transform(X, inputs=u).A[1]), 0.9, atol=0.1)
+
+
+def three_states(seed, T, channels, noise=0.2):
+    """An oscillation and a decay in one or two channels, with noise in the outputs."""
+    rng = np.random.default_rng(seed)
+    A = np.zeros((3, 3))
+    A[:2, :2], A[2, 2] = _block(0.97 * np.exp(0.8j)), 0.9
+    C = np.array([[1.0, 0.3, 1.2], [0.4, -1.0, 0.8]])[:channels]
+    x, Y = np.zeros(3), []
+    for _ in range(T + 100):
+        x = A @ x + 0.3 * rng.standard_normal(3)
+        Y.append(C @ x + noise * rng.standard_normal(channels))
+    return A, C, np.array(Y[100:])
+
+
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_more_states_than_outputs(channels, method):
+    """Eigenvalues of three states from one and two channels without delay."""
+    A, _, x = three_states(0, 1500, channels)
+    X = [x[:800], x[800:1500]]
+    identifier = LDSIdentifier(3, method=method).fit(X)
+    systems = identifier.transform(X)
+    assert (systems.n_states, systems.n_outputs, identifier.delay_) == (3, channels, 1)
+    for eigenvalues in np.linalg.eigvals(systems.A):
+        distance = np.abs(eigenvalues[:, None] - np.linalg.eigvals(A))
+        assert distance[linear_sum_assignment(distance)].max() < 0.1
+    assert repr(Systems.from_items(list(systems))) == f"Systems(N=2, m={channels}, n=3, x1, noise_factor, mean)"
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_likelihood_with_more_states_than_outputs_is_that_of_the_joint_normal(channels):
+    """With values missing; and forecasts are the conditional mean and variance of the same normal distribution."""
+    x = three_states(1, 60, channels)[2]
+    identifier = LDSIdentifier(3, method="em", max_iter=3).fit([x])
+    (systems, T) = (identifier.transform([x]), len(x) + 2)
+    A, C, Q = systems.A[0], systems.C[0], noise_covariance(systems)[0]
+    means, covariance = [systems.x1[0]], np.zeros((T, 3, T, 3))
+    P = systems.P1[0]
+    for t in range(T):
+        S = P
+        for s in range(t, T):
+            covariance[s, :, t], covariance[t, :, s] = S, S.T
+            S = A @ S
+        P = A @ P @ A.T + Q
+        means.append(A @ means[-1])
+    mean = (np.array(means[:T]) @ C.T + systems.mean[0]).ravel()
+    K = np.einsum("ak,skul,bl->saub", C, covariance, C).reshape(T * channels, -1)
+    K += np.kron(np.eye(T), np.diag(systems.Omega[0]))
+    holed = np.where(np.random.default_rng(0).random(x.shape) < 0.1, np.nan, x)
+    identifier.set_params(missing="smooth")
+    y = (holed / identifier.scale_).ravel()
+    seen = np.flatnonzero(~np.isnan(y))
+    known = multivariate_normal(mean[seen], K[np.ix_(seen, seen)])
+    found = identifier.set_params(missing="error")
+    np.testing.assert_allclose(
+        found.set_params(missing="smooth").smooth([holed], systems).log_likelihood, known.logpdf(y[seen]), rtol=1e-9
+    )
+    ahead = np.arange(len(y), len(mean))
+    weight = np.linalg.solve(K[np.ix_(seen, seen)], K[np.ix_(seen, ahead)]).T
+    said, std = found.forecast([holed], 2, systems, return_std=True)
+    np.testing.assert_allclose(
+        (said[0] / found.scale_).ravel(), mean[ahead] + weight @ (y[seen] - mean[seen]), rtol=1e-8, atol=1e-10
+    )
+    variance = np.diagonal(K[np.ix_(ahead, ahead)] - weight @ K[np.ix_(seen, ahead)])
+    np.testing.assert_allclose((std[0] / found.scale_).ravel(), np.sqrt(variance), rtol=1e-8)
+
+
+@pytest.mark.parametrize("rule", ["auto", "held-out"])
+@pytest.mark.parametrize("method", ["n4sid", "em"])
+def test_order_is_the_true_one_whatever_the_number_of_outputs(rule, method):
+    for channels, noise in ((1, 0.2), (2, 0.2), (1, 0.5), (2, 0.5)):
+        found = [
+            LDSIdentifier(rule, method=method).fit([three_states(seed, 500, channels, noise)[2]]).n_states_
+            for seed in range(10)
+        ]
+        assert np.median(found) == 3 and np.mean(np.array(found) == 3) >= 0.6 and np.ptp(found) <= 2, (channels, found)
+    white = np.random.default_rng(0).standard_normal((3, 300, 2))
+    assert LDSIdentifier(rule, method=method).fit(list(white)).n_states_ == 1
+    t = np.arange(400)[:, None]
+    for tones in (2, 4, 5):  # of two states each, in one channel
+        x = sum(np.cos(w * t + w**2) for w in np.linspace(0.2, 2.5, tones))
+        noise = 0.05 * np.random.default_rng(tones).standard_normal(x.shape)
+        assert 0 <= LDSIdentifier(rule, method=method).fit([x + noise]).n_states_ - 2 * tones <= 1
+
+
+def test_order_with_inputs_does_not_count_their_states():
+    """The states of a periodic input are not those of the system."""
+    rng, T = np.random.default_rng(0), 600
+    u = np.sin(0.4 * np.arange(T))[:, None] + 0.3 * rng.standard_normal((T, 1))
+    x = autoregression(rng, 0.9, T)
+    y = (x + 0.3 * rng.standard_normal(T))[:, None] + 4 * u
+    assert LDSIdentifier(method="n4sid").fit([y], inputs=[u]).n_states_ == 1
+    assert LDSIdentifier(method="n4sid").fit([y]).n_states_ >= 3
+
+
+def test_recording_with_more_states_than_outputs():
+    """A and the mean are those of a fit on the whole; inputs act as generated."""
+    A, C, x = three_states(2, 3000, 1)
+    whole = LDSIdentifier(3, method="n4sid").fit([x])
+    grown = LDSIdentifier(3, method="n4sid")
+    for piece in np.array_split(x, 5):
+        grown.partial_fit([piece])
+    np.testing.assert_allclose(
+        np.sort_complex(np.linalg.eigvals(grown.systems_.A[0])),
+        np.sort_complex(np.linalg.eigvals(whole.transform([x]).A[0])),
+        rtol=1e-5,
+    )
+    tail = [x[-300:]]
+    assert grown.log_likelihood(tail, grown.systems_) > whole.log_likelihood(tail, whole.transform([x])) - 15
+    rng = np.random.default_rng(0)
+    u, state, y = rng.standard_normal((3000, 1)), np.zeros(3), []
+    for t in range(3000):
+        y.append(C @ state + 0.7 * u[t] + 0.2 * rng.standard_normal(1))
+        state = A @ state + [1.0, 0.5, -1.0] * u[t] + 0.1 * rng.standard_normal(3)
+    driven = LDSIdentifier(3, method="n4sid", scale=False)
+    for piece, inputs in zip(np.array_split(np.array(y), 4), np.array_split(u, 4), strict=True):
+        driven.partial_fit([piece], inputs=[inputs])
+    at_once = LDSIdentifier(3, method="n4sid", scale=False).fit([np.array(y)], inputs=[u])
+    for systems in (driven.systems_, at_once.transform([np.array(y)], inputs=[u])):
+        # the responses to an impulse do not depend on the basis
+        response = [systems.D[0, 0, 0]]
+        expected, effect, true = [0.7], systems.B[0, :, 0], np.array([1.0, 0.5, -1.0])
+        for _ in range(8):
+            response.append(systems.C[0, 0] @ effect)
+            expected.append(C[0] @ true)
+            effect, true = systems.A[0] @ effect, A @ true
+        np.testing.assert_allclose(response, expected, atol=0.05)
+
+
+def test_kernels_ask_for_as_many_outputs_as_states():
+    X = [three_states(seed, 100, 1)[2] for seed in range(6)]
+    identifier = LDSIdentifier(3, method="n4sid")
+    with pytest.raises(ValueError, match="n_states=3 exceeds channels × delay = 1: lower n_states or raise delay"):
+        LDSKernelMatrix(identifier=identifier).fit(X)
+    with pytest.raises(ValueError, match=r"n_states=3 exceeds channels × delay = 1: .* or use method='n4sid'"):
+        LDSIdentifier(3).fit(X)
+    assert LDSKernelMatrix(identifier=identifier.set_params(delay=3)).fit_transform(X).shape == (6, 6)

@@ -66,6 +66,22 @@ def test_spectra_of_oscillations_lie_at_their_angles() -> None:
     assert near.get_xlim()[0] > 0.5 and len(near.child_axes) == 1  # a part of it, and where it is
 
 
+@pytest.mark.parametrize("model", [LDSIdentifier(4, delay=4, center=False), LDSKMeans(2, n_states=4, random_state=0)])
+def test_spectra_are_those_before_stabilization(model: Any) -> None:
+    """Tones of .1 and .3 rad per step: the default SN would draw them at other angles, inside the disc."""
+    t = np.arange(200)[:, None]
+    X = [np.cos(0.1 * t + k * np.arange(5)) + np.cos(0.3 * t + k * np.arange(5) ** 2) for k in (1, 2, 3, 4)]
+    expected = np.exp(1j * np.repeat([0.1, 0.3], 4))
+    if isinstance(model, LDSKMeans):
+        model.set_params(identifier=LDSIdentifier(center=False))
+    fitted = Fitted(model.fit(X), X)
+    shown = np.sort_complex(dots(plot_spectra(fitted))["4 systems"])
+    np.testing.assert_allclose(shown, np.sort_complex(expected), atol=1e-8)
+    systems = LDSIdentifier(4, center=False).fit_transform(X)
+    np.testing.assert_allclose(np.sort_complex(dots(plot_spectra(systems))["4 systems"]), shown, atol=1e-8)
+    assert np.abs(np.linalg.eigvals(systems.A)).max() < 0.98
+
+
 def test_many_centres_share_one_colour() -> None:
     fitted = oscillations(14)
     assert set(dots(plot_spectra(fitted))) == {"14 centres", "24 systems"}
@@ -92,7 +108,7 @@ def test_reconstruction_by_the_formulas() -> None:
     fitted = oscillations()
     ax = plot_reconstruction(fitted, member=5, n_channels=4)
     Y = fitted.X[5] / fitted.estimator.scale_
-    A, C, _, _, mean = LDSIdentifier(2, scale=False).fit_transform([Y])[0]
+    A, C, _, _, mean = LDSIdentifier(2, scale=False, stabilizer="CG").fit_transform([Y])[0]
     forecast = np.array([mean + C @ A @ C.T @ (y - mean) for y in Y[:-1]])
     error = np.sqrt(((Y[1:] - forecast) ** 2).sum() / ((Y[1:] - Y.mean(axis=0)) ** 2).sum())
     assert ax.get_title() == f"Reconstruction of sequence 5, error {error:.2f}"

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 
 from manifoldseq_lds import LDSIdentifier, Systems, modes
 
@@ -90,7 +92,8 @@ def test_sines_are_forecast_without_damping():
             assert found < (0.13 if settings else 1e-6)
     shifted = [5 + x for x in sines(4)]
     assert error(LDSIdentifier(3, center=False), shifted) < 1e-4  # the mean is a third state
-    assert error(LDSIdentifier(2, stabilizer="clip"), sines(3)) > 0.15  # what was asked for is used
+    # the stabilizers that damp stable systems do not forecast
+    assert error(LDSIdentifier(2, stabilizer="clip", center=False), sines(3)) < 1e-6
 
 
 def test_stable_least_squares_is_forecast_as_it_is():
@@ -140,13 +143,13 @@ def test_unstable_least_squares_is_forecast_by_the_nearest_stable_system():
 
 def test_simulated_noise_has_the_stored_covariances():
     rng = np.random.default_rng(0)
-    A, B = np.array([[[0.9, 0.2], [-0.2, 0.8]]]), np.array([[[0.3, 0.2], [0.0, 0.2]]])  # not symmetric
+    A, F = np.array([[[0.9, 0.2], [-0.2, 0.8]]]), np.array([[[0.3, 0.2], [0.0, 0.2]]])  # not symmetric
     C, Omega = np.linalg.qr(rng.standard_normal((1, 4, 2)))[0], np.array([[0.01, 0.04, 0.09, 0.16]])
-    S = Systems(A, C, np.zeros((1, 2)), B, np.arange(4.0)[None], Omega)
+    S = Systems(A, C, np.zeros((1, 2)), F, np.arange(4.0)[None], Omega)
     identifier = LDSIdentifier(2).fit([rng.standard_normal((20, 4))])
     Y = identifier.simulate(S, 40_000, random_state=1)[0] / identifier.scale_
     stationary = sum(
-        np.linalg.matrix_power(A[0], t) @ B[0] @ B[0].T @ np.linalg.matrix_power(A[0].T, t) for t in range(200)
+        np.linalg.matrix_power(A[0], t) @ F[0] @ F[0].T @ np.linalg.matrix_power(A[0].T, t) for t in range(200)
     )
     np.testing.assert_allclose(np.cov(Y.T), C[0] @ stationary @ C[0].T + np.diag(Omega[0]), atol=0.02)
     np.testing.assert_allclose(Y.mean(axis=0), np.arange(4.0), atol=0.05)
@@ -164,7 +167,7 @@ def test_a_simulated_system_is_found_again():
     identifier = LDSIdentifier(2, center=False, scale=False, stabilizer=None).fit([np.ones((9, 6))])
     found = identifier.transform(identifier.simulate(S, 20_000, random_state=3))
     np.testing.assert_allclose(np.abs(np.linalg.eigvals(found.A[0])), 0.97, atol=0.01)
-    np.testing.assert_allclose(np.linalg.eigvalsh(found.B[0] @ found.B[0].T), 0.25, atol=0.03)
+    np.testing.assert_allclose(np.linalg.eigvalsh(found.noise_factor[0] @ found.noise_factor[0].T), 0.25, atol=0.03)
     np.testing.assert_allclose(found.Omega, 0.01, rtol=0.05)
 
 
@@ -291,7 +294,7 @@ def test_small_sequences_on_disk_are_identified_as_in_memory(tmp_path):
     memory, disk = LDSIdentifier(4), LDSIdentifier(4)
     expected, found = memory.fit_transform(X), disk.fit_transform(stored(tmp_path, X))
     np.testing.assert_allclose(disk.scale_, memory.scale_, rtol=1e-14)
-    for name in ("A", "C", "x1", "B", "mean", "Omega"):
+    for name in ("A", "C", "x1", "noise_factor", "mean", "Omega"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-10, atol=1e-12)
     np.save(tmp_path / "all.npy", np.stack(X))
     np.testing.assert_array_equal(disk.fit_transform(np.load(tmp_path / "all.npy", mmap_mode="r")).A, found.A)
@@ -305,7 +308,7 @@ def test_large_sequences_on_disk_are_identified_in_blocks(tmp_path, settings):
     assert all(x.size > 2**22 for x in X)
     expected = LDSIdentifier(4, **settings).fit_transform(X)
     found = LDSIdentifier(4, **settings).fit_transform(stored(tmp_path, X, np.float32))
-    for name in ("A", "C", "x1", "B", "mean", "Omega"):
+    for name in ("A", "C", "x1", "noise_factor", "mean", "Omega"):
         if getattr(expected, name) is not None:
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, atol=1e-8)
 
@@ -353,7 +356,7 @@ def test_reading_in_blocks_needs_little_memory(tmp_path):
     systems = identifier.fit_transform(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    held = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "B", "mean", "Omega"))
+    held = sum(getattr(systems, name).nbytes for name in ("A", "C", "x1", "noise_factor", "mean", "Omega"))
     assert peak - held < 4.2 * 8 * 2**22, peak - held
 
 
@@ -388,9 +391,47 @@ def test_predictions_at_the_edge_are_finite(case, stabilizer):
     made += [
         identifier.interpolate([holed])[0],
         identifier.interpolate([holed], systems)[0],
-        modes(systems).frequencies,
+        modes(Systems(systems.A, systems.C)).frequencies,
+        identifier.modes([x]).frequencies,
     ]
     assert all(np.isfinite(values).all() for values in made)
     if case in ("constant", "zeros"):
         np.testing.assert_allclose(made[0][0], np.broadcast_to(x[0], (30, 3)), rtol=1e-12)
         np.testing.assert_allclose(made[3], x, rtol=1e-6)
+
+
+def test_score_is_r2_of_forecasts_of_the_ends_by_hand():
+    X = oscillations(noise=0.05)
+    identifier = LDSIdentifier(4, method="n4sid").fit(X)
+    before, after = [x[:-10] for x in X], np.stack([x[-10:] for x in X])
+    errors = total = 0.0
+    for x, truth, guess in zip(before, after, identifier.forecast(before, 10), strict=True):
+        for t, c in np.ndindex(truth.shape):
+            errors += (truth[t, c] - guess[t, c]) ** 2
+            total += (truth[t, c] - sum(x[:, c]) / len(x)) ** 2
+    assert identifier.score(X) == pytest.approx(1 - errors / total) and identifier.score(X) > 0.8
+    assert identifier.score(X, y=np.arange(len(X))) == identifier.score(X)
+
+
+def test_a_grid_search_finds_the_number_of_states():
+    X = [np.sin(0.3 * np.arange(60)[:, None] + phase + np.arange(3)) for phase in range(9)]
+    X = [x + 0.05 * np.random.default_rng(i).standard_normal(x.shape) for i, x in enumerate(X)]
+    identifier = LDSIdentifier(method="n4sid", center=False)
+    scores = GridSearchCV(identifier, {"n_states": [1, 2]}, cv=3).fit(X).cv_results_["mean_test_score"]
+    assert scores[0] < 0.5 and scores[1] > 0.97  # the noise is 0.5 % of the variance
+
+
+def test_score_takes_the_inputs_and_says_what_it_lacks():
+    rng = np.random.default_rng(0)
+    U = [rng.standard_normal((60, 1)) for _ in range(3)]
+    X = [np.column_stack([np.convolve(u[:, 0], kernel)[:60] for kernel in ([0, 1, 0.5], [0, 0.3])]) for u in U]
+    identifier = LDSIdentifier(2, center=False, method="n4sid").fit(X, inputs=U)
+    assert identifier.score(X, inputs=U) > 0.99
+    with pytest.raises(ValueError, match="fitted with 1 inputs: pass inputs"):
+        identifier.score(X)
+    with pytest.raises(ValueError, match="the shortest sequence has 8 time steps, and forecasts are compared from 10"):
+        LDSIdentifier(1).fit(X).score([x[:8] for x in X])
+    with pytest.raises(ValueError, match="there is nothing to forecast"):
+        LDSIdentifier(1).fit(X).score([np.ones((30, 2))])
+    with pytest.raises(NotFittedError):
+        LDSIdentifier(1).score(X)

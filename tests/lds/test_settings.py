@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,16 @@ def test_the_figure_rings_the_choice(fitted: LDSKMeans) -> None:
     names = ("n_states", "delay", "center")
     error = next(one["error"] for one in fitted.choice_.forecasts if all(one[k] == chosen[k] for k in names))
     assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (error, fitted.choice_.stability)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("forecast error, relative", "agreement of two halves")
+    plt.close(figure)
+
+
+def test_the_figure_of_forecasts_alone(fitted: LDSKMeans) -> None:
+    figure, ax = plt.subplots()
+    alone = dataclasses.replace(fitted.choice_, compared=[])
+    plot_choice(alone, ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("setting, by forecast error", "forecast error, relative")
+    assert list(ax.lines[0].get_ydata()) == sorted({one["error"] for one in alone.forecasts})
     plt.close(figure)
 
 

@@ -17,7 +17,7 @@ def make(N=4, m=5, n=3, seed=0, **extra):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((N, n, n))
     A /= 1.1 * np.linalg.norm(A, 2, axis=(1, 2))[:, None, None]
-    fields = {"x1": (N, n), "B": (N, n, n), "mean": (N, m)}
+    fields = {"x1": (N, n), "noise_factor": (N, n, n), "mean": (N, m)}
     more = {name: rng.standard_normal(fields[name]) for name in extra}
     return Systems(A, np.linalg.qr(rng.standard_normal((N, m, n)))[0], **more)
 
@@ -45,23 +45,23 @@ def test_rows(index):
     systems = make(x1=True)
     rows = systems[index]
     picked = np.arange(4)[np.asarray(index, dtype=int) if isinstance(index, list) else index]
-    assert isinstance(rows, Systems) and len(rows) == len(picked) and rows.B is None
+    assert isinstance(rows, Systems) and len(rows) == len(picked) and rows.noise_factor is None
     np.testing.assert_array_equal(rows.A, systems.A[picked])
     np.testing.assert_array_equal(rows.x1, systems.x1[picked])
     assert rows.C.flags.c_contiguous and not np.shares_memory(rows.C, systems.C)
 
 
 def test_items_drop_trailing_fields_that_are_none():
-    assert [len(make(**extra)[0]) for extra in ({}, {"x1": 1}, {"x1": 1, "B": 1, "mean": 1})] == [2, 3, 5]
-    A, C, x1, B = make(B=True)[-1]
-    assert x1 is None and A.shape == (3, 3) and C.shape == (5, 3) and B.shape == (3, 3)
+    assert [len(make(**extra)[0]) for extra in ({}, {"x1": 1}, {"x1": 1, "noise_factor": 1, "mean": 1})] == [2, 3, 5]
+    A, C, x1, F = make(noise_factor=True)[-1]
+    assert x1 is None and A.shape == (3, 3) and C.shape == (5, 3) and F.shape == (3, 3)
 
 
-@pytest.mark.parametrize("extra", [{}, {"x1": 1}, {"B": 1}, {"x1": 1, "B": 1, "mean": 1}])
+@pytest.mark.parametrize("extra", [{}, {"x1": 1}, {"noise_factor": 1}, {"x1": 1, "noise_factor": 1, "mean": 1}])
 def test_items_make_the_record_again(extra):
     systems = make(**extra)
     again = Systems.from_items(list(systems))
-    for name in ("A", "C", "x1", "B", "mean"):
+    for name in ("A", "C", "x1", "noise_factor", "mean"):
         np.testing.assert_equal(getattr(again, name), getattr(systems, name))
 
 
@@ -129,7 +129,6 @@ BAD = {
     "one matrix": ((np.zeros((2, 2)), np.eye(4, 2)), "A has shape (2, 2): pass (N, n, n)"),
     "none": ((np.zeros((0, 2, 2)), np.zeros((0, 4, 2))), "A has shape (0, 2, 2)"),
     "C of another size": ((unstable(0.0), I3[:2]), "C has shape (2, 4, 2): pass (N, m, n) with N, n = 3, 2"),
-    "too few outputs": ((np.zeros((1, 2, 2)), np.ones((1, 1, 2))), "C has 1 outputs for 2 states"),
     "x1": ((unstable(0.0), I3, np.zeros((3, 4))), "x1 has shape (3, 4): pass (3, 2)"),
     "complex": ((1j * unstable(0.0), I3), "A has dtype complex128: pass real numbers"),
     "objects": ((np.full((1, 1, 1), None), np.ones((1, 1, 1))), "A has dtype object"),

@@ -1,7 +1,7 @@
 """Models that earlier versions saved: translated when they are loaded, or refused in one sentence.
 
 ``models_of_format_1.zip`` holds a small model of every estimator and what it answered, as the last commit that wrote
-format 1 saved them, and the script that did so.
+format 1 saved them, and the script that did so. Only the field names of `Systems` in it are those of today.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def test_models_of_format_1_answer_as_they_did(saved: Path, name: str, tmp_path:
     save_model(model, tmp_path)  # in today's format
     again = load_model(tmp_path)
     assert before.files
+    rtol = 1e-3 if name == "lds-kernel-matrix" else 1e-5  # its stabilizer "CG" has changed unstable systems less since
     for key in before.files:
-        np.testing.assert_allclose(answer(model, key, X), before[key], rtol=1e-5, atol=1e-6, err_msg=key)
+        np.testing.assert_allclose(answer(model, key, X), before[key], rtol=rtol, atol=1e-6, err_msg=key)
         np.testing.assert_array_equal(answer(again, key, X), answer(model, key, X), err_msg=key)
     assert repr(again) == repr(model)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manifoldseq.storage import SequenceData, read_ts
+from manifoldseq.storage import ReadError, SequenceData, read_ts
 
 HEADER = "@problemName Two words\n@timeStamps false\n@univariate false\n@dimensions 2\n@classLabel true a b\n@data\n"
 
@@ -106,3 +106,23 @@ def test_the_record_is_checked():
         SequenceData([[1, 2]])
     with pytest.raises(ValueError, match="sequence 0 has 2 channels but 1 channel_names"):
         SequenceData([[[1, 2]]], channel_names=["x"])
+
+
+@pytest.mark.parametrize(
+    ("header", "what"),
+    [
+        ("@targetLabel true", "target"),
+        ("@classLabel true a b", "class label"),
+        ("@dimension 2\n@targetLabel true", "target"),
+        ("@univariate true\n@classLabel true 1 2", "class label"),
+    ],
+)
+def test_a_case_without_channels_is_one_sentence(tmp_path, header, what):
+    path = tmp_path / "none.ts"
+    for case in ("1", "2.5"):
+        label = case if what == "target" else header.split()[-1]
+        path.write_text(f"{header}\n@data\n{label}\n")
+        with pytest.raises(
+            ReadError, match=rf"none\.ts, line \d: the case has a {what} and no channels: write its values"
+        ):
+            read_ts(path)

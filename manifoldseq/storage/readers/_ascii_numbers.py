@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
+
 _NUMBER = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|NaN|NAN|inf|Inf|INF|[iI]nfinity)", re.ASCII
 )
@@ -33,7 +35,7 @@ def decimal(text: str) -> float:
     ValueError: '1_000' is not a number in decimal digits
     """
     if _NUMBER.fullmatch(text.strip(" \t\r\n\f\v")) is None:
-        raise ValueError(f"{text[:40]!r} is not a number in decimal digits")
+        raise ValueError(f"{quoted(text)} is not a number in decimal digits")
     return float(text)
 
 

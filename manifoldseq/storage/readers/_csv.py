@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import BLOCK as BYTES
 from .._limits import FilePath, ReadError, bounded_lines, open_file, opened, require
@@ -117,10 +118,10 @@ class Text:
     def of(cls, path: FilePath, delimiter: str | None, decimal: str = ".") -> Self:
         """Return what options say; a tabulator may be spelt out, as shells have none."""
         if decimal not in (".", ","):
-            raise ReadError(f"{path}: decimal is {decimal!r}: pass a point or a comma")
+            raise ReadError(f"{path}: decimal is {quoted(decimal)}: pass a point or a comma")
         found = {"tab": "\t", "\\t": "\t", None: "," if decimal == "." else ";"}.get(delimiter, str(delimiter))
         if len(found) != 1:
-            raise ReadError(f"{path}: delimiter is {delimiter!r}: pass one character")
+            raise ReadError(f"{path}: delimiter is {quoted(delimiter)}: pass one character")
         return cls(found, decimal)
 
     def number(self, cell: str) -> float:
@@ -167,7 +168,9 @@ def read_rows(path: FilePath, text: Text, asked: Asked, said: list[str]) -> tupl
             header = header_of(path, first, text, said)
         for name, new in zip(first, header, strict=True) if skip else ():
             if name != new and name in (asked.id, asked.time, asked.label):
-                raise ReadError(f"{path} has two columns named {name!r}: rename one, or call the second {new!r}")
+                raise ReadError(
+                    f"{path} has two columns named {quoted(name)}: rename one, or call the second {quoted(new)}"
+                )
         stamps = [name for name, *cells in zip(header, *few, strict=False) if _hold_dates(cells)]
         columns = choose_columns(path, header, replace(asked, label=label), stamps=stamps, named=skip > 0)
         table = _Table(path, header, columns, text, skip)
@@ -403,7 +406,7 @@ class _Table:
             wrong = int(error.args[0])
             where = f"{self.path}, {self.place(int(np.argmax(codes == wrong)))}, column {name!r}"
             hint = "write all of them as 2024-05-01T12:00:00, with an offset such as +02:00 or Z, or without"
-            raise ReadError(f"{where} is {texts[wrong][:40]!r}, no date as the others: {hint}") from None
+            raise ReadError(f"{where} is {quoted(texts[wrong])}, no date as the others: {hint}") from None
 
     def place(self, row: int) -> str:
         """Say in which line a row ends: the file is read again, since cells may hold line ends."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, natural, record, require, require_memory
 from ._clock import AUTO, filled, refuse_some, steady, without_clocks, without_nothing
@@ -114,7 +115,7 @@ def read_directory(
         else:
             twice = next(text for i, text in enumerate(own) if text in own[:i])
             warnings.warn(
-                f"{path} has several files with the {columns.id} {twice[:40]!r}: ids are their names", stacklevel=2
+                f"{path} has several files with the {columns.id} {quoted(twice)}: ids are their names", stacklevel=2
             )
     found = np.array(by_folder) if by_folder else None
     if listed is not None:
@@ -125,7 +126,8 @@ def read_directory(
         elif unlike := [i for i, text in enumerate(column) if str(text) != found[i]]:
             i = unlike[0]
             warnings.warn(
-                f"{named[i]} has the {columns.label} {str(column[i])[:40]!r} in its column, and {str(found[i])!r} by "
+                f"{named[i]} has the {columns.label} {quoted(str(column[i]))} in its column, and "
+                f"{quoted(str(found[i]))} by "
                 f"{'its folder' if listed is None else listed.name}, which is taken",
                 stacklevel=2,
             )
@@ -193,7 +195,8 @@ def listed_labels(
     if places is None:
         titles = ", ".join(lines[0][1])[:200]
         raise ReadError(
-            f"{file}, line {lines[0][0]} has the cells {titles}, of which two are in use: call one {what!r} or 'id', "
+            f"{file}, line {lines[0][0]} has the cells {titles}, of which two are in use: call one "
+            f"{quoted(what)} or 'id', "
             "and one 'label', or name them with id=… and label=… (--read label=…)"
         )
     members: dict[str, set[int]] = {}
@@ -295,7 +298,8 @@ def _one_each(files: list[Path], option: str, name: str | None, found: Sequence[
         if len(values) > 1 or values[0] == "":
             what = f"has {values[0]!r} and {values[1]!r}" if len(values) > 1 else "is empty"
             warnings.warn(
-                f"{file}, column {name!r} {what[:100]}, not one value for all rows: it is left out; {option}=None "
+                f"{file}, column {quoted(name)} {what[:100]}, not one value for all rows: it is left out; "
+                f"{option}=None "
                 "makes it a channel",
                 stacklevel=3,
             )

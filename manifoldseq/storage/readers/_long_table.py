@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, record
 from ._clock import (
@@ -106,7 +107,7 @@ def choose_columns(
         id = "id" if "id" in header else None
     id, label = (None if name in asked.elsewhere and name not in header else name for name in (id, label))
     if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise ReadError(f"{path} has two columns named {twice[0]!r}: rename one")
+        raise ReadError(f"{path} has two columns named {quoted(twice[0])}: rename one")
     channels = asked.channels
     certain, clocks = time != AUTO, time == AUTO and channels is None
     if time == AUTO:
@@ -131,7 +132,7 @@ def choose_columns(
         *(("channels", name, "") for name in channels or ()),
     ]:
         if name is not None and name not in (*header, index):
-            raise ReadError(f"{path} has no column {name!r} but {shown[:200]}: name it with {option}=…{without}")
+            raise ReadError(f"{path} has no column {quoted(name)} but {shown[:200]}: name it with {option}=…{without}")
     if channels is None:
         channels = [name for name in header if name not in (id, time, label)]
     if not channels:
@@ -163,7 +164,9 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
     if rows.ids is not None and "" in rows.id_names:
         empty = int(np.flatnonzero(rows.ids == list(rows.id_names).index(""))[0])
-        raise ReadError(f"{path}, {place(empty)}: column {columns.id!r} has empty cells: fill them or remove the rows")
+        raise ReadError(
+            f"{path}, {place(empty)}: column {quoted(columns.id)} has empty cells: fill them or remove the rows"
+        )
     if not columns.ordered and (rows.ids is None or len(rows.id_names) == len(rows.values)):
         return _samples(path, columns, rows)
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, as_labels, numbers, opened, record, require_memory
 from .._real import warn_of_order
@@ -66,7 +67,7 @@ def read_mat(
     ([(20, 3), (30, 3)], [1, 2])
     """
     if orientation not in ("time-first", "channels-first"):
-        raise ReadError(f"{path}: orientation is {orientation!r}: choose 'time-first' or 'channels-first'")
+        raise ReadError(f"{path}: orientation is {quoted(orientation)}: choose 'time-first' or 'channels-first'")
     with opened_variables(path) as found:
         data, shape = _choose(path, found, variable, labels, orientation)
     warn_of_order(shape, str(path), f"pass orientation={_OTHER[orientation]!r}", stacklevel=2)
@@ -95,7 +96,7 @@ def _choose(
     """Return the data, and the shape of the array of three dimensions that holds them, () if there is none."""
     for name in (variable, labels):
         if name is not None and name not in found:
-            raise ReadError(f"{path} has no variable {name!r}: it has {', '.join(sorted(found)[:10]) or 'none'}")
+            raise ReadError(f"{path} has no variable {quoted(name)}: it has {', '.join(sorted(found)[:10]) or 'none'}")
     labels = labels or next((name for name in LABELS if name in found and name != variable), None)
     if variable is None:
         names = sorted(name for name in found if found[name].holds_sequences and name != labels)
@@ -113,7 +114,9 @@ def _choose(
 
 def _sequences(path: FilePath, name: str, variable: Variable, orientation: str) -> list[NDArray[np.float64]]:
     if variable.kind != "cell" and variable.kind not in NUMERIC:
-        raise ReadError(f"{path}, variable {name!r} is of class {variable.kind}: save a cell array or a numeric array")
+        raise ReadError(
+            f"{path}, variable {quoted(name)} is of class {variable.kind}: save a cell array or a numeric array"
+        )
     loaded = variable.load()
     items = loaded if isinstance(loaded, list) else list(loaded) if loaded.ndim == 3 else [loaded]
     sequences = []

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
 from .._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
 from ._mat_variable import NUMERIC, Variable
 
@@ -124,7 +125,7 @@ def _check(path: FilePath, name: str, matrix: memoryview, order: str, *, in_cell
         return values, arrays
     if is_complex or (kind not in NUMERIC and kind != "char"):
         what = "complex numbers" if is_complex else f"class {kind}"
-        raise ReadError(f"{path}, variable {name!r} holds {what}: save real numbers, in cells or a full array")
+        raise ReadError(f"{path}, variable {quoted(name)} holds {what}: save real numbers, in cells or a full array")
     data_kind, data = next(contents, (1, memoryview(b"")))
     held = len(data) // SIZES.get(data_kind, len(data) + 1)
     if held < count or (kind != "char" and held != count):

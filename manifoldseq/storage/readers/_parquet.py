@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, extra, opened, require_memory
 from ._clock import AUTO, seconds
@@ -148,7 +149,7 @@ def _check_size(path: FilePath, file: Any, columns: Columns) -> tuple[int, list[
     for name in _beside(columns):
         kind = schema.field(name).type
         if pa.types.is_nested(kind):
-            raise ReadError(f"{path}, column {name!r} holds {kind}, not one value per row: convert it")
+            raise ReadError(f"{path}, column {quoted(name)} holds {kind}, not one value per row: convert it")
         if pa.types.is_dictionary(kind):
             width += 16
         elif pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
@@ -192,7 +193,7 @@ def _require_numbers(path: FilePath, name: str, kind: Any) -> None:
     pa = extra("pyarrow", path, "a .parquet file")
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise ReadError(
-            f"{path}, column {name!r} holds {kind}, no numbers: convert it, or choose others with channels=…"
+            f"{path}, column {quoted(name)} holds {kind}, no numbers: convert it, or choose others with channels=…"
         )
 
 
@@ -243,7 +244,7 @@ def _codes(path: FilePath, name: str | None, table: Any) -> tuple[NDArray[np.int
         return None, []
     column = table[name]
     if column.null_count:
-        raise ReadError(f"{path}, column {name!r} has empty cells: fill them or remove the rows")
+        raise ReadError(f"{path}, column {quoted(name)} has empty cells: fill them or remove the rows")
     if table.num_rows == 0:
         return np.empty(0, np.intp), []
     pa = extra("pyarrow", path, "a .parquet file")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array, csr_array
 
+from ..._quoted import quoted
 from .._limits import FilePath, ReadError, numbers, require_memory
 from .._numpy_files import Loader
 
@@ -60,7 +61,7 @@ def _format(path: FilePath, array: NDArray[Any]) -> str:
     name = name.decode("ascii", "replace") if isinstance(name, bytes) else str(name)
     if name not in _FORMATS:
         raise ReadError(
-            f"{path} holds a sparse matrix in the format {name[:20]!r}: save it as rows, with "
+            f"{path} holds a sparse matrix in the format {quoted(name)}: save it as rows, with "
             "scipy.sparse.save_npz(path, X.tocsr())"
         )
     return name
@@ -68,11 +69,13 @@ def _format(path: FilePath, array: NDArray[Any]) -> str:
 
 def _whole(path: FilePath, load: Loader, name: str, length: int) -> NDArray[np.int64]:
     if name not in load.members:
-        raise ReadError(f"{path} holds a sparse matrix without the array {name!r}: save it with scipy.sparse.save_npz")
+        raise ReadError(
+            f"{path} holds a sparse matrix without the array {quoted(name)}: save it with scipy.sparse.save_npz"
+        )
     array = load(name)
     if array.dtype.kind not in "iu" or array.shape != (length,):
         raise ReadError(
-            f"{path}, array {name!r} has shape {array.shape} of {array.dtype}, a sparse matrix of this kind has "
+            f"{path}, array {quoted(name)} has shape {array.shape} of {array.dtype}, a sparse matrix of this kind has "
             f"{length} whole numbers there: save it again with scipy.sparse.save_npz"
         )
     return array.astype(np.int64)
@@ -93,7 +96,7 @@ def _indices(path: FilePath, load: Loader, name: str, entries: int, size: int) -
     if entries and not 0 <= (least := int(found.min())) <= (most := int(found.max())) < size:
         wrong = least if least < 0 else most
         raise ReadError(
-            f"{path}, array {name!r} has the index {wrong}, of {size} that there are: it is damaged, save the "
+            f"{path}, array {quoted(name)} has the index {wrong}, of {size} that there are: it is damaged, save the "
             "matrix again"
         )
     return found

@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import ReadError, bounded_lines, open_file, require
 from ._ascii_numbers import decimal, decimals
@@ -119,12 +120,12 @@ class _Reader:
 
     def flag(self, number: int, key: str, value: str) -> bool:
         if value.lower() not in ("true", "false"):
-            _refuse(self.path, number, f"@{key} is {value!r}: write true or false")
+            _refuse(self.path, number, f"@{key} is {quoted(value)}: write true or false")
         return value.lower() == "true"
 
     def count(self, number: int, key: str, value: str) -> int:
         if not (value.isascii() and value.isdecimal()) or int(value) == 0:
-            _refuse(self.path, number, f"@{key} is {value!r}: write a positive whole number")
+            _refuse(self.path, number, f"@{key} is {quoted(value)}: write a positive whole number")
         return int(value)
 
     def refuse_timestamps(self, number: int) -> NoReturn:
@@ -136,6 +137,9 @@ class _Reader:
         texts = line.split(":")
         if self.classes is not None or self.target:
             self.labels.append(self.label(number, texts.pop().strip()))
+            if not texts:
+                what = "target" if self.target else "class label"
+                _refuse(self.path, number, f"the case has a {what} and no channels: write its values before the {what}")
         if self.channels is None:
             self.channels = len(texts)
         if len(texts) != self.channels:
@@ -158,9 +162,12 @@ class _Reader:
 
     def label(self, number: int, text: str) -> str:
         if self.classes and text not in self.classes:
-            shown = text if len(text) <= 20 else text[:20] + "…"
-            known = ", ".join(self.classes[:10])
-            _refuse(self.path, number, f"the last field {shown!r} is not a class of the header ({known}): correct it")
+            known = ", ".join(name[:40] for name in self.classes[:10])
+            _refuse(
+                self.path,
+                number,
+                f"the last field {quoted(text, 40)} is not a class of the header ({known}): correct it",
+            )
         return text
 
     def values(self, number: int, channel: int, text: str) -> NDArray[np.float64]:
@@ -169,7 +176,9 @@ class _Reader:
             return decimals(["nan" if value == "?" else value for value in texts])
         except ValueError:
             t = next(t for t, value in enumerate(texts) if value != "?" and not _is_number(value))
-            _refuse(self.path, number, f"channel {channel}, t={t} is {texts[t]!r}, no number: write a number or ?")
+            _refuse(
+                self.path, number, f"channel {channel}, t={t} is {quoted(texts[t])}, no number: write a number or ?"
+            )
 
     def result(self) -> SequenceData:
         if not self.sequences:
@@ -178,7 +187,9 @@ class _Reader:
         labels = None
         if self.target:
             if bad := [text for text in self.labels if not _is_number(text)]:
-                raise ReadError(f"{self.path} has the target {bad[0]!r}, no number: write numbers, or use @classLabel")
+                raise ReadError(
+                    f"{self.path} has the target {quoted(bad[0])}, no number: write numbers, or use @classLabel"
+                )
             labels = np.array(self.labels, dtype=np.float64)
         elif self.classes is not None:
             labels = np.array(self.labels)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ive
 
-from manifoldseq.estimators import check_choice, check_number, check_whole
+from manifoldseq.estimators import check_choice, check_number, check_whole, quoted
 
 Array = NDArray[np.float64]
 
@@ -175,7 +175,7 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     """
     check_number("order", order, open_=True)
     if terms not in range(_TERMS + 1):
-        raise ValueError(f"terms={terms!r} is not valid: pass a whole number from 0 to {_TERMS}")
+        raise ValueError(f"terms={quoted(terms)} is not valid: pass a whole number from 0 to {_TERMS}")
     kappa, infinite = _finite(_within("kappa", kappa))
     return np.where(infinite, np.inf, _expanded(order, kappa, terms))
 

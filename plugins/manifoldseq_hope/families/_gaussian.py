@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ._family import Array, Family, Parameters
 
@@ -37,9 +38,9 @@ def gaussian(covariance_type: str = "diag", floor: float = 1e-6) -> Family:
     Zhang, Jiang, equations (8), (24)-(28).
     """
     if not (isinstance(covariance_type, str) and covariance_type in COVARIANCE_TYPES):
-        raise ValueError(f"covariance_type={covariance_type!r} is not known: choose 'diag' or 'full'")
+        raise ValueError(f"covariance_type={quoted(covariance_type)} is not known: choose 'diag' or 'full'")
     if not (isinstance(floor, Real) and not isinstance(floor, bool) and floor > 0):
-        raise ValueError(f"floor={floor!r} is not valid: pass a number above zero")
+        raise ValueError(f"floor={quoted(floor)} is not valid: pass a number above zero")
     if covariance_type == "diag":
         return Family(
             name="gmm",

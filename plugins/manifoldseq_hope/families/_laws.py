@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ._family import Array, Family
 
@@ -32,7 +33,7 @@ def check_family(family: Family, M: int = 3, K: int = 4, *, seed: int = 0) -> ms
     True
     """
     if not isinstance(family, Family):
-        raise ValueError(f"family={family!r} is not valid: pass a Family")
+        raise ValueError(f"family={quoted(family)} is not valid: pass a Family")
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((60 * K, M)) + 2 * np.repeat(rng.standard_normal((K, M)), 60, axis=0)
     if family.directional:

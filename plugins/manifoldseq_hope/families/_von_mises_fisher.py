@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ._bessel import METHODS, bessel_ratio, concentration, log_normalizer
 from ._family import Array, Family, Parameters
@@ -43,12 +44,12 @@ def von_mises_fisher(bessel: str = "exact", kappa: Any = None, largest: float = 
     Zhang, Jiang, equations (9), (10), (33); Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005).
     """
     if bessel not in METHODS:
-        raise ValueError(f"bessel={bessel!r} is not known: choose {' or '.join(map(repr, METHODS))}")
+        raise ValueError(f"bessel={quoted(bessel)} is not known: choose {' or '.join(map(repr, METHODS))}")
     number = isinstance(kappa, Real) and not isinstance(kappa, bool) and 0 < float(kappa) < np.inf
     if not (kappa is None or (isinstance(kappa, str) and kappa == "shared") or number):
-        raise ValueError(f"kappa={kappa!r} is not valid: pass None, 'shared' or a number above zero")
+        raise ValueError(f"kappa={quoted(kappa)} is not valid: pass None, 'shared' or a number above zero")
     if not (isinstance(largest, Real) and largest > 0):
-        raise ValueError(f"largest={largest!r} is not valid: pass a number above zero")
+        raise ValueError(f"largest={quoted(largest)} is not valid: pass a number above zero")
     return Family(
         name="movmf",
         names=("mu",),

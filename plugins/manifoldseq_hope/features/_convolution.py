@@ -22,6 +22,7 @@ from manifoldseq.estimators import (
     check_positive,
     check_real,
     check_whole,
+    quoted,
     random_generator,
     validate_rows,
 )
@@ -334,24 +335,29 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if self.image_shape is not None:
             if not _whole(self.image_shape, (2, 3)):
                 raise ValueError(
-                    f"image_shape={self.image_shape!r} is not valid: pass height, width and, if there are several, "
+                    f"image_shape={quoted(self.image_shape)} is not valid: pass height, width and, if there "
+                    f"are several, "
                     "channels"
                 )
             shape = tuple(int(n) for n in self.image_shape)
             shape = shape[:2] if shape[2:] == (1,) else shape
             if prod(shape) != size or (found is not None and found != shape):
-                raise ValueError(f"image_shape={self.image_shape!r} does not fit X: images have {found or size} pixels")
+                raise ValueError(
+                    f"image_shape={quoted(self.image_shape)} does not fit X: images have {found or size} pixels"
+                )
         return shape
 
     def _check_room(self) -> None:
         (H, W, channels), sizes = sizes_of(self.image_shape_), self._sizes
         h, w = ((n - 1) * step + size for size, step, n in zip(*sizes, strict=True))
         if sizes[0] == (1, 1) != (H, W) and channels == 1:
-            raise ValueError(f"patch_size={self.patch_size!r}: a patch of one pixel is always constant, raise it")
+            raise ValueError(f"patch_size={quoted(self.patch_size)}: a patch of one pixel is always constant, raise it")
         if h > H or w > W:
             raise ValueError(
-                f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that patch_size="
-                f"{self.patch_size!r}, stride={self.stride!r} and pooling={self.pooling!r} need: lower these, or set "
+                f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that "
+                f"patch_size="
+                f"{quoted(self.patch_size)}, stride={quoted(self.stride)} and pooling={quoted(self.pooling)} "
+                f"need: lower these, or set "
                 "image_shape"
             )
 
@@ -436,7 +442,7 @@ def _pair(name: str, value: Any) -> tuple[int, int]:
     """Return two whole numbers above zero, or refuse the value."""
     pair = (value, value) if isinstance(value, Integral) else value
     if not _whole(pair, (2,)):
-        raise ValueError(f"{name}={value!r} is not valid: pass a whole number above zero, or two")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a whole number above zero, or two")
     return int(pair[0]), int(pair[1])
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
+from manifoldseq.estimators import quoted
+
 from ..families._family import Array
 from ..mixtures._projected import ProjectedMixture
 from ..mixtures._spherical_kmeans import SphericalKMeans
@@ -108,7 +110,7 @@ def check_model(model: Any) -> None:
     """Refuse what has no responses."""
     if not isinstance(model, OWN + OTHERS):
         raise ValueError(
-            f"model={model!r} gives no features of patches: pass HOPE, PCAMovMF, VonMisesFisherMixture, "
+            f"model={quoted(model)} gives no features of patches: pass HOPE, PCAMovMF, VonMisesFisherMixture, "
             "SphericalKMeans, or KMeans or MiniBatchKMeans of scikit-learn"
         )
 

@@ -16,6 +16,7 @@ from manifoldseq.estimators import (
     check_parameters,
     check_switch,
     check_whole,
+    quoted,
     random_generator,
     row_blocks,
     validate_rows,
@@ -145,7 +146,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if self.model is not None and self.n_components not in ("auto", _number_of(self.model)):
             warnings.warn(
                 f"n_components={self.n_components} is that of the default model and does not count beside model="
-                f"{self.model!r}, which has its own: leave it out",
+                f"{quoted(self.model)}, which has its own: leave it out",
                 stacklevel=3,  # the decorator is in between
             )
         rows = _dense_rows(self, X, reset=True)
@@ -254,6 +255,7 @@ def _check_model(name: str, model: Any) -> None:
         return
     if not isinstance(model, _MODELS) or (isinstance(model, HOPE) and model.family != "movmf"):
         raise ValueError(
-            f"{name}={model!r} has no directions: pass VonMisesFisherMixture, PCAMovMF, HOPE with family='movmf', or "
+            f"{name}={quoted(model)} has no directions: pass VonMisesFisherMixture, PCAMovMF, HOPE with "
+            f"family='movmf', or "
             "SphericalKMeans"
         )

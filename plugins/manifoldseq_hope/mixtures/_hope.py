@@ -11,6 +11,7 @@ from manifoldseq.estimators import (
     check_optional,
     check_parameters,
     check_switch,
+    quoted,
     random_generator,
 )
 from manifoldseq.execution import one_blas_thread
@@ -296,7 +297,8 @@ class HOPE(OldSizes, ProjectedMixture):
         for name, value in self._structure(problem).items():
             if value != self.structure_[name]:
                 raise ValueError(
-                    f"{name}={value!r} differs from {self.structure_[name]!r}, that of the first call of partial_fit: "
+                    f"{name}={quoted(value)} differs from {quoted(self.structure_[name])}, that of the first "
+                    f"call of partial_fit: "
                     "fit again, or set it back"
                 )
 
@@ -332,9 +334,11 @@ class HOPE(OldSizes, ProjectedMixture):
         Noise(self.noise_variance)
         options = {} if self.solver_options is None else self.solver_options
         if not isinstance(options, dict):
-            raise ValueError(f"solver_options={options!r} is not valid: pass a dict of options of the solver")
+            raise ValueError(f"solver_options={quoted(options)} is not valid: pass a dict of options of the solver")
         if options and self.solver in ("em", "online-em"):
-            raise ValueError(f"solver_options={options!r} are of a named solver: solver={self.solver!r} has none")
+            raise ValueError(
+                f"solver_options={quoted(options)} are of a named solver: solver={quoted(self.solver)} has none"
+            )
         params = {name: getattr(self, name) for name in ("n_components", "noise_variance", "noise_floor")}
         params |= {"n_latent": M, "normalize_z": self._normalize_z}
         if isinstance(self.family, Family):

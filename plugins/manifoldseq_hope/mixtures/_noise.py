@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from manifoldseq.estimators import quoted
+
 from ..families._family import Array
 
 KINDS = ("closed", "bounded")
@@ -55,10 +57,10 @@ class Noise:
         fixed = isinstance(self.kind, Real) and not isinstance(self.kind, bool) and 0 < float(self.kind) < np.inf
         if not fixed and not (isinstance(self.kind, str) and self.kind in KINDS):
             raise ValueError(
-                f"noise_variance={self.kind!r} is not valid: pass 'closed', 'bounded' or a number above zero"
+                f"noise_variance={quoted(self.kind)} is not valid: pass 'closed', 'bounded' or a number above zero"
             )
         if self.gradient not in GRADIENTS:
-            raise ValueError(f"noise_gradient={self.gradient!r} is not known: choose 'full' or 'simplified'")
+            raise ValueError(f"noise_gradient={quoted(self.gradient)} is not known: choose 'full' or 'simplified'")
 
     def variance(self, U: Array, S: Array, n: float) -> float:
         """Return sigma^2 of n rows with second moment S."""

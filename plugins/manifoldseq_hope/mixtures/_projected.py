@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any, Self, cast
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
@@ -21,15 +22,18 @@ from manifoldseq.estimators import (
     check_optional,
     check_real,
     check_whole,
+    count_distinct,
+    quoted,
     random_generator,
     row_blocks,
     validate_rows,
+    warn_of_few_distinct,
 )
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import DensityCriteria, ModelEstimator
 
 from ..families._family import Array, Family
-from ..families._rows import ScaledRows, Scaling, check_directions, with_direction
+from ..families._rows import ScaledRows, Scaling, check_directions, unit_rows, with_direction
 from ._dense import Dense
 from ._expectation import Expectation, second_moment
 from ._likelihood import minus_log_likelihood
@@ -129,6 +133,8 @@ class ProjectedMixture(
         UserWarning
             If the likelihood did not stay finite; `status_` is then NON_FINITE. If a fixed ``kappa`` is so low that all
             components have come to point the same way.
+        ConvergenceWarning
+            If there are fewer different rows, or directions, behind the projection than components.
         """
         if self._chooses_components and isinstance(self.n_components, str):
             return self._fit_by_bic(X, sample_weight, observers, checkpoint, resume)
@@ -172,6 +178,9 @@ class ProjectedMixture(
                 "kappa='shared', or centre the rows",
                 stacklevel=3,
             )
+        different = count_distinct(self._behind_projection(data.X), len(self.weights_))
+        what = "directions" if self._normalize_z else "rows"
+        warn_of_few_distinct(different, len(self.weights_), "n_components", what, stacklevel=3)
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
         for name in (
             "running_counts_",
@@ -196,6 +205,13 @@ class ProjectedMixture(
     def _initializer(self, problem: ms.Problem) -> str | None:
         """Return the name of the initializer; None for the first."""
         return None
+
+    def _behind_projection(self, rows: Any) -> Iterator[Any]:
+        """Yield z = U x of blocks of rows as components see them."""
+        U = self._projection
+        for part in row_blocks(rows.shape[0]):
+            z = rows[part].astype(np.float64) @ U.T if len(U) else rows[part]
+            yield unit_rows(z) if self._normalize_z else z
 
     def _coincident(self) -> bool:
         """Return whether a fixed concentration has made all components alike."""
@@ -223,7 +239,9 @@ class ProjectedMixture(
             sizes = {name: getattr(self, name) for name in ("n_latent",) if hasattr(self, name)}
             model: Any = cast(Any, clone(self)).set_params(n_components=K, **sizes)
             where = store and store.child(f"components-{K}")
-            model.fit(rows, sample_weight=weight, observers=observers, checkpoint=where, resume=resume)
+            with warnings.catch_warnings():  # numbers that are tried may exceed the different rows: bic tells
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(rows, sample_weight=weight, observers=observers, checkpoint=where, resume=resume)
             if not hasattr(model, "log_likelihood_"):
                 raise ValueError(
                     f"n_components='auto' compares likelihoods, but the model {model.model!r} has another cost: pass a "
@@ -320,7 +338,8 @@ class ProjectedMixture(
         if model.family.directional != self._normalize_z and not self._given_length:
             other = "a family of directions" if self._normalize_z else "normalize_z=True"
             warnings.warn(
-                f"score is no density of rows: components of the family {model.family.name!r} do not integrate to one "
+                f"score is no density of rows: components of the family {quoted(model.family.name)} do not "
+                f"integrate to one "
                 f"over the z of normalize_z={self._normalize_z}; to compare models take {other}",
                 stacklevel=2,
             )
@@ -379,7 +398,7 @@ class ProjectedMixture(
 
         Parameters
         ----------
-        eta : array-like of shape (N, K)
+        eta : array-like or sparse matrix of shape (N, K)
             Features (39); what is zero says only that a component is far, and is left out.
 
         Returns
@@ -388,7 +407,8 @@ class ProjectedMixture(
             Least squares by Gauss and Newton; of least norm where fewer components are near than z has dimensions.
         """
         check_is_fitted(self, "weights_")
-        eta = np.asarray(check_real(eta, "eta"), dtype=np.float64)
+        eta = check_real(eta, "eta")
+        eta = np.asarray(eta.toarray() if issparse(eta) else eta, dtype=np.float64)
         if eta.ndim != 2 or eta.shape[1] != len(self.weights_) or not np.isfinite(eta).all():
             raise ValueError(f"eta has shape {eta.shape}: pass finite features (N, {len(self.weights_)}) of transform")
         return located(self._model(), eta, float(self.threshold_))

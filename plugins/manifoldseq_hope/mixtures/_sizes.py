@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, cast
 from sklearn.base import BaseEstimator
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +32,7 @@ def old_sizes(function: F) -> F:
     def taking(*args: Any, **given: Any) -> Any:
         if places[-1] == "n_components" and len(args) > len(places):
             M, K = args[len(places) - 1 : len(places) + 1]
-            raise TypeError(f"{owner} takes its sizes by name: write n_components={K!r}, n_latent={M!r}")
+            raise TypeError(f"{owner} takes its sizes by name: write n_components={quoted(K)}, n_latent={quoted(M)}")
         known = {**dict(zip(places, args, strict=False)), **given}
         K = given.pop("n_mixtures", None)
         if K is not None:
@@ -40,12 +41,14 @@ def old_sizes(function: F) -> F:
             if "n_components" in known:
                 M = known["n_components"]
                 raise TypeError(
-                    f"{owner}(n_components={M!r}, n_mixtures={K!r}) has the names of the last release: "
-                    f"write n_components={K!r}, n_latent={M!r}"
+                    f"{owner}(n_components={quoted(M)}, n_mixtures={quoted(K)}) has the names of the last release: "
+                    f"write n_components={quoted(K)}, n_latent={quoted(M)}"
                 )
             M = parameters["n_latent"].default
             warnings.warn(
-                f"{owner}: n_mixtures={K!r} is n_components={K!r}, n_latent={M!r} now", DeprecationWarning, stacklevel=2
+                f"{owner}: n_mixtures={quoted(K)} is n_components={quoted(K)}, n_latent={quoted(M)} now",
+                DeprecationWarning,
+                stacklevel=2,
             )
             given |= {"n_components": K, "n_latent": M}
         elif "n_components" in known and "n_latent" not in known:
@@ -69,8 +72,8 @@ class OldSizes(BaseEstimator):
 
 def _without_latent(owner: str, n_components: Any) -> str:
     return (
-        f"{owner}: n_components={n_components!r} is the number of mixture components now, which was n_mixtures, and "
-        "n_latent the dimension of the projection, which was n_components: pass both, such as n_latent=20, or "
+        f"{owner}: n_components={quoted(n_components)} is the number of mixture components now, which was n_mixtures, "
+        "and n_latent the dimension of the projection, which was n_components: pass both, such as n_latent=20, or "
         "n_latent='auto' for half of the columns"
     )
 

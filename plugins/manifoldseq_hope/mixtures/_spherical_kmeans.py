@@ -12,7 +12,15 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_number, check_parameters, fit_starts, validate_rows
+from manifoldseq.estimators import (
+    check_number,
+    check_parameters,
+    count_distinct,
+    fit_starts,
+    row_blocks,
+    validate_rows,
+    warn_of_few_distinct,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..families._family import Array
@@ -117,6 +125,11 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         ------
         ValueError
             For an invalid parameter, NaN, or fewer rows than clusters.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the rows have fewer different directions than there are clusters.
         """
         check_parameters(self, {"n_clusters": check_number_of, "threshold": (check_number, -1.0, 1.0)})
         every = validate_rows(self, X, reset=True, sparse=True)
@@ -139,6 +152,8 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         self.inertia_ = best.measures.fun * N
         self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
         self.labels_ = _nearest(*_directions(every), self.cluster_centers_)[0]
+        different = count_distinct((_unit(rows, scale, part) for part in row_blocks(N)), self.n_clusters)
+        warn_of_few_distinct(different, self.n_clusters, "n_clusters", "directions", stacklevel=3)
         return self
 
     @one_blas_thread()

@@ -21,6 +21,10 @@ def _without_identity(parameters: dict[str, Any], attributes: dict[str, Any]) ->
     return parameters, {name: value for name, value in attributes.items() if name != "components_"}
 
 
+class _TooLarge(MemoryError, AttributeError):
+    """An attribute does not fit into memory; an AttributeError too, so that `dir` and displays leave it out."""
+
+
 class VonMisesFisherMixture(ProjectedMixture):
     """A mixture of von Mises-Fisher distributions (9) of the directions of rows, by expectation maximization.
 
@@ -140,7 +144,7 @@ class VonMisesFisherMixture(ProjectedMixture):
         """The identity, (D, D): nothing is projected."""
         D = self.n_features_in_
         if 8 * D * D > ms.storage.available_memory() // 2:
-            raise MemoryError(
+            raise _TooLarge(
                 f"components_ is the identity of {D} columns and does not fit into memory: nothing is projected, take "
                 "the rows as they are"
             )

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from manifoldseq.estimators import quoted
+
 from ..families._family import Array
 from ..mixtures._dense import Dense
 from ..mixtures._seeding import principal
@@ -21,7 +23,7 @@ Sizes = tuple[tuple[int | None, int], ...]
 def checked_sizes(layers: Any, n_features: int) -> Sizes:
     """Return the sizes of the layers, or refuse them; a None in a pair becomes the smaller of inputs and units."""
     if not isinstance(layers, Sequence) or isinstance(layers, str) or not layers:
-        raise ValueError(f"layers={layers!r} is not valid: pass a list of K or (M, K), such as [(100, 1000)]")
+        raise ValueError(f"layers={quoted(layers)} is not valid: pass a list of K or (M, K), such as [(100, 1000)]")
     found: list[tuple[int | None, int]] = []
     D = n_features
     M: Any
@@ -30,7 +32,9 @@ def checked_sizes(layers: Any, n_features: int) -> Sizes:
         pair = isinstance(layer, Sequence) and not isinstance(layer, str)
         M, K = layer if pair and len(layer) == 2 else (0, layer)
         if not _whole(K) or not (M is None or _whole(M) or not pair):
-            raise ValueError(f"layers[{place}]={layer!r} is not valid: pass K, or (M, K) for M projections and K units")
+            raise ValueError(
+                f"layers[{place}]={quoted(layer)} is not valid: pass K, or (M, K) for M projections and K units"
+            )
         n_latent = None
         if pair:
             n_latent = min(D, int(K)) if M is None else int(M)

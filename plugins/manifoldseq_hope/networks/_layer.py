@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from manifoldseq.estimators import check_number, check_whole, renamed_parameters
+from manifoldseq.estimators import check_number, check_whole, quoted, renamed_parameters
 
 from ..mixtures._dense import Dense, decomposed
 from ._torch import check_input, load_torch, module_base
@@ -113,7 +113,9 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         """
         torch = load_torch()
         if isinstance(b, Integral):
-            raise ValueError(f"b={b!r} is not a bias: pass the number of projections by name, n_latent={b!r}")
+            raise ValueError(
+                f"b={quoted(b)} is not a bias: pass the number of projections by name, n_latent={quoted(b)}"
+            )
         if isinstance(W, torch.nn.Linear):
             b = W.bias if b is None else b
             W = W.weight

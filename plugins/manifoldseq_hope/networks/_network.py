@@ -20,6 +20,7 @@ from manifoldseq.estimators import (
     check_real,
     check_whole,
     fit_starts,
+    quoted,
     random_generator,
     renamed_parameters,
 )
@@ -340,7 +341,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: pass rows of at least two classes")
+            raise ValueError(f"y has one class, {quoted(self.classes_.tolist()[0])}: pass rows of at least two classes")
         largest = np.abs(X.frames if isinstance(X, Windows) else X).max()
         if largest > _LARGEST:
             raise ValueError(f"X has entries as large as {largest:.0e}: scale it, so that they are about 1")

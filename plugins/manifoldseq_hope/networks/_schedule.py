@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_choice, check_number, check_whole
+from manifoldseq.estimators import check_choice, check_number, check_whole, quoted
 
 _ON_STIEFEL = ("polar", "qr")
 OF_HOPE = (*_ON_STIEFEL, "penalty")
@@ -152,7 +152,7 @@ class Training:
         good = isinstance(self.dropout, tuple | list) and len(self.dropout) == 2
         if not good:
             raise ValueError(
-                f"dropout={self.dropout!r} is not valid: pass two numbers, of the input and of hidden units"
+                f"dropout={quoted(self.dropout)} is not valid: pass two numbers, of the input and of hidden units"
             )
         for value in self.dropout:
             check_number("dropout", value, 0.0, 0.99)

@@ -24,6 +24,7 @@ from manifoldseq.estimators import (
     check_parameters,
     check_positive,
     check_real,
+    quoted,
     random_generator,
     validate_rows,
 )
@@ -216,14 +217,12 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     def decision_function(self, X: Any) -> Array:
         """Return the scores of the classes, (N, classes), or (N,) for two."""
         X = self._checked(X)
-        return (
-            self._network.decision_function(X) if self.network_ is not None else self._head_of(X, "decision_function")
-        )
+        return self._head_of(X, "decision_function") if self.network_ is None else self.network_.decision_function(X)
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row, (N,)."""
         X = self._checked(X)
-        return self._network.predict(X) if self.network_ is not None else self._head_of(X, "predict")
+        return self._head_of(X, "predict") if self.network_ is None else self.network_.predict(X)
 
     def module(self) -> Any:
         """Return the layers as a `torch.nn.Sequential` of `HOPELayer`, in float32."""
@@ -235,11 +234,6 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     @property
     def _n_features_out(self) -> int:
         return len(self.layers_[-1].bias)
-
-    @property
-    def _network(self) -> HOPENetworkClassifier:
-        assert self.network_ is not None
-        return self.network_
 
     def _head_of(self, X: Array, method: str) -> Array:
         if self.head_ is None:
@@ -265,11 +259,11 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         """Return the sizes of the layers, after all checks."""
         check_parameters(self, _RULES)
         if self.mixture is not None and not (isinstance(self.mixture, HOPE) and self.mixture.family == "movmf"):
-            raise ValueError(f"mixture={self.mixture!r} gives no rectified layers: pass HOPE(family='movmf', …)")
+            raise ValueError(f"mixture={quoted(self.mixture)} gives no rectified layers: pass HOPE(family='movmf', …)")
         layers = self.layers
         pairs = isinstance(layers, Sequence) and not isinstance(layers, str) and len(layers) > 0
         if not pairs or not all(isinstance(layer, Sequence) and len(layer) == 2 for layer in layers):
-            raise ValueError(f"layers={layers!r} is not valid: pass a list of pairs (M, K), such as [(20, 400)]")
+            raise ValueError(f"layers={quoted(layers)} is not valid: pass a list of pairs (M, K), such as [(20, 400)]")
         return checked_sizes(layers, n_features)
 
     def _check_network(self, sizes: Sizes, n_classes: int | None) -> None:
@@ -278,11 +272,11 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         if network is None:
             return
         if not isinstance(network, HOPENetworkClassifier):
-            raise ValueError(f"network={network!r} is not valid: pass a HOPENetworkClassifier, or None")
+            raise ValueError(f"network={quoted(network)} is not valid: pass a HOPENetworkClassifier, or None")
         if isinstance(network.learning_rate, ReduceOnPlateau):
             raise ValueError("network: learning_rate=ReduceOnPlateau(...) needs validation rows, and a stack has none")
         if not isinstance(network.layers, list | tuple):
-            raise ValueError(f"network: layers={network.layers!r} is not valid: pass a list, such as [1200]")
+            raise ValueError(f"network: layers={quoted(network.layers)} is not valid: pass a list, such as [1200]")
         K = sizes[-1][1]
         above = _copied(network).set_params(layers=list(network.layers) or [K])
         try:
@@ -296,7 +290,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: pass rows of at least two classes")
+            raise ValueError(f"y has one class, {quoted(self.classes_.tolist()[0])}: pass rows of at least two classes")
         return y
 
     def _checked(self, X: Any) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manifoldseq.estimators import check_real, check_whole
+from manifoldseq.estimators import check_real, check_whole, quoted
 
 
 class Windows:
@@ -47,7 +47,7 @@ class Windows:
         if width % 2 == 0:
             raise ValueError(f"width={width} is even: pass an odd number, as many frames before as after")
         if isinstance(sequences, str) or not hasattr(sequences, "__iter__"):
-            raise ValueError(f"sequences={sequences!r} is not valid: pass a list of (T, d) arrays")
+            raise ValueError(f"sequences={quoted(sequences)} is not valid: pass a list of (T, d) arrays")
         around = width // 2
         parts, starts, end = [], [], 0
         for place, sequence in enumerate(sequences):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import check_parameters
+from manifoldseq.estimators import check_parameters, quoted
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
@@ -27,7 +27,7 @@ from ..identification._sequence_input import (
 from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
-from ..systems._record import Systems
+from ..systems._record import Systems, replaced
 from ._settings import SettingsChoice, settled
 
 Array = NDArray[np.floating[Any]]
@@ -124,7 +124,8 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
                 w = np.linalg.eigvalsh((K + K.T) / 2)
                 if w[0] < -_NEGATIVE * w[-1]:
                     warnings.warn(
-                        f"the matrix of the kernel {self.kernel!r} is indefinite, with eigenvalues from {w[0]:.3g} to "
+                        f"the matrix of the kernel {quoted(self.kernel)} is indefinite, with eigenvalues from "
+                        f"{w[0]:.3g} to "
                         f"{w[-1]:.3g}: methods for positive semidefinite kernels may not end in an optimum",
                         stacklevel=2,
                     )
@@ -154,7 +155,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         systems, identifier = learned_systems(made, X)
         keep_moment_weights(like, made.moments, systems)
         kernel = fitted_kernel(like)
-        like.systems_ = items_of(kernel, systems)
+        like.systems_ = replaced(items_of(kernel, systems), A_estimate=systems.A_estimate)
         remember(like, systems, identifier)
         self.__dict__.clear()
         self.__dict__.update(vars(like))

@@ -19,6 +19,7 @@ from manifoldseq.estimators import (
     check_whole,
     fit_starts,
     marked,
+    quoted,
     random_generator,
 )
 from manifoldseq.execution import one_blas_thread
@@ -61,7 +62,7 @@ def _check_solver(name: str, value: Any) -> None:
     if isinstance(value, str) and value != "auto":
         ms.get_solver(value)
     elif not isinstance(value, str | ms.solvers.Solver):
-        raise ValueError(f"{name}={value!r} is not a solver: pass a name such as 'lbfgs' or a ms.solvers.Solver")
+        raise ValueError(f"{name}={quoted(value)} is not a solver: pass a name such as 'lbfgs' or a ms.solvers.Solver")
 
 
 def _check_init(name: str, value: Any) -> None:
@@ -71,14 +72,14 @@ def _check_init(name: str, value: Any) -> None:
 
 def _check_clusters(name: str, value: Any) -> None:
     if isinstance(value, str) and value != AUTO:
-        raise ValueError(f"{name}={value!r} is not known: pass a whole number, or 'auto'")
+        raise ValueError(f"{name}={quoted(value)} is not known: pass a whole number, or 'auto'")
     if value != AUTO:
         check_whole(name, value)
 
 
 def _check_starts(name: str, value: Any) -> None:
     if isinstance(value, str) and value != AUTO:
-        raise ValueError(f"{name}={value!r} is not known: pass a whole number, or 'auto'")
+        raise ValueError(f"{name}={quoted(value)} is not known: pass a whole number, or 'auto'")
     if value != AUTO:
         check_whole(name, value)
 
@@ -112,7 +113,9 @@ def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
         return init
     labels = np.asarray(init)
     if labels.shape != (N,) or labels.dtype.kind not in "iu":
-        raise ValueError(f"init must be {INITS[0]!r}, {INITS[1]!r}, {K} Systems, or one whole number per sequence")
+        raise ValueError(
+            f"init must be {quoted(INITS[0])}, {quoted(INITS[1])}, {K} Systems, or one whole number per sequence"
+        )
     if set(np.unique(labels)) != set(range(K)):
         raise ValueError(f"init must assign a sequence to each of the clusters 0 to {K - 1}, and to no other")
     return labels.astype(np.int64)
@@ -464,7 +467,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """
         check_parameters(self, _RULES)
         if not isinstance(resolved_rule(self.mean), CanonicalMean):
-            raise ValueError(f"partial_fit is defined for mean='exact' and 'canonical' only, and mean={self.mean!r}")
+            raise ValueError(
+                f"partial_fit is defined for mean='exact' and 'canonical' only, and mean={quoted(self.mean)}"
+            )
         begun = hasattr(self, "counts_")
         if not begun and self.n_clusters == AUTO:
             raise ValueError("n_clusters='auto' is chosen by fit, from all sequences: pass a whole number")
@@ -551,7 +556,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """
         squared = self._squared_distances(X).T
         if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= squared.shape[1]:
-            raise ValueError(f"n={n!r} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences")
+            raise ValueError(
+                f"n={quoted(n)} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences"
+            )
         return np.argsort(squared, axis=1, kind="stable")[:, :n]
 
     @property
@@ -577,9 +584,13 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
         used = items_of(kernel, systems)
         if used.moments is not None and rule.on_AC_only:
-            raise ValueError(f"mean={self.mean!r} is not defined with moments={self.moments!r}: choose 'exact'")
+            raise ValueError(
+                f"mean={quoted(self.mean)} is not defined with moments={quoted(self.moments)}: choose 'exact'"
+            )
         if used.x1 is not None and rule.on_AC_only:
-            raise ValueError(f"mean={self.mean!r} is not defined for the kernel {self.kernel!r}: choose 'exact'")
+            raise ValueError(
+                f"mean={quoted(self.mean)} is not defined for the kernel {quoted(self.kernel)}: choose 'exact'"
+            )
         packed = kernel.pack(used)
         return Clustering(
             kernel,

@@ -120,10 +120,10 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         """
         check_parameters(self, _RULES)
         labels = None if y is None else np.asarray(check_unmasked(y))
-        if labels is not None and labels.shape != (len(X),):
-            raise ValueError(f"y has shape {labels.shape} but there are {len(X)} sequences: pass one class each")
         made = settled(self, X)
         systems, identifier = learned_systems(made, X)
+        if labels is not None and labels.shape != (len(systems),):
+            raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
         keep_moment_weights(self, made.moments, systems)
         self.systems_ = systems
         for name in ("classes_", "targets_"):

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
 import manifoldseq as ms
-from manifoldseq.estimators import random_generator
+from manifoldseq.estimators import check_whole, quoted, random_generator
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.report import line_style, prepared_axes
 
@@ -233,19 +233,18 @@ def choose_clustering(
     >>> choice.best_params
     {'n_clusters': 2}
     """
-    if not isinstance(n_splits, int) or isinstance(n_splits, bool) or n_splits < 2:
-        raise ValueError(f"n_splits={n_splits!r} is not valid: pass a whole number of at least 2")
+    check_whole("n_splits", n_splits, 2)
     known = estimator.get_params(deep=False)
     if not isinstance(grid, Mapping):
         raise ValueError(f"the grid is of type {type(grid).__name__}: pass a dict of lists of values to try")
     for name, values in grid.items():
         if name.partition("__")[0] not in known:
-            raise ValueError(f"the grid has {name!r}, but {type(estimator).__name__} has no such parameter")
+            raise ValueError(f"the grid has {quoted(name)}, but {type(estimator).__name__} has no such parameter")
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise ValueError(f"the grid has {name}={values!r}: pass a list of values to try")
+            raise ValueError(f"the grid has {name}={quoted(values)}: pass a list of values to try")
     for n in grid.get("n_clusters", ()):
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"the grid has n_clusters={n!r}: pass whole numbers of at least 1")
+            raise ValueError(f"the grid has n_clusters={quoted(n)}: pass whole numbers of at least 1")
     if not grid:
         raise ValueError("the grid is empty: pass for example {'n_states': [3, 5], 'n_clusters': [2, 3, 4]}")
     began = time.perf_counter()
@@ -424,7 +423,7 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
         identifier = identifier_of(cast(Any, clone(estimator)).set_params(**one)).set_params(
             scale=False, missing="error"
         )
-        n, delay = default_sizes(identifier.n_states, identifier.delay, len(scale), shortest)
+        n, delay = default_sizes(identifier.n_states, identifier.delay, len(scale), shortest, identifier.method)
         chosen.append((identifier.set_params(n_states=n, delay=delay), delay))
         need = max(need, (1 if isinstance(n, str) else n) + delay)
     some = usable([x / np.where(scale > 0, scale, 1.0) for x in sequences], need)

@@ -1,14 +1,19 @@
 """Spectral clustering of sequences on a kernel of their linear dynamical systems."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 
-from manifoldseq.estimators import check_parameters, check_positive, check_whole, random_generator
+from manifoldseq.estimators import (
+    check_parameters,
+    check_positive,
+    check_whole,
+    quoted,
+    random_generator,
+    warn_of_few_distinct,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._before import MOVES_BOUND, settings_moved
@@ -166,13 +171,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         self.silhouette_ = silhouette(affinity.diagonal(), affinity, self.labels_)
         self.systems_ = systems
         remember(self, systems, identifier)
-        if different < self.n_clusters:
-            warnings.warn(
-                f"X has {different} different system{'s' * (different > 1)} for n_clusters={self.n_clusters}: which of "
-                "the equal clusters a sequence is in means nothing; pass a smaller n_clusters",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_of_few_distinct(different, int(self.n_clusters), "n_clusters", "systems")
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -208,5 +207,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         Q = P if others is systems else kernel.pack(items_of(kernel, others))
         roots = [np.sqrt(kernel.diag(one)) for one in (P, Q)]
         for i in np.flatnonzero(~(roots[0] > 0)):
-            raise ValueError(f"system {i} has k(x, x) = 0 under {self.kernel!r}: remove it or take another kernel")
+            raise ValueError(
+                f"system {i} has k(x, x) = 0 under {quoted(self.kernel)}: remove it or take another kernel"
+            )
         return np.maximum(kernel.cross(P, Q) / (roots[0][:, None] * roots[1]), 0.0) ** self.sharpness

@@ -12,7 +12,14 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.estimators import available_where, check_choice, check_parameters, check_positive, check_unmasked
+from manifoldseq.estimators import (
+    available_where,
+    check_choice,
+    check_parameters,
+    check_positive,
+    check_unmasked,
+    quoted,
+)
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._settings import SettingsChoice, settled
@@ -54,7 +61,8 @@ def _check_calibrated(model: Any) -> None:
         raise AttributeError("this LDSClassifier is not fitted yet: call fit, then it has probabilities")
     rare = model.classes_[np.bincount(model.targets_).argmin()]
     raise AttributeError(
-        f"there are no probabilities, as class {rare.item()!r} has one sequence in fit, which cannot be held out to "
+        f"there are no probabilities, as class {quoted(rare.item())} has one sequence in fit, which cannot be "
+        f"held out to "
         "calibrate them: pass two or more of each class"
     )
 
@@ -167,7 +175,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         except TypeError:
             raise ValueError("y mixes classes that have no order, such as words and numbers: pass one kind") from None
         if len(classes) < 2:
-            raise ValueError(f"y has the one class {classes.tolist()[0]!r}: a classifier needs at least two")
+            raise ValueError(f"y has the one class {quoted(classes.tolist()[0])}: a classifier needs at least two")
         with one_blas_thread():
             family = self._family(systems)
             packed = family.pack(systems)

@@ -20,11 +20,13 @@ from manifoldseq.estimators import (
     check_positive,
     check_whole,
     fit_starts,
+    quoted,
     random_generator,
+    warn_of_few_distinct,
 )
 from manifoldseq.execution import one_blas_thread
 
-from ..clustering._epoch import as_systems
+from ..clustering._epoch import SAME, as_systems
 from ..clustering._settings import SettingsChoice, settled
 from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
@@ -45,7 +47,7 @@ METHODS = ("lbfgs", "canonical", "pgd", "grassmann", "symmetric")
 def _check_rates(name: str, value: Any) -> None:
     rates = np.atleast_1d(np.asarray(value, dtype=object))
     if rates.shape not in ((3,), (4,)) or not all(isinstance(rate, Real) and float(rate) > 0 for rate in rates):
-        raise ValueError(f"{name}={value!r} is not valid: pass three rates, of Lambda, V and U")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass three rates, of Lambda, V and U")
 
 
 def _check_init(name: str, value: Any) -> None:
@@ -246,6 +248,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         UserWarning
             Once, if the outputs of atoms have lost a rank, so that `systems_` holds near systems; with
             ``method="canonical"``, if atoms are data beyond the bound: it says what the bound would cost.
+        ConvergenceWarning
+            If fewer systems are different than there are atoms.
         """
         check_parameters(self, _RULES)
         systems, identifier = learned_systems(settled(self, X), X)
@@ -278,6 +282,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         self.history_ = best.history
         self.status_ = best.status
         remember(self, systems, identifier)
+        with one_blas_thread():
+            warn_of_few_distinct(_count_different(learning, self.n_atoms), self.n_atoms, "n_atoms", "systems")
         if "path" in best.state:
             with one_blas_thread():
                 within = learning.coded(best.state["path"], None)
@@ -425,7 +431,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     def _check_data(self, systems: Systems, groups: ArrayLike | None) -> None:
         N, J = len(systems), self.n_atoms
         if self.batch_size is not None and self.method != "pgd":
-            raise ValueError(f"batch_size={self.batch_size!r} asks for method='pgd', not {self.method!r}")
+            raise ValueError(f"batch_size={quoted(self.batch_size)} asks for method='pgd', not {quoted(self.method)}")
         if isinstance(self.init, Systems):
             size = (J, systems.n_outputs, systems.n_states)
             if self.init.C.shape != size:
@@ -435,12 +441,30 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         if groups is not None and np.shape(groups) != (N,):
             raise ValueError(f"groups have shape {np.shape(groups)} but there are {N} sequences: pass one group each")
         if isinstance(self.batch_size, tuple | list) and groups is None:
-            raise ValueError(f"batch_size={self.batch_size!r} draws groups: pass fit(X, groups=...), one per sequence")
+            raise ValueError(
+                f"batch_size={quoted(self.batch_size)} draws groups: pass fit(X, groups=...), one per sequence"
+            )
+
+
+def _count_different(learning: Any, most: int) -> int:
+    """Return how many systems differ in feature space, up to rounding; `most` if there are as many or more."""
+    size, found = learning.self_values, 0
+    apart = np.full(len(size), np.inf)
+    while found < most:
+        farthest = int(np.argmax(apart))
+        if not apart[farthest] > SAME * size.max():
+            break
+        cross = learning.family.cross(learning.packed[[farthest]], learning.packed)[0]
+        apart = np.minimum(apart, size[farthest] + size - 2 * cross)
+        apart[farthest], found = 0.0, found + 1
+    return found
 
 
 def _batch_size(size: Any) -> int | tuple[int, int]:
     parts = tuple(size) if isinstance(size, tuple | list) else (size,)
     good = all(isinstance(part, Integral) and not isinstance(part, bool) and int(part) >= 1 for part in parts)
     if not good or len(parts) not in (1, 2):
-        raise ValueError(f"batch_size={size!r} is not valid: pass None, a whole number, or a pair such as (20, 4)")
+        raise ValueError(
+            f"batch_size={quoted(size)} is not valid: pass None, a whole number, or a pair such as (20, 4)"
+        )
     return int(parts[0]) if len(parts) == 1 else (int(parts[0]), int(parts[1]))

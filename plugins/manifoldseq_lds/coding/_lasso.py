@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import quoted
+
 Array = NDArray[np.floating[Any]]
 
 _POLISH_EVERY = 2
@@ -67,7 +69,7 @@ def sparse_codes(
     if not (np.isfinite(gram).all() and np.isfinite(cross).all()):
         raise ValueError("gram or cross has a value that is not finite: repair the kernel or the data")
     if not 0 <= alpha < np.inf:
-        raise ValueError(f"alpha={alpha!r} is not valid: pass a number of at least 0")
+        raise ValueError(f"alpha={quoted(alpha)} is not valid: pass a number of at least 0")
     J, N = cross.shape
     Z = np.zeros((J, N)) if start is None else np.array(start)
     chunk = max(1, _CHUNK_BYTES // (8 * J * J)) if J else 1

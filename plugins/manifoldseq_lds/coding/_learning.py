@@ -227,7 +227,7 @@ class Batches:
     @property
     def full(self) -> bool:
         """Whether every update sees all data."""
-        return self.size is None or (isinstance(self.size, int) and self.size >= self.n)
+        return self.size is None or (not isinstance(self.size, tuple) and self.size >= self.n)
 
     def epoch(self, rng: np.random.Generator) -> Iterator[Rows]:
         """Yield the rows of each mini-batch of one epoch, about as many data in all as there are."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..systems._kalman import Filtered, compress, kalman_filter, restricted, smooth
 from ..systems._prediction import symmetric_root
-from ..systems._record import Systems
+from ..systems._record import Systems, replaced
 
 Array = NDArray[np.floating[Any]]
 
@@ -19,7 +19,7 @@ _RIDGE_OF_FEW = 1e-8
 _CHUNK = 2**22
 """Numbers of the covariances of steps in which some outputs are missing that are inverted at once."""
 _LEAST_NOISE = 1e-10
-"""The least variance of the output noise, in units of the mean square of the outputs."""
+"""The least variance of the output noise, in units of the mean square of the outputs about their means."""
 
 
 def sweep(
@@ -39,7 +39,7 @@ def sweep(
     Y : ndarray of shape (N, T, m)
         NaN marks what is missing.
     inputs : ndarray of shape (N, T, p), optional
-        For systems with G and D.
+        For systems with B and D.
     covariance_type : {"spherical", "diag", "full"}
         Learn one variance of the output noise per system, one for each output, or their covariances.
     held : bool
@@ -56,17 +56,26 @@ def sweep(
     filtered = kalman_filter(systems, compress(systems, Y, inputs))
     x, P, lagged = smooth(systems, filtered)
     n = systems.n_states
-    # [A G] = (sum E[x(t+1) r(t)']) (sum E[r(t) r(t)'])^-1 with r = [x; u]; BB' is what it leaves
+    # [A B] = (sum E[x(t+1) r(t)']) (sum E[r(t) r(t)'])^-1 with r = [x; u]; what it leaves is the state noise
     r = x if inputs is None else np.concatenate([x, inputs], axis=2)
     gram = _gram(r[:, :-1], P[:, :-1].sum(axis=1))
     across = x[:, 1:].swapaxes(1, 2) @ r[:, :-1]
     across[:, :, :n] += lagged.sum(axis=1)
     W = _coefficients(gram, across, systems.A if held else None)
     noise = _left(_gram(x[:, 1:], P[:, 1:].sum(axis=1)), across, W, gram) / max(1, Y.shape[1] - 1)
-    made: dict[str, Any] = {"A": W[:, :, :n], "x1": x[:, 0], "B": symmetric_root(noise), "P1": _nonnegative(P[:, 0])}
-    s = r if systems.mean is None else np.concatenate([r, np.ones((*r.shape[:2], 1))], axis=2)
-    made |= _outputs(s, P, Y, systems, covariance_type, held)
-    made["G"] = None if inputs is None else W[:, :, n:]
+    made: dict[str, Any] = {"A": W[:, :, :n], "x1": x[:, 0], "P1": _nonnegative(P[:, 0])}
+    made["noise_factor"] = symmetric_root(noise)
+    if systems.mean is None:
+        made |= _outputs(r, P, Y, systems, covariance_type, held)
+    else:
+        # Outputs about the mean: the level of a sequence says nothing about its noise, and would cancel in the sums.
+        s = np.concatenate([r, np.ones((*r.shape[:2], 1))], axis=2)
+        about = replaced(systems, mean=np.zeros_like(systems.mean))
+        learned = _outputs(s, P, Y - systems.mean[:, None], about, covariance_type, held)
+        change = learned["mean"]
+        assert change is not None
+        made |= learned | {"mean": systems.mean + change}
+    made["B"] = None if inputs is None else W[:, :, n:]
     kept = {name: None if part is None else np.array(part, order="C") for name, part in made.items()}
     return Systems.trusted(kept), filtered
 

@@ -13,7 +13,7 @@ from ..systems._kalman import compress, kalman_filter, smooth
 from ..systems._prediction import embed
 from ..systems._record import Systems, check_stable, chosen, replaced
 from ._missing import OR_NAN, check_holed, fill, finite_systems
-from ._output_noise import block_rows, maximized, n4sid, shaped, with_inputs
+from ._output_noise import block_rows, checked_by, maximized, n4sid, shaped, with_inputs
 from ._stabilizers import stabilize
 from ._stored_sequences import check_on_disk, gram_subspace, is_large, loaded, on_disk
 from ._subspace_method import Subspace, least_squares, noise_factor, subspace
@@ -24,7 +24,7 @@ _BATCH = 2**22
 """Numbers of the sequences that are identified together: 32 MiB."""
 
 
-def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]:
+def checked(X: Any, n: int, delay: int, setting: str, missing: str, method: str) -> list[Any]:
     """Return checked sequences: arrays in memory, or memory-mapped ones that were not read."""
     if on_disk(X):
         sequences = check_on_disk(X, n + delay, setting)
@@ -33,11 +33,17 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str) -> list[Any]
     else:
         sequences = check_sequences(X, min_length=n + delay, needed_by=setting, or_nan=OR_NAN)
     outputs = sequences[0].shape[1] * delay
-    if n > outputs:
+    if n > outputs and method == "pca":
         raise ValueError(
-            f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay (identifier.delay)"
+            f"n_states={n} exceeds channels × delay = {outputs}: lower n_states or raise delay (identifier.delay), or "
+            "use method='n4sid'"
         )
     return sequences
+
+
+def stabilized(systems: Systems, stabilizer: str, X: Array, bound: float) -> Systems:
+    """Return systems with stable transition matrices, and the ones that were estimated beside them."""
+    return replaced(systems, A=stabilize(stabilizer, systems.A, X, bound), A_estimate=systems.A)
 
 
 @dataclass(frozen=True)
@@ -70,14 +76,19 @@ class Estimation:
 
     def identify(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
         """Return the systems of sequences, with inputs of (T, p) each or none; missing values are filled first."""
+        systems = self.estimated(sequences, inputs)
+        if self.stabilizer == "NONE":
+            check_stable(systems.A)
+        return systems
+
+    def estimated(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
+        """Return the systems of sequences, which without stabilizer may be unstable."""
         N, made = len(sequences), {}
         for rows, part in self._parts(sequences, inputs):
             for name in (one.name for one in fields(Systems)):
                 values = getattr(part, name)
                 if values is not None:
                     made.setdefault(name, np.empty((N, *values.shape[1:])))[rows] = values
-        if self.stabilizer == "NONE":
-            check_stable(made["A"])
         return Systems.trusted(made)
 
     def stacked_inputs(self, inputs: list[Array] | None, rows: Any) -> Array | None:
@@ -123,7 +134,8 @@ class Estimation:
         n_inputs = 0 if inputs is None else inputs.shape[2] // self.delay
         if block_rows(T, m, self.n, self.delay, n_inputs) is not None:
             better, found = n4sid(outputs, self.n, self.center, self.delay, inputs, self.covariance_type)
-            systems = chosen(found, better, systems)
+            better = chosen(found, better, systems)
+            systems = checked_by(systems, better, recorded, inputs, self.covariance_type)
         elif self.method == "n4sid":
             least = next(t for t in range(T, 2**31) if block_rows(t, m, self.n, self.delay, n_inputs))
             raise ValueError(
@@ -134,18 +146,22 @@ class Estimation:
             better = maximized(systems, recorded, inputs, self.max_iter, self.covariance_type)
             systems = chosen(finite_systems(better), better, systems)
         X = smooth(systems, kalman_filter(systems, compress(systems, recorded, inputs)))[0].swapaxes(1, 2)
-        return replaced(systems, A=stabilize(self.stabilizer, systems.A, X, self.bound))
+        return stabilized(systems, self.stabilizer, X, self.bound)
 
     def _unstabilized(self, Y: Array) -> Systems:
         return self._systems(self._decomposed(Y), "NONE")
 
     def _decomposed(self, Y: Array) -> Subspace:
-        return subspace(self.stacked(Y), self.center, self.n)
+        # fewer outputs than states: those of several steps, of which `_systems` keeps the first
+        steps = -(-self.n // (Y.shape[2] * self.delay))
+        return subspace(embed(embed(Y, self.delay), steps).swapaxes(1, 2), self.center, self.n)
 
     def _systems(self, found: Subspace, stabilizer: str) -> Systems:
         C, X = found.states(self.n)
-        A = stabilize(stabilizer, least_squares(X), X, self.bound)
-        Omega = np.repeat(found.noise(self.n)[:, None], C.shape[1], axis=1)
-        return Systems.trusted(
-            {"A": A, "C": C, "x1": X[:, :, 0], "B": noise_factor(A, X), "mean": found.mean, "Omega": Omega}
-        )
+        m = len(self.scale) * self.delay
+        estimate = least_squares(X)
+        A = stabilize(stabilizer, estimate, X, self.bound)
+        Omega = np.repeat(found.noise(self.n)[:, None], m, axis=1)
+        mean = None if found.mean is None else found.mean[:, :m].copy()
+        made = {"A": A, "C": np.ascontiguousarray(C[:, :m]), "x1": X[:, :, 0], "noise_factor": noise_factor(A, X)}
+        return Systems.trusted({**made, "mean": mean, "Omega": Omega, "A_estimate": estimate})

@@ -13,11 +13,46 @@ _SHARE = 5
 _LEAST = 10
 
 
+class Ends:
+    """Sequences without their ends, and what forecasts of these are compared with.
+
+    The last fifth of the shortest sequence, at most ten steps, is left out of each.
+
+    Attributes
+    ----------
+    n_steps : int
+    before : list of ndarray of shape (T_i - n_steps, d)
+    truth : ndarray of shape (N, n_steps, d)
+        The ends.
+    """
+
+    def __init__(self, X: Any) -> None:
+        shortest = min(map(len, X))
+        if shortest < _LEAST:
+            raise ValueError(
+                f"the shortest sequence has {shortest} time steps, and forecasts are compared from {_LEAST} on"
+            )
+        self.n_steps = min(10, shortest // _SHARE)
+        self.before, self.truth = self.split(X)
+        mean = np.stack([x.mean(axis=0, keepdims=True) for x in self.before])
+        self._total = float(np.nansum((self.truth - mean) ** 2))
+        if not self._total > 0:
+            raise ValueError("the last steps do not vary about the mean of those before: there is nothing to forecast")
+
+    def split(self, X: Any) -> tuple[list[Any], Any]:
+        """Return sequences without their ends, and these."""
+        arrays = [np.asarray(x, dtype=np.float64) for x in X]
+        return [x[: -self.n_steps] for x in arrays], np.stack([x[-self.n_steps :] for x in arrays])
+
+    def r2(self, forecast: Any) -> float:
+        """Return one less the squared error over that of the mean of what comes before, summed over everything."""
+        return 1 - float(np.nansum((self.truth - forecast) ** 2)) / self._total
+
+
 def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Evaluation:
     """Return how much of the end of sequences is told by systems of what comes before: R² of forecasts.
 
-    The last fifth of the shortest sequence, at most ten steps, is left out of each; R² is one less the squared error
-    over that of the mean of what comes before, summed over sequences, steps and channels.
+    R² is that of `LDSIdentifier.score`.
 
     Parameters
     ----------
@@ -38,25 +73,12 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     ValueError
         If the shortest sequence has fewer than ten steps, or the steps that are left out do not vary.
     """
-    shortest = min(map(len, X))
-    if shortest < _LEAST:
-        raise ValueError(
-            f"the shortest sequence has {shortest} time steps, and forecasts are compared from {_LEAST} on"
-        )
-    n_steps = min(10, shortest // _SHARE)
-    before = [np.asarray(x, dtype=np.float64)[:-n_steps] for x in X]
-    truth = np.stack([np.asarray(x, dtype=np.float64)[-n_steps:] for x in X])
+    ends = Ends(X)
+    n_steps, before = ends.n_steps, ends.before
     made: Any = clone(model)
     said = made.fit(before).forecast(before, n_steps)
     last = np.stack([x[-1:] for x in before])
-    mean = np.stack([x.mean(axis=0, keepdims=True) for x in before])
-    total = float(np.nansum((truth - mean) ** 2))
-    if not total > 0:
-        raise ValueError("the last steps do not vary about the mean of those before: there is nothing to forecast")
-    rows = [
-        {"name": name, "r2": 1 - float(np.nansum((truth - guess) ** 2)) / total}
-        for name, guess in (("lds-identifier", said), ("last value", last))
-    ]
+    rows = [{"name": name, "r2": ends.r2(guess)} for name, guess in (("lds-identifier", said), ("last value", last))]
     own, other = rows[0]["r2"], rows[1]["r2"]
     rows.append({"name": "mean", "r2": 0.0})
     shares = [f"{share:.0%}" if share > -0.005 else "less than nothing" for share in (own, other)]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,21 +20,26 @@ from manifoldseq.estimators import (
     check_switch,
     check_whole,
     keep_channel_names,
+    quoted,
     random_generator,
 )
 
 from ..systems._kalman import compress, kalman_filter, output_variances, outputs_of, smooth
+from ..systems._modes import Modes, modes_of
 from ..systems._prediction import check_steps, check_systems, embed, predicted, simulated
-from ..systems._record import Systems, check_stable, replaced
+from ..systems._record import Systems, check_stable
 from ..systems._state_estimates import StateEstimates
 from ._em import COVARIANCE_TYPES
-from ._estimation import Estimation, checked
+from ._estimation import Estimation, checked, stabilized
+from ._forecast_error import Ends
 from ._inputs import check_inputs, future_of, standardization
 from ._missing import OR_NAN, check_holed, interpolated, latest, smoothed, unembed
-from ._order import check_delay, check_order, choose_order, default_sizes
+from ._order import check_delay, check_order, choose_order, default_sizes, order_under_noise
+from ._output_noise import most_rows
 from ._parameter_error import LONG, REPLICATES, SHARE, inflation
 from ._recording import grown, least_steps, mean_of, scale_of, systems_of
-from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilize
+from ._short_delay import warn_of_short_delay
+from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilizer_of_forecasts
 from ._stored_sequences import channel_scale, is_large
 
 Array = NDArray[np.floating[Any]]
@@ -42,19 +48,19 @@ Array = NDArray[np.floating[Any]]
 def check_bound(name: str, value: Any) -> None:
     """Raise ValueError unless a bound of singular values is between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name}={value!r} is not valid: pass a number between 0 and 1, such as 0.99")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a number between 0 and 1, such as 0.99")
 
 
 def check_coverage(name: str, value: Any) -> None:
     """Raise ValueError unless a probability of intervals is between 0 and 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name}={value!r} is not valid: pass a probability between 0 and 1, such as 0.9")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a probability between 0 and 1, such as 0.9")
 
 
 def check_center(name: str, value: Any) -> None:
     """Raise ValueError unless centring is True, False or "auto"."""
     if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
-        raise ValueError(f"{name}={value!r} is not valid: pass True, False or 'auto'")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass True, False or 'auto'")
 
 
 def check_stabilizer(name: str, value: Any) -> None:
@@ -87,10 +93,14 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Parameters
     ----------
     n_states : int or str
-        State dimension n, at most channels × delay. ``"auto"``: 5, or as many as channels × delay and the shortest
-        sequence of `fit` allow. ``"energy:0.95"``: the fewest states that hold this share of the squares of all
-        sequences seen in `fit`. ``"held-out"``: the number whose systems, identified from the first four fifths of each
-        sequence, have the least squared error one step ahead in the last fifth (at most 50 are tried).
+        State dimension n. ``method="pca"`` allows at most channels × delay states, the other methods any number.
+        ``"auto"``: 5, or as many as channels × delay and the shortest sequence of `fit` allow. ``"energy:0.95"``: the
+        fewest states that hold this share of the squares of all sequences seen in `fit`. ``"held-out"``: the number
+        whose systems, identified from the first four fifths of each sequence, have the least squared error one step
+        ahead in the last fifth (at most 50 are tried). For ``"n4sid"`` and ``"em"``, ``"auto"`` and ``"held-out"`` take
+        the number by the singular value criterion of Bauer (2001), from the canonical correlations of past and future
+        (at most 16 are tried): errors in a fifth of a sequence hardly differ between numbers of states. `partial_fit`
+        takes 5 for ``"auto"``.
     center : bool or "auto"
         Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
         tells the sequences apart. ``"auto"``: True; estimators that choose settings (``n_states="auto"``) choose it.
@@ -99,7 +109,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         units count alike; the systems then describe the scaled sequences.
     delay : int or "auto"
         Stack this many consecutive time steps into one output of channels × delay values. ``"auto"``: 1; but 2 for one
-        channel, unless `n_states` is a number, so that there can be two states.
+        channel and ``method="pca"``, unless `n_states` is a number, so that there can be two states.
     stabilizer : str or None
         What makes A stable. ``"auto"``: ``"SN"`` for ``method="pca"``, whose systems kernels compare, and ``"CG"`` for
         ``"n4sid"`` and ``"em"``, whose stable systems stay as they are. ``"SN"`` maps each singular value s to
@@ -107,23 +117,31 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         under generated cuts, ``"WLS"`` and ``"DWLS"`` the same with cuts in units of the singular values of Y, free and
         diagonal weights; ``"LB1"`` is least squares with singular values of at most 1, ``"LB2"`` a semidefinite program
         with a Lyapunov matrix; both need the extra ``[sdp]``. ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None
-        or ``"NONE"`` keeps least squares, and an unstable result is refused. ``"CG"`` touches only what is unstable,
-        whereas ``"SN"`` damps every system, and ``"LB1"`` those with a singular value above 1, which stable ones can
-        have. All methods use the same one, except that `forecast` takes ``"CG"`` in place of ``"SN"``.
+        or ``"NONE"`` keeps least squares, and an unstable result raises an error. ``"CG"``, ``"WLS"``, ``"DWLS"``,
+        ``"MN"`` and ``"HZP"`` keep stable systems. Of others, their result is one way to a stable matrix; the largest
+        stable multiple of A, and A with its unstable eigenvalues scaled onto the bound 1 - 1e-9, are two more, and the
+        one that changes A least is taken, in the norm ``|(A' - A) X1|`` of the states X1 from the first to the last
+        but one, the square of which is what the squared error one step ahead grows by. So an undamped oscillation
+        stays one. ``"SN"`` and ``"UN"`` damp every system, ``"clip"`` and ``"LB1"`` those with a singular value above
+        the bound, which stable ones can have. Where ``"SN"``, ``"clip"``, ``"UN"``, ``"LB1"`` or ``"LB2"`` is chosen,
+        `forecast` and `forecast_interval`, and `interpolate` with inputs, use ``"CG"``. `modes` returns the modes
+        before stabilization. All other methods use the systems that `transform` returns.
     bound : float
         Bound of ``"clip"``.
     missing : {"error", "smooth"}
         Sequences with NaN are refused, or their missing values are filled first: the system of the sequence
         interpolated on straight lines is improved by expectation maximization on the recorded values, until a sweep
         raises their log-likelihood by less than 0.01 each, and the means of its Kalman smoother are filled in. Each
-        channel needs one value in each sequence. The fill has no noise: B and Omega come out smaller the more is
-        missing.
+        channel needs one value in each sequence. The fill has no noise: the noises of the systems come out
+        smaller the more is missing.
     method : {"pca", "n4sid", "em"}
         ``"pca"`` takes what the outputs hold for the states, as Doretto et al. do: output noise then pulls the
         eigenvalues of A to zero. ``"n4sid"`` compares the past with the future, in which output noise has no part, at
-        five block rows, fewer for short sequences; the covariances are learned by ten sweeps of expectation
-        maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn all, from the recorded
-        values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
+        five block rows, more for more states than outputs, fewer for short sequences; the covariances are learned by
+        ten sweeps of expectation maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn
+        all, from the recorded values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
+        An estimate of ``"n4sid"`` whose log-likelihood is lower than that of ``"pca"`` by more than one for each
+        recorded value is rejected: ten sweeps that learn all parameters then start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The output noise that ``"n4sid"`` and ``"em"`` learn: a variance for each output, their covariances, or one
         variance. Covariances of m outputs ask for many times m steps.
@@ -163,9 +181,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     Notes
     -----
-    Signs are canonical: the entry of largest modulus in each column of C is positive. The noise factor B is symmetric,
-    ``B @ B.T`` is the covariance of what A leaves unexplained of the states. Omega is one variance for all outputs of a
-    system, that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
+    Signs are canonical: the entry of largest modulus in each column of C is positive. C has orthonormal columns, unless
+    there are more states than outputs. `Systems.noise_factor`, F, is symmetric, and ``F @ F.T`` is the covariance of
+    what A leaves unexplained of the states. With ``method="pca"``, Omega is one variance for all outputs of a system,
+    that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
     remaining states are zero.
 
     Sequences may stay on disk: memory-mapped files, as ``numpy.load(path, mmap_mode="r")`` opens them, an (N, T, d)
@@ -177,7 +196,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ----------
     Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017, equations (1) and (2). Doretto,
     Chiuso, Wu, Soatto: Dynamic textures, IJCV 2003. Stabilizers: SN, Huang et al. 2016 (LDSST); CG, Siddiqi, Boots and
-    Gordon 2007; LB1, LB2, Lacy and Bernstein 2002, 2003; WLS, DWLS, Huang et al. 2016.
+    Gordon 2007; LB1, LB2, Lacy and Bernstein 2002, 2003; WLS, DWLS, Huang et al. 2016. Bauer, Order estimation for
+    subspace methods, Automatica 2001.
 
     Examples
     --------
@@ -187,7 +207,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     >>> identifier = LDSIdentifier(n_states=2, center=False, stabilizer=None).fit(X)
     >>> systems = identifier.transform(X)
     >>> systems
-    Systems(N=2, m=3, n=2, x1, B, Omega)
+    Systems(N=2, m=3, n=2, x1, noise_factor, Omega, A_estimate)
     >>> np.round(np.abs(np.linalg.eigvals(systems.A)), 6)
     array([[0.9, 0.9],
            [0.9, 0.9]])
@@ -246,10 +266,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         X : list of array-like of shape (T_i, d)
         y : ignored
         inputs : list of array-like of shape (T_i, p), optional
-            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + G u(t) + B v(t)``,
-            ``y(t) = mean + C x(t) + D u(t) + w(t)``. G and D, of ``method="n4sid"`` and ``"em"``, are parts of
-            `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods then ask for the inputs of
-            their sequences.
+            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + B u(t) + F v(t)``,
+            ``y(t) = mean + C x(t) + D u(t) + w(t)``, with F the `Systems.noise_factor`. B and D, of ``method="n4sid"``
+            and ``"em"``, are parts of `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods
+            then ask for the inputs of their sequences.
         """
         self._learn(self._check(X), inputs)
         keep_channel_names(self, X)
@@ -262,7 +282,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
         For ``method="n4sid"``. After each piece `systems_` holds the one system of all so far, and `scale_` the scale.
         A, C and the mean are those of a fit on the whole recording, up to 1e-6 where that has twice as many windows as
-        values in them (with inputs the mean less exactly); G, D and the covariances are those that make its windows of
+        values in them (with inputs the mean less exactly); B, D and the covariances are those that make its windows of
         ten steps likeliest, where a fit on the whole looks at all steps at once. ``systems_.x1`` is zero and ``P1`` the
         covariance of the states, so that `filter`, `smooth`, `forecast` and `log_likelihood` take any stretch of the
         recording with ``systems=systems_``.
@@ -299,26 +319,28 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         (x,) = self._one(X, begun)
         check_channel_names(self, X)
         if self.method != "n4sid":
-            raise ValueError(f"partial_fit learns by method='n4sid', and method={self.method!r}: set it, or use fit")
+            raise ValueError(
+                f"partial_fit learns by method='n4sid', and method={quoted(self.method)}: set it, or use fit"
+            )
         if begun and x.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {x.shape[1]} channels but the pieces before had {self.n_features_in_}: pass the same channels"
             )
         u = self._piece_inputs(x, inputs, begun)
         d, p = x.shape[1], u.shape[1]
-        n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x))
+        n, delay = self._sizes() if begun else default_sizes(self.n_states, self.delay, d, len(x), self.method)
         order = check_order(n)
         if not isinstance(order, int):
-            raise ValueError(f"n_states={self.n_states!r} looks at the whole recording: pass a number to partial_fit")
-        if order > d * delay:
-            raise ValueError(f"n_states={order} exceeds channels × delay = {d * delay}: lower n_states or raise delay")
+            raise ValueError(
+                f"n_states={quoted(self.n_states)} looks at the whole recording: pass a number to partial_fit"
+            )
         if not begun and len(x) < (least := least_steps(d, order, delay, p)):
             raise ValueError(
                 f"the first piece has {len(x)} time steps, and partial_fit needs {least}: pass more at once"
             )
         if np.isnan(x).any():
             x = self._filled_piece(x, sums, order, delay)
-        sums = grown(sums, np.concatenate([x, u], axis=1), delay)
+        sums = grown(sums, np.concatenate([x, u], axis=1), delay, most_rows(order, d * delay))
         unit = scale_of(sums)
         scale = unit[:d] if self.scale else np.ones(d)
         input_mean = mean_of(sums)[d:] if self._removes_mean else np.zeros(p)
@@ -328,7 +350,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         U = embed((recent[None, :, d:] - input_mean) / input_scale, delay) if p else None
         outputs = compress(systems, embed(recent[None, :, :d] / scale, delay), U)
         states = smooth(systems, kalman_filter(systems, outputs))[0].swapaxes(1, 2)
-        systems = replaced(systems, A=stabilize(self.stabilizer_ or "NONE", systems.A, states, float(self.bound)))
+        systems = stabilized(systems, self.stabilizer_ or "NONE", states, float(self.bound))
         if self.stabilizer_ in (None, "NONE"):
             check_stable(systems.A)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
@@ -382,7 +404,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         -------
         Systems
             With ``m = d * delay`` outputs, first states, noise factors, output noise, and means if `center`; with the
-            covariances of first states unless ``method="pca"``, and G and D if there are inputs.
+            covariances of first states unless ``method="pca"``, and B and D if there are inputs. `A_estimate` is A
+            before stabilization.
         """
         sequences = self._check_fitted(X)
         return self._estimation().identify(sequences, self._inputs_of(sequences, inputs))
@@ -401,6 +424,53 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             self.__dict__ = before  # what was fitted stays
             raise
 
+    def modes(self, X: Any, *, sampling_rate: float | None = None, inputs: Any = None) -> Modes:
+        """Return the frequency, damping and shape of each mode of sequences, before stabilization.
+
+        The modes of least squares, N4SID or expectation maximization, whatever the stabilizer. ``center=True`` removes
+        the mean of the record, which is not that of an oscillation cut off within a period, and moves modes a little;
+        ``center=False``, with one state more for a mean that is not zero, does not.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        sampling_rate : float, optional
+            Time steps per second.
+        inputs : list of array-like of shape (T_i, p), optional
+
+        Returns
+        -------
+        Modes
+            Sorted by descending frequency; a mode that grows has a negative damping ratio and decay time. Shapes have
+            the channels × delay outputs of `Systems`.
+
+        Warns
+        -----
+        UserWarning
+            If `delay` is too short: with 4 or 16 times the delay (as far as a sequence has four times as many steps),
+            the frequency of a mode with 5 % of the squared outputs differs by more than 5 %, and forecasts over a
+            quarter of the period of the slowest of these modes have at most half the squared error. The message names
+            the delay from which on the frequencies stay. Sequences with inputs are not compared.
+
+        Examples
+        --------
+        Tones of 1 Hz and 2 Hz in three channels at 100 Hz:
+
+        >>> import numpy as np
+        >>> t = np.arange(1000)[:, None] / 100
+        >>> x = np.cos(2 * np.pi * t + [0, 1, 2]) + np.cos(4 * np.pi * t + [1, 0, 2])
+        >>> found = LDSIdentifier(n_states=4, delay=16).fit([x]).modes([x], sampling_rate=100)
+        >>> np.round(found.frequencies, 3)
+        array([[2., 2., 1., 1.]])
+        """
+        sequences = self._check_fitted(X)
+        estimation = dataclasses.replace(self._estimation(), stabilizer="NONE")
+        systems = estimation.estimated(sequences, self._inputs_of(sequences, inputs))
+        found = modes_of(systems.A, systems.C, sampling_rate)
+        if inputs is None:
+            warn_of_short_delay(estimation, sequences, systems, sampling_rate)
+        return found
+
     def simulate(
         self,
         systems: Systems,
@@ -415,13 +485,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Parameters
         ----------
         systems : Systems
-            With first states; B and Omega, where they are there, give the noise.
+            With first states; `noise_factor` and Omega, where they are there, give the noise.
         n_steps : int
         noise : bool
             Without noise the result is the expected sequence.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         inputs : array-like of shape (N, n_steps + delay - 1, p), optional
-            For systems with G and D.
+            For systems with B and D.
 
         Returns
         -------
@@ -452,9 +522,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> Any:
         """Predict the steps after the end of sequences.
 
-        The state at the end is that of the Kalman filter; A continues it. Equation (1). The soft normalization
-        ``"SN"`` damps every mode and would let each forecast fade: forecasts are then made with ``"CG"``, which keeps
-        least squares where it is stable and goes no further from it than stability asks elsewhere. With
+        The state at the end is that of the Kalman filter; A continues it. Equation (1). The stabilizers ``"SN"``,
+        ``"clip"``, ``"UN"``, ``"LB1"`` and ``"LB2"`` damp systems that are stable, and forecasts would fade: forecasts
+        are then made with ``"CG"``, which keeps least squares where it is stable and changes it little elsewhere. With
         ``center=True`` an oscillation that is cut off within a period is forecast around the mean of what was seen,
         which is not its own; ``center=False``, with one state more for the mean, has no such offset.
 
@@ -464,7 +534,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             NaN is allowed with ``missing="smooth"``.
         n_steps : int
         systems : Systems, optional
-            One per sequence, used as they are; by default those of the sequences, with ``"CG"`` in place of ``"SN"``.
+            One per sequence, used as they are; by default those of the sequences, stabilized as above.
         return_std : bool
             Return standard deviations too: of the state at the end, of the state noise from there on, of the output
             noise, and of the parameters. ``mean ± 1.645 * std`` holds 90 % where a system of this kind is right, and
@@ -553,13 +623,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if n_bootstrap != "auto":
             check_whole("n_bootstrap", n_bootstrap, 0)
         replicates = 0 if systems is not None else REPLICATES
-        undamped = "CG" if self.stabilizer_ == "SN" else self.stabilizer_
+        undamped = stabilizer_of_forecasts(self.stabilizer_)
         U = self._inputs_of(sequences, inputs)
         ahead = future_of(self, future_inputs, len(sequences), n_steps, "future_inputs")
         systems = self._systems_for(sequences, systems, undamped, U)
         made, std = np.zeros((2, len(sequences), n_steps, len(self.scale_)))
         delay, rng = self._sizes()[1], random_generator(random_state)
-        estimation = dataclasses.replace(self._estimation(), stabilizer=undamped or "CG")
+        estimation = dataclasses.replace(self._estimation(), stabilizer="CG" if undamped == "NONE" else undamped)
         for rows, Y in estimation.batches(sequences):
             chosen = systems[rows]
             known = None if U is None else np.stack([U[i] for i in rows])
@@ -574,6 +644,30 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 variance = variance * inflation(estimation, chosen, Y, known, n_steps, count, share, rng)
             std[rows] = np.sqrt(variance) * self.scale_
         return made, std
+
+    def score(self, X: Any, y: object = None, *, inputs: Any = None) -> float:
+        """Return R² of forecasts of the ends of sequences, from systems of what comes before; the higher the better.
+
+        The last fifth of the shortest sequence, at most ten steps, is left out of each sequence, and the settings of
+        `fit` identify the rest. R² is one less the squared error over that of the mean of what comes before, summed
+        over sequences, steps and channels, so that `GridSearchCV` and `cross_val_score` compare settings by it.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+            Of at least ten time steps. NaN is allowed with ``missing="smooth"``.
+        y : ignored
+        inputs : list of array-like of shape (T_i, p), optional
+
+        Raises
+        ------
+        ValueError
+            If a sequence is too short, or no end varies about the mean of what comes before.
+        """
+        sequences = self._check_fitted(X)
+        ends = Ends(sequences)
+        before, after = (None, None) if inputs is None else ends.split(check_inputs(inputs, sequences, self.method))
+        return ends.r2(self.forecast(ends.before, ends.n_steps, inputs=before, future_inputs=after))
 
     def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
         """Estimate each state from the outputs until then, by the Kalman filter.
@@ -662,7 +756,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         sequences = self._check_fitted(X, missing="smooth")
         U = self._inputs_of(sequences, inputs)
         if systems is not None or U is not None:
-            systems = self._systems_for(sequences, systems, self.stabilizer_, U)
+            systems = self._systems_for(sequences, systems, stabilizer_of_forecasts(self.stabilizer_), U)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
         for rows, Y in estimation.batches(sequences):
@@ -710,18 +804,20 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         for channel in np.flatnonzero(scale < np.finfo(float).tiny):
             raise ValueError(f"channel {channel} has a standard deviation near {scale[channel]:.1g}: scale the data up")
         lengths = [len(x) for x in sequences]
-        n, delay = default_sizes(self.n_states, self.delay, d, min(lengths))
-        if self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
+        n, delay = default_sizes(self.n_states, self.delay, d, min(lengths), self.method)
+        if self.method != "pca" and self.n_states == "auto":
+            n = "held-out"
+        elif self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
             warnings.warn(
                 f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, and all systems have n_states={n} "
                 f"instead of {most} for its sake: leave short sequences out or set n_states",
                 stacklevel=3,
             )
+        self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
         order = check_order(n)
         if not isinstance(order, int):
-            order = self._chosen_order(order, sequences, scale, delay)
+            order = self._chosen_order(order, sequences, scale, delay, U)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
-        self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
         self.n_inputs_ = len(self.input_mean_)
         return self._estimation()
 
@@ -741,12 +837,22 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 f"inputs have {U[0].shape[1]} columns but this {name} was fitted with {count}: pass the same inputs as "
                 "in fit"
             )
-        return [(u - self.input_mean_) / self.input_scale_ for u in U]
+        return self._standardized(U)
 
-    def _chosen_order(self, rule: Any, sequences: list[Any], scale: Array, delay: int) -> int:
+    def _standardized(self, inputs: Sequence[Array] | None) -> list[Array] | None:
+        return None if inputs is None else [(u - self.input_mean_) / self.input_scale_ for u in inputs]
+
+    def _chosen_order(
+        self, rule: Any, sequences: list[Any], scale: Array, delay: int, inputs: Sequence[Array] | None
+    ) -> int:
         if any(map(is_large, sequences)):
-            raise ValueError(f"n_states={self.n_states!r} is not a choice for sequences read in blocks: pass a number")
+            raise ValueError(
+                f"n_states={quoted(self.n_states)} is not a choice for sequences read in blocks: pass a number"
+            )
         estimation = self._estimation(scale, (1, delay))
+        if rule is None and self.method != "pca":
+            whole = [interpolated(np.asarray(x)[None])[0] for x in sequences]
+            return order_under_noise([x / scale for x in whole], self._standardized(inputs), delay)
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
         return choose_order(rule, batches, self._removes_mean)
 
@@ -782,7 +888,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _checked(self, X: Any, n: int, delay: Any, missing: str | None = None) -> list[Any]:
         setting = f"n_states={n if self.n_states == 'auto' else self.n_states}" + f" with delay={delay}" * (delay > 1)
-        return checked(X, n, delay, setting, missing or self.missing)
+        return checked(X, n, delay, setting, missing or self.missing, self.method)
 
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
         chosen = {"n_states_": self.n_states, "delay_": self.delay}

@@ -1,4 +1,4 @@
-"""Number of states and delay: defaults, a share of the energy, or the least held-out one-step error."""
+"""Number of states and delay: defaults, a share of the energy, held-out one-step errors, or canonical correlations."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import quoted
+
+from ..systems._prediction import embed
+from ._output_noise import block_rows, row_space
 from ._subspace_method import least_squares, subspace
 
 Array = NDArray[np.floating[Any]]
@@ -14,6 +18,11 @@ Array = NDArray[np.floating[Any]]
 _HELD_OUT = 0.2
 _MOST = 50
 """The largest number of states that is tried on held-out steps."""
+_MOST_UNDER_NOISE = 8, 16
+"""The same for ``method="n4sid"`` and ``"em"``, whatever the number of channels. The second follows where the first is
+chosen."""
+_RANK = 1e-8
+"""Directions below this share of the largest are rounding."""
 _DEFAULT = 5
 """The number of states where channels and lengths allow it."""
 _LEAST = 2
@@ -37,27 +46,84 @@ def check_order(n_states: Any) -> int | float | str | None:
             return value
     elif isinstance(n_states, Integral) and not isinstance(n_states, bool) and int(n_states) >= 1:
         return int(n_states)
-    raise ValueError(f"n_states={n_states!r} is not valid: {ask}")
+    raise ValueError(f"n_states={quoted(n_states)} is not valid: {ask}")
 
 
 def check_delay(name: str, delay: Any) -> None:
     """Raise unless a delay is a whole number of at least 1, or "auto"."""
     whole = isinstance(delay, Integral) and not isinstance(delay, bool) and int(delay) >= 1
     if not whole and not (isinstance(delay, str) and delay == "auto"):
-        raise ValueError(f"{name}={delay!r} is not valid: pass a whole number of at least 1, or 'auto'")
+        raise ValueError(f"{name}={quoted(delay)} is not valid: pass a whole number of at least 1, or 'auto'")
 
 
-def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int) -> tuple[Any, int]:
+def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int, method: str = "pca") -> tuple[Any, int]:
     """Return `n_states` and `delay` with numbers in the place of "auto", for sequences of at least so many steps.
 
-    n states need ``n + delay`` steps and ``channels * delay >= n``.
+    n states need ``n + delay`` steps and, by ``method="pca"``, ``channels * delay >= n``. The other methods need no
+    delay.
     """
+    if delay == "auto" and method != "pca":
+        delay = 1
     if delay == "auto":
         least = -(-_LEAST // channels)
         delay = least if isinstance(n_states, str) and shortest >= _LEAST + least else 1
     if isinstance(n_states, str) and n_states == "auto":
-        n_states = max(1, min(_DEFAULT, channels * delay, shortest - delay))
+        most = channels * delay if method == "pca" else shortest
+        n_states = max(1, min(_DEFAULT, most, shortest - delay))
     return n_states, int(delay)
+
+
+def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None, delay: int) -> int:
+    """Return the number of states of sequences with output noise, by canonical correlations of past and future.
+
+    The singular value criterion of Bauer (2001), "Order estimation for subspace methods", as a mean over sequences: the
+    least ``-log(1 - s(n+1)^2) + 2 n m log(T) / T``, with s the canonical correlations between i steps and the next i
+    and m the number of outputs. The logarithm in place of ``s(n+1)^2``, which is equal for small s, does not saturate.
+
+    Parameters
+    ----------
+    sequences : list of ndarray of shape (T_i, d)
+        Without missing values.
+    inputs : list of ndarray of shape (T_i, p), optional
+        Their steps in a window are projected out of past and future.
+    delay : int
+        N4SID needs more steps for a delay: there are no more states than the shortest sequence allows.
+    """
+    parts = [subspace(x.T[None], True, min(x.shape[1], _MOST_UNDER_NOISE[0])) for x in sequences]
+    reduced = [part.U[0].T @ (x - x.mean(axis=0)).T for part, x in zip(parts, sequences, strict=True)]
+    shortest, m = min(map(len, sequences)), len(reduced[0])
+    p = 0 if inputs is None else inputs[0].shape[1]
+    n = 1
+    for most in _MOST_UNDER_NOISE:
+        # at least twice as many columns as rows in the past, with inputs of the whole window taken out
+        rows = min(1 - (-most // m), (shortest + 1) // (2 + 2 * m + 4 * p))
+        tried = min(most, rows * m - 1)
+        if tried < n:
+            break
+        criteria = np.zeros(tried)
+        for x, u in zip(reduced, inputs or [None] * len(reduced), strict=True):
+            correlations = _canonical_correlations(x, u, rows, tried)
+            penalty = 2 * m * np.log(x.shape[1]) / x.shape[1]
+            criteria += penalty * np.arange(1, tried + 1) - np.log1p(-np.minimum(correlations[1:] ** 2, 1 - 1e-12))
+        n = int(np.argmin(criteria)) + 1
+        if n < tried:
+            break
+    channels = sequences[0].shape[1]
+    while n > 1 and block_rows(shortest - delay + 1, channels * delay, n, delay, p) is None:
+        n -= 1
+    return n
+
+
+def _canonical_correlations(x: Array, u: Array | None, rows: int, n: int) -> Array:
+    """Return the n + 1 largest correlations between `rows` steps of x (m, T) and the next, given inputs u (T, p)."""
+    past, future = np.split(embed(x.T[None], 2 * rows)[0].T, 2)
+    known = np.ones((1, past.shape[1]))
+    if u is not None:
+        known = np.concatenate([known, embed(u[None], 2 * rows)[0].T])
+    base = row_space(known, _RANK)
+    past, future = (row_space(M - M @ base.T @ base, _RANK) for M in (past, future))
+    s = np.linalg.svd(future @ past.T, compute_uv=False)
+    return np.concatenate([s, np.zeros(n + 1)])[: n + 1]
 
 
 def choose_order(rule: float | None, batches: Sequence[Array], center: bool) -> int:

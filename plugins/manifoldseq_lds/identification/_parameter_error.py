@@ -154,17 +154,8 @@ def _with_noises_of_steps(
 
     Stacked outputs share their noise, and what is taken for independent noise is too large, that of states too small.
     """
-    d, k = Y.shape[2], max(Y.shape[2], systems.n_states)  # the filter takes no fewer outputs than states
-    parts = {name: getattr(systems, name) for name in ("C", "mean", "D", "Omega")}
-    cut = {name: None if part is None else part[:, :k] for name, part in parts.items()}
-    if cut["Omega"] is not None and cut["Omega"].ndim == 3:
-        cut["Omega"] = cut["Omega"][:, :, :k]
+    d = Y.shape[2]
     steps = Y.shape[1] - systems.n_outputs // d + 1
-    once = np.concatenate([Y[:, :steps], np.full((len(Y), steps, k - d), np.nan)], axis=2)
-    better = improved(
-        shaped(replaced(systems, **cut), covariance_type), once, inputs, _SWEEPS, covariance_type, held=True
-    )
-    Omega = better.Omega
-    if Omega is not None:
-        Omega = Omega[:, :d] if Omega.ndim == 2 else Omega[:, :d, :d]
-    return replaced(first, B=better.B, Omega=Omega)
+    start = shaped(_first_step(systems, d), covariance_type)
+    better = improved(start, Y[:, :steps], inputs, _SWEEPS, covariance_type, held=True)
+    return replaced(first, noise_factor=better.noise_factor, Omega=better.Omega)

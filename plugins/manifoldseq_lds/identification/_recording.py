@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from ..systems._kalman import compress, kalman_filter, smooth
 from ..systems._prediction import embed, symmetric_root
 from ..systems._record import Systems, replaced
-from ._output_noise import basis_of, block_rows
+from ._output_noise import basis_of, block_rows, coordinates, most_rows
 
 Array = NDArray[np.floating[Any]]
 Sums = dict[str, Any]
 
-_ROWS = 5
 _SWEEPS = 30
 _RANK = 1e-12
 """Second moments below this share of the largest are rounding."""
@@ -21,17 +20,17 @@ _RANK = 1e-12
 
 def least_steps(d: int, n: int, delay: int, n_inputs: int = 0) -> int:
     """Return the least number of steps that `systems_of` can take."""
-    best = _ROWS, d * delay
+    best = most_rows(n, d * delay), d * delay
     return next(T for T in range(2**31) if block_rows(T - delay + 1, d * delay, n, delay, n_inputs) == best)
 
 
-def grown(sums: Sums | None, x: Array, delay: int) -> Sums:
-    """Return the sums of a recording with x (T, d) after it, over windows of 2 i + 2 delay - 2 steps, i = 5.
+def grown(sums: Sums | None, x: Array, delay: int, rows: int) -> Sums:
+    """Return the sums of a recording with x (T, d) after it, over windows of 2 i + 2 delay - 2 steps, i = `rows`.
 
     Inputs are the last channels of x. A dict of the number of steps, the sum and the sum of squares of the values, less
     a constant near their mean, the sum of w w' and of w over all windows w, and the first and the last steps.
     """
-    length = 2 * _ROWS + 2 * delay - 2
+    length = 2 * rows + 2 * delay - 2
     if sums is None:
         d = x.shape[1]
         sums = {"shift": x.mean(axis=0), "steps": 0, "total": np.zeros(d), "squares": np.zeros(d)}
@@ -70,7 +69,7 @@ def mean_of(sums: Sums) -> Array:
 def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inputs: int = 0) -> Systems:
     """Return the one system of a recording, whose last channels are inputs.
 
-    A, C and the mean are those of `n4sid` on the whole, up to the square root of the precision. G, D and the
+    A, C and the mean are those of `n4sid` on the whole, up to the square root of the precision. B, D and the
     covariances make windows likeliest, as if they were independent, by 30 sweeps of expectation maximization with A and
     C held: its expectations depend on the windows by their second moments only. A first state is any state: x1 is zero,
     and P1 is the covariance of the states of the recording.
@@ -78,6 +77,7 @@ def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inp
     channels, T = len(scale), sums["steps"]
     d = channels - n_inputs
     length = len(sums["windows"]) // channels
+    i = (length - 2 * delay + 2) // 2
     # the mean of each of the stacked steps, over all but the first or last ones of the recording
     mean = np.empty((delay, channels))
     for lag in range(delay):
@@ -99,9 +99,9 @@ def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inp
     gram = (gram / sums["count"] + np.outer(about, about)) / np.outer(unit, unit)
     m, q = d * delay, n_inputs * delay
     y, u = np.arange(steps * m), steps * m + np.arange(steps * q)
-    first = _ROWS + delay - 1
-    past = np.concatenate([y[: _ROWS * m], u[: _ROWS * q]])
-    future, ahead = y[first * m : (first + _ROWS) * m], u[first * q : (first + _ROWS) * q]
+    first = i + delay - 1
+    past = np.concatenate([y[: i * m], u[: i * q]])
+    future, ahead = y[first * m : (first + i) * m], u[first * q : (first + i) * q]
     left = gram if not n_inputs else gram - gram[:, ahead] @ _inverse(gram[np.ix_(ahead, ahead)]) @ gram[ahead]
     # the projection of the future on the past: F V V' = G X, with inputs of the future projected out of both; its
     # square is S_fp S_pp^-1 S_pf = G X X' G'
@@ -117,10 +117,10 @@ def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inp
                 if not center:
                     return systems
                 given = ((sums["shift"] + mean) / scale)[:, :d].reshape(m)
-                if systems.G is not None and systems.D is not None:
+                if systems.B is not None and systems.D is not None:
                     # inputs are centred by the mean of all steps, whatever the lag: that of a lag has a steady state
                     apart = ((mean - sums["total"] / T)[:, d:] / scale[d:]).ravel()
-                    state = np.linalg.lstsq(np.eye(n) - A[0], systems.G[0] @ apart, rcond=None)[0]
+                    state = np.linalg.lstsq(np.eye(n) - A[0], systems.B[0] @ apart, rcond=None)[0]
                     given = given - C[0] @ state - systems.D[0] @ apart
                 return replaced(systems, mean=np.ascontiguousarray(given[None]))
     raise ValueError(
@@ -147,29 +147,33 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
     both = (V[:, keep] * np.sqrt(w[keep])).T
     Y, U = both[:, : steps * m].reshape(-1, steps, m), both[:, steps * m :].reshape(len(both), steps, q)
     A, C = systems.A[0], systems.C[0]
-    G, D, K = _driven(A, C, gram, m, q)
+    B, D, K = _driven(A, C, gram, m, q)
     whole = U.reshape(len(U), steps * q)
     # of the inputs of steps, of steps but the last, and of whole windows
     each, before, inverse = (
         _inverse(u.T @ u) for u in (U.reshape(len(U) * steps, q), U[:, :-1].reshape(len(U) * (steps - 1), q), whole)
     )
     seen = Y - U @ D.T
-    second = (seen @ C).transpose(1, 2, 0) @ (seen @ C).transpose(1, 0, 2)  # of C'y, (steps, n, n)
+    if m < len(A):  # of the states that follow from windows
+        start = seen.reshape(len(seen), steps * m) @ np.linalg.pinv(_observability(A, C, steps)).T
+        second = (start.T @ start)[None]
+    else:
+        second = (seen @ C).transpose(1, 2, 0) @ (seen @ C).transpose(1, 0, 2)  # of C'y, (steps, n, n)
     variance = (seen * seen).sum(axis=(0, 1)) / steps
     least = 1e-10 * (Y * Y).sum(axis=(0, 1)).mean() / steps + 1e-100
     P1, noise, Omega = second[0], 0.5 * second.mean(axis=0), np.maximum(0.5 * variance, least)
     for _ in range(_SWEEPS):
-        B = symmetric_root(noise[None])[0]
-        parts = {"A": A, "C": C, "B": B, "Omega": Omega, "P1": 0.5 * (P1 + P1.T), "G": G, "D": D}
+        parts = {"A": A, "C": C, "Omega": Omega, "P1": 0.5 * (P1 + P1.T), "B": B, "D": D}
+        parts["noise_factor"] = symmetric_root(noise[None])[0]
         parts = {name: np.repeat(part[None], len(Y), axis=0) for name, part in parts.items()}
         systems = Systems.trusted({**parts, "x1": whole @ K.T})
         x, P, lagged = smooth(systems, kalman_filter(systems, compress(systems, Y, U)))
         # sums over the windows; their covariances are equal, and of weight one in all
         step, left, begin = x[:, 1:] - x[:, :-1] @ A.T, Y - x @ C.T, x[:, 0]
-        G = np.einsum("jtk,jtl->kl", step, U[:, :-1]) @ before
+        B = np.einsum("jtk,jtl->kl", step, U[:, :-1]) @ before
         D = np.einsum("jtk,jtl->kl", left, U) @ each
         K = begin.T @ whole @ inverse
-        step, left, begin = step - U[:, :-1] @ G.T, left - U @ D.T, begin - whole @ K.T
+        step, left, begin = step - U[:, :-1] @ B.T, left - U @ D.T, begin - whole @ K.T
         own, across = P[0], lagged[0] @ A.T
         spread = own[1:] - across - across.swapaxes(1, 2) + A @ own[:-1] @ A.T
         noise = np.einsum("jtk,jtl->kl", step, step) / (steps - 1) + spread.mean(axis=0)
@@ -177,15 +181,23 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
         left = (left * left).sum(axis=(0, 1)) / steps + np.einsum("mk,kl,ml->m", C, own.mean(axis=0), C)
         Omega = np.maximum(left, least)
     P1 = P1 + K @ (whole.T @ whole) @ K.T  # of any state, whatever the inputs
-    B, x1 = symmetric_root(noise[None]), np.zeros((1, len(A)))
-    made = {"A": A, "C": C, "Omega": Omega, "P1": 0.5 * (P1 + P1.T)} | ({"G": G, "D": D} if q else {})
+    factor, x1 = symmetric_root(noise[None]), np.zeros((1, len(A)))
+    made = {"A": A, "C": C, "Omega": Omega, "P1": 0.5 * (P1 + P1.T)} | ({"B": B, "D": D} if q else {})
     return Systems.trusted(
-        {**{name: np.ascontiguousarray(part[None]) for name, part in made.items()}, "x1": x1, "B": B}
+        {**{name: np.ascontiguousarray(part[None]) for name, part in made.items()}, "x1": x1, "noise_factor": factor}
     )
 
 
+def _observability(A: Array, C: Array, steps: int) -> Array:
+    """Return [C; C A; …] of so many block rows."""
+    rows = [C]
+    for _ in range(steps - 1):
+        rows.append(rows[-1] @ A)
+    return np.concatenate(rows)
+
+
 def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Array, Array]:
-    """Return G, D and K, the first state given the inputs, by least squares of outputs on inputs of windows."""
+    """Return B, D and K, the first state given the inputs, by least squares of outputs on inputs of windows."""
     n, steps = len(A), len(gram) // (m + q)
     if not q:
         return np.zeros((n, 0)), np.zeros((m, 0)), np.zeros((n, 0))
@@ -196,19 +208,23 @@ def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Arr
     # inputs whose second moments are those of all, and what of the outputs goes with each: (J, steps, .)
     U = (V * root).T.reshape(-1, steps, q)
     Y = ((gram[: steps * m, steps * m :] @ V) / root).T.reshape(-1, steps, m)
-    # in coordinates C'y, n each: A^t x1 + sum_s A^(t-1-s) G u(s) + C'D u(t), (J, steps, n, 2 n q)
-    direct = (np.eye(n)[:, :, None] * U[:, :, None, None]).reshape(len(U), steps, n, n * q)
+    # in coordinates E'y, c each: E'C (A^t x1 + sum_s A^(t-1-s) B u(s)) + E'D u(t), (J, steps, c, (n + c) q)
+    E = coordinates(C)
+    c = E.shape[1]
+    EC = E.T @ C if m < n else np.eye(n)
+    direct = (np.eye(c)[:, :, None] * U[:, :, None, None]).reshape(len(U), steps, c, c * q)
     H = np.zeros((len(U), steps, n, n * q))
     powers = np.empty((steps, n, n))
     powers[0] = np.eye(n)
     for t in range(1, steps):
-        H[:, t], powers[t] = A @ H[:, t - 1] + direct[:, t - 1], A @ powers[t - 1]
-    first = powers.reshape(-1, n)
+        added = (np.eye(n)[:, :, None] * U[:, t - 1, None, None]).reshape(len(U), n, n * q)
+        H[:, t], powers[t] = A @ H[:, t - 1] + added, A @ powers[t - 1]
+    first = (EC @ powers).reshape(-1, n)
     back = np.linalg.pinv(first)
-    design = np.concatenate([H, direct], axis=3).reshape(len(U), steps * n, -1)
-    right = (Y @ C).reshape(len(U), steps * n, 1)
-    beside = np.eye(steps * n) - first @ back
-    theta = np.linalg.pinv((beside @ design).reshape(-1, 2 * n * q), rtol=1e-10) @ (beside @ right).reshape(-1)
+    design = np.concatenate([EC @ H, direct], axis=3).reshape(len(U), steps * c, -1)
+    right = (Y @ E).reshape(len(U), steps * c, 1)
+    beside = np.eye(steps * c) - first @ back
+    theta = np.linalg.pinv((beside @ design).reshape(-1, (n + c) * q), rtol=1e-10) @ (beside @ right).reshape(-1)
     x1 = (back @ (right - design @ theta[:, None]))[:, :, 0]
     x = (powers @ x1[:, None, :, None] + H @ theta[: n * q, None])[..., 0]
     D = np.einsum("jtm,jtq->mq", Y - x @ C.T, U) @ _inverse(np.einsum("jtk,jtl->kl", U, U))

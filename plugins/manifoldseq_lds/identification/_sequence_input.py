@@ -16,6 +16,7 @@ from manifoldseq.estimators import (
     check_choice,
     check_parameters,
     check_sequences,
+    quoted,
     validate_sequences,
 )
 
@@ -32,7 +33,7 @@ _KERNELS = (ms.kernels.NormalizedKernel, ms.kernels.ProductKernel, ms.kernels.RB
 
 def _check_identifier(name: str, value: Any) -> None:
     if not isinstance(value, LDSIdentifier | None):
-        raise ValueError(f"{name}={value!r} is not valid: pass LDSIdentifier(…), or None for its defaults")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass LDSIdentifier(…), or None for its defaults")
     if value is not None:
         check_parameters(value, RULES)
 
@@ -96,7 +97,7 @@ def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> 
     if not (isinstance(n_states, str) and n_states == "auto"):
         if made.n_states not in ("auto", n_states):
             raise ValueError(
-                f"n_states={n_states!r}, and the identifier has n_states={made.n_states!r}: set one of them"
+                f"n_states={quoted(n_states)}, and the identifier has n_states={quoted(made.n_states)}: set one of them"
             )
         made.n_states = n_states
     return made
@@ -146,7 +147,17 @@ def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | No
             raise ValueError("X holds no systems: pass at least one")
         return X, None
     identifier = identifier_of(estimator)
-    systems = identifier.fit_transform(X)
+    identifier.fit(X)
+    # kernels that have centres need orthonormal outputs, and so as many outputs as states
+    most = identifier.n_features_in_ * identifier.delay_
+    if identifier.n_states_ > most:
+        if not isinstance(identifier.n_states, str):
+            raise ValueError(
+                f"n_states={identifier.n_states} exceeds channels × delay = {most}: lower n_states or raise delay "
+                "(identifier.delay)"
+            )
+        identifier.set_params(n_states=most).fit(X)
+    systems = identifier.transform(X)
     if getattr(estimator, "moments", "none") in MOMENTS:
         systems = with_moments(systems, X, identifier.scale_)
     return systems, identifier
@@ -161,28 +172,34 @@ def remember(estimator: Any, systems: Systems, identifier: LDSIdentifier | None)
             setattr(estimator, name, getattr(identifier, name))
 
 
+def identifier_for(estimator: Any, X: Any) -> LDSIdentifier:
+    """Return what identifies new sequences, which are checked, as those of the fit of an estimator."""
+    if not hasattr(estimator, "scale_"):
+        name = type(estimator).__name__
+        raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")
+    choice = getattr(estimator, "choice_", None)
+    settings = estimator
+    if choice is not None:
+        settings = cast(Any, clone(estimator)).set_params(**choice.best_params)
+    identifier, known = identifier_of(settings), estimator.systems_
+    check_channel_names(estimator, X)
+    if identifier.missing == "error":
+        validate_sequences(estimator, X, reset=False, or_nan=OR_NAN)
+    identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
+    identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
+    return identifier
+
+
 def new_systems(estimator: Any, X: Any) -> Systems:
     """Return the systems of new sequences, or systems of the size of the estimator's `systems_`."""
     check_is_fitted(estimator, "systems_")
-    name, known = type(estimator).__name__, estimator.systems_
+    known = estimator.systems_
     if not isinstance(X, Systems):
-        if not hasattr(estimator, "scale_"):
-            raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")
-        choice = getattr(estimator, "choice_", None)
-        settings = estimator
-        if choice is not None:
-            settings = cast(Any, clone(estimator)).set_params(**choice.best_params)
-        identifier = identifier_of(settings)
-        check_channel_names(estimator, X)
-        if identifier.missing == "error":
-            validate_sequences(estimator, X, reset=False, or_nan=OR_NAN)
-        identifier.n_features_in_, identifier.scale_ = estimator.n_features_in_, estimator.scale_
-        identifier.n_states_, identifier.delay_ = known.n_states, known.n_outputs // estimator.n_features_in_
-        systems = identifier.transform(X)
+        systems = identifier_for(estimator, X).transform(X)
         return with_moments(systems, X, estimator.scale_) if hasattr(estimator, "moment_weights_") else systems
     if (X.n_outputs, X.n_states) != (known.n_outputs, known.n_states):
         raise ValueError(
-            f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {name} was "
+            f"X has systems with {X.n_outputs} outputs and {X.n_states} states but this {type(estimator).__name__} was "
             f"fitted on {known.n_outputs} and {known.n_states}: pass systems of the same size"
         )
     return X

@@ -110,9 +110,7 @@ def stabilize(name: str, A: Array, X: Array, bound: float) -> Array:
         With a spectral radius below one (as least squares leaves it for ``"NONE"``).
     """
     made = STABILIZERS[name](A, X, bound)
-    if name == "NONE":
-        return made
-    return made * np.minimum(1.0, _RADIUS / np.maximum(spectral_radius(made), _RADIUS))[:, None, None]
+    return made if name == "NONE" else _inside(made)
 
 
 def spectral_radius(A: Array) -> Array:
@@ -138,26 +136,19 @@ def _uniform(A: Array, X: Array, bound: float) -> Array:
     return A / 1.5 ** np.ceil(excess)[:, None, None]
 
 
-def _minimal(A: Array, X: Array, bound: float) -> Array:
-    """MN: one factor that is small enough for every sequence with the same last state, in units of the singular values.
-
-    With the last row v of V and ``q = v v'``, least squares is similar to ``V2'V1 (I - v'v)^-1``.
-    """
-    v = np.divide(X[:, :, -1], _singular_values(X), out=np.zeros(X.shape[:2]), where=X.any(axis=2))
-    rest = np.maximum(1 - (v * v).sum(axis=1), 0)
-    root = np.sqrt(rest)
-    return np.maximum(root / (root + 1), rest)[:, None, None] * A
+def _minimal(A: Array, X: Array) -> list[Array]:
+    """MN: a multiple of A (Huang, Cao, Sun, Zhao, Liu and Yu 2016), which `_one_by_one` tries for every method."""
+    return []
 
 
-def _hzp(A: Array, X: Array, bound: float) -> Array:
-    """HZP: ``S V2'V1 S^-1``, similar to a product of two contractions."""
-    s = _singular_values(X)
-    V = np.divide(X, s[:, :, None], out=np.zeros_like(X), where=X.any(axis=2, keepdims=True))
-    inverse = np.divide(1, s, out=np.zeros_like(s), where=s > 0)
-    return s[:, :, None] * (V[:, :, 1:] @ V[:, :, :-1].swapaxes(1, 2)) * inverse[:, None, :]
+def _hzp(A: Array, X: Array) -> list[Array]:
+    """HZP: towards ``S V2'V1 S^-1``, similar to a product of two contractions."""
+    s = np.linalg.norm(X, axis=1)
+    V = X / s[:, None]
+    return [_on_line(A, s[:, None] * (V[:, 1:] @ V[:, :-1].T) / s)]
 
 
-def _constraint_generation(A: Array, X: Array) -> Array:
+def _constraint_generation(A: Array, X: Array) -> list[Array]:
     """CG: least squares under cuts ``u'Av < 1`` from leading singular pairs (Siddiqi, Boots and Gordon 2007)."""
     # |X2 - A X1|² is |(A - A_ls) (X1 X1')^½|² and a constant: the unknown e is that product, (n²,)
     root = _inverse_root(X[:, :-1] @ X[:, :-1].T)
@@ -168,7 +159,7 @@ def _constraint_generation(A: Array, X: Array) -> Array:
     return _generate(back, lambda M: M, lambda u, v: np.outer(u, root @ v).ravel(), A.size)
 
 
-def _weighted_least_squares(A: Array, X: Array) -> Array:
+def _weighted_least_squares(A: Array, X: Array) -> list[Array]:
     """WLS: least squares under cuts on ``S^-1 A S = P (Abar W) P'`` (Huang, Cao, Sun, Zhao, Liu and Yu 2016).
 
     With W full, ``Abar W`` is any matrix, so that only the norm in which the cuts are taken differs from CG.
@@ -182,7 +173,7 @@ def _weighted_least_squares(A: Array, X: Array) -> Array:
     return _generate(back, lambda M: M / s[:, None] * s, lambda u, v: np.outer(u / s, root @ (s * v)).ravel(), A.size)
 
 
-def _diagonally_weighted_least_squares(A: Array, X: Array) -> Array:
+def _diagonally_weighted_least_squares(A: Array, X: Array) -> list[Array]:
     """DWLS: as WLS, with W diagonal: ``A = S P (Abar W) P' S^-1``, ``V1'V1 = P L P'``, ``Abar = P'V2'V1 P L^-1``."""
     s = np.linalg.norm(X, axis=1)
     V = X / s[:, None]
@@ -201,7 +192,7 @@ def _diagonally_weighted_least_squares(A: Array, X: Array) -> Array:
     return _generate(back, lambda M: M / s[:, None] * s, cut, len(s))
 
 
-def _lb1(A: Array, X: Array) -> Array:
+def _lb1(A: Array, X: Array) -> list[Array]:
     """LB1: least squares under ``sigma_max(A) <= 1``, a semidefinite program (Lacy and Bernstein 2002)."""
     n = len(A)
     # [[I, A], [A', I]] >= 0 says that no singular value is above one; the unknowns are the n² entries of A
@@ -213,10 +204,10 @@ def _lb1(A: Array, X: Array) -> Array:
     g = X[:, 1:] @ X[:, :-1].T
     x = minimize_quadratic("LB1", H, g.ravel(), np.eye(2 * n), F.reshape(n * n, 2 * n, 2 * n))
     U, s, Vt = np.linalg.svd(x.reshape(n, n))
-    return (U * np.minimum(s, _RADIUS)) @ Vt  # the constraint holds to the accuracy of the solver only
+    return [(U * np.minimum(s, _RADIUS)) @ Vt]  # the constraint holds to the accuracy of the solver only
 
 
-def _lb2(A: Array, X: Array) -> Array:
+def _lb2(A: Array, X: Array) -> list[Array]:
     """LB2: ``min |Q - A P|`` under ``[[P - d I, Q], [Q', P]] >= 0``, then ``Q P^-1`` (Lacy and Bernstein 2003).
 
     The result does not depend on d > 0, which only scales P and Q; here it is 1. The program does not bound P, so a
@@ -238,22 +229,59 @@ def _lb2(A: Array, X: Array) -> Array:
     F0[:n, :n] = -np.eye(n)
     x = minimize_quadratic("LB2", H, np.zeros(len(F)), F0, F)
     made = np.tensordot(x[: len(P)], P, 1)
-    return np.linalg.solve(made, x[len(P) :].reshape(n, n).T).T
+    return [np.linalg.solve(made, x[len(P) :].reshape(n, n).T).T]
 
 
 def _one_by_one(
-    solve: Callable[[Array, Array], Array], radius: Callable[[Array], Array] = spectral_radius
+    solve: Callable[[Array, Array], list[Array]],
+    radius: Callable[[Array], Array] = spectral_radius,
+    *,
+    least_change: bool = False,
 ) -> Stabilizer:
-    """Return a stabilizer that keeps least squares where `radius` is below one, and solves for each other system."""
+    """Return a stabilizer that keeps least squares where `radius` is below one, and solves for each other system.
+
+    With `least_change`, the result is the matrix nearest to least squares among those of `solve`, the largest stable
+    multiple of A, and A with its unstable eigenvalues scaled onto the bound. The distance is
+    ``|(M - A) X1|`` (Frobenius norm), the square of which is what the squared error one step ahead grows by.
+    """
 
     def stabilizer(A: Array, X: Array, bound: float) -> Array:
         made = A.copy()
         for i in np.flatnonzero(radius(A) > _RADIUS):
             rank = int(X[i].any(axis=1).sum())  # states of zeros come last
-            made[i, :rank, :rank] = solve(A[i, :rank, :rank], X[i, :rank])
+            a, x = A[i, :rank, :rank], X[i, :rank]
+            tried = solve(a, x)
+            if least_change:
+                tried = [_inside(M) for M in (*tried, a, _scaled_eigenvalues(a))]
+            made[i, :rank, :rank] = min(tried, key=lambda M, a=a, x=x: float(np.linalg.norm((M - a) @ x[:, :-1])))
         return made
 
     return stabilizer
+
+
+def _inside(A: Array) -> Array:
+    """Return A (..., n, n), or its largest multiple that is stable."""
+    return A * np.minimum(1.0, _RADIUS / np.maximum(spectral_radius(A), _RADIUS))[..., None, None]
+
+
+def _scaled_eigenvalues(A: Array) -> Array:
+    """Return A with the eigenvalues outside the bound scaled onto it; far from A where eigenvectors are parallel."""
+    w, V = np.linalg.eig(A)
+    outside = np.abs(w) > _RADIUS
+    change = w[outside] * (_RADIUS / np.abs(w[outside]) - 1)
+    return A + ((V[:, outside] * change) @ np.linalg.pinv(V)[outside]).real
+
+
+def _on_line(unstable: Array, stable: Array) -> Array:
+    """Return the first stable matrix on the line from an unstable one to a stable one, by bisection."""
+    near, far = 0.0, 1.0
+    while far - near > _BISECTION:
+        middle = 0.5 * (near + far)
+        if spectral_radius(unstable + middle * (stable - unstable)) > _RADIUS:
+            near = middle
+        else:
+            far = middle
+    return unstable + far * (stable - unstable)
 
 
 def _generate(
@@ -261,31 +289,25 @@ def _generate(
     image: Callable[[Array], Array],
     cut: Callable[[Array, Array], Array],
     size: int,
-) -> Array:
-    """Return the matrix nearest to least squares under as many cuts as make it stable.
+) -> list[Array]:
+    """Return stable matrices near least squares, from as many cuts as make the solution stable.
 
     The unknown e of `size` numbers is zero at least squares, and its squared length is what the objective is worse by.
     ``back(e)`` is the matrix, ``image(A)`` the matrix whose singular values are cut, and ``cut(u, v) @ e`` what
-    ``u' image(A) v`` changes by. Each round adds the cut of the leading singular pair; the result lies between the
-    first stable solution and the last unstable one, as near to the latter as is stable.
+    ``u' image(A) v`` changes by. Each round adds the cut of the leading singular pair. Cuts exclude stable matrices
+    too: the results lie on the lines to the first stable solution from the last unstable one (Siddiqi, Boots and
+    Gordon 2007) and from least squares, which is the nearer of the two where cuts move eigenvalues that are stable.
     """
-    least = image(back(np.zeros(size)))
+    start = back(np.zeros(size))
+    least = image(start)
     rows, limits = [], []
-    e, last = np.zeros(size), np.zeros(size)
-    while spectral_radius(back(e)) > _RADIUS and len(rows) < _MOST_CUTS:
-        U, _, Vt = np.linalg.svd(image(back(e)))
+    last = made = start
+    while spectral_radius(made) > _RADIUS and len(rows) < _MOST_CUTS:
+        U, _, Vt = np.linalg.svd(image(made))
         rows.append(cut(U[:, 0], Vt[0]))
         limits.append(_CUT - U[:, 0] @ least @ Vt[0])
-        last, e = e, _least_distance(-np.array(rows), -np.array(limits))
-    # bisection on the line from the last unstable solution (0) to the first stable one (1)
-    stable, unstable = 1.0, 0.0
-    while stable - unstable > _BISECTION:
-        middle = 0.5 * (stable + unstable)
-        if spectral_radius(back(last + middle * (e - last))) > _RADIUS:
-            unstable = middle
-        else:
-            stable = middle
-    return back(last + stable * (e - last))
+        last, made = made, back(_least_distance(-np.array(rows), -np.array(limits)))
+    return [_on_line(last, made), _on_line(start, made)]
 
 
 def _least_distance(G: Array, h: Array) -> Array:
@@ -302,10 +324,6 @@ def _least_distance(G: Array, h: Array) -> Array:
     return -scale * residual[:-1] / residual[-1]
 
 
-def _singular_values(X: Array) -> Array:
-    return np.linalg.norm(X, axis=2)
-
-
 def _inverse_root(G: Array) -> Array:
     w, W = np.linalg.eigh(G)
     return (W / np.sqrt(np.maximum(w, 1e-14 * w[-1]))) @ W.T
@@ -315,12 +333,20 @@ STABILIZERS: dict[str, Stabilizer] = {
     "SN": _soft_normalization,
     "clip": _clip,
     "UN": _uniform,
-    "MN": _minimal,
-    "HZP": _hzp,
-    "WLS": _one_by_one(_weighted_least_squares),
-    "DWLS": _one_by_one(_diagonally_weighted_least_squares),
-    "CG": _one_by_one(_constraint_generation),
+    "MN": _one_by_one(_minimal, least_change=True),
+    "HZP": _one_by_one(_hzp, least_change=True),
+    "WLS": _one_by_one(_weighted_least_squares, least_change=True),
+    "DWLS": _one_by_one(_diagonally_weighted_least_squares, least_change=True),
+    "CG": _one_by_one(_constraint_generation, least_change=True),
     "LB1": _one_by_one(_lb1, lambda A: np.linalg.norm(A, 2, axis=(1, 2))),
     "LB2": _one_by_one(_lb2),
     "NONE": lambda A, X, bound: A,
 }
+_CLOSE = ("CG", "WLS", "DWLS", "MN", "HZP", "NONE")
+"""These keep what is stable and change the rest little; the others also damp systems that are stable."""
+
+
+def stabilizer_of_forecasts(name: str | None) -> str:
+    """Return the stabilizer of the systems that forecast: CG where the one that is set damps stable systems."""
+    name = name or "NONE"
+    return name if name in _CLOSE else "CG"

@@ -119,7 +119,7 @@ def least_squares(X: Array) -> Array:
 
 
 def noise_factor(A: Array, X: Array) -> Array:
-    """Return the symmetric factors B of the covariances ``B B'`` of what A leaves unexplained of the states X."""
+    """Return the symmetric factors F of the covariances ``F F'`` of what A leaves unexplained of the states X."""
     # the symmetric square root of the covariance of the residuals, (N, n, n)
     residual = X[:, :, 1:] - A @ X[:, :, :-1]
     w, W = np.linalg.eigh(residual @ residual.swapaxes(1, 2) / residual.shape[2])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 from manifoldseq.execution import one_blas_thread
 
 from ..systems._record import Systems, item_rows, real_array
@@ -100,9 +101,9 @@ class BinetCauchyKernel:
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
-            raise ValueError(f"form={self.form!r} is not known: choose {' or '.join(map(repr, FORMS))}")
+            raise ValueError(f"form={quoted(self.form)} is not known: choose {' or '.join(map(repr, FORMS))}")
         if not isinstance(self.decay, Real) or not 0 <= float(self.decay) < np.inf:
-            raise ValueError(f"decay={self.decay!r} is not valid: pass a number of at least 0")
+            raise ValueError(f"decay={quoted(self.decay)} is not valid: pass a number of at least 0")
         check_dtype(self.dtype)
 
     def pack(self, items: Any) -> PackedStates:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 from manifoldseq.execution import one_blas_thread
 
 from ._output_normal import columns, output_products, pairwise
@@ -83,7 +84,7 @@ class GrassmannKernel:
 
     def __post_init__(self) -> None:
         if not isinstance(self.n_steps, Integral) or isinstance(self.n_steps, bool) or self.n_steps < 1:
-            raise ValueError(f"n_steps={self.n_steps!r} is not valid: pass a whole number of at least 1")
+            raise ValueError(f"n_steps={quoted(self.n_steps)} is not valid: pass a whole number of at least 1")
         check_dtype(self.dtype)
 
     def pack(self, items: Any) -> PackedFrames:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ..systems._record import real_array
 
@@ -53,7 +54,7 @@ class Chi2Kernel:
 
     def __post_init__(self) -> None:
         if self.scale is not None and (not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf):
-            raise ValueError(f"scale={self.scale!r} is not valid: pass a number above 0, or None")
+            raise ValueError(f"scale={quoted(self.scale)} is not valid: pass a number above 0, or None")
 
     @property
     def constant_diagonal(self) -> bool:

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from manifoldseq.estimators import quoted
+
 from ._output_normal import Array, OutputNormalKernel, PackedSystems
 
 _LARGEST = -float(np.log(np.finfo(float).tiny))
@@ -118,7 +120,7 @@ class MartinRBFKernel(_Powers):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf:
-            raise ValueError(f"scale={self.scale!r} is not valid: pass a number above 0")
+            raise ValueError(f"scale={quoted(self.scale)} is not valid: pass a number above 0")
 
     @property
     def power(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ..identification._sequence_input import MOMENTS
 from ..systems._record import Systems
@@ -73,10 +74,12 @@ class MomentKernel:
     def __post_init__(self) -> None:
         kernel = ms.kernels.as_kernel(self.kernel, "lds")
         if not kernel.constant_diagonal:
-            raise ValueError(f"the kernel {kernel.name!r} has no constant diagonal: take one that has, or normalize it")
+            raise ValueError(
+                f"the kernel {quoted(kernel.name)} has no constant diagonal: take one that has, or normalize it"
+            )
         weights = tuple(float(w) for w in self.weights)
         if not weights or not all(np.isfinite(w) and w >= 0 for w in weights):
-            raise ValueError(f"weights={self.weights!r}: give one number of at least 0 per column of the moments")
+            raise ValueError(f"weights={quoted(self.weights)}: give one number of at least 0 per column of the moments")
         object.__setattr__(self, "kernel", kernel)
         object.__setattr__(self, "weights", weights)
 
@@ -181,7 +184,9 @@ def keep_moment_weights(estimator: Any, which: str, systems: Systems) -> None:
     estimator.__dict__.pop("moment_weights_", None)
     if which in MOMENTS:
         if systems.moments is None:
-            raise ValueError(f"moments={which!r} asks for sequences, or for Systems with moments: pass one of them")
+            raise ValueError(
+                f"moments={quoted(which)} asks for sequences, or for Systems with moments: pass one of them"
+            )
         estimator.moment_weights_ = moment_weights(systems.moments, which)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ..systems._record import Systems, item_rows, real_array
 
@@ -51,7 +52,7 @@ def explanation(A: Array, C: Array) -> ValueError:
 def check_dtype(dtype: object) -> None:
     """Raise a sentence unless packed output matrices can have this dtype."""
     if dtype not in ("float64", "float32"):
-        raise ValueError(f"dtype={dtype!r} is not known: choose 'float64' or 'float32'")
+        raise ValueError(f"dtype={quoted(dtype)} is not known: choose 'float64' or 'float32'")
 
 
 def check_packed(kind: type, P: Any, Q: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 from manifoldseq.execution import one_blas_thread
 
 from ..systems._record import Systems, example
@@ -86,7 +87,7 @@ class SymmetricProjectionKernel:
 
     def __post_init__(self) -> None:
         if self.part not in PARTS:
-            raise ValueError(f"part={self.part!r} is not known: choose {', '.join(map(repr, PARTS))}")
+            raise ValueError(f"part={quoted(self.part)} is not known: choose {', '.join(map(repr, PARTS))}")
         check_dtype(self.dtype)
 
     @property

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ..kernels._moments import MomentKernel
 from ..systems._canonical_form import canonical_form
@@ -270,8 +272,10 @@ class MDSMean:
     n_components: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_components is not None and not (isinstance(self.n_components, int) and self.n_components >= 1):
-            raise ValueError(f"MDSMean(n_components={self.n_components!r}): pass a whole number of at least 1, or None")
+        if self.n_components is not None and not (isinstance(self.n_components, Integral) and self.n_components >= 1):
+            raise ValueError(
+                f"MDSMean(n_components={quoted(self.n_components)}): pass a whole number of at least 1, or None"
+            )
 
     def __call__(self, task: Task, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the member of `rows` nearest to the mean of their embedding."""
@@ -324,12 +328,12 @@ class AlignMean:
     start: str = "reflected"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.rate, int | float) and self.rate > 0):
-            raise ValueError(f"AlignMean(rate={self.rate!r}): pass a positive number")
-        if not (isinstance(self.n_steps, int) and self.n_steps >= 0):
-            raise ValueError(f"AlignMean(n_steps={self.n_steps!r}): pass a whole number of at least 0")
+        if not (isinstance(self.rate, Real) and self.rate > 0):
+            raise ValueError(f"AlignMean(rate={quoted(self.rate)}): pass a positive number")
+        if not (isinstance(self.n_steps, Integral) and self.n_steps >= 0):
+            raise ValueError(f"AlignMean(n_steps={quoted(self.n_steps)}): pass a whole number of at least 0")
         if self.start not in ROTATIONS:
-            raise ValueError(f"AlignMean(start={self.start!r}): choose {', '.join(map(repr, ROTATIONS))}")
+            raise ValueError(f"AlignMean(start={quoted(self.start)}): choose {', '.join(map(repr, ROTATIONS))}")
 
     def __call__(self, task: Task, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the average of the aligned members `rows`."""
@@ -364,8 +368,8 @@ class GrassMean:
     n_steps: int = 3
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.n_steps, int) and self.n_steps >= 2):
-            raise ValueError(f"GrassMean(n_steps={self.n_steps!r}): pass a whole number of at least 2")
+        if not (isinstance(self.n_steps, Integral) and self.n_steps >= 2):
+            raise ValueError(f"GrassMean(n_steps={quoted(self.n_steps)}): pass a whole number of at least 2")
 
     def __call__(self, task: Task, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the system of the mean subspace of the members `rows`."""
@@ -394,6 +398,7 @@ def resolved_rule(mean: Any) -> Any:
         return mean
     if not isinstance(mean, str) or mean not in RULES:
         raise ValueError(
-            f"mean={mean!r} is not known: choose {', '.join(map(repr, RULES))}, or an AlignMean, MDSMean or GrassMean"
+            f"mean={quoted(mean)} is not known: choose {', '.join(map(repr, RULES))}, or an AlignMean, MDSMean "
+            f"or GrassMean"
         )
     return RULES[mean]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 from ..identification._before import settings_moved
 from ..identification._identifier import check_bound
@@ -250,7 +251,7 @@ def solve_common_problem(
     own = own_weight(kernel, (1.0 if beta is None else 0.0) if own is None else float(own))
     span = _chosen_span(kernel, systems, start, compress)
     if over not in ("auto", "canonical"):
-        raise ValueError(f"over={over!r} is not known: choose 'auto' or 'canonical'")
+        raise ValueError(f"over={quoted(over)} is not known: choose 'auto' or 'canonical'")
     if over == "auto" and stable.covers(kernel):
         return _over_all_stable(
             kernel, systems if span is None else span.systems, weights, span, start, solver, options
@@ -325,9 +326,9 @@ def checked_weights(beta: ArrayLike | None, N: int) -> Array:
 def _chosen_span(kernel: Any, systems: Systems, start: Any, compress: bool | str) -> SpanCompression | None:
     possible = kernel.products_only
     if compress not in (True, False, "auto"):
-        raise ValueError(f"compress={compress!r} is not known: choose True, False or 'auto'")
+        raise ValueError(f"compress={quoted(compress)} is not known: choose True, False or 'auto'")
     if compress is True and not possible:
-        raise ValueError(f"compress=True: the kernel {kernel!r} does not say that it depends on C_i' C_j only")
+        raise ValueError(f"compress=True: the kernel {quoted(kernel)} does not say that it depends on C_i' C_j only")
     if compress is False or not possible:
         return None
     extra = None if isinstance(start, str) else np.asarray(start[2])

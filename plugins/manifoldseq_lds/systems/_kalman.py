@@ -1,8 +1,9 @@
 """Kalman filter, smoother and likelihood of model (1) with inputs, for many sequences of one length at once.
 
-Outputs enter through n numbers per step. With ``Omega = L L'``, ``L^-1 C = Q R`` and ``v = L^-1 (y - mean - D u)``,
-restricted to the outputs that are seen, ``|v - L^-1 C x|^2 = |z - R x|^2 + |v - Q z|^2``, ``z = Q'v``, where the second
-term does not depend on the states. So the recursions cost the same for any number of outputs.
+Outputs enter through k = min(m, n) numbers per step. With ``Omega = L L'``, ``L^-1 C = Q R`` and
+``v = L^-1 (y - mean - D u)``, restricted to the outputs that are seen, ``z = Q'v`` has
+``|v - L^-1 C x|^2 = |z - R x|^2 + |v - Q z|^2``, where the second term does not depend on the states. So the recursions
+cost the same for any number of outputs.
 
 Covariances depend on what is seen, not on its values. Where everything is seen they converge in a few steps: from there
 on they are constant, and the means follow a linear recursion of constant coefficients.
@@ -26,12 +27,12 @@ _CONVERGED = 1e-14
 
 @dataclass(frozen=True)
 class Compressed:
-    """Outputs as n numbers ``z = R x + e`` per step, e of unit variance.
+    """Outputs as k = min(m, n) numbers ``z = R x + e`` per step, e of unit variance.
 
     Parameters
     ----------
-    z : ndarray of shape (N, T, n)
-    R : ndarray of shape (N, T, n, n) or (N, 1, n, n)
+    z : ndarray of shape (N, T, k)
+    R : ndarray of shape (N, T, k, n) or (N, 1, k, n)
     rest : ndarray of shape (N,)
         What the log-likelihood has beside that of z.
     drive : ndarray of shape (N, T, n) or None
@@ -71,9 +72,9 @@ class Filtered:
 
 
 def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compressed:
-    """Return the outputs Y of shape (N, T, m), in which NaN marks what is missing, as n numbers per step.
+    """Return the outputs Y of shape (N, T, m), in which NaN marks what is missing, as min(m, n) numbers per step.
 
-    `inputs` of shape (N, T, p) belong to systems with G and D.
+    `inputs` of shape (N, T, p) belong to systems with B and D.
     """
     noise = systems.Omega
     assert noise is not None
@@ -83,10 +84,10 @@ def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compres
     if systems.mean is not None:
         Y = Y - systems.mean[:, None]
     drive = None
-    if inputs is not None and systems.G is not None and systems.D is not None:
+    if inputs is not None and systems.B is not None and systems.D is not None:
         Y = Y - inputs @ systems.D.swapaxes(1, 2)
-        drive = inputs @ systems.G.swapaxes(1, 2)
-    # in units of the noise, C = Q R: z = Q'y, (N, T, n), says of the states all that y does, and the rest of y is noise
+        drive = inputs @ systems.B.swapaxes(1, 2)
+    # in units of the noise, C = Q R: z = Q'y, (N, T, k), says of the states all that y does, and the rest of y is noise
     complete = seen.all(axis=2)
     _, R, z, rest = _decomposed(systems.C, noise, np.where(seen, Y, 0.0))
     if complete.all():
@@ -105,7 +106,7 @@ def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compres
 
 
 def _decomposed(C: Array, noise: Array, Y: Array) -> tuple[Array, Array, Array, Array]:
-    """Return Q (k, m, n), R, z = Y Q (k, T, n) in units of the noise, and what -2 ln p has of each step beside z."""
+    """Return Q (N, m, k), R, z = Y Q (N, T, k) in units of the noise, and what -2 ln p has of each step beside z."""
     if noise.ndim == 2:
         C, Y = C / np.sqrt(noise)[:, :, None], Y / np.sqrt(noise)[:, None]
         logs = np.log(2 * np.pi * noise).sum(axis=1)
@@ -127,11 +128,12 @@ def restricted(noise: Array, seen: NDArray[np.bool_]) -> Array:
 def kalman_filter(systems: Systems, outputs: Compressed) -> Filtered:
     """Run the filter, from ``x(1) ~ N(x1, P1)``; without P1 the first state is as uncertain as one step makes it."""
     z, R = outputs.z, outputs.R
-    N, T, n = z.shape
+    (N, T, k), n = z.shape, systems.n_states
     A, Q = systems.A, noise_covariance(systems)
     P = Q if systems.P1 is None else systems.P1
-    P_before, P_after, gain, root, spread = (np.empty((N, T, n, n)) for _ in range(5))
-    logs, one, steps, S = np.zeros(N), np.eye(n), T, np.zeros((N, n, n))
+    P_before, P_after, gain = (np.empty((N, T, n, n)) for _ in range(3))
+    root, spread = np.empty((N, T, k, n)), np.empty((N, T, k, k))
+    logs, one, steps, S = np.zeros(N), np.eye(k), T, np.zeros((N, k, k))
     for t in range(T):
         P_before[:, t] = P
         Rt = R[:, min(t, R.shape[1] - 1)]
@@ -159,7 +161,7 @@ def kalman_filter(systems: Systems, outputs: Compressed) -> Filtered:
     if outputs.drive is not None:
         added += outputs.drive
     added = np.concatenate([_first_state(systems)[:, None], added[:, :-1]], axis=1)
-    before = _accumulated(A[:, None] @ (one - P_before @ gain), np.arange(-1, T - 1).clip(0, steps - 1), added)
+    before = _accumulated(A[:, None] @ (np.eye(n) - P_before @ gain), np.arange(-1, T - 1).clip(0, steps - 1), added)
     error = per_step(spread, z - per_step(R, before))
     weight = per_step(rootT, error)
     x = before + per_step(P_before, weight)
@@ -211,10 +213,10 @@ def outputs_of(systems: Systems, x: Array, inputs: Array | None = None) -> Array
 
 
 def noise_covariance(systems: Systems) -> Array:
-    """Return the covariances BB' (N, n, n) of the state noise."""
-    if systems.B is None:
+    """Return the covariances (N, n, n) of the state noise."""
+    if systems.noise_factor is None:
         return np.zeros_like(systems.A)
-    return systems.B @ systems.B.swapaxes(1, 2)
+    return systems.noise_factor @ systems.noise_factor.swapaxes(1, 2)
 
 
 def output_variances(systems: Systems, P: Array) -> Array:

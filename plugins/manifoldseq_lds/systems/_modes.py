@@ -1,15 +1,22 @@
 """The modes of systems: frequency, damping and shape of each eigenvalue of the transition matrix."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from manifoldseq.estimators import quoted
 
 from ._record import Systems
 
 Array = NDArray[np.floating[Any]]
 Complex = NDArray[np.complex128]
+
+_MOVED = 0.01
+"""An eigenvalue that a stabilizer has moved by more, in units of its modulus, is warned about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +30,10 @@ class Modes:
     frequencies : ndarray of shape (N, n)
         ``|angle| / 2 pi`` times the sampling rate: Hz, or cycles per step without a rate.
     damping_ratios : ndarray of shape (N, n)
-        ``-ln|z| / |ln z|``, between 0 (a mode that goes on for ever) and 1 (no oscillation).
+        ``-ln|z| / |ln z|``, between 0 (an undamped mode) and 1 (no oscillation); negative for a mode that grows.
     decay_times : ndarray of shape (N, n)
-        Seconds (steps without a rate) after which ``1/e`` of a mode is left; 0 where the eigenvalue is 0.
+        Seconds (steps without a rate) after which ``1/e`` of a mode is left; 0 where the eigenvalue is 0, infinite
+        where its modulus is 1, negative where the mode grows.
     shapes : ndarray of shape (N, m, n), complex
         ``C`` times the eigenvectors, of unit length: how much each output takes part, and at which phase.
     """
@@ -39,6 +47,9 @@ class Modes:
 
 def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
     """Return the frequency, damping and shape of each mode of systems.
+
+    They are those of A, which a stabilizer may have changed. `LDSIdentifier.modes` returns the modes of sequences as
+    they are estimated, before stabilization.
 
     Parameters
     ----------
@@ -56,6 +67,12 @@ def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
     ValueError
         If the sampling rate is not positive.
 
+    Warns
+    -----
+    UserWarning
+        If stabilization has moved an eigenvalue by more than 1 % of its modulus, for systems that
+        `LDSIdentifier.transform` returned.
+
     Examples
     --------
     >>> import numpy as np
@@ -64,17 +81,56 @@ def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
     >>> np.round(found.frequencies, 3), np.round(found.decay_times, 4)
     (array([[3.183, 3.183]]), array([[0.0949, 0.0949]]))
     """
+    changes = _moved(systems)
+    if len(changes) and changes.max() > _MOVED:
+        i = int(changes.argmax())
+        warnings.warn(
+            f"stabilization has moved an eigenvalue of system {i} by {changes[i]:.0%} of its modulus "
+            f"({np.count_nonzero(changes > _MOVED)} of {len(changes)} systems by more than {_MOVED:.0%}), and its "
+            "modes with it: take LDSIdentifier.modes(X), the modes before stabilization",
+            stacklevel=2,
+        )
+    return modes_of(systems.A, systems.C, sampling_rate)
+
+
+def modes_of(A: Array, C: Array, sampling_rate: float | None) -> Modes:
+    """Return the modes of transition matrices (N, n, n), stable or not, and output matrices (N, m, n)."""
     rate = 1.0 if sampling_rate is None else float(sampling_rate)
     if not 0 < rate < np.inf:
-        raise ValueError(f"sampling_rate={sampling_rate!r} is not valid: pass a positive number of steps per second")
-    values, vectors = np.linalg.eig(systems.A)
+        raise ValueError(
+            f"sampling_rate={quoted(sampling_rate)} is not valid: pass a positive number of steps per second"
+        )
+    values, vectors = np.linalg.eig(A)
     values = values.astype(np.complex128)  # numpy gives real ones if they all are
     angle = np.abs(np.angle(values))
     # by frequency, then by modulus; of a conjugate pair the one with positive imaginary part first
     order = np.lexsort((-values.imag, -np.abs(values), -angle))
     values, angle = np.take_along_axis(values, order, 1), np.take_along_axis(angle, order, 1)
-    shapes = np.take_along_axis(systems.C @ vectors, order[:, None], 2)
+    shapes = np.take_along_axis(C @ vectors, order[:, None], 2)
     with np.errstate(divide="ignore"):
-        decay = -np.log(np.abs(values))  # per step; infinite where a mode is gone after one
-    damping = np.where(np.isinf(decay), 1.0, decay / np.hypot(np.where(np.isinf(decay), 1.0, decay), angle))
-    return Modes(values, angle / (2 * np.pi) * rate, damping, 1 / (decay * rate), shapes.astype(complex))
+        decay = -np.log(np.abs(values)) + 0.0  # per step; infinite where a mode is gone after one, never -0
+        times = 1 / (decay * rate)
+    size = np.hypot(np.where(np.isinf(decay), 1.0, decay), angle)
+    damping = np.where(np.isinf(decay), 1.0, decay / np.where(size > 0, size, 1.0))
+    return Modes(values, angle / (2 * np.pi) * rate, damping, times, shapes.astype(complex))
+
+
+def _moved(systems: Systems) -> Array:
+    """Return by which share of its modulus an eigenvalue of each system was moved at most, (N,); empty if unknown."""
+    if systems.A_estimate is None:
+        return np.empty(0)
+    before, after = np.linalg.eigvals(systems.A_estimate), np.linalg.eigvals(systems.A)
+    distance = np.abs(before[:, :, None] - after[:, None])
+    # rounding moves eigenvalues of zero by any share
+    share = distance / np.maximum(np.abs(before), 1e-6)[:, :, None]
+    made = np.zeros(len(before))
+    for i in np.flatnonzero((systems.A_estimate != systems.A).any(axis=(1, 2))):
+        made[i] = share[i][linear_sum_assignment(distance[i])].max()
+    return made
+
+
+def frequency_text(frequencies: Array, sampling_rate: float | None) -> str:
+    """Return the frequencies of modes for a message, conjugate pairs once."""
+    different = np.unique(np.round(frequencies, 12))
+    numbers = ", ".join(f"{one:.3g}" for one in different[:6]) + ", …" * (len(different) > 6)
+    return f"{numbers} {'per step' if sampling_rate is None else 'Hz'}"

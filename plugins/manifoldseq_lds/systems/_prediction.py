@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import quoted
+
 from ._kalman import compress, kalman_filter, noise_covariance, output_variances, outputs_of
 from ._record import Systems
 
@@ -23,7 +25,7 @@ def embed(Y: Array, delay: int) -> Array:
 def check_steps(n_steps: Any) -> None:
     """Refuse a number of steps that is not a whole number of at least 1."""
     if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
-        raise ValueError(f"n_steps={n_steps!r} is not valid: pass a whole number of at least 1")
+        raise ValueError(f"n_steps={quoted(n_steps)} is not valid: pass a whole number of at least 1")
 
 
 def check_systems(systems: Any, count: int | None, outputs: int) -> None:
@@ -51,8 +53,8 @@ def simulated_states(
 ) -> Array:
     """Return states (N, n_steps, n) of model (1) from the first ones, without noise if there is no generator."""
     assert systems.x1 is not None
-    B = None if rng is None else systems.B
-    x = _continued(systems, systems.x1, n_steps - 1, inputs, B, rng)
+    factor = None if rng is None else systems.noise_factor
+    x = _continued(systems, systems.x1, n_steps - 1, inputs, factor, rng)
     return np.concatenate([systems.x1[:, None], x], axis=1)
 
 
@@ -106,15 +108,20 @@ def symmetric_root(P: Array) -> Array:
 
 
 def _continued(
-    systems: Systems, x: Array, n_steps: int, inputs: Array | None, B: Array | None, rng: np.random.Generator | None
+    systems: Systems,
+    x: Array,
+    n_steps: int,
+    inputs: Array | None,
+    factor: Array | None,
+    rng: np.random.Generator | None,
 ) -> Array:
     """Return the states (N, n_steps, n) of the steps after x."""
     made = np.empty((len(x), n_steps, x.shape[1]))
     added = np.zeros_like(made)
-    if B is not None and rng is not None:
-        added = rng.standard_normal(made.shape) @ B.swapaxes(1, 2)
-    if inputs is not None and systems.G is not None:
-        added += inputs[:, :n_steps] @ systems.G.swapaxes(1, 2)
+    if factor is not None and rng is not None:
+        added = rng.standard_normal(made.shape) @ factor.swapaxes(1, 2)
+    if inputs is not None and systems.B is not None:
+        added += inputs[:, :n_steps] @ systems.B.swapaxes(1, 2)
     for t in range(n_steps):
         x = (systems.A @ x[:, :, None])[:, :, 0] + added[:, t]
         made[:, t] = x

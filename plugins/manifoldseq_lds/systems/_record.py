@@ -17,9 +17,9 @@ _ORTHONORMALITY = 1e-6
 
 
 class System(tuple[Any, ...]):
-    """One system, an item of the domain ``"lds"``: the tuple ``(A, C)`` up to ``(A, C, x1, B, mean)``, with names.
+    """One system, an item of the domain ``"lds"``: ``(A, C)`` up to ``(A, C, x1, noise_factor, mean)``, with names.
 
-    A (n, n), C (m, n), x1 (n,), B (n, v), mean (m,); what is absent is None.
+    A (n, n), C (m, n), x1 (n,), noise_factor (n, v), mean (m,); what is absent is None.
 
     Examples
     --------
@@ -46,8 +46,8 @@ class System(tuple[Any, ...]):
         return self[2] if len(self) > 2 else None
 
     @property
-    def B(self) -> Any:
-        """The input matrix, (n, v), or None."""
+    def noise_factor(self) -> Any:
+        """The factor F of the covariance ``F F'`` of the state noise, (n, v), or None."""
         return self[3] if len(self) > 3 else None
 
     @property
@@ -60,33 +60,36 @@ class System(tuple[Any, ...]):
 class Systems:
     """N linear dynamical systems of equal size, as arrays.
 
-    System i is the model (1) of Huang et al.: ``y(t) = mean + C x(t) + w(t)``, ``x(t+1) = A x(t) + B v(t)``, with the
-    feasible set (2): ``C.T @ C = I`` and a spectral radius of A below one. Known inputs u add ``G u(t)`` to the next
-    state and ``D u(t)`` to the output. Arrays are copied and read-only.
+    System i is the model (1) of Huang et al.: ``y(t) = mean + C x(t) + w(t)``, ``x(t+1) = A x(t) + F v(t)``, with the
+    feasible set (2): ``C.T @ C = I`` and a spectral radius of A below one. With fewer outputs than states, C is any
+    matrix. Known inputs u add ``B u(t)`` to the next state and ``D u(t)`` to the output. Arrays are copied and
+    read-only.
 
     Parameters
     ----------
     A : array-like of shape (N, n, n)
         Transition matrices.
     C : array-like of shape (N, m, n)
-        Output matrices with orthonormal columns.
+        Output matrices, with orthonormal columns unless there are fewer outputs m than states n.
     x1 : array-like of shape (N, n), optional
         First states.
-    B : array-like of shape (N, n, n), optional
-        Noise factors: ``B @ B.T`` is the covariance of the state noise.
+    noise_factor : array-like of shape (N, n, n), optional
+        The factors F of the model, which the paper calls B: ``F @ F.T`` is the covariance of the state noise.
     mean : array-like of shape (N, m), optional
         Output means.
     Omega : array-like of shape (N, m) or (N, m, m), optional
         Variances of the output noise w, which is independent between outputs, or its covariances.
     P1 : array-like of shape (N, n, n), optional
-        Covariances of the first states; ``B @ B.T`` if they are not given.
-    G : array-like of shape (N, n, p), optional
-        What inputs add to the next state.
+        Covariances of the first states; that of the state noise if they are not given.
+    B : array-like of shape (N, n, p), optional
+        Input matrices: what inputs add to the next state.
     D : array-like of shape (N, m, p), optional
-        What inputs add to the output; G and D are given together.
+        Feedthrough: what inputs add to the output; B and D are given together.
     moments : array-like of shape (N, 2 d), optional
         What each sequence is beside its dynamics: the mean of each of its d channels and the logarithm of its standard
         deviation, in units of the scale of the channel. `MomentKernel` compares them.
+    A_estimate : array-like of shape (N, n, n), optional
+        Transition matrices as they were estimated, before a stabilizer made A of them. They may be unstable.
 
     Raises
     ------
@@ -96,8 +99,9 @@ class Systems:
 
     Notes
     -----
-    An integer index gives one item, the tuple of arrays ``(A, C, x1, B, mean)`` of one system without the trailing
-    fields that are None (no kernel looks at the others); slices, integer arrays and boolean masks give `Systems`.
+    An integer index gives one item, the tuple of arrays ``(A, C, x1, noise_factor, mean)`` of one system without the
+    trailing fields that are None (no kernel looks at the others); slices, integer arrays and boolean masks give
+    `Systems`.
 
     Examples
     --------
@@ -112,28 +116,31 @@ class Systems:
     A: Array
     C: Array
     x1: Array | None = None
-    B: Array | None = None
+    noise_factor: Array | None = None
     mean: Array | None = None
     Omega: Array | None = None
     P1: Array | None = None
-    G: Array | None = None
+    B: Array | None = None
     D: Array | None = None
     moments: Array | None = None
+    A_estimate: Array | None = None
 
     def __init__(
         self,
         A: ArrayLike,
         C: ArrayLike,
         x1: ArrayLike | None = None,
-        B: ArrayLike | None = None,
+        noise_factor: ArrayLike | None = None,
         mean: ArrayLike | None = None,
         Omega: ArrayLike | None = None,
         P1: ArrayLike | None = None,
-        G: ArrayLike | None = None,
+        B: ArrayLike | None = None,
         D: ArrayLike | None = None,
         moments: ArrayLike | None = None,
+        A_estimate: ArrayLike | None = None,
     ) -> None:
-        given = {"x1": x1, "B": B, "mean": mean, "Omega": Omega, "P1": P1, "G": G, "D": D, "moments": moments}
+        given = {"x1": x1, "noise_factor": noise_factor, "mean": mean, "Omega": Omega, "P1": P1}
+        given |= {"B": B, "D": D, "moments": moments, "A_estimate": A_estimate}
         arrays = {name: None if value is None else real_array(name, value) for name, value in given.items()}
         self._set({"A": real_array("A", A), "C": real_array("C", C), **arrays})
         self._check_shapes()
@@ -167,8 +174,8 @@ class Systems:
 
     @property
     def n_inputs(self) -> int:
-        """The number p of inputs, 0 without G and D."""
-        return 0 if self.G is None else self.G.shape[2]
+        """The number p of inputs, 0 without B and D."""
+        return 0 if self.B is None else self.B.shape[2]
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, tuple):  # how scikit-learn takes rows: (rows, ...)
@@ -176,7 +183,7 @@ class Systems:
                 raise IndexError("systems are indexed along one axis: systems[rows]")
             index = index[0]
         if isinstance(index, (int, np.integer)):
-            parts = (self.A, self.C, self.x1, self.B, self.mean)
+            parts = (self.A, self.C, self.x1, self.noise_factor, self.mean)
             item = [None if part is None else part[index] for part in parts]
             while item[-1] is None:
                 item.pop()
@@ -195,7 +202,7 @@ class Systems:
 
     @classmethod
     def from_items(cls, items: Iterable[Sequence[ArrayLike | None]]) -> Self:
-        """Stack items, tuples ``(A, C)`` up to ``(A, C, x1, B, mean)``, into one record.
+        """Stack items, tuples ``(A, C)`` up to ``(A, C, x1, noise_factor, mean)``, into one record.
 
         Raises
         ------
@@ -261,20 +268,19 @@ class Systems:
         if self.C.ndim != 3 or self.C.shape[2] != self.A.shape[2] or len(self.C) != len(self.A):
             raise ValueError(f"C has shape {self.C.shape}: pass (N, m, n) with N, n = {len(self.A)}, {self.n_states}")
         N, m, n = self.C.shape
-        if m < n:
-            raise ValueError(f"C has {m} outputs for {n} states: orthonormal columns need m >= n")
-        if (self.G is None) != (self.D is None):
-            raise ValueError("G and D belong together: pass both, zeros for the one without effect, or none")
-        p = self.G.shape[-1] if self.G is not None else 0
+        if (self.B is None) != (self.D is None):
+            raise ValueError("B and D belong together: pass both, zeros for the one without effect, or none")
+        p = self.B.shape[-1] if self.B is not None else 0
         omega = (N, m, m) if self.Omega is not None and self.Omega.ndim == 3 else (N, m)
         for name, shape in (
             ("x1", (N, n)),
-            ("B", (N, n, n)),
+            ("noise_factor", (N, n, n)),
             ("mean", (N, m)),
             ("Omega", omega),
             ("P1", (N, n, n)),
-            ("G", (N, n, p)),
+            ("B", (N, n, p)),
             ("D", (N, m, p)),
+            ("A_estimate", (N, n, n)),
         ):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
@@ -349,9 +355,11 @@ def item_rows(items: Any) -> list[Item]:
     rows = list(items)
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)):
-            raise ValueError(f"item {i} is of type {type(row).__name__}: pass (A, C) up to (A, C, x1, B, mean)")
+            raise ValueError(
+                f"item {i} is of type {type(row).__name__}: pass (A, C) up to (A, C, x1, noise_factor, mean)"
+            )
         if not 2 <= len(row) <= 5 or row[0] is None or row[1] is None:
-            raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, B, mean)")
+            raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, noise_factor, mean)")
     if not rows:
         raise ValueError("no systems: pass at least one item (A, C)")
     return [tuple(row) for row in rows]
@@ -384,6 +392,8 @@ def _check_finite(name: str, value: Array | None) -> None:
 
 
 def _check_orthonormal(C: Array) -> None:
+    if C.shape[1] < C.shape[2]:
+        return  # such columns cannot be orthonormal
     error = np.abs(C.swapaxes(1, 2) @ C - np.eye(C.shape[2])).max(axis=(1, 2))
     if error.max() > _ORTHONORMALITY:
         i = int(np.argmax(error > _ORTHONORMALITY))

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from manifoldseq.estimators import check_real
+from manifoldseq.estimators import check_real, quoted
 
 Array = NDArray[np.floating[Any]]
 
@@ -132,7 +132,7 @@ def triple(name: str, value: Any) -> tuple[int, int, int]:
     parts = tuple(np.ravel(np.asarray(value, dtype=object)))
     parts = parts * 3 if len(parts) == 1 else parts
     if len(parts) != 3 or not all(isinstance(p, Integral) and not isinstance(p, bool) and int(p) >= 1 for p in parts):
-        raise ValueError(f"{name}={value!r} is not valid: pass three whole numbers, of frames, rows and columns")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass three whole numbers, of frames, rows and columns")
     return int(parts[0]), int(parts[1]), int(parts[2])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.estimators import quoted
 from manifoldseq.storage import SequenceData
 
 Array = NDArray[np.floating[Any]]
@@ -58,7 +59,7 @@ def dynamic_textures(
     """
     for name, value, least in (("n_videos", n_videos, 1), ("size", size, 1), ("frames", frames, 2)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least {least}")
+            raise ValueError(f"{name}={quoted(value)} is not valid: pass a whole number of at least {least}")
     rng = np.random.default_rng(random_state)
     labels = np.arange(n_videos) % len(CLASSES)
     return [_video(int(label), size, frames, rng) for label in labels], labels

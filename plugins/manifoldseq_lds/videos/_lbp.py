@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from manifoldseq.estimators import quoted
+
 from ._blocks import check_videos
 
 Array = NDArray[np.floating[Any]]
@@ -70,9 +72,9 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the parameters; there is nothing to learn."""
         if not isinstance(self.length, Integral) or isinstance(self.length, bool) or self.length < 3:
-            raise ValueError(f"length={self.length!r} is not valid: pass a whole number of at least 3")
+            raise ValueError(f"length={quoted(self.length)} is not valid: pass a whole number of at least 3")
         if not isinstance(self.overlap, Integral) or isinstance(self.overlap, bool) or self.overlap < 0:
-            raise ValueError(f"overlap={self.overlap!r} is not valid: pass a whole number of at least 0")
+            raise ValueError(f"overlap={quoted(self.overlap)} is not valid: pass a whole number of at least 0")
         if self.overlap >= self.length:
             raise ValueError(f"overlap={self.overlap} leaves no step between sub-videos of length={self.length}")
         return self

@@ -16,6 +16,7 @@ from manifoldseq.estimators import (
     check_parameters,
     check_whole,
     keep_channel_names,
+    quoted,
 )
 
 from ..clustering._kmeans import LDSKMeans
@@ -424,5 +425,5 @@ def _sample(estimator: Any, groups: NDArray[np.intp]) -> NDArray[np.intp]:
 def _levels(levels: Any) -> tuple[int, ...]:
     parts = tuple(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else ()
     if not parts or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in parts):
-        raise ValueError(f"levels={levels!r} is not valid: pass whole numbers of divisions, such as (1, 2)")
+        raise ValueError(f"levels={quoted(levels)} is not valid: pass whole numbers of divisions, such as (1, 2)")
     return tuple(int(n) for n in parts)

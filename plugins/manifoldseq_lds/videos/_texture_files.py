@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import quoted
 
 LAYOUTS = ("dyntex++", "yupenn", "dyntex")
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm", ".ppm")
@@ -87,7 +88,7 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
     """
     root = Path(folder)
     if layout not in LAYOUTS:
-        raise ValueError(f"layout={layout!r} is not known: choose {', '.join(map(repr, LAYOUTS))}")
+        raise ValueError(f"layout={quoted(layout)} is not known: choose {', '.join(map(repr, LAYOUTS))}")
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is not a folder: pass the one that holds the videos")
     found = _listed(root) if layout == "dyntex" else _in_classes(root)
@@ -172,15 +173,15 @@ def _listed(root: Path) -> list[tuple[Path, str]]:
         if not row:
             continue
         if len(row) != 2 or not all(cell.strip() for cell in row):
-            raise ValueError(f"{table}, line {number}: {','.join(row)[:60]!r} is not 'name,class'")
+            raise ValueError(f"{table}, line {number}: {quoted(','.join(row))} is not 'name,class'")
         name = Path(row[0].strip()).stem
         if name not in videos:
-            raise FileNotFoundError(f"{table}, line {number}: {root} has no video {name!r}")
+            raise FileNotFoundError(f"{table}, line {number}: {root} has no video {quoted(name)}")
         if len(videos[name]) > 1:
             one, other = videos[name][:2]
-            raise ValueError(f"{table}, line {number}: {name!r} is both {one} and {other}: rename or remove one")
+            raise ValueError(f"{table}, line {number}: {quoted(name)} is both {one} and {other}: rename or remove one")
         if videos[name][0] in found:
-            raise ValueError(f"{table}, line {number}: {name!r} has a line already: keep one")
+            raise ValueError(f"{table}, line {number}: {quoted(name)} has a line already: keep one")
         found[videos[name][0]] = row[1].strip()
     return sorted(found.items(), key=lambda pair: (_natural(pair[1]), _natural(pair[0].stem)))
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_whole
 from manifoldseq.execution import one_blas_thread
 from manifoldseq_lds import AlignMean, LDSIdentifier, LDSKMeans, Systems, dynamic_textures, read_textures
 
@@ -247,12 +249,11 @@ def _draw(grouped: Grouped, names: Sequence[str], file: Path) -> None:
 def _check(sets: Any, clusters: Any, rates: Any, **whole: int) -> None:
     for name, values, good in (
         ("sets", sets, lambda one: one in SETS),
-        ("clusters", clusters, lambda one: isinstance(one, int) and one >= 1),
-        ("rates", rates, lambda one: isinstance(one, int | float) and one > 0),
+        ("clusters", clusters, lambda one: isinstance(one, Integral) and int(one) >= 1),
+        ("rates", rates, lambda one: isinstance(one, Real) and float(one) > 0),
     ):
         if isinstance(values, str) or not isinstance(values, Sequence) or not values or not all(map(good, values)):
             known = f"of {', '.join(SETS)}" if name == "sets" else "of positive numbers"
             raise ValueError(f"{name}={values!r} is not valid: pass a list {known}")
     for name, value in whole.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 1")
+        check_whole(name, value)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq import hooks
-from manifoldseq.estimators import renamed_parameters
+from manifoldseq.estimators import check_whole, renamed_parameters
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.reproduction import Rows, row
 from manifoldseq_mpcca import read_videos
@@ -73,8 +73,7 @@ def fusion(
     if task not in ("all", *TASKS):
         raise ValueError(f"task={task!r} is not valid: pass 'all', {' or '.join(map(repr, TASKS))}")
     for name, value in (("n_splits", n_splits), ("n_train", n_train)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 2:
-            raise ValueError(f"{name}={value!r} is not valid: pass a whole number of at least 2")
+        check_whole(name, value, 2)
     lists = {"n_latent": n_latent, "C": C} | ({} if n_components is None else {"n_components": n_components})
     _check_lists(lists)
     rest: dict[str, Any] = {"n_latent": tuple(n_latent), "C": tuple(C), "max_iter": max_iter}

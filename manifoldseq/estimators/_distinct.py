@@ -1,0 +1,83 @@
+"""Fewer different members than clusters: how many there are, and the one warning of it."""
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+_SAME = 1e-14
+"""Members whose squared distance is below this share of the largest square are equal up to rounding, in float64."""
+
+
+def count_distinct(blocks: Iterable[Any], most: int) -> int:
+    """Return how many different rows there are, up to rounding, or `most` if there are as many or more.
+
+    Parameters
+    ----------
+    blocks : iterable of array-like or sparse matrix of shape (b, d)
+        Blocks of rows; those behind the one with the last row that is needed are not asked for.
+    most : int
+
+    Examples
+    --------
+    >>> count_distinct([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0]]], 5)
+    2
+    """
+    known: list[Any] = []
+    for block in blocks:
+        rows: Any = (block if issparse(block) else np.asarray(block)).astype(np.float64)
+        if not rows.shape[0]:
+            continue
+        squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if issparse(rows) else np.sum(rows**2, axis=1)
+        eps = np.finfo(block.dtype).eps if getattr(block, "dtype", None) == np.float32 else np.finfo(float).eps
+        same = max(_SAME, (4 * eps) ** 2) * max(squares.max(), *(float(k @ k) for k in known), np.finfo(float).tiny)
+        apart = np.full(len(squares), np.inf)
+        for one in known:
+            apart = np.minimum(apart, squares - 2 * (rows @ one) + one @ one)
+        while len(known) < most:
+            farthest = int(np.argmax(apart))
+            if not apart[farthest] > same:
+                break
+            one = rows[[farthest]].toarray()[0] if issparse(rows) else rows[farthest]
+            known.append(one)
+            apart = np.minimum(apart, squares - 2 * (rows @ one) + one @ one)
+            apart[farthest] = 0
+        if len(known) >= most:
+            break
+    return len(known)
+
+
+def warn_of_few_distinct(found: int, asked: int, name: str, what: str, *, stacklevel: int = 2) -> None:
+    """Warn, by scikit-learn's ConvergenceWarning, if there are fewer different members than clusters.
+
+    Parameters
+    ----------
+    found, asked : int
+        Different members, and clusters.
+    name : str
+        The parameter that says how many clusters there are, such as ``"n_clusters"``.
+    what : str
+        What the members are, in the plural, such as ``"directions"``.
+    stacklevel : int
+        Of `warnings.warn`, counted from the caller.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     warn_of_few_distinct(2, 3, "n_clusters", "rows")
+    >>> print(caught[0].message)
+    X has 2 different rows for n_clusters=3: which of the equal clusters a member is in means nothing; lower n_clusters
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    if found < asked:
+        one = what[:-1] if found == 1 else what
+        warnings.warn(
+            f"X has {found} different {one} for {name}={asked}: which of the equal clusters a member is in means "
+            f"nothing; lower {name}",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )

@@ -1,0 +1,103 @@
+"""A delay that is too short for the frequencies of modes, found by comparison with systems of a longer delay."""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..systems._modes import frequency_text, modes_of
+from ..systems._prediction import embed
+from ..systems._record import Systems
+from ._estimation import Estimation
+from ._output_noise import block_rows
+from ._stored_sequences import is_large
+
+Array = NDArray[np.floating[Any]]
+
+_LONGER = (4, 16)
+"""The longer delays in units of the one that is set, as far as the sequence has four times as many steps."""
+_NUMBERS = 2**22
+"""The most numbers of a sequence of stacked steps that is identified for the comparison."""
+_SHARE = 0.05
+"""A mode counts if it has this share of the squared outputs, and two periods are recorded."""
+_EQUAL = 0.05
+"""Frequencies are equal within this share of the frequency."""
+
+
+def warn_of_short_delay(estimation: Estimation, sequences: Sequence[Any], systems: Systems, rate: float | None) -> None:
+    """Warn of sequences whose modes have other frequencies with a longer delay, which forecasts better.
+
+    Noise hides a direction of the states that hardly changes the outputs within a window of `delay` steps, such as the
+    difference of two slow tones. A longer window shows it. The delay is too short where a mode of the longer one that
+    counts has no counterpart within 5 % of its frequency, and the error of forecasts over a quarter of the period of
+    the slowest of these modes is at most half as large (of squares), and at most half of the variance.
+    """
+    short: dict[int, Estimation] = {}
+    for i, x in enumerate(sequences):
+        tried = [] if is_large(x) else _longer(estimation, len(x))
+        better = next((one for one in tried if _differs(estimation, one, x, systems[i : i + 1])), None)
+        if better is not None:
+            short[i] = better
+    if not short:
+        return
+    i, cure = next(iter(short.items()))
+    x, found = sequences[i], cure.estimated([sequences[i]])
+    while (longer := _longer(cure, len(x))) and _differs(cure, longer[0], x, found):  # until the frequencies stay
+        cure, found = longer[0], longer[0].estimated([x])
+    before, after = (
+        frequency_text(modes_of(one.A, one.C, rate).frequencies[0], rate) for one in (systems[i : i + 1], found)
+    )
+    warnings.warn(
+        f"delay={estimation.delay} is too short for the modes of sequence {i} ({len(short)} of {len(sequences)} "
+        f"sequences): their frequencies are {before}, and {after} with delay={cure.delay}, which forecasts better. Set "
+        f"delay={cure.delay}",
+        stacklevel=3,
+    )
+
+
+def _longer(estimation: Estimation, steps: int) -> list[Estimation]:
+    """Return estimations with longer delays, without stabilizer, as far as a sequence of so many steps allows."""
+    channels, made = len(estimation.scale), []
+    for delay in (factor * estimation.delay for factor in _LONGER):
+        if steps >= 4 * delay and channels * delay * steps <= _NUMBERS:
+            rows = block_rows(steps - delay + 1, channels * delay, estimation.n, delay)
+            method = "pca" if estimation.method == "pca" or rows is None else "n4sid"
+            made.append(dataclasses.replace(estimation, delay=delay, stabilizer="NONE", method=method))
+    return made
+
+
+def _differs(estimation: Estimation, longer: Estimation, x: Any, systems: Systems) -> bool:
+    """Return whether the modes of a sequence differ with a longer delay, which forecasts better."""
+    ((_, Y),) = longer.batches([x])
+    Y = longer.filled(Y, np.zeros(1, np.intp))
+    other = longer.estimated([Y[0] * longer.scale])
+    found = modes_of(other.A, other.C, None)
+    mean = 0.0 if other.mean is None else other.mean[0]
+    states = (embed(Y, longer.delay)[0] - mean) @ other.C[0]
+    amplitudes = states @ np.linalg.pinv(np.linalg.lstsq(other.C[0], found.shapes[0], rcond=None)[0]).T
+    energy = (np.abs(amplitudes) ** 2).mean(axis=0)
+    own = found.frequencies[0]
+    counts = own[(energy >= _SHARE * energy.sum()) & (own * len(x) >= 2)]
+    here = modes_of(systems.A, systems.C, None).frequencies[0]
+    if not any(np.abs(here - one).min() > _EQUAL * one for one in counts):
+        return False
+    ahead = int(np.clip(round(0.25 / counts.min()), 1, len(x) // 2))
+    before, after = (
+        _forecast_error(one, Y[:, longer.delay - delay :], delay, ahead)
+        for one, delay in ((systems, estimation.delay), (other, longer.delay))
+    )
+    return after <= 0.5 * min(before, float(np.var(Y, axis=1).sum()))
+
+
+def _forecast_error(systems: Systems, Y: Array, delay: int, ahead: int) -> float:
+    """Return the mean squared error of the outputs of one sequence (1, T, d) so many steps ahead."""
+    stacked = embed(Y, delay)[0]
+    mean = 0.0 if systems.mean is None else systems.mean[0]
+    C = systems.C[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        guess = mean + (stacked[:-ahead] - mean) @ C @ np.linalg.matrix_power(systems.A[0], ahead).T @ C.T
+        error = ((guess - stacked[ahead:])[:, -Y.shape[2] :] ** 2).sum(axis=1).mean()
+    return float(error) if np.isfinite(error) else np.inf

@@ -1,0 +1,144 @@
+"""Constrained problems from many starts: what is called solved is a minimum, and what is called infeasible is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from core.constrained_cases import (
+    CASES,
+    Case,
+    by_slsqp,
+    cost,
+    euclidean,
+    in_units,
+    linear,
+    quadratic,
+    solves,
+    squares,
+    violation,
+)
+
+import manifoldseq as ms
+from manifoldseq import Status
+
+UNITS = [(1.0, 1.0), (1e-4, 1.0), (1e4, 1.0), (1.0, 1e-4), (1.0, 1e4)]
+
+
+def assert_solved(case: Case, n_starts: int, of_cost: float = 1.0, of_constraints: float = 1.0) -> None:
+    rng, problem = np.random.default_rng(0), in_units(case.problem, of_cost, of_constraints)
+    for _ in range(n_starts):
+        x0 = case.start(rng)
+        result = ms.minimize(problem, x0)
+        assert result.complementarity is not None or not problem.inequalities
+        if not case.feasible:
+            assert result.status is Status.INFEASIBLE and result.feasibility > 1e-6, (x0, result)
+            assert f"Largest violation of the constraints: {result.feasibility:.3g}" in result.message
+            continue
+        assert result.success, (x0, result)
+        assert result.feasibility == pytest.approx(of_constraints * violation(case, result.x), abs=1e-12)
+        # the tolerance of violations is absolute
+        assert solves(case, result.x, 1.01e-6 / of_constraints), (x0, result, result.x)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_every_start_is_solved(name: str) -> None:
+    assert_solved(CASES[name], 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("units", UNITS, ids=str)
+@pytest.mark.parametrize("name", list(CASES))
+def test_every_start_is_solved_in_all_units(name: str, units: tuple[float, float]) -> None:
+    assert_solved(CASES[name], 12, *units)
+
+
+@pytest.mark.parametrize("units", UNITS[1:], ids=str)
+@pytest.mark.parametrize("name", ["bilinear, squares", "concave, simplex", "two equalities, two inequalities"])
+def test_units_do_not_matter(name: str, units: tuple[float, float]) -> None:
+    assert_solved(CASES[name], 4, *units)
+
+
+def test_the_judge_knows_a_saddle_from_a_minimum() -> None:
+    case = CASES["bilinear, squares"]
+    assert not solves(case, np.zeros(2), 1e-6) and not solves(case, np.array([2.0, -2.0]), 1e-6)
+    assert solves(case, np.array([1.0, -1.0]), 1e-6) and by_slsqp(case, np.array([0.5, -0.2])).fun == pytest.approx(-1)
+
+
+def hollow() -> ms.Objective:
+    """Feasible in [−2.055, −1.755] only, with a minimum of 0.5 at 5, where the violation is stationary."""
+    return cost(
+        lambda x: 0.5 + 0.02 * (x[0] - 5) ** 2 - 1.5 * np.exp(-((x[0] + 2) ** 2)),
+        lambda x: np.array([0.04 * (x[0] - 5) + 3 * (x[0] + 2) * np.exp(-((x[0] + 2) ** 2))]),
+    )
+
+
+@pytest.mark.parametrize("slope", [1.0, 10.0, 100.0, 1000.0])
+def test_a_start_that_meets_the_constraints_is_never_called_infeasible(slope: float) -> None:
+    """The objective pulls the iterates to a stationary point of the violation; the only minimum is at -1.755."""
+    problem = ms.Problem(ms.manifolds.Euclidean(1), linear([-slope]), inequalities=(hollow(),))
+    for x0 in (-2.0, -1.9, -1.8):
+        result = ms.minimize(problem, np.array([x0]))
+        assert result.success and result.x[0] == pytest.approx(-1.75497397, abs=1e-4)
+    far = ms.minimize(problem, np.array([20.0]))
+    assert far.status is Status.INFEASIBLE and far.feasibility == pytest.approx(0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize("start", [[0.0, 0.0], [3.0, 0.0], [-1.0, 0.0]])
+@pytest.mark.parametrize("constraint", ["saddle", "maximum", "equality"])
+def test_a_saddle_of_the_violation_is_left(constraint: str, start: list[float]) -> None:
+    """By symmetry the gradients never leave the first axis, along which the saddle cannot be left."""
+    f = quadratic([1.0, 2.0])
+    g = quadratic([1.0, -1.0], b=-1.0) if constraint == "saddle" else quadratic([-1.0, -1.0], b=-1.0)
+    problem = ms.Problem(ms.manifolds.Euclidean(2), f, inequalities=(g,))
+    if constraint == "equality":
+        problem = replace(problem, equalities=(g,), inequalities=())
+    result = ms.minimize(problem, np.array(start))
+    assert result.success and result.fun == pytest.approx(2.0 if constraint == "saddle" else 1.0, abs=1e-5)
+
+
+def test_without_success_the_last_iterate_that_meets_the_constraints_is_returned() -> None:
+    """Not the lowest one: the start is in a saddle of the objective, near the value of the minimum."""
+    points: list[tuple[np.ndarray, float, float]] = []
+
+    def listen(event: ms.Event) -> None:
+        assert event.measures.feasibility is not None
+        points.append((np.array(event.x), event.measures.fun, event.measures.feasibility))
+
+    f = cost(lambda x: np.exp(-np.sum(x**2)) - x[0] - 0.5 * x[1], lambda x: -2 * x * np.exp(-np.sum(x**2)) - [1, 0.5])
+    problem = ms.Problem(ms.manifolds.Euclidean(2), f, inequalities=tuple(squares(2)))
+    seen_lower = False
+    for start in np.random.default_rng(0).uniform(-3, 3, (6, 2)):
+        for nit in (2, 5, 8, 11, 14, 17):
+            points.clear()
+            result = ms.minimize(problem, start, max_iter=nit, callback=listen)
+            if result.success:
+                continue
+            met = [k for k, (_, _, off) in enumerate(points) if off <= 1e-6]
+            expected = met[-1] if met else min(range(len(points)), key=lambda k: (points[k][2], -k))
+            np.testing.assert_array_equal(result.x, points[expected][0])
+            seen_lower |= any(points[k][1] < points[expected][1] for k in met)
+    assert seen_lower
+
+
+def test_violation_and_complementarity_are_two_measures() -> None:
+    """Ended early: the disk is met and its multiplier is not zero, so that only complementarity is left."""
+    disk: Any = euclidean(linear([1.0, 0.3]), lambda rng: np.zeros(2), g=[quadratic([1, 1], b=1.0)]).problem
+    kinds = set()
+    for nit in range(12):
+        result = ms.minimize(disk, np.array([0.3, 0.1]), max_iter=nit)
+        assert result.multipliers is not None and result.complementarity is not None
+        value, mu = disk.inequalities[0].value(result.x), result.multipliers["inequalities"][0]
+        assert result.feasibility == max(0.0, value)
+        assert result.complementarity == pytest.approx(min(max(-value, 0.0), mu), abs=1e-12)
+        assert ("violation" in result.message) == (result.feasibility > 1e-6)
+        assert ("complementarity" in result.message) == (result.complementarity > 1e-6)
+        assert f"complementarity={result.complementarity:.1e}" in repr(result)
+        kinds |= {(result.feasibility > 1e-6, result.complementarity > 1e-6)}
+        column = result.history["complementarity"]
+        assert len(column) == result.nit + 1 and np.all((column == 0) | (result.history["feasibility"] == 0))
+    assert (False, True) in kinds
+    free = ms.minimize(replace(disk, objective=quadratic([1, 1], 1.0), inequalities=()), np.ones(2))
+    assert free.complementarity is None and "complementarity" not in free.history
