@@ -6,12 +6,11 @@ Responsibilities below rounding are left out where that is faster; rates count t
 from dataclasses import replace
 
 import numpy as np
-from manifoldseq_hope.mixtures._em import Data, maximized
 from scipy.special import ive, logsumexp
 
 from manifoldseq_hope import von_mises_fisher
 from manifoldseq_hope.mixtures._expectation import _BLOCK, Expectation, second_moment
-from manifoldseq_hope.mixtures._parameters import Model
+from manifoldseq_hope.mixtures._parameters import Model, Statistics
 from manifoldseq_hope.mixtures._seeding import projection, seeded
 
 from .._report import Report, interleaved
@@ -28,10 +27,9 @@ def run(report: Report) -> None:
     X, where = patches(N)
     report.note(f"rows: {where}")
     rng = np.random.default_rng(0)
-    data = Data(X, None, second_moment(X), float(N))
-    model = seeded(projection("pca", data.S, M, rng), X, K, von_mises_fisher(), True, rng)
+    model = seeded(projection("pca", second_moment(X), M, rng), X, K, von_mises_fisher(), True, rng)
     for _ in range(20):
-        model = maximized(model, data.statistics(model, False))
+        model = maximized(model, Expectation(model, X.dtype).statistics(X, slope=False))
     kappa = np.linalg.norm(model.parameters[0], axis=1)
     report.note(f"concentrations after 20 iterations: median {np.median(kappa):.0f}, largest {kappa.max():.0f}")
     phi = Expectation(model, X.dtype).phi(X[:10_000])
@@ -85,6 +83,12 @@ def _loops(report: Report, Z: np.ndarray, weights: np.ndarray, mu: np.ndarray, o
     report.row(
         f"loops of spherecluster on {LOOPS} rows, per row / ours", float(each / np.median(ours)), ".0f", least=100
     )
+
+
+def maximized(model: Model, found: Statistics) -> Model:
+    """Return the model with the likeliest mixture for these sums, behind the same projection."""
+    parameters = model.family.maximize(found.sums, found.counts, model.M)
+    return replace(model, weights=found.counts / found.counts.sum(), parameters=parameters)
 
 
 def vectorized(Z: np.ndarray, weights: np.ndarray, mu: np.ndarray, block: int = 10_000) -> tuple:

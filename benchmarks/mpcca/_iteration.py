@@ -1,11 +1,9 @@
 """One EM iteration against a dense one, on soft and on hard data."""
 
 import numpy as np
-from manifoldseq_mpcca._em import EM
 
+import manifoldseq as ms
 from manifoldseq_mpcca import Mixture
-from manifoldseq_mpcca._maximization import maximize
-from manifoldseq_mpcca._views import Moments
 
 from .._report import Report, interleaved
 
@@ -21,14 +19,16 @@ def run(report: Report) -> None:
         return
     V, *hard = problems.two_view_mixture(N, DX, DY, K, D_LATENT)
     views = [V[:, :DX], V[:, DX:]]
-    em = EM.of(views, Moments.of(views), 1e-9, "joint", accelerated=False)
+    problem = ms.get_model("mpcca").problem(views, n_components=K, n_latent=D_LATENT, noise_floor=1e-9, update="joint")
+    additive, model = problem.objective.additive, problem.data.model
     for kind, parameters in (("soft", problems.soften(V, *hard)), ("hard", tuple(hard))):
         w, mu, W, Psi = parameters
         mixture = Mixture(w, mu, W, [Psi[:, :DX], Psi[:, DX:]])
 
         def ours(mixture: Mixture = mixture) -> tuple[float, Mixture]:
-            statistics = em.evaluate(mixture)
-            return statistics.log_likelihood, maximize(statistics, mixture, em.floor, "joint")
+            point = model.point(mixture)
+            sums = additive.sums(point)
+            return sums.log_likelihood, model.mixture(additive.plain[0].apply(point, sums))
 
         def dense(parameters: tuple = parameters) -> tuple[float, list]:
             return naive.em_iteration(V, *parameters)

@@ -3,12 +3,9 @@
 from typing import Any
 
 import numpy as np
-from manifoldseq_mpcca._em import EM
 
 import manifoldseq as ms
 from manifoldseq_mpcca import Mixture
-from manifoldseq_mpcca._starts import Start
-from manifoldseq_mpcca._views import Moments
 
 from .._report import Report
 
@@ -21,13 +18,13 @@ def run(report: Report) -> None:
     z = rng.standard_normal((N, D_LATENT))
     views = [z @ rng.standard_normal((D_LATENT, n)) + rng.standard_normal((N, n)) for n in SIZES]
     whole = np.hstack(views)
-    moments = Moments.of(views)
     report.title(f"K = 1, full noise, from {STARTS} random starts: N={N}, views of {SIZES}, d={D_LATENT}")
     best = _closed_form(views)
     spent = {}
     for name, update, accelerated in (("EM as printed", "conditional", False), ("EM, L-BFGS", "expanded", True)):
-        em = EM.of(views, moments, 1e-6, update, accelerated)
-        spent[name] = [_until(em, _start(views, moments, em, True, s), best, 1e-8, 1000) for s in range(STARTS)]
+        problem, stop = _problem(views, "full", update), _Reached(1e-8 - best) | ms.MaxEvaluations(1000)
+        runs = [_run(problem, _start(problem, seed), accelerated, stop) for seed in range(STARTS)]
+        spent[name] = [run.nfev for run in runs]
     report.row(
         "EM-map evaluations until 1e-8 per row below the closed form, printed EM, median",
         float(np.median(spent["EM as printed"])),
@@ -40,30 +37,33 @@ def run(report: Report) -> None:
     from sklearn.decomposition import FactorAnalysis
 
     peer = FactorAnalysis(D_LATENT, tol=1e-12, max_iter=20_000).fit(whole).score(whole)
-    em = EM.of(views, moments, 1e-6, "expanded", accelerated=True)
+    problem = _problem(views, "diag", "expanded")
     for noise in ("half the variances", "uniform(.02, 1.5)"):
         short = []
         for seed in range(STARTS):
-            first = _start(views, moments, em, False, seed)
+            first = _start(problem, seed)
             if noise.startswith("uniform"):
                 rng = np.random.default_rng(seed)
                 parts = [rng.uniform(0.02, 1.5, part.shape) for part in first.noise]
                 first = Mixture(first.weights, first.means, first.loadings, parts)
-            run = ms.iterate(em.step, lambda first=first: em.start(first), stop=ms.MaxIterations(100))
-            short.append(peer + run.measures.fun)
+            short.append(peer + _run(problem, first, True, ms.MaxIterations(100)).fun)
         report.row(
             f"noise from {noise}: nats per row short after 100 iterations, largest", max(short), ".1e", most=1e-6
         )
 
 
-def _start(views: list, moments: Moments, em: EM, full: bool, seed: int) -> Mixture:
-    return Start.of(views, moments, 1, D_LATENT, full, em.floor, np.random.default_rng(seed)).mixture("random")
+def _problem(views: list, covariance_type: str, update: str) -> ms.Problem:
+    sizes = {"n_components": 1, "n_latent": D_LATENT, "covariance_type": covariance_type}
+    return ms.get_model("mpcca").problem(views, **sizes, noise_floor=1e-6, update=update)
 
 
-def _until(em: EM, first: Mixture, best: float, gap: float, most: int) -> float:
-    """Return the evaluations until the likelihood per row is within `gap`."""
-    run = ms.iterate(em.step, lambda: em.start(first), stop=_Reached(gap - best) | ms.MaxEvaluations(most))
-    return float(run.history["nfev"][-1])
+def _start(problem: ms.Problem, seed: int) -> Mixture:
+    return problem.data.model.mixture(problem.initializers["random"](problem, np.random.default_rng(seed)))
+
+
+def _run(problem: ms.Problem, first: Mixture, accelerated: bool, stop: ms.StoppingRule) -> ms.Result:
+    point = problem.data.model.point(first)
+    return ms.minimize(problem, point, solver="em", options={"accelerated": accelerated}, stop=stop)
 
 
 class _Reached(ms.StoppingRule):

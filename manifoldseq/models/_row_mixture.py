@@ -70,7 +70,7 @@ class RowMixture(DensityCriteria, DensityMixin, ModelEstimator):
             problem, X, weight, init=getattr(self, "init", None), solver=solver, options=options, **loop
         )
         for name in ("running_", "batches_", "log_likelihood_"):  # of a fit before
-            self.__dict__.pop(name, None)
+            vars(self).pop(name, None)
         if problem.data.spec.value is minus_log_likelihood:
             self.log_likelihood_ = -best.fun
         return self._kept(problem, best.x)

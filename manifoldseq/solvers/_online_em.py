@@ -23,8 +23,8 @@ FORGETTING = 0.6
 class OnlineEM(Solver):
     """Expectation maximization on mini-batches: running means of the sums, closed-form updates; a step is one pass.
 
-    The objective of a step is the mean over its batches, each before the point learned from it. Where one batch holds all
-    rows, it is the value at the new point.
+    The objective of a step is the mean over its batches, each before the point learned from it. Where one batch holds
+    all rows, it is the value at the new point.
 
     Parameters
     ----------

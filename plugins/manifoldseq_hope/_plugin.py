@@ -18,6 +18,7 @@ What is where, from the top down; rooms import from their own row and from those
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -29,7 +30,7 @@ _PAPER = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The likeliest projection and mixture, and mixtures without a projection."""
     at = "manifoldseq_hope.mixtures._likelihood:{}".format
-    parts = {part: at(part) for part in ("manifold", "statistics", "value_and_gradient", "batch", "carry")}
+    parts: dict[str, Any] = {part: at(part) for part in ("manifold", "statistics", "value_and_gradient", "batch", "carry")}
     parts["value"] = at("minus_log_likelihood")
     yield hooks.ModelSpec(
         "hope.movmf",

@@ -323,6 +323,7 @@ def polar(model: HopeModel, point: Point, found: Statistics, damping: float) -> 
     convex in U; c is in units of |g1|.
     """
     data, at = model.data, model.at(point)
+    assert found.slope is not None  # summed wherever the projection is learnt
     slope = found.slope / found.n
     noise = model.rows.noise
     signal = at.U @ data.S / (data.n * noise.variance(at.U, data.S, data.n))

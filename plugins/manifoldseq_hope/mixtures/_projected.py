@@ -163,7 +163,7 @@ class ProjectedMixture(
         self.noise_variance_ = None if model.rows.kind == "none" else noise.variance(self._projection, data.S, data.n)
         radius = self._radius()
         self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
-        self.__dict__.pop("log_likelihood_", None)  # of a fit before
+        vars(self).pop("log_likelihood_", None)  # of a fit before
         if problem.data.spec.value is minus_log_likelihood:
             self.log_likelihood_ = -best.fun
         if best.status is ms.Status.NON_FINITE:
@@ -190,7 +190,7 @@ class ProjectedMixture(
             "batches_",
             "structure_",
         ):  # of partial_fit before
-            self.__dict__.pop(name, None)
+            vars(self).pop(name, None)
         return self
 
     def _stated(self, data: Data, more: bool = False) -> ms.Problem:
@@ -264,7 +264,7 @@ class ProjectedMixture(
             if not (better(K - step) or better(K + step)):
                 step //= 2
         known = set(self.get_params(deep=False))
-        self.__dict__.update({name: value for name, value in best.__dict__.items() if name not in known})
+        vars(self).update({name: value for name, value in best.__dict__.items() if name not in known})
         self.bic_curve_ = np.array(sorted(tried.items()))
         return self
 
@@ -602,7 +602,7 @@ class ProjectedMixture(
     def _describe(self, family: Family) -> None:
         """Set the fitted attributes that say what the parameters of the family are."""
         for name in ("concentrations_", "directions_", "means_", "covariances_"):
-            self.__dict__.pop(name, None)
+            vars(self).pop(name, None)
         if self.names_[0] == "mu":
             self.concentrations_ = np.linalg.norm(self.parameters_[0], axis=1)
             self.directions_ = family.centres(self.parameters_)

@@ -66,10 +66,10 @@ class Rows:
         U = np.asarray(head[0], dtype=np.float64).T
         return U / head[1][:, None] if self.kind == "scaled" else U
 
-    def value_and_gradient(self, head: tuple[Any, ...], slope: Array, data: Data) -> tuple[float, tuple]:
+    def value_and_gradient(self, head: tuple[Any, ...], slope: Array | None, data: Data) -> tuple[float, tuple]:
         """Return the value of J + L2 (less the penalty), and the derivative of L1 + J + L2 by the factors of the head.
 
-        `slope` is the derivative of L1 by U.
+        `slope` is the derivative of L1 by U; None where it was not summed.
         """
         if self.kind == "none":
             return 0.0, ()
