@@ -23,9 +23,11 @@ from threadpoolctl import threadpool_limits
 import manifoldseq as ms
 from manifoldseq import execution
 from manifoldseq.cli import main
-from manifoldseq.execution import map_ordered, sum_ordered, using
-from manifoldseq_hierarchical import SubspaceKMeans
+from manifoldseq.execution import _blocks, map_ordered, sum_ordered, using
+from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
+from manifoldseq_hope import HOPE, VonMisesFisherMixture
 from manifoldseq_lds import LDSKMeans
+from manifoldseq_mpcca import MixturePCCA
 
 distributed = pytest.importorskip("distributed")
 import cloudpickle  # noqa: E402  comes with distributed
@@ -453,3 +455,26 @@ def test_script_of_the_how_to_page(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == "" and done.stdout.startswith("The point is stationary")
+
+
+def test_one_start_of_a_registered_model_is_that_of_serial(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six blocks or more; the statistics are computed on the workers."""
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 1500)
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((240, 8)), np.repeat(np.arange(4), 60)
+    Z = rng.standard_normal((240, 2))
+    views = [Z @ rng.standard_normal((2, size)) + 0.5 * rng.standard_normal((240, size)) for size in (5, 4)]
+    kept: dict[str, Any] = {"tol": 0.0, "max_iter": 3, "random_state": 0}
+    fits: list[Callable[[], Any]] = [
+        lambda: VonMisesFisherMixture(3, **kept).fit(X).parameters_[0],
+        lambda: VonMisesFisherMixture(3, solver="online-em", batch_size=60, **kept).fit(X).parameters_[0],
+        lambda: HOPE(3, n_latent=3, solver="em", **kept).fit(X).components_,
+        lambda: HOPE(3, n_latent=3, family="gmm", solver="lbfgs", **kept).fit(X).components_,
+        lambda: MixturePCCA(2, 2, covariance_type="diag", **kept).fit(views).mixture_.loadings,
+        lambda: SubspaceEncoder().fit(X, y).components_,
+    ]
+    with distributed.Client(cluster) as client:
+        for fit in fits:
+            serial = fit()
+            with using("dask", client):
+                assert np.array_equal(fit(), serial)

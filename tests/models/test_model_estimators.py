@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from strangers import diagonal_mixture, fourth_moments
 
@@ -205,6 +210,48 @@ def test_one_start_in_blocks_is_the_same_on_every_executor(name: str, monkeypatc
         threads = ROWS[name]()
     assert arrays(serial) == arrays(threads)
     assert serial.objective_ == pytest.approx(whole.objective_, rel=1e-9)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is of POSIX")
+@pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("mpcca")])
+def test_a_killed_fit_is_resumed_bit_equal(name: str, tmp_path: Path) -> None:
+    whole = arrays(ROWS[name]())
+    for events in (2, 4, 6):
+        store = ms.storage.Checkpoint(tmp_path / str(events), every_seconds=0)
+        child = os.fork()
+        if not child:
+            seen = iter(range(events - 1))
+
+            def kill(event: Any, seen: Iterator[int] = seen) -> None:
+                if next(seen, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            ROWS[name](checkpoint=store, observers=[kill])
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+        assert arrays(ROWS[name](checkpoint=store, resume=True)) == whole
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["vmf", "movmf", "gmm"])
+def test_memory_maps_are_read_as_arrays_are(kind: str, weighted: bool, tmp_path: Path) -> None:
+    """With a row of zeros, which has no direction, and a weight of zero."""
+    rows = X.copy()
+    rows[7] = 0.0 if kind != "gmm" else rows[7]
+    weight = {"sample_weight": np.r_[0.0, np.arange(1.0, 240.0)]} if weighted else {}
+    mapped = np.memmap(tmp_path / "rows", rows.dtype, "w+", shape=rows.shape)
+    mapped[:] = rows
+    mapped.flush()
+    made = VonMisesFisherMixture(4, **KEPT) if kind == "vmf" else HOPE(4, n_latent=3, family=kind, solver="em", **KEPT)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"row \d of X is all zeros")
+        inside, outside = (
+            clone(made).fit(data, **weight)
+            for data in (rows, np.memmap(mapped.filename, mode="r", shape=rows.shape, dtype=rows.dtype))
+        )
+    np.testing.assert_allclose(outside.parameters_[0], inside.parameters_[0], rtol=1e-9)
+    assert outside.objective_ == pytest.approx(inside.objective_, rel=1e-12)
+    np.testing.assert_allclose(outside.transform(mapped[8:]), inside.transform(rows[8:]), rtol=1e-7, atol=1e-9)
 
 
 def test_a_resume_under_another_record_is_an_error(tmp_path: Any) -> None:
