@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from .. import hooks
+from ..hooks._bundled import how_to_install, is_installed
 from ..hooks._records import KINDS
 from ._shared import BadInput
 
@@ -49,7 +50,9 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
     plugins = [plugin for plugin in enabled if plugin.package == package.replace("-", "_")]
     if not plugins:
         known = ", ".join(sorted({plugin.package for plugin in enabled if plugin.package})) or "none"
-        raise BadInput(f"no plugin is registered by package {package!r}: installed and enabled are {known}")
+        bundled = package.replace("_", "-")
+        cure = f"; {how_to_install(bundled)}" if bundled in hooks.BUNDLED and not is_installed(bundled) else ""
+        raise BadInput(f"no plugin is registered by package {package!r}: installed and enabled are {known}{cure}")
     records = [record for plugin in plugins for record in plugin.records]
     for name in import_only:
         if name not in KINDS and name not in [record.name for record in records]:

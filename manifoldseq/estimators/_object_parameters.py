@@ -11,6 +11,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from .. import hooks
+from .._extras import needing
 from ..hooks._lookup import registered
 
 _NAMED = {"kernel": (hooks.KernelSpec, hooks.get_kernel), "solver": (hooks.SolverSpec, hooks.get_solver)}
@@ -185,7 +186,8 @@ def _held(owner: Callable[..., Any], name: str, value: Any) -> _Held | None:
 
 
 def _clone(value: Any, **settings: Any) -> Any:
-    from sklearn.base import clone
+    with needing("estimators need", "cli"):
+        from sklearn.base import clone
 
     made: Any = clone(value)
     return made.set_params(**settings)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from .._extras import needing
 from ..storage._real import check_real
 
 
@@ -46,7 +47,8 @@ def validate_rows(
     >>> validate_rows(BaseEstimator(), [[1, 2]], reset=True).dtype
     dtype('float64')
     """
-    from sklearn.utils.validation import validate_data
+    with needing("estimators need", "cli"):
+        from sklearn.utils.validation import validate_data
 
     kind: dict[str, Any] = {"dtype": [np.float64, np.float32]} if finite else {"ensure_all_finite": False}
     if sparse:

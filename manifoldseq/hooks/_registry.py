@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ..execution._forks import ForkSafeLock
+from ._bundled import how_to_install, missing_of_name
 from ._hookspecs import PROJECT
 from ._plugin import Fault, Plugin, collect, load, reserved
 from ._records import Record
@@ -128,6 +129,10 @@ class Registry:
             raise AmbiguousName(
                 f"{what} {name!r} is given by {' and '.join(f'plugin {plugin.name!r}' for plugin, _ in found)}: "
                 f"ask for {' or '.join(repr(f'{plugin.name}:{record.name}') for plugin, record in found)}"
+            )
+        if bundled := missing_of_name(kind, name):
+            raise UnknownName(
+                f"unknown {what} {name!r}: it is in {bundled}, which is not installed: {how_to_install(bundled)}"
             )
         raise UnknownName(self._unknown(what, name, sorted({record.name for _, record in entries})))
 
