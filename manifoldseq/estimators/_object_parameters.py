@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import hooks
 from .._extras import needing
+from ..hooks._bundled import missing_of_name
 from ..hooks._lookup import registered
 
 _NAMED = {"kernel": (hooks.KernelSpec, hooks.get_kernel), "solver": (hooks.SolverSpec, hooks.get_solver)}
@@ -87,6 +88,8 @@ def with_objects(owner: Callable[..., Any], current: Mapping[str, Any], params: 
         held = _held(owner, name, value)
         if held is None:
             setting = next(iter(settings))
+            if name in _NAMED and isinstance(value, str) and missing_of_name(_NAMED[name][0].kind, value):
+                hooks.get_record(_NAMED[name][0], value)  # raises the error that says what to install
             raise ValueError(f"{name}={value!r} is not an object with settings: leave out {name}__{setting}")
         for setting in settings:
             _check_name(setting.partition("__")[0], held.settings, f"{name} has no setting")
