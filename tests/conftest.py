@@ -36,7 +36,7 @@ def _allowed() -> tuple[str, ...]:
 
 
 ABSENT = frozenset(bundled for bundled in BUNDLED if not is_installed(bundled))
-_NEEDS = re.compile(r"No module named '(manifoldseq_[a-z]+)|\b(manifoldseq-[a-z]+), which is not installed")
+_NEEDS = re.compile(r"No module named '(manifoldseq_[a-z]+)|\binstall (manifoldseq-[a-z]+)`")
 
 
 def _reason(bundled: str) -> str:
@@ -47,6 +47,7 @@ def _skip_without_plugin(report: pytest.TestReport | pytest.CollectReport) -> No
     """Skip what failed with an error message, in a traceback or in the output, that a bundled plugin is missing."""
     if not (ABSENT and report.failed):
         return
+    # the commands that install a plugin are the end of every such message, which pytest never leaves out
     for found in _NEEDS.finditer("\n".join([str(report.longrepr), report.capstdout, report.capstderr])):
         bundled = (found[1] or found[2]).replace("_", "-")
         if bundled in ABSENT:

@@ -116,8 +116,8 @@ def all_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[
     Examples
     --------
     >>> import manifoldseq as ms
-    >>> all_settings(ms.minimize, {"kernel": "grassmann", "seed": 0})
-    {'kernel': 'grassmann', 'kernel__n_steps': 3, 'kernel__dtype': 'float64', 'seed': 0}
+    >>> list(all_settings(ms.minimize, {"solver": "pgd", "seed": 0}))[:3]
+    ['solver', 'solver__step_size', 'solver__halve_every']
     """
     return _all_settings(owner, current, ())
 
@@ -141,8 +141,9 @@ def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
     Examples
     --------
     >>> import manifoldseq as ms
-    >>> plain_settings({"kernel": ms.get_kernel("grassmann", n_steps=2), "seed": 0})
-    {'kernel': 'grassmann', 'kernel__n_steps': 2, 'kernel__dtype': 'float64', 'seed': 0}
+    >>> plain = plain_settings({"solver": ms.get_solver("pgd", step_size=0.2), "seed": 0})
+    >>> plain["solver"], plain["solver__step_size"]
+    ('pgd', 0.2)
     """
     found: dict[str, Any] = {}
     for name, value in params.items():
