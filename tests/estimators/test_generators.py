@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import absent_names
 
 import manifoldseq as ms
 from manifoldseq.estimators import seed_fingerprint
@@ -53,7 +54,7 @@ def resumable() -> list[str]:
 
 
 def test_the_list_is_whole() -> None:
-    assert sorted(resumable()) == sorted(SMALL)
+    assert sorted(resumable()) == sorted(set(SMALL) - absent_names("estimators"))
 
 
 def fit(name: str, random_state: Any, folder: Path, resume: bool = True) -> Any:
