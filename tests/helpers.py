@@ -6,10 +6,12 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 try:
     import cloudpickle  # comes with joblib, thus with scikit-learn
@@ -18,6 +20,22 @@ except ImportError:
 
 import manifoldseq as ms
 from manifoldseq.execution._executors import CURRENT, SERIAL  # a cluster without one: no kind of `using`
+from manifoldseq.hooks._bundled import NAMES
+
+INSTALLED = {point.name for point in entry_points(group="manifoldseq")}
+"""The names of the installed plugins."""
+
+
+def needs(*plugins: str) -> pytest.MarkDecorator:
+    """Mark a test that needs bundled plugins, where no error message would say so; others are skipped by conftest."""
+    absent = [f"manifoldseq-{name} is not installed" for name in plugins if name not in INSTALLED]
+    return pytest.mark.skipif(bool(absent), reason=absent[0] if absent else "")
+
+
+def absent_names(kind: str) -> set[str]:
+    """Return the names of a kind that bundled plugins would register which are not installed."""
+    absent = [kinds for name, kinds in NAMES.items() if name.removeprefix("manifoldseq-") not in INSTALLED]
+    return {name for kinds in absent for name in kinds.get(kind, "").split()}
 
 
 def rng(seed: int = 0) -> np.random.Generator:

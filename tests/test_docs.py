@@ -149,10 +149,23 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("reference")
 
 
-def test_install_page_names_every_extra() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+def test_install_page_names_every_distribution_and_extra() -> None:
     text = (DOCS / "guide" / "install.md").read_text(encoding="utf-8")
-    assert not [extra for extra in set(extras) - {"test", "dev", "docs"} if f"[{extra}]" not in text]
+    for file in (ROOT / "pyproject.toml", *sorted((ROOT / "plugins").glob("*/pyproject.toml"))):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        assert f"| `{project['name']}` |" in text
+        extras = set(project.get("optional-dependencies", {})) - {"test", "dev", "docs"}
+        assert not [extra for extra in extras if not re.search(rf"\[[a-z,]*\b{extra}\b[a-z,]*\]", text)]
+
+
+def test_readme_and_install_page_install_the_models_in_one_command() -> None:
+    """With the root, so that pip asks no registry for a distribution of this repository."""
+    models = sorted(
+        path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml") if "papers" not in str(path)
+    )
+    for page in (ROOT / "README.md", DOCS / "guide" / "install.md"):
+        lines = re.findall(r"^\$ pip install '\.\[cli\]' (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert lines and sorted(lines[0].split()) == [f"plugins/{name}" for name in models]
 
 
 def test_reference_has_every_command_option_and_name(reference: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,17 +1,15 @@
-"""The repository keeps its promises: make targets, shipped files, one version, a wheel that works anywhere."""
+"""The repository keeps its promises: make targets, shipped files, one version."""
 
 from __future__ import annotations
 
 import ast
 import importlib
-import json
 import re
 import subprocess
 import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
@@ -20,6 +18,10 @@ import manifoldseq as ms
 ROOT = Path(__file__).parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = SETTINGS["project"]
+OF_PLUGINS = {
+    file.parent: tomllib.loads(file.read_text(encoding="utf-8"))
+    for file in sorted((ROOT / "plugins").glob("*/pyproject.toml"))
+}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = """
     demo test test-all docs faults bench bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale
@@ -42,6 +44,12 @@ def test_benchmarks_beside_geoopt_install_it() -> None:
 def test_one_version_everywhere() -> None:
     version = PROJECT["version"]
     assert metadata.version("manifoldseq") == ms.__version__ == version
+    assert {settings["project"]["version"] for settings in OF_PLUGINS.values()} == {version}
+    series = re.match(r"[0-9]+\.[0-9]+", version)
+    assert series and all(
+        f"manifoldseq>={series[0]},<0.{int(series[0][2:]) + 1}" in settings["project"]["dependencies"]
+        for settings in OF_PLUGINS.values()
+    )
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
@@ -54,63 +62,24 @@ def test_readme_names_only_make_targets_that_exist() -> None:
 
 
 def test_torch_is_in_no_collective_extra() -> None:
-    extras = PROJECT["optional-dependencies"]
-    assert not [extra for extra in set(extras) - {"torch"} if any("torch" in name for name in extras[extra])]
+    for settings in (SETTINGS, *OF_PLUGINS.values()):
+        extras = settings["project"].get("optional-dependencies", {})
+        assert not [extra for extra in set(extras) - {"torch"} if any("torch" in name for name in extras[extra])]
 
 
 def test_every_package_is_marked_as_typed() -> None:
-    packages = [ROOT / path for path in SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
-    assert ROOT / "manifoldseq" in packages
-    assert all((package / "py.typed").is_file() for package in packages)
+    assert all((package / "py.typed").is_file() for package in (ROOT / "manifoldseq", *OF_PLUGINS))
+
+
+def test_the_makefile_installs_every_plugin() -> None:
+    """In one command with the root, so that no registry is asked for a distribution of this repository."""
+    (plugins,) = re.findall(r"^PLUGINS := (.*)$", MAKEFILE, re.MULTILINE)
+    assert {f"manifoldseq_{name}" for name in plugins.split()} == {folder.name for folder in OF_PLUGINS}
 
 
 def test_continuous_integration_runs_both_test_targets() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line.startswith("make ")] == ["make test", "make test-all"]
-
-
-FIT = """
-import numpy as np, manifoldseq as ms
-from manifoldseq_lds import LDSKMeans
-rng = np.random.default_rng(0)
-sequences = [np.cumsum(rng.standard_normal((20, 4)), axis=0) for _ in range(6)]
-model = LDSKMeans(n_clusters=2, n_states=2, n_init=1, random_state=0).fit(sequences)
-assert model.labels_.shape == (6,)
-print(ms.__file__)
-"""
-
-
-@pytest.mark.slow
-def test_built_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
-    """Build, install into a second clean environment, and use it from another directory."""
-
-    def run(*command: str | Path) -> str:
-        done = subprocess.run([str(part) for part in command], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path / "dist", ROOT)
-    run(sys.executable, "-m", "venv", tmp_path / "venv")
-    python = tmp_path / "venv" / "bin" / "python"
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
-    assert str(tmp_path / "venv") in run(python, "-I", "-W", "error", "-c", FIT)
-    listed = json.loads(run(tmp_path / "venv" / "bin" / "manifoldseq", "plugins", "--json"))
-    assert "lds" in json.dumps(listed)
-    assert all(name in json.dumps(listed) for name in ("hierarchical", "mpcca", "hope"))
-    packages = list((tmp_path / "venv").glob("lib/python3*/site-packages/manifoldseq*/py.typed"))
-    bundled = {f"manifoldseq_{name}" for name in ("lds", "hierarchical", "mpcca", "hope")}
-    assert {path.parent.name for path in packages} == {"manifoldseq", *bundled}
-    assert "pip install plugins/manifoldseq_papers" in run(tmp_path / "venv" / "bin" / "manifoldseq", "reproduce")
-    # the papers beside it, from their own folder
-    papers = ROOT / "plugins" / "manifoldseq_papers"
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path / "papers", papers)
-    (wheel,) = (tmp_path / "papers").glob("*.whl")
-    names = {name.partition("/")[0] for name in ZipFile(wheel).namelist()}
-    assert names == {"manifoldseq_papers", f"manifoldseq_papers-{PROJECT['version']}.dist-info"}
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel)
-    rows = json.loads(run(tmp_path / "venv" / "bin" / "manifoldseq", "reproduce", "--json"))
-    assert {row["name"] for row in rows} >= {"lds-fig1", "hope-table2", "mpcca-fusion", "hierarchical-storage"}
 
 
 def test_every_private_module_is_forbidden_to_plugins() -> None:

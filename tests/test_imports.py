@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import needs
 
 HEAVY = {"pymanopt", "jax", "torch", "sklearn", "matplotlib", "autograd", "click", "tqdm", "jinja2", "pandas", "aeon"}
 
@@ -43,6 +44,7 @@ def test_rooms_of_the_engine_load_no_heavy_package(room: str) -> None:
     assert not of_bundled_plugins(loaded)
 
 
+@needs("lds")
 def test_listing_what_plugins_offer_loads_no_model_code() -> None:
     loaded = loaded_by(LISTING)
     assert not loaded & HEAVY

@@ -39,6 +39,7 @@ SAYS = {
     "execution": "maps, sums",
     "_moved": "old names",
     "_quoted": "values in messages",
+    "_extras": "what to install for more",
 }
 
 
@@ -50,10 +51,9 @@ def floors() -> list[list[str]]:
 
 
 def plugins() -> list[str]:
-    """Return the bundled plugins."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    entry_points = settings["project"]["entry-points"]["manifoldseq"]
-    return [target.partition(".")[0] for target in entry_points.values()]
+    """Return the packages of the models; `manifoldseq_papers`, which uses them, is none."""
+    folders = sorted(file.parent.name for file in (ROOT / "plugins").glob("*/pyproject.toml"))
+    return [name for name in folders if name != "manifoldseq_papers"]
 
 
 def draw() -> str:

@@ -17,6 +17,7 @@ from manifoldseq.cli._main import cli
 from manifoldseq.hooks._records import KINDS
 
 VALUES = {  # public names that are neither functions nor classes
+    "BUNDLED": "The distributions of the bundled plugins, installed or not: a tuple of names.",
     "hookimpl": "The decorator of hook functions: see :doc:`/develop/hooks`.",
     "Row": "A row of a table: a dict with what `row` gives.",
     "Rows": "A list of rows.",

@@ -8,6 +8,7 @@ import click
 
 from .. import hooks
 from .._quoted import quoted
+from ..hooks._bundled import how_to_install, is_installed, missing_of_import
 from ..hooks._records import KINDS
 from ._shared import BadInput
 
@@ -50,7 +51,9 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
     plugins = [plugin for plugin in enabled if plugin.package == package.replace("-", "_")]
     if not plugins:
         known = ", ".join(sorted({plugin.package for plugin in enabled if plugin.package})) or "none"
-        raise BadInput(f"no plugin is registered by package {quoted(package)}: installed and enabled are {known}")
+        bundled = package.replace("_", "-")
+        cure = f"; {how_to_install(bundled)}" if bundled in hooks.BUNDLED and not is_installed(bundled) else ""
+        raise BadInput(f"no plugin is registered by package {quoted(package)}: installed and enabled are {known}{cure}")
     records = [record for plugin in plugins for record in plugin.records]
     for name in import_only:
         if name not in KINDS and name not in [record.name for record in records]:
@@ -74,7 +77,7 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
 
 
 class _Outcome(NamedTuple):
-    """What became of a record: ``passed``, ``failed`` or ``imported``, which may be all that was intended."""
+    """What became of a record: ``passed``, ``failed``, ``imported``, which may be intended, or ``left out``."""
 
     name: str
     state: str
@@ -95,7 +98,9 @@ def _outcome(record: hooks.Record, records: Sequence[hooks.Record], import_only:
     except NotExercised as reason:
         text = f"{name}: only imported: {reason}"
         return _Outcome(name, "imported", text, import_only or isinstance(record, hooks.ReproductionSpec))
-    except Exception:
+    except Exception as error:
+        if missing_of_import(error):  # what a paper is reproduced with
+            return _Outcome(name, "left out", f"{name}: left out: {error}")
         return _Outcome(name, "failed", f"{name}: FAILED\n{traceback.format_exc()}".rstrip())
     return _Outcome(name, "passed" if report.ok else "failed", str(report))
 
@@ -109,6 +114,8 @@ def _summary(outcomes: Sequence[_Outcome], faults: int) -> str:
         parts.append(f"{failed} FAILED")
     if imported := count("imported"):
         parts.append(f"{imported} only imported ({', '.join(one.name for one in outcomes if one.state == 'imported')})")
+    if absent := count("left out"):
+        parts.append(f"{absent} left out (they need a plugin that is not installed)")
     if faults:
         parts.append(f"and the plugin itself has {faults} fault{'s' * (faults > 1)}")
     return f"{len(outcomes)} record{'s' * (len(outcomes) != 1)} checked: {', '.join(parts)}."

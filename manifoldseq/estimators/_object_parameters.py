@@ -11,7 +11,9 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from .. import hooks
+from .._extras import needing
 from .._quoted import quoted
+from ..hooks._bundled import missing_of_name
 from ..hooks._lookup import asked_as, registered
 
 _NAMED = {"kernel": (hooks.KernelSpec, hooks.get_kernel), "solver": (hooks.SolverSpec, hooks.get_solver)}
@@ -87,6 +89,8 @@ def with_objects(owner: Callable[..., Any], current: Mapping[str, Any], params: 
         held = _held(owner, name, value)
         if held is None:
             setting = next(iter(settings))
+            if name in _NAMED and isinstance(value, str) and missing_of_name(_NAMED[name][0].kind, value):
+                hooks.get_record(_NAMED[name][0], value)  # raises the error that says what to install
             raise ValueError(f"{name}={quoted(value)} is not an object with settings: leave out {name}__{setting}")
         for setting in settings:
             _check_name(setting.partition("__")[0], held.settings, f"{name} has no setting")
@@ -113,8 +117,8 @@ def all_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[
     Examples
     --------
     >>> import manifoldseq as ms
-    >>> all_settings(ms.minimize, {"kernel": "grassmann", "seed": 0})
-    {'kernel': 'grassmann', 'kernel__n_steps': 3, 'kernel__dtype': 'float64', 'seed': 0}
+    >>> list(all_settings(ms.minimize, {"solver": "pgd", "seed": 0}))[:3]
+    ['solver', 'solver__step_size', 'solver__halve_every']
     """
     return _all_settings(owner, current, ())
 
@@ -138,8 +142,9 @@ def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
     Examples
     --------
     >>> import manifoldseq as ms
-    >>> plain_settings({"kernel": ms.get_kernel("grassmann", n_steps=2), "seed": 0})
-    {'kernel': 'grassmann', 'kernel__n_steps': 2, 'kernel__dtype': 'float64', 'seed': 0}
+    >>> plain = plain_settings({"solver": ms.get_solver("pgd", step_size=0.2), "seed": 0})
+    >>> plain["solver"], plain["solver__step_size"]
+    ('pgd', 0.2)
     """
     found: dict[str, Any] = {}
     for name, value in params.items():
@@ -186,7 +191,8 @@ def _held(owner: Callable[..., Any], name: str, value: Any) -> _Held | None:
 
 
 def _clone(value: Any, **settings: Any) -> Any:
-    from sklearn.base import clone
+    with needing("estimators need", "cli"):
+        from sklearn.base import clone
 
     made: Any = clone(value)
     return made.set_params(**settings)

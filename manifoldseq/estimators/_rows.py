@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from .._extras import needing
 from ..storage._real import check_real
 
 
@@ -50,7 +51,8 @@ def validate_rows(
     ...
     ValueError: X has NaN in row 1, column 1: remove or fill it
     """
-    from sklearn.utils.validation import validate_data
+    with needing("estimators need", "cli"):
+        from sklearn.utils.validation import validate_data
 
     kind: dict[str, Any] = {"dtype": [np.float64, np.float32]} if finite else {}
     if sparse:

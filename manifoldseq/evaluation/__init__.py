@@ -1,20 +1,26 @@
 """Quality of fits: figures of an estimator beside those of simple controls on the same data."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .._extras import needing
 from ..report._quality import Evaluation
-from ._controls import (
-    AutocovarianceClassifier,
-    AutocovarianceKMeans,
-    ChannelStatistics,
-    LaggedAutocovariance,
-    PrincipalComponents,
-    RowClassifier,
-    RowKMeans,
-    RowNeighbors,
-    StatisticsClassifier,
-    StatisticsKMeans,
-)
-from ._evaluate import evaluate
-from ._tasks import default_controls
+
+if TYPE_CHECKING:
+    from ._controls import (
+        AutocovarianceClassifier,
+        AutocovarianceKMeans,
+        ChannelStatistics,
+        LaggedAutocovariance,
+        PrincipalComponents,
+        RowClassifier,
+        RowKMeans,
+        RowNeighbors,
+        StatisticsClassifier,
+        StatisticsKMeans,
+    )
+    from ._evaluate import evaluate
+    from ._tasks import default_controls
 
 __all__ = [
     "AutocovarianceClassifier",
@@ -31,3 +37,21 @@ __all__ = [
     "default_controls",
     "evaluate",
 ]
+
+_FUNCTIONS = {"default_controls": "_tasks", "evaluate": "_evaluate"}
+"""Modules of the names that are no controls."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: all of these need scikit-learn, and importing this package does not."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with needing(f"{__name__}.{name} needs", "cli"):
+        import_module("sklearn")  # some import it when they are called
+        value = getattr(import_module(f".{_FUNCTIONS.get(name, '_controls')}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from .._extras import needing
 from ._blas import one_blas_thread
 from ._executors import SERIAL, Executor, Shards
 
@@ -174,10 +175,8 @@ def _dumps(value: Any) -> bytes:
 @contextmanager
 def connected(where: Any, security: Any) -> Iterator[Executor]:
     """Yield the executor on the cluster at an address; inside one of its own tasks, the serial one."""
-    try:
+    with needing("clusters need", "dask"):
         distributed: Any = import_module("distributed")
-    except ImportError as error:
-        raise ImportError("clusters need dask.distributed: run `pip install 'manifoldseq[dask]'`") from error
     if _is_task(distributed):
         yield SERIAL
         return

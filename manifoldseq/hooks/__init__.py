@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._moved import moved
+from ._bundled import BUNDLED
 from ._hookspecs import hookimpl
 from ._lookup import (
     get_dataset,
@@ -44,6 +45,7 @@ from ._records import (
 from ._registry import AmbiguousName, UnknownName
 
 __all__ = [
+    "BUNDLED",
     "AmbiguousName",
     "DatasetSpec",
     "DomainSpec",

@@ -15,20 +15,12 @@ from typing import Any
 import pluggy
 
 from . import _hookspecs
+from ._bundled import BUNDLED
 from ._hookspecs import PROJECT
 from ._records import KINDS, Record
 
 _PREFIX = f"{PROJECT}_"
 _SPECS = [name for name in vars(_hookspecs) if name.startswith(_PREFIX)]
-
-BUNDLED = {
-    "manifoldseq_hierarchical": "manifoldseq",
-    "manifoldseq_hope": "manifoldseq",
-    "manifoldseq_lds": "manifoldseq",
-    "manifoldseq_mpcca": "manifoldseq",
-    "manifoldseq_papers": "manifoldseq-papers",
-}
-"""The import packages of the bundled plugins, each with the distribution that has its entry point."""
 
 
 class Origin(IntEnum):
@@ -38,7 +30,7 @@ class Origin(IntEnum):
     """Records given to `manifoldseq.register`: they belong to the running process."""
     CORE = 1
     BUNDLED = 2
-    """The plugins that are developed together with the core, see `BUNDLED`."""
+    """The plugins that are developed together with the core, see `_bundled`."""
     THIRD_PARTY = 3
     """Other entry points, and modules and objects given to `manifoldseq.register`."""
 
@@ -133,7 +125,8 @@ def origin_of(entry_point: EntryPoint) -> Origin:
     """
     distribution = entry_point.dist.name if entry_point.dist else ""
     package = entry_point.value.partition(":")[0].partition(".")[0].strip()
-    ours = BUNDLED.get(package) == re.sub(r"[-_.]+", "-", distribution).lower()
+    normalized = re.sub(r"[-_.]+", "-", distribution).lower()
+    ours = normalized in BUNDLED and package == normalized.replace("-", "_")
     return Origin.BUNDLED if ours else Origin.THIRD_PARTY
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from warnings import warn
 
 from ..execution._by_name import portable
+from ._bundled import how_to_install, missing_of_import
 
 if TYPE_CHECKING:
     Target = Any  # a resolved record holds callables, and is called without a cast
@@ -119,6 +120,11 @@ class Record:
         try:
             found = resolve(target)
         except Exception as error:
+            if bundled := missing_of_import(error):
+                raise ImportError(
+                    f"{self.kind.removesuffix('s')} {self.name!r} needs {bundled}, which is not installed: "
+                    f"{how_to_install(bundled)}"
+                ) from error
             raise ImportError(
                 f"{type(self).__name__} {self.name!r}: {where} names {target!r}, which cannot be imported "
                 f"({type(error).__name__}: {error})"

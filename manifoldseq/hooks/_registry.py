@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from .._quoted import quoted
 from ..execution._forks import ForkSafeLock
+from ._bundled import how_to_install, missing_of_name
 from ._hookspecs import PROJECT
 from ._plugin import Fault, Origin, Plugin, collect, load, origin_of, reserved
 from ._records import Record
@@ -139,6 +140,11 @@ class Registry:
             return chosen[0]
         if chosen:
             raise AmbiguousName(_ambiguous(kind, name, chosen))
+        if bundled := missing_of_name(kind, name):
+            raise UnknownName(
+                f"unknown {_singular(kind)} {quoted(name)}: it is in {bundled}, which is not installed: "
+                f"{how_to_install(bundled)}"
+            )
         raise UnknownName(self._unknown(_singular(kind), name, sorted({one.name for _, one in self.entries(kind)})))
 
     def asked_as(self, plugin: Plugin, record: Record) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._extras import needing
 from ._sources import assignment_of, labels_and_clusters_of
 from ._style import (
     IMAGE_SIDE,
@@ -42,8 +43,9 @@ def clustering_measures(labels: ArrayLike, clusters: ArrayLike) -> dict[str, flo
     >>> clustering_measures(["a", "a", "b"], [1, 1, 0])
     {'purity': 1.0, 'nmi': 1.0, 'ari': 1.0}
     """
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-    from sklearn.metrics.cluster import contingency_matrix
+    with needing("measures of clusterings need", "cli"):
+        from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+        from sklearn.metrics.cluster import contingency_matrix
 
     counts = contingency_matrix(labels, clusters)
     return {

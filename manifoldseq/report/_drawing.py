@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from .. import hooks
+from .._extras import needing
 from ._sources import Fitted
 from ._style import LIGHT
 
@@ -69,8 +70,9 @@ def drawn(name: str, caption: str, paint: Callable[[Any], object], size: tuple[f
 
     Axes of equal aspect and axes that hold others get the size `SQUARE`.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    with needing("figures need", "cli"):
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
 
     with rc_context(_settings(name)):
         figure = Figure(figsize=size, layout="constrained")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._extras import needing
 from .._result import Result, Run
 from ._clusters import contingency, plot_cluster_sizes, plot_confusion
 from ._convergence import has_columns, plot_convergence, plot_evaluations, plot_gradient_norm
@@ -83,7 +84,8 @@ def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
     >>> "Gradient norm against iteration" in page
     True
     """
-    from jinja2 import Environment
+    with needing("reports need", "cli"):
+        from jinja2 import Environment
 
     named = runs.items() if isinstance(runs, Mapping) else [(None, run) for run in runs]
     files = [_counted(as_run(run, name)) for name, run in named]

@@ -76,10 +76,10 @@ class Fitted:
 
 def _clusters_of(estimator: Any, X: Any) -> NDArray[Any] | None:
     """Return ``labels_``, or what a mixture predicts."""
-    from sklearn.utils import get_tags
-
     labels = getattr(estimator, "labels_", None)
     if labels is None and hasattr(estimator, "predict") and hasattr(estimator, "__sklearn_tags__"):
+        from sklearn.utils import get_tags
+
         if get_tags(estimator).estimator_type == "density_estimator":
             return np.asarray(estimator.predict(X))
     return labels

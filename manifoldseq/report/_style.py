@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._extras import needing
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -32,7 +34,8 @@ def prepared_axes(ax: "Axes | None" = None) -> "Axes":
     >>> plt.close(figure)
     """
     if ax is None:
-        import matplotlib.pyplot as plt
+        with needing("figures need", "cli"):
+            import matplotlib.pyplot as plt
 
         ax = plt.subplots(layout="constrained")[1]
     ax.spines[["top", "right"]].set_visible(False)
@@ -110,7 +113,8 @@ def plain(text: Any) -> str:
 
 
 def _ink() -> Any:
-    from matplotlib import rcParams
+    with needing("figures need", "cli"):
+        from matplotlib import rcParams
 
     return rcParams["text.color"]
 

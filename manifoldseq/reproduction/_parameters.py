@@ -4,6 +4,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from .._extras import needing
 from ..estimators import check_choice, check_whole
 
 
@@ -46,7 +47,8 @@ def figure_file(figure: Any) -> Path | None:
         return None
     if not isinstance(figure, str | PathLike) or Path(figure).is_dir():
         raise ValueError(f"figure={figure!r} is not valid: name a file, such as figure.png")
-    from matplotlib.backend_bases import FigureCanvasBase
+    with needing("figures need", "cli"):
+        from matplotlib.backend_bases import FigureCanvasBase
 
     file, known = Path(figure), sorted(FigureCanvasBase.get_supported_filetypes())
     if file.suffix[1:].lower() not in known:

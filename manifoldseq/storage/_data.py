@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from .._extras import needing
 from .._quoted import quoted
 from ._real import check_real, warn_of_order
 
@@ -143,7 +144,8 @@ class SequenceData:
         (2, [3, 3])
         >>> plt.close(figure)
         """
-        import matplotlib.pyplot as plt
+        with needing("figures need", "cli"):
+            import matplotlib.pyplot as plt
 
         check_steps(self)
         rows = np.unique(np.linspace(0, len(self) - 1, min(sequences, len(self))).round().astype(int))

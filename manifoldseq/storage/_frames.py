@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._extras import needing
 from .._quoted import quoted
 from ._data import SequenceData
 from ._limits import ReadError
@@ -148,10 +149,8 @@ class _Table:
 
 
 def _table(frame: Any, where: str) -> _Table:
-    try:
+    with needing("data frames need", "frames"):
         nw = import_module("narwhals.stable.v1")
-    except ImportError as error:
-        raise ImportError("data frames need narwhals: run `pip install 'manifoldseq[frames]'`") from error
     try:
         eager = nw.from_native(frame)
         if isinstance(eager, nw.LazyFrame):

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .._extras import needing
 from ..storage._model_codec import Encoder, Outside, attributes, decode_estimator, parameters, stored_types
 from ._points import same
 from ._report import Examination, Verdict, unless
@@ -76,6 +77,8 @@ def quick(estimator: Any, seed: int) -> Any:
 
 def instance(estimator: Any) -> Any:
     """Return an estimator from one or from its class."""
+    with needing("checks of estimators need", "cli"):
+        import sklearn.base  # noqa: F401  the laws use it, and one that fails for lack of it would mislead
     made = estimator() if isinstance(estimator, type) else estimator
     if not (callable(getattr(made, "fit", None)) and callable(getattr(made, "get_params", None))):
         raise TypeError(

@@ -38,10 +38,10 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
     >>> ms.testing.check_estimator(StandardScaler()).ok
     True
     """
+    made, expected = instance(estimator), dict(expected_failures or {})
     from sklearn.base import clone
     from sklearn.utils import estimator_checks
 
-    made, expected = instance(estimator), dict(expected_failures or {})
     exam = Examination(f"estimator {type(made).__name__} (scikit-learn)")
     seen = set()
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # of rows of zeros, and of few distinct ones

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._extras import needing
+
 
 class Curve(NamedTuple):
     """An error over step sizes, and the order with which it must vanish."""
@@ -119,7 +121,8 @@ class Report:
         if not drawn:
             raise ValueError(f"the report on {self.subject} has no errors of derivatives to plot")
         if ax is None:
-            ax = import_module("matplotlib.pyplot").subplots()[1]
+            with needing("figures need", "cli"):
+                ax = import_module("matplotlib.pyplot").subplots()[1]
         for law, curve in drawn:
             errors = np.where(curve.errors > 0, curve.errors, np.nan)
             ax.loglog(curve.steps, errors, "-" if law.ok else "--", label=f"{law.name}: {law.detail}")

@@ -65,8 +65,8 @@ def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
-            "fetching the Nordland frames needs pooch: pip install 'manifoldseq[datasets]', or let MANIFOLDSEQ_DATA "
-            "name a folder with places/nordland"
+            "fetching the Nordland frames needs pooch: pip install 'manifoldseq-hierarchical[datasets]', or let "
+            "MANIFOLDSEQ_DATA name a folder with places/nordland"
         ) from error
     folder = Path(cache or pooch.os_cache("manifoldseq"))
     for name, digest in _FILES.items():

@@ -224,5 +224,5 @@ def load_faiss() -> Any:
     try:
         import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("product quantization needs faiss: pip install 'manifoldseq[faiss]'") from error
+        raise ImportError("product quantization needs faiss: pip install 'manifoldseq-hierarchical[faiss]'") from error
     return faiss

@@ -30,7 +30,9 @@ _PAPER = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     """The likeliest projection and mixture, and mixtures without a projection."""
     at = "manifoldseq_hope.mixtures._likelihood:{}".format
-    parts: dict[str, Any] = {part: at(part) for part in ("manifold", "statistics", "value_and_gradient", "batch", "carry")}
+    parts: dict[str, Any] = {
+        part: at(part) for part in ("manifold", "statistics", "value_and_gradient", "batch", "carry")
+    }
     parts["value"] = at("minus_log_likelihood")
     yield hooks.ModelSpec(
         "hope.movmf",

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.examples import SignClusterer, two_levels
+from helpers import needs
 
 import manifoldseq as ms
 
@@ -34,6 +35,7 @@ def test_arrays_are_those_of_the_estimator(run: Run, fitted: Path, tmp_path: Pat
     assert np.array_equal(np.array(rows, float)[:, 2:], expected)
 
 
+@needs("lds")
 def test_predictions_and_records_of_arrays(tmp_path: Path, run: Run) -> None:
     ms.register(ms.hooks.EstimatorSpec("lds-identifier", "manifoldseq_lds:LDSIdentifier"))
     assert run("fit", "lds-identifier", "two-levels", "--set", "n_states=2", "-o", tmp_path / "run")[0] == 0

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
-from importlib.metadata import Distribution, PackageNotFoundError, version
+from importlib.metadata import Distribution, PackageNotFoundError, metadata, version
 from pathlib import Path
 
 import pytest
 from strangers.distributions import command, write_one
 
 import manifoldseq as ms
+from manifoldseq.hooks._bundled import is_installed
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -23,8 +24,14 @@ def test_report_is_complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["packages"]["numpy"] == version("numpy") and "scikit-learn" in found["packages"]
     assert found["blas"] and all(library["threads"] >= 1 for library in found["blas"])
     assert found["threads"]["OMP_NUM_THREADS"] == "1" and found["problems"] == []
-    assert {"jax", "torch", "dask", "datasets", "faiss", "parquet"} <= set(found["extras"])
+    assert {"jax", "torch", "dask", "parquet"} <= set(found["extras"])
     assert not {"all", "dev", "test", "docs"} & set(found["extras"])
+    for bundled in filter(is_installed, ms.hooks.BUNDLED):
+        extras = metadata(bundled).get_all("Provides-Extra") or []
+        listed = {extra for extra in extras if f"{bundled}[{extra}]" in found["extras"]}
+        assert listed == {extra for extra in extras if f"manifoldseq-{extra}" not in ms.hooks.BUNDLED}
+        for extra in listed - {"torch"} - ({"datasets"} if bundled == "manifoldseq-lds" else set()):
+            assert found["extras"][f"{bundled}[{extra}]"]["install"] == f"pip install '{bundled}[{extra}]'"
     assert found["extras"]["jax"]["install"] == "pip install 'manifoldseq[jax]'"
 
 

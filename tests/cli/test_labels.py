@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import needs
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -232,6 +233,7 @@ def test_a_sequence_is_named_by_its_file_or_id(run: Run, folder: Path) -> None:
     assert status == 2 and f"Error: {long}, id 'c', has 1 time steps" in err
 
 
+@needs("lds")
 def test_auto_names_the_estimators_that_have_a_rule(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((9, 2)))
     status, _, err = run("fit", "kmeans", tmp_path / "x.npy", "--set", "n_clusters=auto", "-o", tmp_path / "run")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.examples import SignClusterer, Walker
+from helpers import needs
 
 import manifoldseq as ms
 from manifoldseq.storage import load_model
@@ -311,6 +312,7 @@ n_states = 1
 """
 
 
+@needs("lds")
 def test_a_file_of_before_repeats_its_run(bundled: Run) -> None:
     settings = 'n_clusters = 2\nn_init = 1\nmax_iter = 50\nsolver = "auto"\nrandom_state = 0'
     before = {"name": "lds-kmeans", "settings": settings, "none": "", "bound": "bound = 0.99"}
@@ -333,6 +335,7 @@ def test_a_file_of_before_repeats_its_run(bundled: Run) -> None:
     assert status == 2 and "has no parameter 'dely': did you mean 'identifier.delay'?" in err
 
 
+@needs("lds")
 def test_settings_that_have_moved_are_named(bundled: Run) -> None:
     status, _, err = bundled(*KMEANS, "--set=delay=4", "-o", "run")
     assert status == 2 and "estimator 'lds-kmeans' has no parameter 'delay': did you mean 'identifier.delay'?" in err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import needs
 from scipy.sparse import csr_array, save_npz
 
 from manifoldseq.cli import main
@@ -50,6 +51,7 @@ def test_fit_and_apply(run, documents):
     assert found == load_model("run").predict(documents).tolist()
 
 
+@needs("hope")  # whose estimators take them
 @pytest.mark.parametrize(
     ("name", "words"),
     [

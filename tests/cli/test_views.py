@@ -546,7 +546,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
     ):
         status, _, err = run("fit", *arguments, "-o", files / "run")
         assert status == 2 and sentence in err and "mixture-pcca" in err and not (files / "run").exists()
-    ms.register(ms.hooks.ModelSpec("mean", build="manifoldseq_lds.means._mean:build"))
+    ms.register(ms.hooks.ModelSpec("mean", build=ms.Problem))
     status, _, err = run("solve", "mean", *two, "-o", files / "run")
     assert status == 2 and "mean takes sequences of one file, and 2 are given" in err
 

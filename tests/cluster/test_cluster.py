@@ -24,10 +24,6 @@ import manifoldseq as ms
 from manifoldseq import execution
 from manifoldseq.cli import main
 from manifoldseq.execution import _blocks, map_ordered, sum_ordered, using
-from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
-from manifoldseq_hope import HOPE, VonMisesFisherMixture
-from manifoldseq_lds import LDSKMeans
-from manifoldseq_mpcca import MixturePCCA
 
 distributed = pytest.importorskip("distributed")
 import cloudpickle  # noqa: E402  comes with distributed
@@ -263,20 +259,20 @@ def test_starts_are_shared_out_with_their_checkpoints(cluster: Any, tmp_path: Pa
 
 
 @slow
-@pytest.mark.parametrize("estimator", [LDSKMeans, SubspaceKMeans])
+@pytest.mark.parametrize("estimator", ["lds-kmeans", "subspace-kmeans"])
 def test_estimators_fit_with_observers_and_relative_checkpoints(
-    cluster: Any, estimator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, estimator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workers are in the folder that they were started in, the caller is not."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X: Any = rng.standard_normal((60, 6))
-    if estimator is LDSKMeans:
+    if estimator == "lds-kmeans":
         X = [np.cumsum(rng.standard_normal((30, 6)), axis=0) for _ in range(12)]
     seen = ms.Recorder(lambda event: (os.getpid(), event.measures.fun))
 
     def fit(**options: Any) -> Any:
-        return estimator(2, n_init=3, random_state=0, max_iter=4).fit(X, observers=[seen], **options)
+        return ms.get_estimator(estimator)(2, n_init=3, random_state=0, max_iter=4).fit(X, observers=[seen], **options)
 
     expected = fit()
     before = list(seen.records)
@@ -298,7 +294,7 @@ def test_kernel_tiles_and_clustering(cluster: Any) -> None:
         return float(np.sum(first[0] * second[0]))
 
     def fit() -> Any:
-        model = LDSKMeans(2, n_states=2, random_state=0, n_init=3, max_iter=4).fit(sequences)
+        model = ms.get_estimator("lds-kmeans")(2, n_states=2, random_state=0, n_init=3, max_iter=4).fit(sequences)
         packed = overlap.pack(list(model.systems_))
         return (
             model.systems_.A,
@@ -459,6 +455,10 @@ def test_script_of_the_how_to_page(tmp_path: Path) -> None:
 
 def test_one_start_of_a_registered_model_is_that_of_serial(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six blocks or more; the statistics are computed on the workers."""
+    from manifoldseq_hierarchical import SubspaceEncoder
+    from manifoldseq_hope import HOPE, VonMisesFisherMixture
+    from manifoldseq_mpcca import MixturePCCA
+
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", 1500)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((240, 8)), np.repeat(np.arange(4), 60)

@@ -88,6 +88,20 @@ def test_progress_follows_every_solver(solver: str, capsys: pytest.CaptureFixtur
     assert "3/3" in shown and "fun=" in shown
 
 
+def test_progress_without_tqdm_prints_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first iterate, the last one, and those that come later than the interval."""
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    nit = ms.minimize(PROBLEM, START, observers=[ms.Progress(99, "fit", disable=False, mininterval=1e9)]).nit
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("fit: 0/99 fun=") and last.startswith(f"fit: {nit}/99 fun=") and " nfev=" in last
+    ms.minimize(PROBLEM, START, observers=[ms.Progress(disable=False, mininterval=0.0)])
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == [str(i) for i in range(nit + 1)]
+    ms.minimize(PROBLEM, START, observers=[ms.Progress(), ms.Progress(disable=True)])  # no terminal
+    assert capsys.readouterr().err == ""
+
+
 def test_progress_shows_feasibility_and_batches(capsys: pytest.CaptureFixture[str]) -> None:
     bar = ms.Progress(disable=False)
     sphere = ms.objective(lambda x: float(x @ x) - 1, lambda x: 2 * x)

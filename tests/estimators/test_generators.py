@@ -10,19 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import absent_names
 
 import manifoldseq as ms
 from manifoldseq.estimators import seed_fingerprint
-from manifoldseq_hope import SphericalKMeans
 
 ITERATIONS = {"max_iter": 2}
+
+
+def spherical_kmeans() -> Any:
+    """Return the mixture of two extractors of features."""
+    return ms.get_estimator("spherical-kmeans")(3, max_iter=2)
+
+
 SMALL: dict[str, dict[str, Any]] = {
     "hope": {"n_components": 2, "n_latent": 3, **ITERATIONS},
     "vmf-mixture": {"n_components": 2, **ITERATIONS},
     "spherical-kmeans": {"n_clusters": 3, **ITERATIONS},
     "pca-movmf": {"n_components": 2, "n_latent": 3, **ITERATIONS},
-    "convolutional-features": {"patch_size": 3, "n_patches": 40, "model": SphericalKMeans(3, max_iter=2)},
-    "vector-features": {"n_components": 3, "model": SphericalKMeans(3, max_iter=2)},
+    "convolutional-features": {"patch_size": 3, "n_patches": 40, "model": spherical_kmeans},
+    "vector-features": {"n_components": 3, "model": spherical_kmeans},
     "hope-stack": {"layers": [(3, 4)]},
     "hope-network": {"layers": [(3, 4)], **ITERATIONS},
     "subspace-kmeans": {"n_clusters": 3, "n_components": 2, "n_init": 1, **ITERATIONS},
@@ -53,13 +60,14 @@ def resumable() -> list[str]:
 
 
 def test_the_list_is_whole() -> None:
-    assert sorted(resumable()) == sorted(SMALL)
+    assert sorted(resumable()) == sorted(set(SMALL) - absent_names("estimators"))
 
 
 def fit(name: str, random_state: Any, folder: Path, resume: bool = True) -> Any:
     """Fit a small estimator to a few data."""
     record: Any = ms.hooks.get_record(ms.hooks.EstimatorSpec, name)
-    model = record.factory(**SMALL[name], random_state=random_state)
+    settings = {key: value() if callable(value) else value for key, value in SMALL[name].items()}
+    model = record.factory(**settings, random_state=random_state)
     data = {"samples": (ROWS,), "sequences": (SEQUENCES,), "views": VIEWS, "bags": BAGS}[record.input]
     if name == "hope-network":
         data = (ROWS, np.arange(60) % 2)

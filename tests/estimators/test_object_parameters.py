@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from helpers import needs
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
@@ -123,6 +124,7 @@ def test_names_that_are_not_known_are_refused(params: dict[str, Any], sentence: 
     assert sentence.startswith("Invalid") or whole.get_params() == before
 
 
+@needs("lds")
 def test_all_settings_are_listed_and_a_class_that_holds_itself_ends() -> None:
     found = all_settings(Whole, Whole().get_params(deep=False))
     assert found["noise__level"] == 0.5 and found["noise__kernel__dtype"] == "float64" and found["noise"] is None

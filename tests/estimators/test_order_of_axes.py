@@ -8,7 +8,6 @@ import scipy.io
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_sequences
-from manifoldseq_lds import LDSIdentifier
 
 OTHER = [(8, 3, 500), (8, 1, 50), (40, 6, 100), (20, 12, 60), (4, 2, 640)]
 OURS = [
@@ -75,7 +74,7 @@ def test_estimators_warn_too(tmp_path, missing):
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     for given in (x, mapped):
         with pytest.warns(UserWarning, match=r"in the order \(n, channels, time\), pass X.transpose"):
-            LDSIdentifier(2, missing=missing).fit(given)
+            ms.get_estimator("lds-identifier")(2, missing=missing).fit(given)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            LDSIdentifier(2, missing=missing).fit(list(given))
+            ms.get_estimator("lds-identifier")(2, missing=missing).fit(list(given))

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers import needs
 from sklearn.datasets import load_digits
 
 import manifoldseq as ms
@@ -117,7 +118,14 @@ def test_numbers_stored_as_objects_are_numbers(name):
                     np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
-@pytest.mark.parametrize("name", ["subspace-encoder", "lds-classifier", "hope-stack"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("subspace-encoder", marks=needs("hierarchical")),
+        pytest.param("lds-classifier", marks=needs("lds")),
+        pytest.param("hope-stack", marks=needs("hope")),
+    ],
+)
 def test_masked_labels_are_refused(name):
     kind, estimator = RECORDS[name].input, made(name)
     y = np.ma.masked_equal(labels(estimator, kind)["y"], 2)
@@ -125,6 +133,7 @@ def test_masked_labels_are_refused(name):
         estimator.fit(*arguments(kind), y)
 
 
+@needs("hope")
 def test_masked_weights_are_refused():
     with pytest.raises(ValueError, match=f"sample_weight has masked values: remove or fill them; {SENTENCE}"):
         made("hope").fit(*arguments("samples"), sample_weight=np.ma.masked_equal(np.arange(150.0), 3))

@@ -20,8 +20,6 @@ import manifoldseq as ms
 from manifoldseq import hooks
 from manifoldseq.evaluation import Evaluation, StatisticsKMeans, default_controls, evaluate
 from manifoldseq.report._quality import cell
-from manifoldseq_hope import SphericalKMeans
-from manifoldseq_lds import LDSIdentifier, LDSKMeans
 
 
 def rows(n: int = 90, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +80,7 @@ def test_silhouette_is_that_of_distances_to_centres() -> None:
 
 def test_silhouette_of_directions_is_that_of_cosines() -> None:
     X, _ = rows(30)
-    model = SphericalKMeans(3, random_state=0).fit(X)
+    model = ms.get_estimator("spherical-kmeans")(3, random_state=0).fit(X)
     expected = []
     for x in X:
         near, next_ = np.sort(1 - model.cluster_centers_ @ x / np.linalg.norm(x))[:2]
@@ -158,7 +156,7 @@ def test_a_column_with_nearly_all_of_the_variance_is_named() -> None:
         assert "of the variance" not in evaluate(model.fit(Z), Z, y, input="samples").verdict
     waves, y = sequences()
     wide = [np.column_stack([x, 1e9 * x[:, 0]]) for x in waves]
-    found = evaluate(LDSKMeans(n_clusters=2, n_states=2, random_state=0).fit(wide), wide, y)
+    found = evaluate(ms.get_estimator("lds-kmeans")(n_clusters=2, n_states=2, random_state=0).fit(wide), wide, y)
     assert "; channel 2 has 99.9% of the variance" in found.verdict
 
 
@@ -227,7 +225,7 @@ def test_one_cluster_of_several_stands_beside_controls_with_as_many() -> None:
     """Directions of positive numbers are all the same: the model says nothing, a control may."""
     X = np.repeat([1.0, 5.0, 9.0], 20)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((60, 1))
     y = np.repeat(["a", "b", "c"], 20)
-    model = SphericalKMeans(3, random_state=0).fit(X)
+    model = ms.get_estimator("spherical-kmeans")(3, random_state=0).fit(X)
     for labels, measure in ((None, "agreement_of_seeds"), (y, "ari")):
         found = evaluate(model, X, labels)
         assert found.verdict.startswith("all members are in one cluster of 3; the control kmeans ")
@@ -269,7 +267,7 @@ def test_columns_that_do_not_vary_are_no_warning() -> None:
 def test_equal_members_are_not_called_stable_clusters() -> None:
     """Every seed gives the same two clusters of six copies of one sequence."""
     X = [np.ones((30, 2))] * 6
-    for model in (LDSKMeans(2, random_state=0).fit(X), StatisticsKMeans(1, random_state=0).fit(X)):
+    for model in (ms.get_estimator("lds-kmeans")(2, random_state=0).fit(X), StatisticsKMeans(1, random_state=0).fit(X)):
         found = evaluate(model, X)
         said = "all 6 members are equal, so that there is nothing to tell apart"
         assert found.verdict == f"no quality figure: {said}" and found.winner is None
@@ -556,8 +554,8 @@ def test_forecasts_that_are_worse_than_the_mean_do_not_win() -> None:
     """Waves that turn over where the forecast begins: neither what comes before nor its last value helps."""
     t, turned = np.arange(50.0), np.where(np.arange(50) < 40, 1.0, -1.0)[:, None]
     flips = [turned * np.column_stack([np.sin(0.2 * t + k), np.cos(0.2 * t + k)]) for k in range(6)]
-    found = evaluate(LDSIdentifier(2).fit(flips), flips)
+    found = evaluate(ms.get_estimator("lds-identifier")(2).fit(flips), flips)
     assert [row["name"] for row in found.rows] == ["lds-identifier", "last value", "mean"]
     assert found.rows[0]["r2"] < 0 and found.winner == "mean" and "the mean is better than both" in found.verdict
     waves = [turned * flip for flip in flips]
-    assert evaluate(LDSIdentifier(2).fit(waves), waves).winner == "lds-identifier"
+    assert evaluate(ms.get_estimator("lds-identifier")(2).fit(waves), waves).winner == "lds-identifier"

@@ -20,7 +20,8 @@ from strangers.distributions import HOOK, registry, write
 import manifoldseq as ms
 from manifoldseq import hooks
 from manifoldseq.estimators._object_parameters import plain_settings
-from manifoldseq.hooks._plugin import BUNDLED, Origin, origin_of
+from manifoldseq.hooks._bundled import is_installed
+from manifoldseq.hooks._plugin import Origin, origin_of
 from manifoldseq.hooks._registry import Registry
 from manifoldseq_lds import LDSKMeans
 
@@ -137,12 +138,13 @@ def test_a_later_record_of_the_session_replaces_an_earlier_one(kind: str, caplog
     ("name", "package", "distribution", "origin"),
     [
         ("lds", "stranger_lds", "stranger-lds", Origin.THIRD_PARTY),
-        ("lds", "stranger_lds", "manifoldseq", Origin.THIRD_PARTY),
+        ("lds", "stranger_lds", "manifoldseq-lds", Origin.THIRD_PARTY),
+        ("lds", "manifoldseq_lds", "manifoldseq", Origin.THIRD_PARTY),
         ("lds", "manifoldseq_lds", "stranger-lds", Origin.THIRD_PARTY),
         ("papers", "manifoldseq_lds", "manifoldseq-papers", Origin.THIRD_PARTY),
         ("more", "manifoldseq_more", "manifoldseq-more", Origin.THIRD_PARTY),
         ("any", "manifoldseq_papers", "Manifoldseq_Papers", Origin.BUNDLED),
-        ("lds", "manifoldseq_lds", "manifoldseq", Origin.BUNDLED),
+        ("lds", "manifoldseq_lds", "manifoldseq-lds", Origin.BUNDLED),
     ],
 )
 def test_a_name_makes_nobody_a_bundled_plugin(
@@ -168,13 +170,14 @@ def test_an_installed_third_party_never_replaces_a_core_record(tmp_path: Path, m
 
 def test_bundled_plugins_are_those_of_the_projects_files() -> None:
     named = {}
-    for file in (ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/*/pyproject.toml"))):
+    for file in sorted(ROOT.glob("plugins/*/pyproject.toml")):
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
-        for value in project["entry-points"]["manifoldseq"].values():
-            named[value.partition(".")[0]] = project["name"]
-    assert named == BUNDLED
-    assert set(BUNDLED) == {one.parent.name for one in ROOT.glob("plugins/*/_plugin.py")}
-    assert {one.package for one in hooks.plugins() if one.origin is Origin.BUNDLED} == set(BUNDLED)
+        (value,) = project["entry-points"]["manifoldseq"].values()
+        named[project["name"]] = value.partition(".")[0]
+    assert set(named) == set(hooks.BUNDLED)
+    assert set(named.values()) == {one.parent.name for one in ROOT.glob("plugins/*/_plugin.py")}
+    bundled = {one.package for one in hooks.plugins() if one.origin is Origin.BUNDLED}
+    assert bundled == {package for name, package in named.items() if is_installed(name)}
 
 
 def test_no_two_bundled_records_have_one_name() -> None:

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 
+import manifoldseq as ms
 from manifoldseq.report import Fitted
 from manifoldseq.storage import SequenceData
-from manifoldseq_lds import LDSKMeans
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect", "image"}
 
@@ -25,7 +25,9 @@ def oscillations(n_clusters: int = 3, kernel: str = "projection") -> Fitted:
         np.cos(t * turn + rng.uniform(0, 6) + np.arange(4)) + 0.1 * rng.standard_normal((40, 4)) for turn in turns
     ]
     data = SequenceData(sequences, kinds, "oscillations", 20.0, ("x (m)", "y ($)", "z$", "angle (rad)"))
-    model = LDSKMeans(n_clusters, n_states=2, kernel=kernel, n_init=2, random_state=0).fit(data.sequences)
+    model = ms.get_estimator("lds-kmeans")(n_clusters, n_states=2, kernel=kernel, n_init=2, random_state=0).fit(
+        data.sequences
+    )
     return Fitted(model, data, name=f"{n_clusters} clusters")
 
 

@@ -26,7 +26,6 @@ from manifoldseq.report import (
     render_html,
     save_drawings,
 )
-from manifoldseq_lds import LDSIdentifier, LDSKMeans
 
 
 def flat(page: str) -> str:
@@ -117,9 +116,10 @@ def test_a_setting_is_shown_once_as_it_was_used() -> None:
 )
 def test_settings_that_were_left_open_are_shown_and_compared_as_used() -> None:
     sequences = [np.random.default_rng(i).standard_normal((20, 2)) for i in range(6)]
-    settings: list[dict[str, Any]] = [{}, {"n_states": 1}, {"identifier": LDSIdentifier(2)}, {"n_states": 2}]
+    kmeans, identifier = ms.get_estimator("lds-kmeans"), ms.get_estimator("lds-identifier")(2)
+    settings: list[dict[str, Any]] = [{}, {"n_states": 1}, {"identifier": identifier}, {"n_states": 2}]
     fits = [
-        Fitted(LDSKMeans(2, n_init=1, max_iter=2, random_state=0, **one).fit(sequences), sequences) for one in settings
+        Fitted(kmeans(2, n_init=1, max_iter=2, random_state=0, **one).fit(sequences), sequences) for one in settings
     ]
     found = [re.findall("<dt>n_states</dt><dd>(.*?)</dd>", flat(render_html([one]))) for one in fits]
     assert found == [["1 (auto)"], ["1"], ["2 (auto)"], ["2"]]

@@ -30,7 +30,7 @@ Wrap = Callable[[bytes], bytes]
 
 def needs(package: str) -> pytest.MarkDecorator:
     """Skip without an optional package."""
-    return pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed")
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"{package.replace('_', '-')} is not installed")
 
 
 def sequences() -> list[np.ndarray]:

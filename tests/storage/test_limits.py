@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,26 +27,19 @@ from storage.samples import needs
 import manifoldseq as ms
 from manifoldseq.report import read_run
 from manifoldseq.storage import ReadError, _limits
-from manifoldseq_hope.features._mnist import read_mnist
-from manifoldseq_lds.videos._texture_files import read_video
-from manifoldseq_mpcca import read_videos
-from manifoldseq_mpcca._videos import read_descriptors
-from manifoldseq_papers import read_sphere
-from manifoldseq_papers.hope._audio import read_audio
-from manifoldseq_papers.hope._phones import read_phn
 
 SMALL = 30  # MiB that a process may grow by
 READ = """
 import json, resource, sys
 import numpy, scipy.io, matplotlib.image, PIL.Image
 from pathlib import Path
-import manifoldseq as ms, manifoldseq_hope.features._mnist, manifoldseq_mpcca._videos
-import manifoldseq_lds.videos._texture_files
-import manifoldseq.storage.readers._mat5, manifoldseq.storage.readers._mat73
-try:
-    import pyarrow.parquet, h5py
-except ImportError:
-    pass
+import manifoldseq as ms, manifoldseq.storage.readers._mat5, manifoldseq.storage.readers._mat73
+for optional in ("pyarrow.parquet", "h5py", "manifoldseq_hope.features._mnist", "manifoldseq_mpcca._videos",
+                 "manifoldseq_lds.videos._texture_files"):
+    try:
+        exec(f"import {optional}")
+    except ImportError:
+        pass
 limit, done = int(sys.argv[1]), {}
 if limit:
     taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -263,6 +257,17 @@ def lines(folder: Path) -> Path:
 
 
 PIPE, SOCKET, DEVICE = "a named pipe", "a socket", "a device"
+VIDEO = "manifoldseq_lds.videos._texture_files:read_video"
+
+
+def of(target: str) -> Any:
+    """Return what a plugin that is installed reads with."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+ENDINGS = {".parquet": "pyarrow", ".wav": "manifoldseq_papers", ".sph": "manifoldseq_papers"}
+"""Who reads files of these endings."""
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     **{ending: (f"x{ending}", ms.storage.read) for ending in (".npy", ".npz", ".csv", ".ts", ".mat", ".wav", ".sph")},
     ".parquet": ("x.parquet", ms.storage.read),
@@ -276,17 +281,20 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "arrays of a model": ("model.npz", lambda path: ms.load(_modelled(path.parent))),
     "checkpoint": ("checkpoint-0000000001.npz", lambda path: ms.storage.Checkpoint(path.parent).load()),
     "page": ("run.json", lambda path: read_run(path.parent)),
-    "mnist": ("train-images-idx3-ubyte.gz", lambda path: read_mnist(path.parent)),
-    "phones": ("x.phn", read_phn),
-    "recording": ("x.wav", read_audio),
-    "sphere": ("x.wav", read_sphere),
-    "video": ("x.npy", read_video),
-    "matlab video": ("x.mat", read_video),
-    "frames": ("f/1.png", lambda path: read_video(path.parent)),
-    "descriptors": ("x.npz", read_descriptors),
-    "table of descriptors": ("x.txt", read_descriptors),
-    "packed descriptors": ("x.txt.gz", read_descriptors),
-    "split": ("trainlist01.txt", lambda path: read_videos(path.parent)),
+    "mnist": (
+        "train-images-idx3-ubyte.gz",
+        lambda path: of("manifoldseq_hope.features._mnist:read_mnist")(path.parent),
+    ),
+    "phones": ("x.phn", lambda path: of("manifoldseq_papers.hope._phones:read_phn")(path)),
+    "recording": ("x.wav", lambda path: of("manifoldseq_papers.hope._audio:read_audio")(path)),
+    "sphere": ("x.wav", lambda path: of("manifoldseq_papers:read_sphere")(path)),
+    "video": ("x.npy", lambda path: of(VIDEO)(path)),
+    "matlab video": ("x.mat", lambda path: of(VIDEO)(path)),
+    "frames": ("f/1.png", lambda path: of(VIDEO)(path.parent)),
+    "descriptors": ("x.npz", lambda path: of("manifoldseq_mpcca._videos:read_descriptors")(path)),
+    "table of descriptors": ("x.txt", lambda path: of("manifoldseq_mpcca._videos:read_descriptors")(path)),
+    "packed descriptors": ("x.txt.gz", lambda path: of("manifoldseq_mpcca._videos:read_descriptors")(path)),
+    "split": ("trainlist01.txt", lambda path: of("manifoldseq_mpcca:read_videos")(path.parent)),
 }
 
 
@@ -327,7 +335,7 @@ def special(path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [PIPE, SOCKET, DEVICE])
-@pytest.mark.parametrize("name", [pytest.param(n, marks=needs("pyarrow") if n == ".parquet" else ()) for n in READERS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=needs(ENDINGS[n]) if n in ENDINGS else ()) for n in READERS])
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path, no_waiting: None, name: str, kind: str) -> None:
     file, read = READERS[name]
     path = tmp_path / file
@@ -440,7 +448,18 @@ BOMBS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "mat73": ("ms.storage.read(path)", mat73, "would take"),
     "parquet": ("ms.storage.read(path)", parquet, "would take"),
 }
-EXTRAS = {"mat73": "h5py", "parquet": "pyarrow", "texts": "pyarrow"}
+EXTRAS = {
+    "mat73": "h5py",
+    "parquet": "pyarrow",
+    "texts": "pyarrow",
+    "textures": "manifoldseq_lds",
+    "frames": "manifoldseq_lds",
+    "mnist": "manifoldseq_hope",
+    "any digits": "manifoldseq_hope",
+    "more digits": "manifoldseq_hope",
+    "descriptors": "manifoldseq_mpcca",
+    "line of a table": "manifoldseq_mpcca",
+}
 
 
 def bombs() -> list[Any]:

@@ -112,8 +112,8 @@ def fetched(mirrors: Sequence[str] = MIRRORS, cache: Any = None) -> Path:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
-            "fetching MNIST needs pooch: pip install 'manifoldseq[datasets]', or let MANIFOLDSEQ_MNIST name the folder "
-            "with its four .gz files"
+            "fetching MNIST needs pooch: pip install 'manifoldseq-hope[datasets]', or let MANIFOLDSEQ_MNIST name the "
+            "folder with its four .gz files"
         ) from error
     folder = Path(cache or pooch.os_cache("manifoldseq")) / "mnist"
     for name, digest in FILES.items():

@@ -22,8 +22,8 @@ def load_clarabel(name: str) -> Any:
         import clarabel
     except ImportError as error:
         raise ImportError(
-            f"stabilizer={name!r} solves semidefinite programs with clarabel: pip install 'manifoldseq[sdp]', or take "
-            "stabilizer='CG'"
+            f"stabilizer={name!r} solves semidefinite programs with clarabel: pip install 'manifoldseq-lds[sdp]', or "
+            "take stabilizer='CG'"
         ) from error
     return clarabel
 

@@ -20,7 +20,7 @@ def load_faiss() -> Any:
     try:
         import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("the peers need faiss: pip install 'manifoldseq[faiss]'") from error
+        raise ImportError("the peers need faiss: pip install 'manifoldseq-papers[faiss]'") from error
     return faiss
 
 
