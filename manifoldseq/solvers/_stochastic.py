@@ -136,7 +136,7 @@ class Stochastic(Solver):
         unit = math.ldexp(1.0, -math.frexp(size)[1]) if 0 < size < math.inf else 1.0
         there = evaluate(known(problem, at.fun * unit, times(unit, at.egrad)), at.x)
         v = flatten(manifold.random_tangent(at.x, np.random.default_rng(0)))
-        _, H, _ = krylov(multiplied(problem, unit), there, v, 5, None)
+        _, H, *_ = krylov(multiplied(problem, unit), there, v, 5, None)
         curvature = float(np.abs(np.linalg.eigvalsh(H)).max()) if H.size and np.isfinite(H).all() else 0.0
         steepest = there.grad_norm / (float(manifold.scale(at.x)) or 1.0)
         largest = max(curvature, 0.5 * steepest if math.isfinite(steepest) else 0.0)

@@ -174,6 +174,8 @@ class _Piece(NamedTuple):
     def reach(self, radius: float) -> float:
         """Return the positive root τ of ‖s + τ d‖ = radius: where the piece leaves the ball."""
         rest = self.ss - radius * radius
+        if self.dd == 0.0:  # the square of the direction is below the number range: it leaves no ball
+            return math.inf
         return (-self.sd + max(self.sd * self.sd - self.dd * rest, 0.0) ** 0.5) / self.dd
 
 

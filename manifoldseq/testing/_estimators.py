@@ -40,7 +40,7 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
     """
     made, expected = instance(estimator), dict(expected_failures or {})
     from sklearn.base import clone
-    from sklearn.utils import estimator_checks
+    from sklearn.utils import estimator_checks, get_tags
 
     exam = Examination(f"estimator {type(made).__name__} (scikit-learn)")
     seen = set()
@@ -69,7 +69,9 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
         X, y = rng.random((60, 4)), np.arange(60) % 2
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return displayed(unfitted, fitted.fit(X, y))
+            tags = get_tags(fitted).target_tags
+            target = (y if tags.single_output else rng.random((60, 3))) if tags.required else None
+            return displayed(unfitted, fitted.fit(X, target))
 
     exam.law("it is displayed before and after fit", shown)
     return exam.report()

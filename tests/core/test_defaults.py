@@ -120,7 +120,7 @@ def test_a_run_that_ends_above_its_start_says_so(solver: Any) -> None:
     assert result.fun > low and result.status is Status.MAX_ITERATIONS
     assert f"higher than at the start ({result.fun:.6g} > {low:.6g}): use a smaller step size" in result.message
     below = ms.minimize(problem, best + 3, solver=solver, stop=ms.MaxIterations(50), seed=0)
-    assert below.fun < problem.objective.value(best + 3) and below.note is None
+    assert below.fun < problem.objective.value(best + 3) and not below.note
 
 
 def test_without_backtracking_the_start_is_returned_where_steps_raise_the_objective() -> None:
@@ -131,7 +131,7 @@ def test_without_backtracking_the_start_is_returned_where_steps_raise_the_object
     assert result.nit == 5 and not result.success
     assert "The start is returned because the steps raised the objective to" in result.message
     fine = ms.minimize(problem, start, solver=PGD(step_size=0.1, backtracking=False), max_iter=5)
-    assert fine.note is None and fine.fun < result.fun
+    assert not fine.note and fine.fun < result.fun
 
 
 @pytest.mark.parametrize("name", list(PROBLEMS))

@@ -350,6 +350,11 @@ def of_entries(x: Any) -> Any:
     return anp.sum(anp.sin(3 * x)) + anp.sum(x) ** 3
 
 
+def of_logarithms(x: Any) -> Any:
+    """Has its minimum inside the positive numbers; that of `of_entries` is at zero, which is no point of them."""
+    return of_entries(x) - anp.sum(anp.log(x))
+
+
 def of_first_distance(x: Any) -> Any:
     """Grows in every direction of the hyperboloid."""
     return anp.sum(anp.cosh(x[1:] - 0.5)) + x[0] * anp.sin(x[1]) ** 2
@@ -377,7 +382,7 @@ def of_factors(point: Any) -> Any:
         (Sphere(4), of_entries),
         (Oblique(3, 2), of_entries),
         (Simplex(2, 3), of_entries),
-        (Positive(3), of_entries),
+        (Positive(3), of_logarithms),
         (SymmetricPositiveDefinite(3, metric="log-euclidean"), of_entries),
         (Hyperbolic(3), of_first_distance),
         (GeneralizedStiefel(np.diag([1.0, 2.0, 4.0]) + 0.5, 2), of_entries),

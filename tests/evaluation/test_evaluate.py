@@ -221,6 +221,7 @@ def test_one_cluster_is_called_one_cluster() -> None:
         )
 
 
+@pytest.mark.filterwarnings("ignore:X has 1 different direction:sklearn.exceptions.ConvergenceWarning")
 def test_one_cluster_of_several_stands_beside_controls_with_as_many() -> None:
     """Directions of positive numbers are all the same: the model says nothing, a control may."""
     X = np.repeat([1.0, 5.0, 9.0], 20)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((60, 1))

@@ -47,6 +47,7 @@ def test_gaussians_refuse_what_has_no_variance(family, rows, words):
 
 
 @pytest.mark.parametrize(("M", "K"), [(1, 1), (1, 4), (64, 1), (64, 3)])
+@pytest.mark.filterwarnings("ignore:X has . different direction:sklearn.exceptions.ConvergenceWarning")  # on a line
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
 def test_smallest_and_largest_sizes(family, M, K):
     model = HOPE(K, n_latent=M, family=family, max_iter=4, random_state=0).fit(X)

@@ -173,9 +173,7 @@ def test_agreement_of_seeds_does_not_choose_again(fitted: LDSKMeans, monkeypatch
     assert found.rows[0]["agreement_of_seeds"] == 1.0 and "why" not in found.rows[0]
 
 
-def test_the_mean_kernel_value_has_its_old_name_for_one_release(fitted: LDSKMeans) -> None:
-    with pytest.warns(DeprecationWarning, match="objective_ is mean_kernel_value_ now"):
-        assert fitted.objective_ == fitted.mean_kernel_value_
+def test_the_mean_kernel_value_is_the_last_of_its_history(fitted: LDSKMeans) -> None:
     assert fitted.history_["mean_kernel_value"][-1] == fitted.mean_kernel_value_
 
 

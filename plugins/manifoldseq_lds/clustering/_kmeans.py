@@ -565,12 +565,6 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _n_features_out(self) -> int:
         return len(self.systems_)
 
-    @property
-    def objective_(self) -> float:
-        """The name of `mean_kernel_value_` in earlier versions: what is minimized is ``history_["fun"]``."""
-        warnings.warn("LDSKMeans.objective_ is mean_kernel_value_ now", DeprecationWarning, stacklevel=2)
-        return self.mean_kernel_value_
-
     def _squared_distances(self, X: Any) -> Array:
         systems = new_systems(self, X)
         with one_blas_thread():
