@@ -233,7 +233,7 @@ class AugmentedLagrangian(Solver):
 
     def _rounding(self, penalized: _Penalized, inner: State, measures: Measures) -> bool:
         """Return whether the decrease still ahead is rounding of the terms that add up to the augmented Lagrangian."""
-        ahead = self._inner.confirm(penalized.problem, inner, (measures,)).curvature_ahead
+        ahead = self._inner.confirm(penalized.problem, inner, (measures,), Look()).curvature_ahead
         if measures.grad_norm is None or ahead is None or not ahead > 0:
             return False
         at, eps = penalized.parts(inner["x"]), _eps(inner["x"])
