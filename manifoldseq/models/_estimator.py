@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,9 @@ class ModelEstimator(BaseEstimator):
                 by = algorithm.seeded(seed) if "additive" in algorithm.needs else algorithm
                 return minimize(problem, x0, solver=by, stop=stop, seed=seed, project=True, **loop)
 
-            loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+            store = Checkpoint.at(checkpoint)
+            store = store and replace(store, made_by=self.provenance_)
+            loop: dict[str, Any] = {"observers": observers, "checkpoint": store, "resume": resume}
             best = fit_starts(self, run, *data, self.provenance_, n_starts=n_starts, **loop)
         self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
         return best

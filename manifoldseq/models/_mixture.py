@@ -112,6 +112,10 @@ class _Preparing:
         _, _, *params = signature(self.model.of).parameters.values()
         return Signature([Parameter("data", Parameter.POSITIONAL_OR_KEYWORD), *params])
 
+    @property
+    def __wrapped__(self) -> Any:
+        return self.model.of  # where listings say that it is defined
+
     def __call__(self, data: Any, **params: Any) -> Prepared:
         X, weight = data if isinstance(data, tuple) else (np.asarray(data), None)
         made = self.model.of(X, weight, **params)

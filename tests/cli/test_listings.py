@@ -11,7 +11,7 @@ from cli.examples import COMMANDS
 from strangers.distributions import HOOK, command, write_one
 
 Run = Callable[..., tuple[int, str, str]]
-LISTINGS = "plugins models estimators kernels manifolds solvers readers datasets plots reproductions reproduce".split()
+LISTINGS = "plugins models initializers updates estimators kernels manifolds solvers readers datasets plots reproductions reproduce".split()
 
 
 @pytest.mark.parametrize("listing", LISTINGS)
