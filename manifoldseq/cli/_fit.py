@@ -39,7 +39,6 @@ from ._data import (
 from ._listings import with_parameters
 from ._parts import echo_fields
 from ._plugin_files import asked_name, check_same_files, naming_missing, spelled, with_files, with_reader
-from ._progress import Watch
 from ._run import (
     RunDirectory,
     already_done,
@@ -66,7 +65,7 @@ from ._shared import (
     set_option,
     views_option,
 )
-from ._signals import interruptible
+from ._terminal import Watch, interruptible
 
 _MAY_CHANGE = ("max_iter", "tol", "n_jobs", "verbose")  # a resumed run may end later, or earlier, than first asked for
 _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit

@@ -11,7 +11,7 @@ from .. import hooks
 from ..hooks._lookup import asked_as, named
 from ..hooks._records import KINDS
 from ._parts import echo_fields, echo_parts, every, parts
-from ._plugin_files import asked_name, parts_of
+from ._plugin_files import asked_name, is_in_file
 from ._settings import known_settings
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, suggestion
 
@@ -143,7 +143,7 @@ class _WithParameters(click.Command):
         super().format_epilog(ctx, formatter)
         names = {asked for name, record in named(self.kind) for asked in (name, record.name)}
         words = ctx.meta.get("manifoldseq.arguments", ())
-        for name in [word for word in words if word in names or parts_of(word)][:1]:
+        for name in [word for word in words if word in names or is_in_file(word)][:1]:
             try:
                 name = asked_name(name, self.kind)
                 settings = parameters(hooks.get_record(KINDS[self.kind], name))

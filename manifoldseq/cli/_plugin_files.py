@@ -267,6 +267,12 @@ def parts_of(text: str) -> tuple[str, str] | None:
     return None if found is None else (found["file"], found["name"])
 
 
+def is_in_file(text: str) -> bool:
+    """Return whether a text is ``FILE.py:NAME`` of a file that is there."""
+    parts = parts_of(text)
+    return parts is not None and Path(parts[0]).is_file()
+
+
 def absolute_name(text: str) -> str:
     """Return ``FILE.py:NAME`` with the absolute path; any other text as it is."""
     parts = parts_of(text)

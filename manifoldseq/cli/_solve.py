@@ -33,7 +33,6 @@ from ._plugin_files import (
     with_files,
     with_reader,
 )
-from ._progress import Watch
 from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept, run_of
 from ._settings import merged, parse_pairs, read_config, spread, with_settings
 from ._shared import (
@@ -49,7 +48,7 @@ from ._shared import (
     set_option,
     views_option,
 )
-from ._signals import interruptible
+from ._terminal import Watch, interruptible
 
 _CONFIG = {"model": str, "data": (str, list), "views": str, "solver": str, "init": str, "max_iter": int, "tol": float}
 _OPTIONS = "solver."
