@@ -29,7 +29,8 @@ from ._data import (
     named_views,
     takes_missing,
 )
-from ._run import csv_text
+from ._plugin_files import changed, naming_missing, with_reader
+from ._run import csv_text, run_of
 from ._settings import parse_pairs
 from ._shared import BadInput, completed_by, read_option, views_option
 
@@ -76,6 +77,13 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
         raise BadInput(f"{output} has the ending {quoted(output.suffix)}: write a .npz or a .csv file")
     if not os.access(output.parent, os.W_OK):  # said before anything is computed
         raise BadInput(f"{output} cannot be written: there is no folder {output.parent} that can be written to")
+    with naming_missing(run_dir, run_of(run_dir)):
+        for said in changed(run_dir, run_of(run_dir)):
+            click.echo(f"Warning: {said}", err=True)
+        _apply(run_dir, data, with_reader(parse_pairs(reading, "--read")), views, output)
+
+
+def _apply(run_dir: Path, data: tuple[str, ...], reading: dict[str, Any], views: str | None, output: Path) -> None:
     try:
         model = load(run_dir)
     except ValueError as error:
@@ -85,7 +93,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     methods = {method: name for method, name in _METHODS.items() if callable(getattr(model, method, None))}
     if not methods:
         raise BadInput(f"{type(model).__name__} has none of {', '.join(_METHODS)}: there is nothing to apply")
-    loaded = _loaded(run_dir, model, data, parse_pairs(reading, "--read"), views)
+    loaded = _loaded(run_dir, model, data, reading, views)
     check_sparse(registered_name(model), model, loaded)
     X, _ = as_input(loaded, None)
     try:

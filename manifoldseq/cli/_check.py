@@ -10,6 +10,7 @@ from .. import hooks
 from .._quoted import quoted
 from ..hooks._bundled import how_to_install, is_installed, missing_of_import
 from ..hooks._records import KINDS
+from ._plugin_files import check_hooks, load_file
 from ._shared import BadInput
 
 IN_PART = 3
@@ -28,11 +29,11 @@ IN_PART = 3
 def check(package: str, import_only: tuple[str, ...]) -> int:
     """Check what PACKAGE registers.
 
-    PACKAGE is the import package of a plugin. Every record is imported and exercised on small generated data: models,
-    kernels, manifolds, solvers and estimators by the checks of manifoldseq.testing, domains and readers on their
-    examples, plots on fits of the estimators that name them; data sets are loaded. The last line names what was only
-    imported, as it has no example, say, or its data are not here. Reproductions are never run, and commands are not
-    checked.
+    PACKAGE is the import package of a plugin, or a Python file, FILE.py. Every record is imported and exercised on
+    small generated data: models, kernels, manifolds, solvers and estimators by the checks of manifoldseq.testing,
+    domains and readers on their examples, plots on fits of the estimators that name them; data sets are loaded. The
+    last line names what was only imported, as it has no example, say, or its data are not here. Reproductions are
+    never run, and commands are not checked.
 
     \b
     Exit status:
@@ -46,9 +47,12 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
     Examples:
       manifoldseq check manifoldseq_lds
       manifoldseq check manifoldseq_hope --import-only datasets
+      manifoldseq check mine.py
     """
+    name = load_file(package, by_option=True).name if package.endswith(".py") else package.replace("-", "_")
+    check_hooks()
     enabled = [plugin for plugin in hooks.plugins() if not plugin.disabled]
-    plugins = [plugin for plugin in enabled if plugin.package == package.replace("-", "_")]
+    plugins = [plugin for plugin in enabled if plugin.package == name]
     if not plugins:
         known = ", ".join(sorted({plugin.package for plugin in enabled if plugin.package})) or "none"
         bundled = package.replace("_", "-")

@@ -26,6 +26,7 @@ from ..storage.readers._clock import rises_alike, says_time
 from ..storage.readers._csv import csv_header
 from ..storage.readers._directory import listed_labels, names_of, sequence_files
 from ..storage.readers._parquet import parquet_header
+from ._plugin_files import absolute_name, asked_name
 from ._settings import known_settings
 from ._shared import BadInput
 from ._views import (
@@ -212,7 +213,7 @@ def _load_one(
     """Read a file or load a data set; `names` says which columns of a table are asked for by name."""
     try:
         if Path(source).exists():
-            chosen = {**_defaults(source, kind), **options}
+            chosen = {**_defaults(source, kind, options.get("reader")), **options}
             try:
                 return _read(source, chosen)
             except ReadError:  # what is not asked for may hold text
@@ -222,7 +223,7 @@ def _load_one(
                 raise
         if options:
             raise BadInput(f"--read sets options for reading a file, but there is no file or folder {source}")
-        loaded = hooks.get_dataset(source).loader()
+        loaded = hooks.get_dataset(asked_name(source, "datasets")).loader()
         dense = [x for x in loaded.sequences if not issparse(x)]
         check_sequences([np.zeros_like(x[:1]) for x in dense])  # their shapes, as readers of files do
         return loaded
@@ -253,7 +254,7 @@ def _header(source: str, options: Mapping[str, Any]) -> list[str]:
     """Return the names of the channels that a table may have, or the first one in a folder; of another file none."""
     file = sequence_files(source)[0][0][0] if Path(source).is_dir() else Path(source)
     suffix = file.suffix.lower()
-    if not file.is_file() or suffix not in (".csv", ".parquet") or "channels" in options:
+    if not file.is_file() or suffix not in (".csv", ".parquet") or "channels" in options or "reader" in options:
         return []
     text = {option: options[option] for option in ("delimiter", "decimal") if option in options}
     header = parquet_header(file) if suffix == ".parquet" else csv_header(file, **text)
@@ -261,10 +262,10 @@ def _header(source: str, options: Mapping[str, Any]) -> list[str]:
     return [name for name in header if name not in taken]
 
 
-def _defaults(source: str, kind: str) -> dict[str, Any]:
+def _defaults(source: str, kind: str, reader: str | None) -> dict[str, Any]:
     """Return options of a reader of tables: samples and views need no clock, nor ids, and bags no clock."""
     wanted = {"samples": {"id": "auto", "ordered": False}, "views": {"id": "auto", "ordered": False}}
-    known = options_of(reader_of(source))
+    known = options_of(reader_of(source, reader))
     chosen = wanted.get(kind, {"ordered": False} if kind == "bags" else {})
     return {option: value for option, value in chosen.items() if option in known}
 
@@ -460,7 +461,7 @@ def _check_order(sources: Sequence[str], parts: Sequence[SequenceData], files: S
 
 def absolute(sources: Sequence[str]) -> str | list[str] | None:
     """Return what names the same data in every folder, as `run.toml` has it."""
-    found = [str(Path(one).resolve()) if Path(one).exists() else one for one in sources]
+    found = [str(Path(one).resolve()) if Path(one).exists() else absolute_name(one) for one in sources]
     return found if len(found) > 1 else found[0] if found else None
 
 

@@ -37,7 +37,8 @@ from ._data import (
     takes_missing,
 )
 from ._listings import with_parameters
-from ._progress import Watch
+from ._parts import echo_fields
+from ._plugin_files import asked_name, check_same_files, naming_missing, spelled, with_files, with_reader
 from ._run import (
     RunDirectory,
     already_done,
@@ -46,6 +47,7 @@ from ._run import (
     default_name,
     lacks_quality,
     model_kept,
+    run_of,
 )
 from ._settings import merged, parse_pairs, read_config, spread, with_settings, written
 from ._shared import (
@@ -63,7 +65,7 @@ from ._shared import (
     set_option,
     views_option,
 )
-from ._signals import interruptible
+from ._terminal import Watch, interruptible
 
 _MAY_CHANGE = ("max_iter", "tol", "n_jobs", "verbose")  # a resumed run may end later, or earlier, than first asked for
 _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
@@ -153,9 +155,12 @@ def fit(
     if jobs is not None and dask is not None:
         raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
     asked = _asked(estimator, data, settings, config, reading, labels, views, seed)
-    asked, record, model = _configured(asked, choose)
-    directory = choose_directory(output, default_name(asked.estimator, asked.data), resume)
-    given = _given(asked, record, model)
+    with naming_missing(output, run_of(output) if resume and output else {}):
+        asked, record, model = _configured(asked, choose)
+        directory = choose_directory(output, default_name(asked.estimator, asked.data), resume)
+        given = _given(asked, record, model)
+    if resume:
+        check_same_files(directory, run_of(directory))
     mark = _mark(asked, model, given)
     if resume and already_done(directory, mark) and not (quality and lacks_quality(directory)):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
@@ -185,11 +190,19 @@ def fit(
     said = [*given.lines(asked), *_choice(model).splitlines(), *_not_chosen(asked, record, parameters)]
     if as_json:
         judged = None if evaluation is None else evaluation.as_dict()
-        echo_json({"about": said, "metrics": metrics, "evaluation": judged, "directory": str(directory)})
+        made_by = getattr(model, "provenance_", {})
+        echo_json(
+            {
+                "about": said, "metrics": metrics, "evaluation": judged, "made_by": made_by,
+                "directory": str(directory),
+            }
+        )  # fmt: skip
         return 0
     for line in said:
         click.echo(line)
     _echo_metrics(asked.estimator, metrics, evaluation)
+    if made_by := getattr(model, "provenance_", {}):
+        echo_fields(("made by", ""), [*made_by.items()])
     click.echo(f"Report: {directory / 'report.html'}")
     return 0
 
@@ -215,9 +228,17 @@ class _Asked:
         pairs = [f"--set={name}={value}" for name, value in self.settings.items() if name != "random_state"]
         if self.settings.get("random_state", self.seed) != self.seed:
             pairs.append(f"--set=random_state={self.settings['random_state']}")
-        pairs += [f"--read={name}={value}" for name, value in self.reading.items()]
+        pairs += [f"--read={name}={value}" for name, value in with_reader(self.reading, spelled).items()]
         labels, views = self.labels and f"--labels={self.labels}", self.views and f"--views={self.views}"
-        arguments = ["fit", self.estimator, *self.data, *pairs, labels, views, f"--seed={self.seed}"]
+        arguments = [
+            "fit",
+            spelled("estimators", self.estimator),
+            *self.data,
+            *pairs,
+            labels,
+            views,
+            f"--seed={self.seed}",
+        ]
         return {
             "command": command_line(arguments),
             "estimator": self.estimator,
@@ -228,13 +249,13 @@ class _Asked:
     def repeated(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what `run.toml` holds, so that ``--config`` repeats it from any folder."""
         return {
-            "estimator": self.estimator,
+            "estimator": spelled("estimators", self.estimator),
             "data": absolute(self.data),
             "labels": self.labels and str(self.labels.resolve()),
             "views": self.views,
             "seed": self.seed,
-            "read": self.reading,
-            "set": parameters,
+            "read": with_reader(self.reading, spelled),
+            "set": with_files(parameters),
         }
 
 
@@ -259,11 +280,11 @@ def _asked(
             raise BadInput("--seed and --set random_state=… say the same: give one of them")
         file["set"].pop("random_state", None)
     return _Asked(
-        estimator,
+        asked_name(estimator, "estimators"),
         data,
         chosen,
         file["set"],
-        {**file["read"], **parse_pairs(reading, "--read")},
+        with_reader({**file["read"], **parse_pairs(reading, "--read")}),
         labels or (Path(file["labels"]) if "labels" in file else None),
         views or file.get("views"),
         file.get("seed", 0) if seed is None else seed,
@@ -527,6 +548,8 @@ def _write(
     chosen: dict[str, Any] = {"used": plain_settings(used_settings(model))}
     if hasattr(model, "choice_"):
         chosen |= {"choice": _choice(model), "chosen": model.choice_.best_params}
+    if hasattr(model, "provenance_"):
+        chosen["made_by"] = model.provenance_
     page = read_run(run.path)
     page.run.update(state="done", **chosen)
     run.write("report.html", render_html([page]))

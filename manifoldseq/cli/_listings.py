@@ -1,6 +1,8 @@
-"""``manifoldseq models | kernels | manifolds | …``: what is registered, without importing what it names."""
+"""``manifoldseq models | kernels | manifolds | …``: what is registered, and one record with its parameters."""
 
+import textwrap
 from inspect import Parameter, signature
+from itertools import groupby
 from typing import Any
 
 import click
@@ -8,13 +10,13 @@ import click
 from .. import hooks
 from ..hooks._lookup import asked_as, named
 from ..hooks._records import KINDS
+from ._parts import echo_fields, echo_parts, every, parts
+from ._plugin_files import asked_name, is_in_file
 from ._settings import known_settings
-from ._shared import BadInput, completed_by, echo_json, echo_table, json_option
+from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, suggestion
 
 _CALLED = {
     "models": "entry",
-    "initializers": "target",
-    "updates": "target",
     "reproductions": "run",
     "datasets": "loader",
     "plots": "draw",
@@ -44,42 +46,60 @@ def _listing(kind: str) -> click.Command:
 
 def _one(kind: str, name: str, as_json: bool) -> None:
     try:
+        name = asked_name(name, kind)
         record = hooks.get_model(name) if kind == "models" else hooks.get_record(KINDS[kind], name)
+        settings = parameters(record)
     except ValueError as error:
         raise BadInput(str(error)) from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
-    settings = parameters(record)
     if as_json:
-        echo_json({**record.as_dict(), "parameters": settings})
+        more: dict[str, Any] = {}
+        if isinstance(record, hooks.ModelSpec):
+            more["sources"] = {key: str(source) for key, source in hooks.sources(record).items()}
+            more["parts_defined"] = [part.as_dict() for part in parts(record)]
+        echo_json({**record.as_dict(), "parameters": settings, **more})
+        return
+    if isinstance(record, hooks.ModelSpec):
+        for line in textwrap.wrap(record.summary, 80):
+            click.echo(line)
+        echo_parts(record)
+        click.echo()
+        echo_fields(("parameter", "default"), [(key, str(value)) for key, value in settings.items()] or [("none", "")])
         return
     click.echo(record.as_dict()["summary"])
     if settings:
         echo_table(("parameter", "default"), [(key, str(value)) for key, value in settings.items()])
-    if kind == "models":
-        _parts(hooks.get_model(name))
 
 
-def _parts(spec: hooks.ModelSpec) -> None:
-    """Print every part, initializer and update of a model, where each is defined, and who gives it."""
-    plain, given_by = spec.as_dict(), hooks.sources(spec)
-    rows = [("model", f"{given_by['']}"), ("input", spec.input), ("solver", spec.solver or "that of minimize")]
-    for name, value in plain.items():
-        if name in _NO_PART or not value:
-            continue
-        if isinstance(value, dict):
-            for key, target in value.items():
-                exact = ", the minimum itself" if name == "initializers" and key in spec.exact else ""
-                by = given_by.get(f"{name} {key}")
-                foreign = "" if by is None or by == given_by[""] else f" ({by})"
-                rows.append((f"{name.removesuffix('s')} {key}", f"{target}{exact}{foreign}"))
-        else:
-            rows.append((name, value))
-    click.echo()
-    echo_table(("part", "defined in"), rows)
+def _listing_of_parts(kind: str) -> click.Command:
+    """Return the command that lists the initializers or the updates of all models."""
 
+    @click.command(
+        kind, help=f"List the {kind} of all models, who gives them and where; or those of one NAME or model."
+    )
+    @click.argument("name", required=False, shell_complete=completed_by("models"))
+    @json_option
+    def listing(name: str | None, as_json: bool) -> None:
+        found = list(every(kind))
+        if name is not None:
+            known = {one for spec, part in found for one in (spec.name, part.name, part.also) if one}
+            found = [(spec, part) for spec, part in found if name in (spec.name, part.name, part.also)]
+            if not found:
+                raise BadInput(
+                    f"no model and none of the {kind} is called {name!r}: {suggestion(name, known)}"
+                    f"There are {', '.join(sorted(known)) or 'none'}"
+                )
+        if as_json:
+            echo_json([{"model": spec.name, **part.as_dict()} for spec, part in found])
+            return
+        if not found:
+            click.echo(f"No {kind} are registered.")
+        for name_of_model, of_model in groupby(found, lambda one: one[0].name):
+            rows = [(f"  {part.name}", part.said("")) for _, part in of_model]
+            echo_fields((name_of_model, ""), rows)
 
-_NO_PART = ("name", "api", "input", "solver", "exact", "summary", "reference")
+    return listing
 
 
 def parameters(record: hooks.Record) -> dict[str, Any]:
@@ -122,8 +142,10 @@ class _WithParameters(click.Command):
         """Write the parameters."""
         super().format_epilog(ctx, formatter)
         names = {asked for name, record in named(self.kind) for asked in (name, record.name)}
-        for name in [word for word in ctx.meta.get("manifoldseq.arguments", ()) if word in names][:1]:
+        words = ctx.meta.get("manifoldseq.arguments", ())
+        for name in [word for word in words if word in names or is_in_file(word)][:1]:
             try:
+                name = asked_name(name, self.kind)
                 settings = parameters(hooks.get_record(KINDS[self.kind], name))
             except (ValueError, ImportError) as error:
                 raise click.ClickException(str(error)) from error
@@ -137,8 +159,8 @@ def with_parameters(kind: str) -> type[click.Command]:
 
 
 models = _listing("models")
-initializers = _listing("initializers")
-updates = _listing("updates")
+initializers = _listing_of_parts("initializers")
+updates = _listing_of_parts("updates")
 kernels = _listing("kernels")
 manifolds = _listing("manifolds")
 solvers = _listing("solvers")

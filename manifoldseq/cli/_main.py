@@ -14,6 +14,7 @@ import click
 from .. import __version__, hooks
 from .._quoted import quoted
 from ..hooks._records import KINDS
+from ._plugin_files import check_hooks, with_plugin_option
 from ._shared import suggestion
 
 _COMMANDS = {
@@ -34,11 +35,17 @@ _EPILOG = """
 Examples:
   manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
   manifoldseq apply runs/bm basic-motions -o clusters.csv
+  manifoldseq fit --plugin mine.py my-estimator table.csv
+  manifoldseq fit lds-kmeans basic-motions --set kernel=mine.py:my_kernel
   manifoldseq COMMAND --help
 
 \b
 Exit status: 0 done; 1 failed, or not solved; 2 bad input; 3 checked in part;
 130 interrupted. A model that was finished by then is saved; this is said.
+
+--plugin FILE.py, before or after the name of a command, runs a Python file and uses what it registers as if it were an
+installed plugin. FILE.py:NAME, wherever a name is asked for, is what the file registers by this name, or an object of
+the file.
 
 \b
 Completion in the shell, for bash (zsh and fish alike):
@@ -60,8 +67,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _COMMANDS:
             module, _, name = _COMMANDS[cmd_name].partition(":")
-            return cast(click.Command, getattr(import_module(f".{module}", __package__), name))
-        return self._of_plugins().get(cmd_name)
+            return with_plugin_option(cast(click.Command, getattr(import_module(f".{module}", __package__), name)))
+        added = self._of_plugins().get(cmd_name)
+        return None if added is None else with_plugin_option(added)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -91,29 +99,13 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-@click.option(
-    "--plugin", "plugin_files", multiple=True, metavar="FILE.py", type=click.Path(exists=True, dir_okay=False)
-)
-def cli(plugin_files: tuple[str, ...]) -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Manifold optimization for sequences and multi-view data."""
-    for path in plugin_files:
-        _load_plugin(path)
+    check_hooks(context.invoked_subcommand)
 
 
-def _load_plugin(path: str) -> None:
-    """Register what a file of hooks registers, for this command."""
-    from importlib.util import module_from_spec, spec_from_file_location
-    from pathlib import Path
-
-    name = Path(path).stem
-    spec = spec_from_file_location(name, Path(path).resolve())
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    try:
-        hooks.register(module)
-    except ValueError as error:
-        raise click.BadParameter(f"{path}: {error}", param_hint="--plugin") from error
+with_plugin_option(cli)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from .._quoted import quoted
 from ..estimators._object_parameters import defaults
 from ..hooks._bundled import how_to_install, is_installed
 from ._listings import with_parameters
+from ._plugin_files import asked_name, spelled
 from ._run import command_line
 from ._settings import parse_pairs, with_settings
 from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, set_option
@@ -41,6 +42,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
         _list(as_json)
         return
     try:
+        name = asked_name(name, "reproductions")
         record = hooks.get_reproduction(name)
     except ValueError as error:
         said = is_installed("manifoldseq-papers") or _INSTALL in str(error)
@@ -64,7 +66,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     except (ValueError, OSError, ImportError) as error:
         raise BadInput(f"{name}: {error}") from error
     options = [f"--set={setting}" for setting in settings]
-    command = command_line(["reproduce", name, f"--data={data}" if data else None, *options])
+    command = command_line(["reproduce", spelled("reproductions", name), f"--data={data}" if data else None, *options])
     if as_json:
         echo_json({"name": name, "rows": rows, "command": command})
         return

@@ -21,6 +21,7 @@ from ..storage import Checkpoint, ReadError, read_bytes, save_model
 from ..storage._checkpoint import interrupts_held_back
 from ..storage._files import write_durably
 from ..storage._model import package_versions
+from ._plugin_files import files_of_command, parts_of, paths_of_command
 from ._settings import to_config
 from ._shared import BadInput
 
@@ -100,6 +101,10 @@ class RunDirectory:
         self._metrics: Mapping[str, float] = {}
         self._about = {"format": 1, "state": "running", **about, "started": _now(), "versions": package_versions()}
         self._settings = settings
+        if files := files_of_command():
+            self._about["plugins"] = files
+        if paths := paths_of_command():
+            self._settings = {"plugins": paths, **settings}
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -278,6 +283,11 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     return True
 
 
+def run_of(directory: Path) -> dict[str, Any]:
+    """Return ``run.json`` of a directory, {} if there is none."""
+    return _document(_bytes(directory / "run.json") or b"")
+
+
 def lacks_quality(directory: Path) -> bool:
     """Return whether a run has no quality figures yet."""
     return not (directory / "evaluation.json").exists()
@@ -301,12 +311,14 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
 def default_name(what: str, data: Sequence[str]) -> str:
     """Return the name of a run directory for an estimator or model on data."""
     sources = [Path(one).stem if Path(one).exists() else one for one in data]
-    return "-".join(part.replace("/", "-").replace(":", "-") for part in (what, *sources) if part)
+    named = [one if (parts := parts_of(one)) is None else parts[1] for one in (what, *sources)]
+    return "-".join(part.replace("/", "-").replace(":", "-") for part in named if part)
 
 
 def command_line(arguments: Sequence[Any]) -> str:
     """Return a command as it can be pasted into a shell; None is left out."""
-    return shlex.join(["manifoldseq", *(str(argument) for argument in arguments if argument is not None)])
+    plugins = [f"--plugin={path}" for path in paths_of_command()]
+    return shlex.join(["manifoldseq", *plugins, *(str(argument) for argument in arguments if argument is not None)])
 
 
 def csv_text(columns: Mapping[str, Iterable[Any]]) -> str:

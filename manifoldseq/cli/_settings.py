@@ -9,6 +9,7 @@ from typing import Any
 from .._quoted import quoted
 from ..estimators._object_parameters import all_settings, plain_settings, with_objects
 from ..storage import ReadError, read_bytes
+from ._plugin_files import load_files_of, with_names
 from ._shared import BadInput, suggestion
 
 _READ = "read."
@@ -81,7 +82,7 @@ def with_settings(
     BadInput
         For a name that it does not have.
     """
-    made: dict[str, Any] = {}
+    chosen, made = with_names(chosen, current), dict[str, Any]()
     for depth in sorted({name.count(".") for name in chosen}):  # an object first, then what it has
         some = {name: value for name, value in chosen.items() if name.count(".") == depth}
         now = {**current, **made}
@@ -131,7 +132,7 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
     -------
     dict
         ``"set"`` and ``"read"`` are always there; what the list ``none`` names is None in ``"set"``, or with ``read.``
-        before it in ``"read"``.
+        before it in ``"read"``. The plugin files that it names are loaded.
     """
     if path is None:
         return {"set": {}, "read": {}}
@@ -141,7 +142,7 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
         raise BadInput(str(error)) from error
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no TOML file: {error}") from error
-    types: dict[str, Any] = {**known, "seed": int, "set": dict, "read": dict, "none": list}
+    types: dict[str, Any] = {**known, "seed": int, "set": dict, "read": dict, "none": list, "plugins": list}
     for name, value in config.items():
         if name not in types:
             raise BadInput(f"{path} has the key {quoted(name)}: {suggestion(name, types)}Known are {', '.join(types)}")
@@ -151,6 +152,7 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
             raise BadInput(f"{path} has {name} = {quoted(value)}: write a value of type {_types(wanted)}")
     if not 0 <= config.get("seed", 0) < 2**32:
         raise BadInput(f"{path} has seed = {config['seed']}: write a number of at least 0, below 2**32")
+    load_files_of(path, config.pop("plugins", ()))
     none = config.pop("none", ())
     chosen = dict.fromkeys(name for name in none if not name.startswith(_READ))
     reading = dict.fromkeys(name.removeprefix(_READ) for name in none if name.startswith(_READ))

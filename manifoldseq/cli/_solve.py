@@ -1,9 +1,7 @@
 """``manifoldseq solve``: a registered model, or a problem in a file, by one of the solvers."""
 
-import importlib.util
 import json
 import math
-import sys
 import time
 from collections.abc import Callable
 from inspect import Parameter, signature
@@ -21,11 +19,22 @@ from ..estimators import fingerprint
 from ..estimators._object_parameters import defaults
 from ..report import read_run, render_html
 from ..solvers import choose_solver
-from ..storage import CheckpointError, load, read_bytes
+from ..storage import CheckpointError, load
 from ._data import Loaded, absolute, as_input, describe, listed, load_data, named_views
 from ._listings import with_parameters
-from ._progress import Watch
-from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept
+from ._plugin_files import (
+    absolute_name,
+    asked_name,
+    check_same_files,
+    load_file,
+    naming_missing,
+    object_of,
+    parts_of,
+    spelled,
+    with_files,
+    with_reader,
+)
+from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept, run_of
 from ._settings import merged, parse_pairs, read_config, spread, with_settings
 from ._shared import (
     BadInput,
@@ -40,7 +49,7 @@ from ._shared import (
     set_option,
     views_option,
 )
-from ._signals import interruptible
+from ._terminal import Watch, interruptible
 
 _CONFIG = {"model": str, "data": (str, list), "views": str, "solver": str, "init": str, "max_iter": int, "tol": float}
 _OPTIONS = "solver."
@@ -111,11 +120,13 @@ def solve(
     max_iter = given.get("max_iter") if max_iter is None else max_iter
     tol = given.get("tol") if tol is None else tol
     seed = given.get("seed", 0) if seed is None else seed
-    name, build, kind = _builder(model)
+    used_solver = asked_name(used_solver, "solvers")
+    with naming_missing(output, run_of(output) if resume and output else {}):
+        name, build, kind, init = _builder(model, init)
     chosen = merged(given["set"], parse_pairs(settings))
     if not isinstance(build, Problem):
         chosen = spread(chosen, build, defaults(build))
-    read_options = {**given["read"], **parse_pairs(reading, "--read")}
+    read_options = with_reader({**given["read"], **parse_pairs(reading, "--read")})
     options = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
     params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
     algorithm = None if used_solver == "auto" else _solver(used_solver, options)
@@ -126,14 +137,17 @@ def solve(
         raise BadInput(f"{model} has no initializer {quoted(init)}: it has {', '.join(problem.initializers) or 'none'}")
     called = choose_solver(problem) if algorithm is None else used_solver
     algorithm = algorithm or _solver(called, options)
+    if resume:
+        check_same_files(directory, run_of(directory))
     sequences = loaded and [part.sequences for part in loaded.parts]
     mark = fingerprint(sequences, _source(model), params, used_solver, options, init, seed)
     if resume and already_done(directory, mark):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return int(not json.loads((directory / "metrics.json").read_bytes())["success"])
     pairs = [f"--set={key}={value}" for key, value in chosen.items()]
-    pairs += [f"--read={key}={value}" for key, value in read_options.items()]
-    flags = {"views": views, "solver": used_solver, "init": init, "max-iter": max_iter, "tol": tol, "seed": seed}
+    pairs += [f"--read={key}={value}" for key, value in with_reader(read_options, spelled).items()]
+    named = {"solver": spelled("solvers", used_solver), "init": spelled("initializers", init)}
+    flags = {"views": views, **named, "max-iter": max_iter, "tol": tol, "seed": seed}
     pairs += [f"--{key}={value}" for key, value in flags.items() if value is not None]
     columns = "" if loaded is None else named_views(loaded)
     about = {
@@ -149,8 +163,8 @@ def solve(
         "fingerprint": mark,
     }
     repeat = {
-        "model": _absolute_model(model), "data": absolute(data), "views": views, "solver": used_solver, "init": init,
-        "max_iter": max_iter, "tol": tol, "seed": seed, "read": read_options, "set": chosen,
+        "model": absolute_name(model), "data": absolute(data), "views": views, **named, "max_iter": max_iter,
+        "tol": tol, "seed": seed, "read": with_reader(read_options, spelled), "set": with_files(chosen),
     }  # fmt: skip
     if tol is not None and not 0 <= tol < math.inf:
         raise BadInput(f"--tol {tol}: give a number of at least 0")
@@ -234,42 +248,24 @@ def _loaded(
     return load_data(data, options, kind, name=name, views=views, refuse=lambda: advice)
 
 
-def _builder(model: str) -> tuple[str, Any, str]:
-    """Return a short name, the problem or what builds it, and from which kind of data, nothing if it is not known."""
-    file, colon, name = model.rpartition(":")
-    if colon and file.endswith(".py"):
-        return name, _from_file(Path(file), name), ""
+def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
+    """Return a short name, the problem or what builds it, from which kind of data ("" if unknown), and the start."""
+    parts, name = parts_of(model), model
+    if parts is not None:
+        found = object_of(model, "models")
+        if not isinstance(found, hooks.ModelSpec):
+            if init is not None and parts_of(init) is not None:
+                raise BadInput(f"--init {init}: {model} is no registered model, so its starts are those of its Problem")
+            return parts[1], found, "", init
+        name = asked_name(model, "models")
+    init = None if init is None else asked_name(init, "initializers", model=name)
     try:
-        record = hooks.get_model(model)
-        return model, record.problem, record.input
+        record = hooks.get_model(name)
+        return name, record.problem, record.input, init
     except ValueError as error:
         raise BadInput(f"{error}; a problem of your own is given as FILE.py:NAME") from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _from_file(path: Path, name: str) -> Any:
-    if not path.is_file():
-        raise BadInput(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up
-    sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise BadInput(f"{path} cannot be run: {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
-    if not (isinstance(found, Problem) or callable(found)):
-        known = [key for key, value in vars(module).items() if _is_own(value, module.__name__)]
-        raise BadInput(f"{path} has no problem or function {quoted(name)}: it has {', '.join(known) or 'none'}")
-    return found
-
-
-def _is_own(value: Any, module: str) -> bool:
-    """Return whether a value of a module is a problem, or a function that it defines."""
-    return isinstance(value, Problem) or (callable(value) and getattr(value, "__module__", None) == module)
 
 
 def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]) -> Problem:
@@ -300,11 +296,6 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
 
 
 def _source(model: str) -> Any:
-    """Return what a resumed run must have in common: the name, or the whole text of the file."""
-    file, colon, name = model.rpartition(":")
-    return (read_bytes(file), name) if colon and file.endswith(".py") else model
-
-
-def _absolute_model(model: str) -> str:
-    file, colon, name = model.rpartition(":")
-    return f"{Path(file).resolve()}:{name}" if colon and file.endswith(".py") else model
+    """Return what a resumed run must have in common: the name, or the whole text of the file by its digest."""
+    parts = parts_of(model)
+    return model if parts is None else (load_file(parts[0]).digest, parts[1])

@@ -26,6 +26,7 @@ from ._registry import SESSION, AmbiguousName, Registry, UnknownName
 
 _registry = Registry()
 add_core = _registry.add_core
+extend = _registry.extend
 
 R = TypeVar("R", bound=Record)
 

@@ -88,7 +88,8 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
     changes: dict[str, Any] = {"initializers": dict(spec.initializers), "updates": dict(spec.updates)}
     given_by = {f"{kind} {name}": own for kind in ("initializers", "updates") for name in changes[kind]}
     if spec.base:
-        base = complete_model(registry, *cast(Any, registry.owner("models", spec.base)), (*asked, full_name))
+        giver, given = registry.owner("models", spec.base)
+        base = complete_model(registry, giver, cast(ModelSpec, given), (*asked, full_name))
         other_cost = any(getattr(spec, part) is not None for part in _COST)
         if base.build is not None and other_cost:
             raise ValueError(

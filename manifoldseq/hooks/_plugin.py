@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -37,14 +38,37 @@ class Origin(IntEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """What went wrong with a plugin: one sentence, and the traceback if there was an exception."""
+    """What went wrong with a plugin: one sentence, the traceback if there was an exception, and the line of code."""
 
     message: str
     traceback: str = ""
+    place: str = ""
+    """``"FILE.py, line N"``, where it is known."""
 
     @classmethod
-    def of(cls, what: str, error: BaseException) -> "Fault":
-        return cls(f"{what}: {type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+    def of(cls, what: str, error: BaseException, file: str = "") -> "Fault":
+        message, place = f"{what}: {type(error).__name__}: {error}", place_of(error, file)
+        return cls(message, "".join(traceback.format_exception(error)), place)
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
+
+def place_of(error: BaseException, file: str) -> str:
+    """Return the file and line of the last call before an exception, of those in the folder of a file; "" for none."""
+    if not file:
+        return ""
+    folder = Path(file).resolve().parent
+    if isinstance(error, SyntaxError) and error.filename and folder in Path(error.filename).resolve().parents:
+        return f"{error.filename}, line {error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
+    inside = [frame for frame in frames if folder in Path(frame.filename).resolve().parents]
+    return f"{inside[-1].filename}, line {inside[-1].lineno}" if inside else ""
+
+
+def _line_of(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    return "" if code is None else f"{code.co_filename}, line {code.co_firstlineno}"
 
 
 @dataclass
@@ -62,6 +86,8 @@ class Plugin:
     disabled: bool = False
     manager: pluggy.PluginManager | None = None
     origin: Origin = Origin.THIRD_PARTY
+    file: str = ""
+    """The path of a module that was given to `manifoldseq.register`."""
 
     @property
     def status(self) -> str:
@@ -137,23 +163,26 @@ def collect(plugin: Plugin, module: Any) -> None:
     try:
         manager.register(module, plugin.name)
     except pluggy.PluginValidationError as error:
-        plugin.failure = Fault(" ".join(str(error).split()))
+        named = re.search(rf"\b{_PREFIX}\w+", str(error))
+        place = _line_of(getattr(module, named[0], None)) if named else ""
+        plugin.failure = Fault(" ".join(str(error).split()), place=place)
         return
     plugin.manager = manager
     faults = [*_misnamed(manager), *_unmarked(module)]
     records: dict[tuple[str, str], Record] = {}
     for kind, cls in KINDS.items():
-        for found in _yielded(f"{_PREFIX}{kind}", getattr(manager.hook, f"{_PREFIX}{kind}")):
+        name = f"{_PREFIX}{kind}"
+        place = _line_of(getattr(module, name, None))
+        for found in _yielded(name, getattr(manager.hook, name), getattr(module, "__file__", "") or "", place):
             if isinstance(found, Fault):
                 faults.append(found)
             elif not isinstance(found, cls):
-                faults.append(
-                    Fault(f"{_PREFIX}{kind} yielded {found!r}; yield manifoldseq.hooks.{cls.__name__} records")
-                )
+                message = f"{name} yielded {found!r}; yield manifoldseq.hooks.{cls.__name__} records"
+                faults.append(Fault(message, place=place))
             elif ":" in found.name:
-                faults.append(Fault(f"{_PREFIX}{kind} yielded {found.name!r}: {reserved(found)}"))
+                faults.append(Fault(f"{name} yielded {found.name!r}: {reserved(found)}", place=place))
             elif (kind, found.name) in records:
-                faults.append(Fault(f"{_PREFIX}{kind} yielded {found.name!r} twice; the first one counts"))
+                faults.append(Fault(f"{name} yielded {found.name!r} twice; the first one counts", place=place))
             else:
                 records[kind, found.name] = found
     plugin.records, plugin.warnings = tuple(records.values()), tuple(faults)
@@ -164,7 +193,7 @@ def reserved(record: Record) -> str:
     return f"names with {record.name.partition(':')[0]!r} before a colon are the core's: choose another name"
 
 
-def _yielded(name: str, hook: Callable[[], list[Any]]) -> list[Any]:
+def _yielded(name: str, hook: Callable[[], list[Any]], file: str, place: str) -> list[Any]:
     found: list[Any] = []
     with _guarded() as caught:
         for result in hook():
@@ -172,14 +201,16 @@ def _yielded(name: str, hook: Callable[[], list[Any]]) -> list[Any]:
                 for record in result:  # one by one: those before an exception are kept
                     found.append(record)
             else:
-                found.append(Fault(f"{name} returned {result!r}; make it a generator of records"))
-    return [*found, Fault.of(f"{name} raised", caught[0])] if caught else found
+                found.append(Fault(f"{name} returned {result!r}; make it a generator of records", place=place))
+    return [*found, Fault.of(f"{name} raised", caught[0], file)] if caught else found
 
 
 def _misnamed(manager: pluggy.PluginManager) -> Iterator[Fault]:
     for name, hook in vars(manager.hook).items():
         if isinstance(hook, pluggy.HookCaller) and not hook.has_spec():
-            yield Fault(f"{name} is not a hook of manifoldseq; {_suggestion(name)}")
+            functions = [one.function for one in hook.get_hookimpls()]
+            place = _line_of(functions[0]) if functions else ""
+            yield Fault(f"{name} is not a hook of manifoldseq; {_suggestion(name)}", place=place)
 
 
 def _unmarked(module: Any) -> Iterator[Fault]:
@@ -190,7 +221,8 @@ def _unmarked(module: Any) -> Iterator[Fault]:
         value = inspect.getattr_static(module, name)
         if inspect.isfunction(value) and value.__module__ == owner and not hasattr(value, f"{PROJECT}_impl"):
             hint = "decorate it with @manifoldseq.hookimpl" if name in _SPECS else _suggestion(name)
-            yield Fault(f"{name} is a function without @manifoldseq.hookimpl and is never called; {hint}")
+            message = f"{name} is a function without @manifoldseq.hookimpl and is never called; {hint}"
+            yield Fault(message, place=_line_of(value))
 
 
 def _suggestion(name: str) -> str:

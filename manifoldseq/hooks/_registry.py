@@ -55,9 +55,9 @@ class Registry:
                 self._register_record(item)
             else:
                 name = getattr(item, "__name__", type(item).__name__)
-                plugin = Plugin(name, name)
+                plugin = Plugin(name, name, file=getattr(item, "__file__", None) or "")
                 collect(plugin, item)
-                faults = [plugin.failure.message] if plugin.failure else [fault.message for fault in plugin.warnings]
+                faults = [str(plugin.failure)] if plugin.failure else [str(fault) for fault in plugin.warnings]
                 if faults or not (plugin.records or _implements(plugin)):
                     raise ValueError(
                         "; ".join(faults)
@@ -67,6 +67,16 @@ class Registry:
                 self._registered[name] = plugin
             self.version += 1
             self._note_clashes()
+
+    def extend(self, name: str, file: str, record: Record) -> Plugin:
+        """Add a record to what a module registers, also to one that has no hooks; return its plugin."""
+        with self._lock:
+            plugin = self._registered.get(name) or Plugin(name, name, file=file)
+            kept = [one for one in plugin.records if (one.kind, one.name) != (record.kind, record.name)]
+            self._registered[name] = plugin = replace(plugin, records=(*kept, record))
+            self.version += 1
+            self._note_clashes()
+        return plugin
 
     def _register_record(self, record: Record) -> None:
         if ":" in record.name:
@@ -217,7 +227,9 @@ def _ambiguous(kind: str, name: str, found: Sequence[tuple[Plugin, Record]]) -> 
 
 
 def _giver(plugin: Plugin) -> str:
-    return "the core" if plugin.origin is Origin.CORE else f"plugin {plugin.name!r}"
+    if plugin.origin is Origin.CORE:
+        return "the core"
+    return f"plugin {plugin.name!r}" + (f" ({plugin.file})" if plugin.file else "")
 
 
 def _singular(kind: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,14 @@ class ModelEstimator(BaseEstimator):
         begin: Start | Any = next(iter(known), None) if init is None else init
         if isinstance(begin, str) and begin not in known:
             raise ValueError(f"init={begin!r} is no initializer of the model {spec.name!r}: use {_listed(known)}")
-        exact = not solver and isinstance(begin, str) and begin in spec.exact
-        if not exact:
-            solver = solver or choose_solver(problem)
-            algorithm = get_solver(solver, **(options or {}))
-        self.provenance_ = _provenance(spec, begin, "" if exact else solver)
-        start = known[begin] if isinstance(begin, str) else begin
-        if exact:
+        start: Any = known[begin] if isinstance(begin, str) else begin
+        if not solver and isinstance(begin, str) and begin in spec.exact:
+            self.provenance_ = _provenance(spec, begin, "")
             best = _answered(problem, start(problem, random_generator(settings.get("random_state"))))
         else:
+            solver = solver or choose_solver(problem)
+            algorithm = get_solver(solver, **(options or {}))
+            self.provenance_ = _provenance(spec, begin, solver)
             stop = _rule(settings, problem, algorithm)
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> Result:
@@ -113,7 +113,9 @@ class ModelEstimator(BaseEstimator):
                 by = algorithm.seeded(seed) if "additive" in algorithm.needs else algorithm
                 return minimize(problem, x0, solver=by, stop=stop, seed=seed, project=True, **loop)
 
-            loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+            store = Checkpoint.at(checkpoint)
+            store = store and replace(store, made_by=self.provenance_)
+            loop: dict[str, Any] = {"observers": observers, "checkpoint": store, "resume": resume}
             best = fit_starts(self, run, *data, self.provenance_, n_starts=n_starts, **loop)
         self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
         return best

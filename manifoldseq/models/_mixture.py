@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from typing import Any, Self
@@ -46,7 +47,7 @@ class MixtureSums(Sums):
     moments: tuple[Array, ...]
     log_likelihood: float
 
-    def _with(self, other: Self, of: Any) -> Self:
+    def _with(self, other: Self, of: Callable[[Any, Any], Any]) -> Self:
         moments = tuple(of(a, b) for a, b in zip(self.moments, other.moments, strict=True))
         n, counts = of(self.n, other.n), of(self.counts, other.counts)
         return type(self)(n, counts, moments, of(self.log_likelihood, other.log_likelihood))
@@ -111,6 +112,10 @@ class _Preparing:
     def __signature__(self) -> Signature:
         _, _, *params = signature(self.model.of).parameters.values()
         return Signature([Parameter("data", Parameter.POSITIONAL_OR_KEYWORD), *params])
+
+    @property
+    def __wrapped__(self) -> Any:
+        return self.model.of  # where listings say that it is defined
 
     def __call__(self, data: Any, **params: Any) -> Prepared:
         X, weight = data if isinstance(data, tuple) else (np.asarray(data), None)

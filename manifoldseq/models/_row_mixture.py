@@ -24,7 +24,9 @@ from ._estimator import ModelEstimator
 from ._mixture import MixtureSums, Point, minus_log_likelihood
 
 
-class RowMixture(DensityCriteria, DensityMixin, ModelEstimator):
+class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `score` of the mixin returns nothing
+    DensityCriteria, DensityMixin, ModelEstimator
+):
     """The estimator of a mixture of rows; abstract: a subclass states its parameters.
 
     Parameters of the subclass that are used here: `model`, the name of a record that `mixture_model` has made, and,
@@ -64,7 +66,8 @@ class RowMixture(DensityCriteria, DensityMixin, ModelEstimator):
         X, weight = self._checked(X, sample_weight, True)
         problem = self._stated(X, weight)
         solver = getattr(self, "solver", "")
-        options = {"batch_size": self.batch_size} if solver == "online-em" and hasattr(self, "batch_size") else None
+        size = getattr(self, "batch_size", None)
+        options = None if size is None or solver != "online-em" else {"batch_size": size}
         loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
         best = self._solved(
             problem, X, weight, init=getattr(self, "init", None), solver=solver, options=options, **loop
@@ -104,7 +107,7 @@ class RowMixture(DensityCriteria, DensityMixin, ModelEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return the responsibilities of the components for each row, (N, K)."""
         joint = self._joint(X)
-        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return np.exp(joint - np.asarray(logsumexp(joint, axis=1, keepdims=True)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, NDArray[np.intp]]:
         """Return drawn rows, (n, D), and the components that they are from, (n,)."""

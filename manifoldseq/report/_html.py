@@ -157,9 +157,18 @@ def _details(run: RunFiles) -> dict[str, Any]:
     return {
         "Run": {name: own[name] for name in own if name not in _ELSEWHERE and isinstance(own[name], str | int | float)},
         "Parameters": _parameters(run, " (auto)"),
+        "Made by": _made_by(run),
         "Further metrics": {name: number(value) for name, value in run.metrics.items() if name not in shown},
         "Versions": _mapping(own.get("versions")),
     }
+
+
+def _made_by(run: RunFiles) -> dict[str, Any]:
+    """Return who gives the model, initializer, updates and solver of a run, and its plugin files by their digests."""
+    files = run.run.get("plugins")
+    found = [one for one in files if isinstance(one, Mapping)] if isinstance(files, list) else []
+    digests = {f"file {Path(str(one.get('file'))).name}": f"SHA-256 {str(one.get('sha256'))[:16]}…" for one in found}
+    return {**_mapping(run.run.get("made_by")), **digests}
 
 
 def _parameters(run: RunFiles, auto: str = "") -> dict[str, Any]:
@@ -241,7 +250,13 @@ def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
 def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
     """Return what several runs have in one place: metrics, overlaid curves, differing parameters."""
     settings = [
-        {"data": run.run.get("data"), "estimator": run.run.get("estimator"), **_parameters(run)} for run in runs
+        {
+            "data": run.run.get("data"),
+            "estimator": run.run.get("estimator"),
+            **_parameters(run),
+            **{f"{name} by": value for name, value in _made_by(run).items()},
+        }
+        for run in runs
     ]
     names = dict.fromkeys(name for given in settings for name in given)
     differ = {name: [str(given.get(name, "–")) for given in settings] for name in names}

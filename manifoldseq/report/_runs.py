@@ -32,7 +32,8 @@ class RunFiles:
     name : str
         The name of the directory.
     run : dict
-        ``run.json``: state, command, estimator, data, parameters, versions.
+        ``run.json``: state, command, estimator, data, parameters, versions, ``made_by`` (who gives the model, the
+        initializer, the updates and the solver), and the plugin files of the command.
     metrics : dict of str to float
         ``metrics.json``.
     history : dict of str to list of float
@@ -146,6 +147,7 @@ def _of_fitted(fitted: Fitted, name: str) -> RunFiles:
             metrics = clustering_measures(labels, clusters)
     about = {"state": "done", "estimator": type(estimator).__name__, "parameters": estimator.get_params(deep=False)}
     about["used"] = used_settings(estimator)
+    about["made_by"] = getattr(estimator, "provenance_", {})
     if data := getattr(fitted.data, "name", ""):
         about["data"] = data
     history = {column: np.asarray(values, dtype=float).tolist() for column, values in fitted.history.items()}

@@ -59,7 +59,7 @@ class EM(Solver):
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Return the state after an update."""
         f, x, fun, state = problem.objective, state["x"], state["fun"], dict(state)
-        additive = f.additive
+        additive: Any = f.additive  # the solver needs it
         sums = additive.sums(freeze(x))
         for attempt in (_repaired, self._extrapolated, self._damped):
             found = attempt(f, additive, sums, state)

@@ -10,7 +10,6 @@ import numpy as np
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point
 from ..linalg._tree import freeze
-from ..objectives import Additive
 from ._base import Solver
 from ._em import in_structure_of
 from ._iterates import State
@@ -67,7 +66,8 @@ class OnlineEM(Solver):
         """Return the state after a pass."""
         rng = np.random.Generator(np.random.PCG64())
         rng.bit_generator.state = state["rng"]
-        additive, x, batches = problem.objective.additive, state["x"], state["batches"]
+        additive: Any = problem.objective.additive  # the solver needs it
+        x, batches = state["x"], state["batches"]
         N, running = additive.blocks.n, state["running"]
         count = -(-N // min(self.batch_size, N))
         total, seen = 0.0, 0.0
@@ -89,7 +89,7 @@ class OnlineEM(Solver):
         return new | {"rng": rng.bit_generator.state}, Measures(fun, evaluations=passes)
 
 
-def learned(additive: Additive, x: Any, running: Any, sums: Any, share: float) -> tuple[Any, Any]:
+def learned(additive: Any, x: Any, running: Any, sums: Any, share: float) -> tuple[Any, Any]:
     """Return the point after the sums of a batch, and the running means of the sums at that point.
 
     Parameters

@@ -46,6 +46,9 @@ class Checkpoint:
         Time between checkpoints; one more is written when the run ends, is interrupted or fails.
     fingerprint : str, optional
         Of the data and settings; a checkpoint with another fingerprint is refused.
+    made_by : mapping of str to str
+        Who gives the model, the initializer, the updates and the solver, see `models.ModelEstimator`; a checkpoint of
+        other ones raises an error that names them.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Checkpoint:
     directory: str | Path
     every_seconds: float = 60.0
     fingerprint: str | None = None
+    made_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.directory, str | os.PathLike) or not str(self.directory):
@@ -85,7 +89,7 @@ class Checkpoint:
 
     def __reduce__(self) -> tuple[Any, ...]:
         home = "" if os.path.isabs(self.directory) else os.getcwd()
-        return _sent, (type(self), home, self.directory, self.every_seconds, self.fingerprint)
+        return _sent, (type(self), home, self.directory, self.every_seconds, self.fingerprint, self.made_by)
 
     def prepare(self) -> None:
         """Create the directory and write to it, so that a run does not fail at its first checkpoint."""
@@ -107,6 +111,7 @@ class Checkpoint:
             {
                 "format": FORMAT,
                 "fingerprint": self.fingerprint,
+                "made_by": dict(self.made_by),
                 "state": encoder.encode(state, "state", {}),
                 "record": dict(record),
                 "columns": list(columns),
@@ -139,7 +144,7 @@ class Checkpoint:
                 arrays = _arrays(path)
                 document = json.loads(arrays.pop("document").tobytes())
                 columns = {name: arrays[f"column {name}"] for name in document["columns"]}
-                found = document.get("format"), document["fingerprint"]
+                found = document.get("format"), document["fingerprint"], dict(document.get("made_by", {}))
                 loaded = normalize(decode(document["state"], arrays, {})), document["record"], columns
                 if len({len(column) for column in columns.values()}) > 1:
                     raise ValueError("its history is incomplete")
@@ -149,6 +154,11 @@ class Checkpoint:
             if found[0] != FORMAT:
                 raise CheckpointError(
                     f"{path} has format {quoted(found[0])}, this version reads {FORMAT}: start without resume"
+                )
+            if others := _differences(found[2], self.made_by):
+                raise CheckpointError(
+                    f"{path} was written with {others}: register the same again, choose another directory, or start "
+                    "without resume"
                 )
             if found[1] != self.fingerprint:
                 raise CheckpointError(
@@ -167,6 +177,16 @@ class Checkpoint:
 
     def _files(self) -> list[Path]:
         return sorted(Path(self.directory).glob("checkpoint-*.npz"), reverse=True)
+
+
+def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return which of the records that made a checkpoint are others now, "" if none is known to be."""
+    if not before or not now:
+        return ""
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    said = [f"{name} {before[name]}" if name in before else f"no {name}" for name in names]
+    other = [f"{name} {now[name]}" if name in now else f"no {name}" for name in names]
+    return f"{', '.join(said)}, but this run has {', '.join(other)}" if names else ""
 
 
 def _sent(kind: type[Checkpoint], home: str, directory: str | Path, *fields: Any) -> Checkpoint:

@@ -18,7 +18,7 @@ from ._limits import FilePath, ReadError, naming
 from ._real import check_real, real_dtype
 
 
-def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceData:
+def read(path: FilePath, *, missing: str = "keep", reader: str | None = None, **options: Any) -> SequenceData:
     """Read a file or folder with the reader registered for its name.
 
     Parameters
@@ -29,6 +29,8 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
         `manifoldseq.register`, then the core's, then that of a bundled plugin.
     missing : {"keep", "linear"}
         Whether missing values stay NaN or are interpolated, see `interpolate`.
+    reader : str, optional
+        The registered name of a reader, which reads the file whatever its name is.
     **options
         Passed to the reader, such as ``variable=`` of `read_mat` or ``id=`` of `read_csv`.
 
@@ -53,23 +55,28 @@ def read(path: FilePath, *, missing: str = "keep", **options: Any) -> SequenceDa
     """
     if missing not in ("keep", "linear"):
         raise ReadError(f"{path}: missing is {quoted(missing)}: choose 'keep' or 'linear'")
-    data = _call(path, reader_of(path), options)
+    data = _call(path, reader_of(path, reader), options)
     if missing == "keep":
         return data
     with naming(path):
         return interpolate(data)
 
 
-def reader_of(path: FilePath) -> hooks.ReaderSpec:
-    """Return the reader that is registered for the name of a file or folder; raise as `read` does."""
+def reader_of(path: FilePath, reader: str | None = None) -> hooks.ReaderSpec:
+    """Return the reader of a name, or the one that is registered for a file or folder; raise as `read` does."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
+    if reader is not None:
+        try:
+            return hooks.get_reader(reader)
+        except ValueError as error:
+            raise ReadError(f"{path}: {error}") from error
     name = file.name.lower() + "/" * file.is_dir()
     readers = [(plugin, cast(hooks.ReaderSpec, record)) for plugin, record in hooks.records("readers")]
     lengths = [max((len(one) for one in reader.patterns if fnmatchcase(name, one)), default=0) for _, reader in readers]
     if not any(lengths):
-        known = ", ".join(sorted({pattern for _, reader in readers for pattern in reader.patterns}))
+        known = ", ".join(sorted({pattern for _, spec in readers for pattern in spec.patterns}))
         raise ReadError(f"{path}: no reader knows this name: rename or convert the file to one of {known}")
     chosen = first_origin([one for one, length in zip(readers, lengths, strict=True) if length == max(lengths)])
     if len({plugin.name for plugin, _ in chosen}) > 1:

@@ -86,8 +86,11 @@ def prepare(
     >>> ms.minimize(mine).success
     True
     """
+    X: Any = None
+    members: Any = None
+    blocks = None
     if isinstance(data, Moments):  # of frames that were seen in a stream
-        moments, X, members, blocks = data, None, None, None
+        moments = data
     else:
         X, members = frames_and_members(data, partition)
         blocks = ms.execution.RowBlocks.of(X, members)

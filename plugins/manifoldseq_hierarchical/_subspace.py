@@ -222,7 +222,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
     def _solve(self, moments: Moments, classes: NDArray, frames: tuple[NDArray, Codes] | None) -> None:
         params = {name: getattr(self, name) for name in ("n_components", "center", "method")}
         record = ms.get_model(self.model)
-        prepared = record.prepare(moments if frames is None else frames, empty=True, **params)
+        prepared = record.entry(moments if frames is None else frames, empty=True, **params)
         self.moments_, self.classes_, self.class_count_ = moments, classes, moments.counts.copy()
         known = prepared.model
         V, mu = known.V, known.centroids

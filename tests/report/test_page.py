@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -313,3 +314,30 @@ def test_what_cannot_be_reported_is_refused() -> None:
         render_html([])
     with pytest.raises(ValueError, match="int cannot be reported"):
         render_html([3])  # type: ignore[list-item]
+
+
+def test_page_says_who_made_a_fit_and_where_runs_differ() -> None:
+    given = {"model": "hope:hope.vmf 0.1.0", "update em": "hope:hope.vmf 0.1.0", "solver": "manifoldseq:em 0.1.0"}
+    files = [{"file": "/somewhere/mine.py", "sha256": "0123456789abcdef" * 4, "plugin": "mine", "objects": []}]
+    first = RunFiles("a", {"state": "done", "estimator": "vmf-mixture", "data": "rows", "made_by": given})
+    other = {**first.run, "made_by": {**given, "model": "session:hope.vmf 5a580e8b"}, "plugins": files}
+    page = flat(render_html([replace(first, run=other)]))
+    table = page[page.index("<h4>Made by</h4>") :]
+    for name, value in {**other["made_by"], "file mine.py": "SHA-256 0123456789abcdef"}.items():
+        assert re.search(rf"<dt>{re.escape(name)}</dt>\s*<dd>{re.escape(value)}", table), name
+    assert "Made by" not in render_html([quadratic()])
+    both = flat(render_html([first, replace(first, name="b", run=other)]))
+    assert re.search(r"model by</th>\s*<td>hope:hope.vmf 0.1.0</td>\s*<td>session:hope.vmf 5a580e8b</td>", both)
+    assert "solver by" not in both, "what is the same is not in the table of differences"
+
+
+def test_fitted_estimator_in_memory_says_who_made_it() -> None:
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    fitted = ms.get_estimator("vmf-mixture")(2, random_state=0).fit(X)
+    page = render_html([Fitted(fitted, X)])
+    assert all(f"<dd>{value}</dd>" in page for value in fitted.provenance_.values())
+
+
+def test_damaged_entries_about_plugins_are_left_out() -> None:
+    for plugins in ("text", [3], {"file": 1}, None):
+        render_html([RunFiles("a", {"state": "done", "made_by": [1], "plugins": plugins})])

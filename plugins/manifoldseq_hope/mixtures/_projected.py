@@ -54,7 +54,7 @@ _ALIKE = 0.5
 _INTERRUPTED = ms.Status.INTERRUPTED
 
 
-class ProjectedMixture(
+class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `score` of the mixin returns nothing
     DensityCriteria, ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator
 ):
     """A mixture (7) of the projections of rows; subclasses are the estimators."""
