@@ -107,7 +107,7 @@ class ModelEstimator(BaseEstimator):
             stop = _rule(settings, problem, algorithm)
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> Result:
-                x0 = start(problem, rng) if callable(start) else start
+                x0: Any = start(problem, rng) if callable(start) else start
                 seed = int(rng.integers(2**31))
                 # mini-batches of EM are drawn from this very seed, not from a stream that `minimize` derives
                 by = algorithm.seeded(seed) if "additive" in algorithm.needs else algorithm

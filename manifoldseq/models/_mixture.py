@@ -47,7 +47,7 @@ class MixtureSums(Sums):
     moments: tuple[Array, ...]
     log_likelihood: float
 
-    def _with(self, other: Self, of: Callable[[Any, Any], Any]) -> Self:
+    def _with(self, other: Any, of: Callable[[Any, Any], Any]) -> Self:
         moments = tuple(of(a, b) for a, b in zip(self.moments, other.moments, strict=True))
         n, counts = of(self.n, other.n), of(self.counts, other.counts)
         return type(self)(n, counts, moments, of(self.log_likelihood, other.log_likelihood))
