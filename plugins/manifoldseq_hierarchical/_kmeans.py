@@ -496,7 +496,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         """
         check_is_fitted(self, "components_")
         scores = self._scores(X)
-        scores -= logsumexp(scores, axis=1, keepdims=True)
+        scores -= np.asarray(logsumexp(scores, axis=1, keepdims=True))
         return np.exp(scores, out=scores)
 
     def score(self, X: Any, y: object = None) -> float:
