@@ -115,7 +115,10 @@ def watch() -> str:
 
 if __name__ == "__main__":
     more = names_that_need_more()
-    assert all(name.startswith("manifoldseq.evaluation.") for name in more) and len(more) == 12, more
+    of_models = {"manifoldseq.models.ModelEstimator", "manifoldseq.models.RowMixture"}
+    others = set(more) - of_models
+    assert of_models <= set(more) and all(name.startswith("manifoldseq.evaluation.") for name in others), more
+    assert len(others) == 12, more
     for package, call in calls_that_need_more().items():
         said = sentence_of(call)
         assert package.partition(" ")[0] in said and CURE in said and "\n" not in said, (package, said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,13 @@ def needs(*plugins: str) -> pytest.MarkDecorator:
     """Mark a test that needs bundled plugins, where no error message would say so; others are skipped by conftest."""
     absent = [f"manifoldseq-{name} is not installed" for name in plugins if name not in INSTALLED]
     return pytest.mark.skipif(bool(absent), reason=absent[0] if absent else "")
+
+
+def register_models(plugin: str) -> None:
+    """Register the models of a bundled plugin, for tests that run without the plugins that are installed."""
+    module = importlib.import_module(f"manifoldseq_{plugin}._plugin")
+    for record in module.manifoldseq_models():
+        ms.register(record)
 
 
 def absent_names(kind: str) -> set[str]:

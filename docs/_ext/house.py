@@ -35,6 +35,7 @@ SAYS = {
     "storage": "files",
     "linalg": "polar, Stein, …",
     "hooks": "find by name",
+    "models": "parts, estimators",
     "_result": "answers",
     "execution": "maps, sums",
     "_moved": "old names",

@@ -18,6 +18,7 @@ from manifoldseq.hooks._records import KINDS
 
 VALUES = {  # public names that are neither functions nor classes
     "BUNDLED": "The distributions of the bundled plugins, installed or not: a tuple of names.",
+    "FORGETTING": "Batch t of online EM counts with ``(t + 1) ** -FORGETTING`` of all that was seen: a float.",
     "hookimpl": "The decorator of hook functions: see :doc:`/develop/hooks`.",
     "Row": "A row of a table: a dict with what `row` gives.",
     "Rows": "A list of rows.",

@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, cast
@@ -261,11 +262,21 @@ def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
     init = None if init is None else asked_name(init, "initializers", model=name)
     try:
         record = hooks.get_model(name)
-        return name, record.problem, record.input, init
+        return name, _with_signature(record), record.input, init
     except ValueError as error:
         raise BadInput(f"{error}; a problem of your own is given as FILE.py:NAME") from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _with_signature(record: hooks.ModelSpec) -> Callable[..., Problem]:
+    """Return what makes the problem of a model, with the parameters of its `prepare` or `build`."""
+
+    @wraps(record.entry)
+    def made(data: Any, **params: Any) -> Problem:
+        return record.problem(data, **params)
+
+    return made
 
 
 def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]) -> Problem:

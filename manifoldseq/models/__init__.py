@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .._extras import needing
 from ._assembly import Prepared, problem_of
 
 if TYPE_CHECKING:
@@ -36,5 +37,6 @@ def __getattr__(name: str) -> Any:
     """Import what is named when it is first used."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    with needing(f"{__name__}.{name} needs", "cli"):
+        value = globals()[name] = getattr(import_module(f".{_LAZY[name]}", __name__), name)
     return value

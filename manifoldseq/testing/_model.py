@@ -95,7 +95,7 @@ def _initializer(problem: Problem, name: str, seed: int) -> Verdict:
     first, again = (start_point(problem, name, np.random.default_rng(seed)) for _ in range(2))
     off = float(np.asarray(problem.manifold.feasibility(first)))
     if not same(first, again):
-        return False, "the same generator gives another point"
+        return False, "the same generator gave different points: draw from rng only"
     return off < 1e-10, f"feasibility {off:.1e}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.examples import two_levels
+from helpers import register_models
 from sklearn.neighbors import NearestCentroid
 
 import manifoldseq as ms
@@ -312,6 +313,7 @@ def test_estimator_of_samples_gets_the_rows_of_all_sequences(run: Run, tmp_path:
 
 def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.EstimatorSpec("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    register_models("mpcca")
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((60, 1)) @ rng.standard_normal((1, 5)) + 0.3 * rng.standard_normal((60, 5))
     np.save(tmp_path / "table.npy", rows)
@@ -337,6 +339,7 @@ def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path)
 
 def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.EstimatorSpec("fisher-vector", "manifoldseq_mpcca:FisherVector", input="bags"))
+    register_models("mpcca")
     rng = np.random.default_rng(0)
     bags = [rng.standard_normal((length, 5)) for length in (8, 5, 1, 12)]
     np.savez(tmp_path / "bags.npz", **{f"{i}": bag for i, bag in enumerate(bags)})
@@ -353,6 +356,7 @@ def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -
 
 def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.EstimatorSpec("lds-kmeans", "manifoldseq_lds:LDSKMeans"))
+    register_models("lds")
     ms.register(ms.hooks.KernelSpec("projection", "manifoldseq_lds:ProjectionKernel"))
     fit = ("fit", "lds-kmeans", "two-levels", "--set", "n_clusters=2", "--set", "n_states=1", "--set", "n_init=2")
     for name, more in (("one", ()), ("two", ("--jobs", "2"))):

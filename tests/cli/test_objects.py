@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.examples import SignClusterer, Walker
-from helpers import needs
+from helpers import needs, register_models
 
 import manifoldseq as ms
 from manifoldseq.storage import load_model
@@ -263,8 +263,8 @@ def bundled(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     monkeypatch.chdir(tmp_path)
     lds = "manifoldseq_lds."
     ms.register(ms.hooks.EstimatorSpec("lds-kmeans", f"{lds}clustering._kmeans:LDSKMeans"))
+    register_models("lds")
     ms.register(ms.hooks.EstimatorSpec("lds-kernel-matrix", f"{lds}clustering._kernel_matrix:LDSKernelMatrix"))
-    ms.register(ms.hooks.ModelSpec("lds.mean", build=f"{lds}means._mean:build"))
     ms.register(ms.hooks.KernelSpec("projection", f"{lds}kernels._projection:ProjectionKernel"))
     ms.register(ms.hooks.KernelSpec("grassmann", f"{lds}kernels._grassmann:GrassmannKernel"))
     return run

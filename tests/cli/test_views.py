@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from helpers import register_models
 from sklearn.cluster import KMeans
 
 import manifoldseq as ms
@@ -80,6 +81,7 @@ def files(tmp_path: Path, numerals: Numerals) -> Path:
     np.save(tmp_path / "kar.npy", kar)
     np.save(tmp_path / "zer.npy", zer)
     ms.register(ms.hooks.EstimatorSpec("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    register_models("mpcca")
     return tmp_path
 
 
@@ -416,6 +418,7 @@ def test_text_in_columns_that_are_not_asked_for_does_no_harm(run: Run, files: Pa
 
 def test_bags_of_two_files_are_paired_by_id(run: Run, files: Path, numerals: Numerals) -> None:
     ms.register(ms.hooks.EstimatorSpec("fisher-vector", "manifoldseq_mpcca:FisherVector", input="bags"))
+    register_models("mpcca")
     bag = [f"b{i // 8}" for i in range(120)]
     order = [8 * b + t for b in (4, 2, 0, 1, 3, *range(5, 15)) for t in range(8)]
     write(files / "a.csv", {"id": bag, **table("kar", numerals.kar)})
@@ -437,7 +440,7 @@ def test_bags_of_two_files_are_paired_by_id(run: Run, files: Path, numerals: Num
 
 @pytest.mark.parametrize("data", [("both.csv", "--views", "kar_*:zer_*"), ("kar.csv", "zer.csv"), ("both.npy", "12,9")])
 def test_solve_takes_views(run: Run, files: Path, numerals: Numerals, data: tuple[str, ...]) -> None:
-    ms.register(ms.hooks.ModelSpec("mpcca", build="manifoldseq_mpcca._objective:build", input="views"))
+    register_models("mpcca")
     if data[-1] == "12,9":
         data = ("both.npy", "--views", "12,9")
     arguments = [files / one if "." in one else one for one in data]
@@ -455,7 +458,7 @@ def test_solve_takes_views(run: Run, files: Path, numerals: Numerals, data: tupl
 
 @pytest.mark.parametrize("covariance", ["diag", "full"])
 def test_solve_names_collinear_columns(run: Run, files: Path, numerals: Numerals, covariance: str) -> None:
-    ms.register(ms.hooks.ModelSpec("mpcca", build="manifoldseq_mpcca._objective:build", input="views"))
+    register_models("mpcca")
     columns = {"a": numerals.kar[:, 0], "b": numerals.zer[:, 0], "c": 2.54 * numerals.kar[:, 0]}
     write(files / "twice.csv", {name: column.tolist() for name, column in columns.items()})
     options = ("--views", "a,c:b", "--set", "n_latent=1", "--set", f"covariance_type={covariance}")
@@ -553,6 +556,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
 
 def test_an_id_that_is_repeated_in_one_view_is_named(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.EstimatorSpec("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    register_models("mpcca")
     X = np.random.default_rng(0).normal(size=(60, 4)).round(4)
     ids = [f"s{i}" for i in range(60)]
     first = write(tmp_path / "x.csv", {"id": ids, "a": X[:, 0], "b": X[:, 1]})
@@ -565,6 +569,7 @@ def test_an_id_that_is_repeated_in_one_view_is_named(run: Run, tmp_path: Path) -
 
 def test_apply_says_when_files_are_exchanged_or_columns_taken_by_place(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.EstimatorSpec("mixture-pcca", "manifoldseq_mpcca:MixturePCCA", input="views"))
+    register_models("mpcca")
     X = np.random.default_rng(0).normal(size=(60, 4)).round(4)
     first = write(tmp_path / "x.csv", {"a": X[:, 0], "b": X[:, 1]})
     second = write(tmp_path / "y.csv", {"c": X[:, 2], "d": X[:, 3]})

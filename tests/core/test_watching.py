@@ -24,7 +24,8 @@ from manifoldseq.objectives import FiniteTerms
 from manifoldseq.solvers import PGD
 
 CORE = [record.name for plugin, record in ms.hooks.records("solvers") if plugin.name == "manifoldseq"]
-SOLVERS = [name for name in CORE if ":" not in name]  # those of other libraries are one step to the end
+# those of other libraries are one step to the end; those of sums over rows are watched in tests/models
+SOLVERS = [name for name in CORE if ":" not in name and name not in ("em", "online-em")]
 
 
 def ill(x: np.ndarray) -> float:

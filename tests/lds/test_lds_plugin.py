@@ -32,6 +32,7 @@ def test_the_names():
         ("domains", "histograms"),
         ("models", "lds.mean"),
         ("models", "lds.atom"),
+        ("models", "lds.mean-stable"),
         ("models", "lds.mean-raw"),
         ("estimators", "lds-identifier"),
         ("estimators", "lds-kmeans"),

@@ -227,7 +227,7 @@ def test_another_record_of_the_same_name_does_not_resume(tmp_path):
     model = MixturePCCA(2, 1, covariance_type="diag", random_state=0, max_iter=3, model=registered("mpcca-resumed"))
     model.fit(views, checkpoint=tmp_path)
     registered("mpcca-resumed", **doubled({}))
-    with pytest.raises(ms.storage.CheckpointError, match="other data or settings"):
+    with pytest.raises(ms.storage.CheckpointError, match="was written with model session:mpcca-resumed"):
         model.fit(views, checkpoint=tmp_path, resume=True)
 
 

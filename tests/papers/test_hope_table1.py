@@ -106,7 +106,7 @@ def test_an_interrupted_fit_resumes_to_the_same_figures(tmp_path: Path, monkeypa
     settings: dict[str, Any] = {"K": 8, "seeds": 1, "models": ["hope"]}
     whole = table.table1("there", folder=tmp_path / "whole", **settings)
     seen = []
-    real = ms.iterate
+    real = ms.minimize
 
     def stopped(*args: Any, **kwargs: Any) -> Any:
         def interrupt(event: Any) -> None:
@@ -116,7 +116,7 @@ def test_an_interrupted_fit_resumes_to_the_same_figures(tmp_path: Path, monkeypa
 
         return real(*args, **kwargs | {"observers": [interrupt]})
 
-    monkeypatch.setattr(ms, "iterate", stopped)
+    monkeypatch.setattr("manifoldseq.models._estimator.minimize", stopped)
     with pytest.raises(KeyboardInterrupt):
         table.table1("there", folder=tmp_path / "part", **settings)
     monkeypatch.setattr(ms, "iterate", real)

@@ -142,14 +142,17 @@ def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkey
 def test_features_that_were_interrupted_are_learnt_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SMALL | {"models": ["svm"]}
     whole = table.table5("there", folder=tmp_path / "whole", **settings)
-    real, events = ms.iterate, []
+    real, events = ms.minimize, []
 
     def interrupt(event: Any) -> None:
         events.append(event.nit)
         if len(events) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(ms, "iterate", lambda *args, **kwargs: real(*args, **kwargs | {"observers": [interrupt]}))
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        return real(*args, **kwargs | {"observers": [interrupt]})
+
+    monkeypatch.setattr("manifoldseq.models._estimator.minimize", watched)
     with pytest.raises(KeyboardInterrupt):
         table.table5("there", folder=tmp_path / "run", **settings)
     monkeypatch.setattr(ms, "iterate", real)
