@@ -627,6 +627,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         weight = _check_sample_weight(
             check_real(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True
         )
+        if not weight.any():  # scikit-learn 1.6 takes it
+            raise ValueError("sample_weight needs at least one non-zero number: it is zero for every frame")
         if weight.all():
             return weight, None
         return weight[weight > 0], weight > 0
