@@ -1,12 +1,15 @@
 """Fewer different members than clusters: how many there are, and the one warning of it."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
+from ._rows import row_blocks
+
+_ROWS = 512
 _SAME = 1e-14
 """Members whose squared distance is below this share of the largest square are equal up to rounding, in float64."""
 
@@ -26,10 +29,8 @@ def count_distinct(blocks: Iterable[Any], most: int) -> int:
     2
     """
     known: list[Any] = []
-    for block in blocks:
-        rows: Any = (block if issparse(block) else np.asarray(block)).astype(np.float64)
-        if not rows.shape[0]:
-            continue
+    for block in _parts(blocks):
+        rows: Any = block.astype(np.float64)
         squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if issparse(rows) else np.sum(rows**2, axis=1)
         eps = np.finfo(block.dtype).eps if getattr(block, "dtype", None) == np.float32 else np.finfo(float).eps
         same = max(_SAME, (4 * eps) ** 2) * max(squares.max(), *(float(k @ k) for k in known), np.finfo(float).tiny)
@@ -47,6 +48,13 @@ def count_distinct(blocks: Iterable[Any], most: int) -> int:
         if len(known) >= most:
             break
     return len(known)
+
+
+def _parts(blocks: Iterable[Any]) -> Iterator[Any]:
+    """Go through blocks of rows, few rows at a time, so that little is copied."""
+    for block in blocks:
+        rows = block if issparse(block) else np.asarray(block)
+        yield from (rows[part] for part in row_blocks(rows.shape[0], _ROWS))
 
 
 def warn_of_few_distinct(found: int, asked: int, name: str, what: str, *, stacklevel: int = 2) -> None:

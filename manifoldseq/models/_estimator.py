@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from .._minimize import minimize
 from .._problem import Problem
+from .._quoted import quoted
 from .._result import Result, Status
 from .._stopping import CostChange, MaxIterations, StoppingRule
 from ..estimators import fit_starts, random_generator
@@ -95,7 +96,7 @@ class ModelEstimator(BaseEstimator):
         spec, known, settings = problem.data.spec, problem.initializers, self.get_params(deep=False)
         begin: Start | Any = next(iter(known), None) if init is None else init
         if isinstance(begin, str) and begin not in known:
-            raise ValueError(f"init={begin!r} is no initializer of the model {spec.name!r}: use {_listed(known)}")
+            raise ValueError(f"init={quoted(begin)} is no initializer of the model {spec.name!r}: use {_listed(known)}")
         start: Any = known[begin] if isinstance(begin, str) else begin
         if not solver and isinstance(begin, str) and begin in spec.exact:
             self.provenance_ = _provenance(spec, begin, "")

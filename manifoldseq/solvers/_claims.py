@@ -123,7 +123,7 @@ def slope_beyond(
         t *= 0.25
     else:
         return 0.0
-    if abs(last) <= 0.1 * grad_norm:
+    if abs(last) <= 0.1 * grad_norm or t * t == 0:  # a step whose square is below the number range tells nothing
         return 0.0
     bend = (up + down - 2 * fun) / (t * t)
     step = min(abs(last) / bend if bend > 0 else math.inf, max(scale, 1e3 * t))

@@ -53,7 +53,7 @@ def check_record(record: hooks.Record, others: Sequence[hooks.Record] = ()) -> R
     Exception
         What the targets raise.
     """
-    resolved = record.resolved()
+    resolved = hooks.with_all_parts(record) if isinstance(record, hooks.ModelSpec) else record.resolved()
     report = _report(resolved, others)
     if not report.laws:
         raise NotExercised("its checker found no case to run")

@@ -64,7 +64,7 @@ def used(estimator, X):
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("lengths", [(40, 25, 30), (9, 12), (4,), (3,), (2,)], ids=str)
 @pytest.mark.filterwarnings("ignore:n_states=.auto. takes the defaults of LDSIdentifier")
-@pytest.mark.filterwarnings("ignore:.*different centres", "ignore:.*different systems? for n_clusters")
+@pytest.mark.filterwarnings("ignore:.*different centres", "ignore:.*different systems? for n_(clusters|atoms)")
 def test_default_estimators_fit_few_channels(name, channels, lengths):
     used(ESTIMATORS[name].__class__(**ESTIMATORS[name].get_params()), waves(channels, lengths))
 

@@ -123,7 +123,7 @@ def gmm(
 def of_family(
     data: Any,
     *,
-    family: Family,
+    family: Family | None = None,
     n_components: int = 3,
     n_latent: int | str = 2,
     noise_variance: Any = "bounded",
@@ -131,7 +131,8 @@ def of_family(
     normalize_z: bool = False,
     learn_projection: bool = True,
 ) -> ms.Prepared:
-    """Prepare the likeliest projection and mixture of a `Family` of one's own."""
+    """Prepare the likeliest projection and mixture of a `Family` of one's own, by default von Mises-Fisher."""
+    family = von_mises_fisher() if family is None else family
     return _prepared(
         _rows(data), family, n_components, n_latent, noise_variance, noise_floor, "full", normalize_z, "orthonormal",
         "density", 1.0, learn_projection,
