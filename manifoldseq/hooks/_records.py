@@ -171,36 +171,36 @@ class ModelSpec(Record):
     `statistics` the data enter through sums that add over blocks of rows, and the arguments of the parts marked *
     are followed by these sums: ``value(model, point, sums)``. Values are means over the rows of the sums.
 
-    ==================  =====================================================================================
-    part                signature
-    ==================  =====================================================================================
-    prepare             ``(data, **params) -> manifoldseq.Prepared``, or the model alone: checked settings, and
-                        the rows in blocks; `model` is the first argument of all other parts
-    manifold            ``(model) -> Manifold``, required
-    statistics          ``(sweep, point, block) -> sums``: of one block of rows, see `objectives.Sums`; `sweep` is
-                        ``Prepared.sweep``, which is sent to workers in place of the model
-    value *             ``(model, point) -> float``; this one or the next is required
+    ====================  =====================================================================================
+    part                  signature
+    ====================  =====================================================================================
+    prepare               ``(data, **params) -> manifoldseq.Prepared``, or the model alone: checked settings, and
+                          the rows in blocks; `model` is the first argument of all other parts
+    manifold              ``(model) -> Manifold``, required
+    statistics            ``(sweep, point, block) -> sums``: of one block of rows, see `objectives.Sums`; `sweep` is
+                          ``Prepared.sweep``, which is sent to workers in place of the model
+    value *               ``(model, point) -> float``; this one or the next is required
     value_and_gradient *  ``(model, point) -> (float, Euclidean gradient)``
-    hessian_product *   ``(model, point, tangent) -> tangent``; the sums come before the tangent
-    batched             ``(model, points, which) -> (values, gradients)``: many problems at once
-    batch               ``(model, block) -> model``: what is known of a batch of rows, for mini-batches; without
-                        blocks ``(model, rows)`` for the numbers of terms, of which ``Prepared.n`` exist
-    initializers        name to ``(problem, rng) -> point``; the first is the default; ``problem.data`` is what
-                        `prepare` returned
-    updates *           name to ``(model, point) -> point``: a closed form that never raises the value; one with a
-                        last parameter ``damping`` lowers the value with enough damping, 1 being usual
-    update_factors      ``(model) -> {update: names of the factors that it replaces}``, () for all; an update that
-                        is not in it does not exist for this model; by default all updates replace all factors
-    carry               ``(model, old, new, sums) -> sums``: running sums of online EM after the point has moved
-    units *             ``(model, point) -> chart`` or None: coordinates in which EM is steepest descent, with
-                        ``gradient() -> vector`` of the sum over the rows and ``moved(step) -> point``
-    repair *            ``(model, point, tried) -> (k, point)`` or None: restart of a part that has collapsed
-    constraints         ``(model) -> inequalities``, each an `Objective` g with g(point) <= 0
-    equivalences        name to ``(model, point, rng) -> point`` of equal value: symmetries, which are tested
-    exact               names of the initializers that are the minimum of this very cost
-    parts               name to ``(model, point[, sums])``: abilities of the `Objective` that solvers ask for by
-                        name and that the engine itself does not know
-    ==================  =====================================================================================
+    hessian_product *     ``(model, point, tangent) -> tangent``; the sums come before the tangent
+    batched               ``(model, points, which) -> (values, gradients)``: many problems at once
+    batch                 ``(model, block) -> model``: what is known of a batch of rows, for mini-batches; without
+                          blocks ``(model, rows)`` for the numbers of terms, of which ``Prepared.n`` exist
+    initializers          name to ``(problem, rng) -> point``; the first is the default; ``problem.data`` is what
+                          `prepare` returned
+    updates *             name to ``(model, point) -> point``: a closed form that never raises the value; one with a
+                          last parameter ``damping`` lowers the value with enough damping, 1 being usual
+    update_factors        ``(model) -> {update: names of the factors that it replaces}``, () for all; an update that
+                          is not in it does not exist for this model; by default all updates replace all factors
+    carry                 ``(model, old, new, sums) -> sums``: running sums of online EM after the point has moved
+    units *               ``(model, point) -> chart`` or None: coordinates in which EM is steepest descent, with
+                          ``gradient() -> vector`` of the sum over the rows and ``moved(step) -> point``
+    repair *              ``(model, point, tried) -> (k, point)`` or None: restart of a part that has collapsed
+    constraints           ``(model) -> inequalities``, each an `Objective` g with g(point) <= 0
+    equivalences          name to ``(model, point, rng) -> point`` of equal value: symmetries, which are tested
+    exact                 names of the initializers that are the minimum of this very cost
+    parts                 name to ``(model, point[, sums])``: abilities of the `Objective` that solvers ask for by
+                          name and that the engine itself does not know
+    ====================  =====================================================================================
 
     ``base`` names a model whose parts are used where this record has none. A record with another cost (`value`,
     `value_and_gradient` or `statistics`) does not inherit what is true of the old cost only: updates, the Hessian,
