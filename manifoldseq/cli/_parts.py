@@ -17,7 +17,7 @@ from .. import hooks
 _NO_PART = ("name", "api", "base", "input", "solver", "exact", "summary", "reference")
 _WIDTH = 80
 _LABEL = 30
-"""The most columns that a label takes beside its text."""
+"""The most columns that a label takes before its text."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Part:
         return found
 
     def said(self, giver: str) -> str:
-        """Return what is printed beside the label, with who gives it where that is somebody else."""
+        """Return the text after the label, with the plugin that gives it where that is another one."""
         function = self.target.partition(":")[2]
         same = function.rpartition(".")[2] in (self.kind, self.name, self.name.replace("-", "_"))
         said = [f"{self.place} ({function})" if self.file and not same else self.place]
@@ -239,16 +239,16 @@ def echo_fields(header: tuple[str, str], rows: Sequence[tuple[str, str]]) -> Non
             label = ""
 
 
-def _folded(text: str, room: int) -> Iterator[str]:
+def _folded(text: str, width: int) -> Iterator[str]:
     """Yield the lines of a text; a path that is too long for one is cut after a slash."""
     line = ""
     for word in text.split():
-        if line and len(line) + 1 + len(word) > room:
+        if line and len(line) + 1 + len(word) > width:
             yield line
             line = ""
         line = f"{line} {word}".lstrip()
-        while len(line) > room:
-            cut = line.rfind("/", 1, room) + 1 or room
+        while len(line) > width:
+            cut = line.rfind("/", 1, width) + 1 or width
             yield line[:cut]
             line = line[cut:]
     if line:

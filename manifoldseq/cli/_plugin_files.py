@@ -176,7 +176,7 @@ def _run(file: Path, shown: str, source: bytes, digest: str, name: str | None) -
 
 @contextmanager
 def _folder_importable(file: Path, shown: str) -> Iterator[None]:
-    """Let a file import the modules beside it: before all others while it runs, as Python does, later after them.
+    """Let a file import the modules of its folder: before all others while it runs, as Python does, later after them.
 
     Modules of one name in the folders of two files cannot both be imported: that raises BadInput.
     """
@@ -252,10 +252,10 @@ def _shown(path: str | Path) -> str:
 
 
 def _relative(message: str, file: Path, shown: str) -> str:
-    """Return a message with the path as it was given, and the files beside it likewise."""
+    """Return a message with the path as it was given, and the files of its folder likewise."""
     folder = str(Path(shown).parent)
-    beside = "" if folder == "." else f"{folder}{os.sep}"
-    return message.replace(str(file), shown).replace(f"{file.parent}{os.sep}", beside)
+    prefix = "" if folder == "." else f"{folder}{os.sep}"
+    return message.replace(str(file), shown).replace(f"{file.parent}{os.sep}", prefix)
 
 
 # FILE.py:NAME.

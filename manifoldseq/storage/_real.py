@@ -20,7 +20,7 @@ def check_real(X: Any, name: str = "X") -> Any:
 
     Masked arrays are refused even where nothing is masked, and inside lists too: NumPy takes the numbers under the mask
     for data. Dates, spans of time, text, bytes, records and complex numbers are refused, and objects that are not all
-    real numbers. What other checks refuse (rows of different lengths) is returned as it is, as are sparse
+    real numbers. What other checks report (rows of different lengths) is returned as it is, as are sparse
     matrices of real numbers.
 
     Parameters

@@ -50,7 +50,7 @@ class Radius:
         if self.kind == "gamma":
             least = 1e-12 * float(np.average(length, weights=weight)) or 1.0
         total, mass = np.zeros(2), 0.0
-        for part in row_blocks(len(length), _SUMMED):  # so that little is in memory beside the lengths
+        for part in row_blocks(len(length), _SUMMED):  # so that little is in memory in addition to the lengths
             if self.kind == "gamma":
                 values = np.array([length[part], np.log(np.maximum(length[part], least))])
             else:

@@ -42,7 +42,7 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str, method: str)
 
 
 def stabilized(systems: Systems, stabilizer: str, X: Array, bound: float) -> Systems:
-    """Return systems with stable transition matrices, and the ones that were estimated beside them."""
+    """Return systems with stable transition matrices, which keep the estimated ones as `A_estimate`."""
     return replaced(systems, A=stabilize(stabilizer, systems.A, X, bound), A_estimate=systems.A)
 
 

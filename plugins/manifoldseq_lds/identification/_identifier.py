@@ -184,7 +184,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Signs are canonical: the entry of largest modulus in each column of C is positive. C has orthonormal columns, unless
     there are more states than outputs. `Systems.noise_factor`, F, is symmetric, and ``F @ F.T`` is the covariance of
     what A leaves unexplained of the states. With ``method="pca"``, Omega is one variance for all outputs of a system,
-    that of the directions beside C. Where a sequence spans fewer than n dimensions, such as a constant one, the
+    that of the directions orthogonal to C. Where a sequence spans fewer than n dimensions, such as a constant one, the
     remaining states are zero.
 
     Sequences may stay on disk: memory-mapped files, as ``numpy.load(path, mmap_mode="r")`` opens them, an (N, T, d)

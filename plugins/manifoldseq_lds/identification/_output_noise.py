@@ -216,11 +216,11 @@ def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Arr
     direct = inputs if systems.mean is None else np.concatenate([inputs, np.ones((N, T, 1))], axis=2)
     base = row_space(direct.swapaxes(1, 2), 1e-12)
 
-    def beside(M: Array) -> Array:
+    def remainder(M: Array) -> Array:
         return M - base.swapaxes(1, 2) @ (base @ M)
 
-    left = beside(H_seen.reshape(N, T, -1)).reshape(N, T * E.shape[2], -1)
-    right = beside(Y @ E).reshape(N, T * E.shape[2], 1)
+    left = remainder(H_seen.reshape(N, T, -1)).reshape(N, T * E.shape[2], -1)
+    right = remainder(Y @ E).reshape(N, T * E.shape[2], 1)
     theta = np.linalg.pinv(left, rtol=1e-10) @ right
     dynamic = (H @ theta[:, None])[..., 0] @ C.swapaxes(1, 2)
     W = (np.linalg.pinv(direct, rtol=1e-12) @ (Y - dynamic)).swapaxes(1, 2)

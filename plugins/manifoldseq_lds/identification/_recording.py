@@ -223,8 +223,8 @@ def _driven(A: Array, C: Array, gram: Array, m: int, q: int) -> tuple[Array, Arr
     back = np.linalg.pinv(first)
     design = np.concatenate([EC @ H, direct], axis=3).reshape(len(U), steps * c, -1)
     right = (Y @ E).reshape(len(U), steps * c, 1)
-    beside = np.eye(steps * c) - first @ back
-    theta = np.linalg.pinv((beside @ design).reshape(-1, (n + c) * q), rtol=1e-10) @ (beside @ right).reshape(-1)
+    remainder = np.eye(steps * c) - first @ back
+    theta = np.linalg.pinv((remainder @ design).reshape(-1, (n + c) * q), rtol=1e-10) @ (remainder @ right).reshape(-1)
     x1 = (back @ (right - design @ theta[:, None]))[:, :, 0]
     x = (powers @ x1[:, None, :, None] + H @ theta[: n * q, None])[..., 0]
     D = np.einsum("jtm,jtq->mq", Y - x @ C.T, U) @ _inverse(np.einsum("jtk,jtl->kl", U, U))

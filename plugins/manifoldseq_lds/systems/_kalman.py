@@ -106,7 +106,7 @@ def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compres
 
 
 def _decomposed(C: Array, noise: Array, Y: Array) -> tuple[Array, Array, Array, Array]:
-    """Return Q (N, m, k), R, z = Y Q (N, T, k) in units of the noise, and what -2 ln p has of each step beside z."""
+    """Return Q (N, m, k), R, z = Y Q (N, T, k) in units of the noise, and the part of -2 ln p without z, per step."""
     if noise.ndim == 2:
         C, Y = C / np.sqrt(noise)[:, :, None], Y / np.sqrt(noise)[:, None]
         logs = np.log(2 * np.pi * noise).sum(axis=1)
