@@ -21,8 +21,11 @@ ROUNDING = 200
 """Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
 
 
-SHARE, MOST_PRODUCTS = 1 / 3, 24
+SHARE, MOST_PRODUCTS = 1 / 3, 100
 """Hessian products that a confirmation may cost, in evaluations of the run so far, and at most."""
+
+LOOSE = 100
+"""The tolerances of a success at the level of rounding are so many times those of convergence."""
 
 LAST = WINDOW + 2
 """Measures that a rule sees: those of ten steps, and of the two iterates that the first of them needs."""
@@ -299,8 +302,9 @@ class PredictedDecrease(StoppingRule):
     manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so, five products
     with the Hessian or, where there are none, five more gradients look for negative curvature in a random direction and
     measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts as one more κ and must be positive.
-    Conjugate gradients go on from there until curvature 100,000 times smaller than all that was seen cannot hide a
-    decrease, for at most a third of the evaluations so far, and 24: the decrease that they find counts too.
+    Conjugate gradients go on from there until curvature that was not seen cannot hide a decrease (at first any
+    curvature above rounding, then one 100,000 times smaller than all that was seen), for at most a third of the
+    evaluations so far, and 100. The decrease that they find counts too. Where they end before that, the run goes on.
 
     Parameters
     ----------
@@ -362,7 +366,7 @@ class PredictedDecrease(StoppingRule):
                 ahead is not None
                 and ahead > 0
                 and _settled(made)
-                and self._small(current, _flattest(so_far.recent), eps, 100)
+                and self._small(current, _flattest(so_far.recent), eps, LOOSE)
             ):
                 return Status.ROUNDING_LEVEL
             return Status.STALLED if stalled else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Status
-from .._stopping import Look, inside
+from .._stopping import LOOSE, Look, inside
 from ..linalg._tree import EPS, flatten, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
@@ -19,8 +19,9 @@ PRODUCTS, PROBES = 20, 3
 """Hessian products that the search for negative curvature may cost: at a stationary point, and before a success."""
 
 
-UNSEEN = 1e-5
-"""Curvature that a confirmation has not seen may be so many times smaller than the smallest one that it has seen."""
+UNSEEN, THOROUGH = 1e-5, 0.15
+"""Curvature that a confirmation has not seen may be so many times smaller than the smallest one that it has seen; the
+first products, by this share of all that it may cost, look for any curvature above the error of a product."""
 
 
 def stationary(at: Iterate) -> bool:
@@ -166,7 +167,8 @@ def _curvature_beyond(
 ) -> float:
     """Return ``‖g‖²/gᵀH⁻¹g``, in the space that conjugate gradients reach from a basis; or a negative curvature.
 
-    `error` is that of curvatures; `images` are the products of the Hessian H with the vectors of the basis.
+    It is zero where the products end before the rest of the gradient is known to hide no decrease. `error` is that of
+    curvatures; `images` are the products of the Hessian H with the vectors of the basis.
     """
     dot, single = inner_product(problem, at.x), at.grad.dtype.type
     product, _ = hessian_product(problem, at, "auto")
@@ -178,33 +180,35 @@ def _curvature_beyond(
     # along flat directions that a group turns points by, the Hessian is of the size of the gradient
     negative = max(10 * error, at.grad_norm / (float(problem.manifold.scale(at.x)) or math.inf))
     p, rz = None, 0.0
-    for _ in range(look.products):
+    for made in range(look.products + 1):
         square = dot(r, r)
         if not 0 < square < math.inf:
             break  # what is left is rounding, or has left the range of numbers
         left = square**0.5
-        unseen = max(UNSEEN * smallest, error)
-        enough = 0.5 * left * left <= look.decrease * unseen or left <= look.way * unseen
-        if enough or (0.5 * twice > look.decrease and twice > look.way * at.grad_norm):
+        unseen = error if made < THOROUGH * look.products else max(UNSEEN * smallest, error)
+        if 0.5 * left * left <= look.decrease * unseen or left <= look.way * unseen:
             break
+        if 0.5 * twice > LOOSE * look.decrease and twice > LOOSE * look.way * at.grad_norm:
+            break  # far from every kind of success
+        if made == look.products:
+            return 0.0
         z = r if inverse is None else inverse(r)
         before, rz = rz, dot(r, z)
         if not rz > 0:
-            break
+            return 0.0
         p = z if p is None else z + single(rz / before) * p
         size = dot(p, p)
         image = _finite_product(product, p / single(size**0.5)) if 0 < size < math.inf else None
         if image is None:
-            break
+            return 0.0
         image = image * single(size**0.5)
         curvature = dot(p, image) / size
         if curvature < -negative:
             return curvature
-        flat = abs(curvature) <= error
-        alpha = rz / (size * max(abs(curvature), error))
+        if curvature <= error:
+            return 0.0
+        alpha = rz / (size * curvature)
         twice += alpha * rz
-        if flat or curvature < 0:
-            break
         smallest = min(smallest, curvature)
         r = r - single(alpha) * image
     return at.grad_norm * at.grad_norm / twice if twice > 0 else math.inf

@@ -454,8 +454,6 @@ def low_rank(n: int, k: int, gap: float, seed: int) -> tuple[ms.Problem, float]:
 def test_no_success_next_to_a_saddle_of_small_curvature(solver: str, gap: float) -> None:
     solved = 0
     for seed, (n, k) in enumerate([(12, 3), (8, 2), (20, 4), (15, 1), (12, 3), (8, 2)]):
-        if n == 20 and gap < 1e-5:
-            continue  # a third of the evaluations is not enough there
         problem, best = low_rank(n, k, gap, seed)
         result = ms.minimize(problem, solver=solver, seed=seed)
         assert not result.success or result.fun - best <= 2e-9 * best, (seed, result)
@@ -463,12 +461,14 @@ def test_no_success_next_to_a_saddle_of_small_curvature(solver: str, gap: float)
     assert solved >= 4
 
 
-@pytest.mark.parametrize("solver", ["cg", "bb"])
-def test_no_success_next_to_a_saddle_by_slower_solvers(solver: str) -> None:
-    for seed, (n, k) in enumerate([(12, 3), (8, 2), (15, 1)]):
-        problem, best = low_rank(n, k, 1e-5, seed)
-        result = ms.minimize(problem, solver=solver, seed=seed)
-        assert not result.success or result.fun - best <= 2e-9 * best, (seed, result)
+@pytest.mark.parametrize("gap", [1e-5, 1e-6, 1e-7])
+@pytest.mark.parametrize("solver", ["lbfgs", "cg", "bb"])
+def test_no_success_next_to_a_saddle_in_few_iterations(solver: str, gap: float) -> None:
+    for seed, (n, k) in enumerate([(12, 3), (8, 2), (15, 1), (20, 4), (30, 3)]):
+        problem, best = low_rank(n, k, gap, seed)
+        result = ms.minimize(problem, solver=solver, seed=seed, stop=ms.PredictedDecrease() | ms.MaxIterations(300))
+        most = 1e-8 if result.status is ms.Status.ROUNDING_LEVEL else 1e-9  # what the two statuses promise
+        assert not result.success or result.fun - best <= most * best, (seed, result)
 
 
 def test_the_confirmation_stays_cheap() -> None:
