@@ -14,7 +14,7 @@ def run(report: Report) -> None:
     """Measure."""
     report.title(f"hierarchical.subspace, {STARTS} random starts per problem: relative distance to the closed form")
     known = {record.name for _, record in ms.hooks.records("solvers")}
-    build = ms.get_model("hierarchical.subspace").build
+    build = ms.get_model("hierarchical.subspace").problem
     for d, h, m in ((20, 6, None), (200, 10, None), (200, 10, 4)):
         problem = build(frames(1000, d, h, spread=2.0), n_components=m)
         start = ms.minimize(problem)

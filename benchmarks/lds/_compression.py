@@ -19,7 +19,7 @@ def run(report: Report) -> None:
     if problems is None:
         return
     data = Systems(*problems.systems(N, M, STATES, 0.3))
-    build = ms.get_model("lds.mean").build
+    build = ms.get_model("lds.mean").problem
     span = SpanCompression.of(data)
     full, small = build(data), build(span.systems)
     start = full.initializers["medoid"](full, np.random.default_rng(0))

@@ -20,7 +20,7 @@ def run(report: Report) -> None:
     problems = report.reference("lds_problems", "mean")
     if problems is None:
         return
-    build = ms.get_model("lds.mean").build
+    build = ms.get_model("lds.mean").problem
 
     def problem(noise: float, seed: int = 0) -> ms.Problem:
         return build(Systems(*problems.systems(50, 177, 10, noise, seed=seed)))
