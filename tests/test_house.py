@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 
@@ -131,7 +132,7 @@ def test_no_folder_is_a_cellar(folder: str) -> None:
         assert len(list(room.glob("*.py"))) <= most, room
 
 
-@pytest.mark.parametrize("listed", [True, False])
+@parametrize("listed", [True, False], fast=1)
 def test_only_a_listed_skip_passes(tmp_path: Path, listed: bool) -> None:
     """A skipped test and a skipped file both fail under --strict-skips unless they are listed."""
     allowed = "# id # reason\ntest_one.py::test_skipped # later\ntest_two.py # no package\n" if listed else ""
