@@ -113,8 +113,9 @@ def test_the_map_of_a_plugin_names_every_file_and_no_other(plugin: str) -> None:
 def test_the_page_of_files_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
     files = importlib.import_module("files")
-    assert files.PAGE.read_text(encoding="utf-8") == files.page(), "run python docs/_ext/files.py"
-    assert not [line for line in files.page().splitlines() if line.endswith("`: ")]  # no docstring
+    page = files.page()
+    assert files.PAGE.read_text(encoding="utf-8") == page, "run python docs/_ext/files.py"
+    assert not [line for line in page.splitlines() if line.endswith("`: ")]  # no docstring
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

@@ -138,19 +138,18 @@ def tones(noise, channels=3, rate=100.0, frequencies=(1.0, 2.0), seconds=10, see
     return clean + noise * rng.standard_normal(clean.shape)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@parametrize("method", METHODS, fast=1)
 @pytest.mark.parametrize(("channels", "delay"), [(1, 32), (3, 16)])
-@pytest.mark.parametrize("factor", [1.0, 0.01, 25.0])
-def test_modes_are_those_before_stabilization(method, channels, delay, factor):
+def test_modes_are_those_before_stabilization(method, channels, delay):
     """At 1, 100 and 2500 steps per second, with every stabilizer that damps."""
     X = [tones(0.01, channels, seed=seed) for seed in range(2)]
-    rate = 100 * factor
     for stabilizer in ("auto", "SN", "clip"):
         identifier = LDSIdentifier(4, delay=delay, method=method, stabilizer=stabilizer, max_iter=5).fit(X)
-        found = identifier.modes(X, sampling_rate=rate)
-        np.testing.assert_allclose(found.frequencies, factor * np.array([[2, 2, 1, 1]] * 2), rtol=0.02)
-        assert np.abs(found.damping_ratios).max() < 0.02
-        assert found.shapes.shape == (2, channels * delay, 4)
+        for factor in (1.0, 0.01, 25.0) if stabilizer == "SN" else (1.0,):
+            found = identifier.modes(X, sampling_rate=100 * factor)
+            np.testing.assert_allclose(found.frequencies, factor * np.array([[2, 2, 1, 1]] * 2), rtol=0.02)
+            assert np.abs(found.damping_ratios).max() < 0.02
+            assert found.shapes.shape == (2, channels * delay, 4)
 
 
 def test_without_a_rate_frequencies_are_in_cycles_per_step_and_unstable_modes_are_returned():
