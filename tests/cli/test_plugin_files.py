@@ -269,6 +269,10 @@ def test_completion_knows_the_names_of_a_file(place: Path) -> None:
     words = "manifoldseq fit --plugin diagonal_mixture.py dia"
     done = command(None, cwd=place, _MANIFOLDSEQ_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="4")
     assert done.stdout.split() == ["plain,diagonal-mixture"]
+
+
+@pytest.mark.slow
+def test_completion_is_without_the_names_of_a_broken_file(place: Path) -> None:
     words = "manifoldseq --plugin broken.py fit statistics-k"
     (place / "broken.py").write_text("1 / 0")
     done = command(None, cwd=place, _MANIFOLDSEQ_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="4")
