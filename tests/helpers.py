@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -31,6 +31,24 @@ def needs(*plugins: str) -> pytest.MarkDecorator:
     """Mark a test that needs bundled plugins, where no error message would say so; others are skipped by conftest."""
     absent = [f"manifoldseq-{name} is not installed" for name in plugins if name not in INSTALLED]
     return pytest.mark.skipif(bool(absent), reason=absent[0] if absent else "")
+
+
+def parametrize(names: str | Sequence[str], rows: Iterable[Any], *, fast: int, **options: Any) -> pytest.MarkDecorator:
+    """Parametrize a test as pytest does, with all but `fast` rows, spread evenly over the table, marked as slow."""
+    rows, one = list(rows), isinstance(names, str) and "," not in names
+    kept = {i * (len(rows) - 1) // max(fast - 1, 1) for i in range(fast)}
+    if len(kept) < fast:
+        raise ValueError(f"fast={fast} of {len(rows)} rows: use pytest.mark.parametrize")
+    return pytest.mark.parametrize(
+        names, [row if i in kept else _slow(row, one) for i, row in enumerate(rows)], **options
+    )
+
+
+def _slow(row: Any, one: bool) -> Any:
+    """Return a row of a table of parameters with the mark ``slow``."""
+    if isinstance(row, type(pytest.param())):
+        return pytest.param(*row.values, marks=[*row.marks, pytest.mark.slow], id=row.id)
+    return pytest.param(*((row,) if one else row), marks=pytest.mark.slow)
 
 
 def register_models(plugin: str) -> None:

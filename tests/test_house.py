@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 
@@ -112,8 +113,9 @@ def test_the_map_of_a_plugin_names_every_file_and_no_other(plugin: str) -> None:
 def test_the_page_of_files_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
     files = importlib.import_module("files")
-    assert files.PAGE.read_text(encoding="utf-8") == files.page(), "run python docs/_ext/files.py"
-    assert not [line for line in files.page().splitlines() if line.endswith("`: ")]  # no docstring
+    page = files.page()
+    assert files.PAGE.read_text(encoding="utf-8") == page, "run python docs/_ext/files.py"
+    assert not [line for line in page.splitlines() if line.endswith("`: ")]  # no docstring
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
@@ -131,7 +133,7 @@ def test_no_folder_is_a_cellar(folder: str) -> None:
         assert len(list(room.glob("*.py"))) <= most, room
 
 
-@pytest.mark.parametrize("listed", [True, False])
+@parametrize("listed", [True, False], fast=1)
 def test_only_a_listed_skip_passes(tmp_path: Path, listed: bool) -> None:
     """A skipped test and a skipped file both fail under --strict-skips unless they are listed."""
     allowed = "# id # reason\ntest_one.py::test_skipped # later\ntest_two.py # no package\n" if listed else ""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-from helpers import needs
+from helpers import needs, parametrize
 
 HEAVY = {"pymanopt", "jax", "torch", "sklearn", "matplotlib", "autograd", "click", "tqdm", "jinja2", "pandas", "aeon"}
 
@@ -35,8 +34,10 @@ def test_import_loads_no_heavy_package_and_no_plugin() -> None:
     assert not of_bundled_plugins(loaded)
 
 
-@pytest.mark.parametrize(
-    "room", "linalg manifolds objectives kernels solvers interop batch hooks execution storage reproduction".split()
+@parametrize(
+    "room",
+    "linalg manifolds objectives kernels solvers interop batch hooks execution storage reproduction".split(),
+    fast=2,
 )
 def test_rooms_of_the_engine_load_no_heavy_package(room: str) -> None:
     loaded = loaded_by(f"import manifoldseq.{room}")

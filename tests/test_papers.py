@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from helpers import needs
+from helpers import needs, parametrize
 from planted.plant import Error, errors, rows_with_tests
 
 ROOT = Path(__file__).parents[1]
@@ -133,7 +133,7 @@ def test_every_row_with_tests_has_one_planted_error_or_says_why_not() -> None:
     assert sorted((error.paper, error.item) for error in errors()) == sorted(rows_with_tests())
 
 
-@pytest.mark.parametrize("error", errors(), ids=lambda error: f"{error.paper[:3]}-{error.item}")
+@parametrize("error", errors(), fast=1, ids=lambda error: f"{error.paper[:3]}-{error.item}")
 def test_an_error_can_be_planted_where_it_says(error: Error) -> None:
     if error.why:
         assert not (error.file or error.find or error.replace)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -21,9 +22,10 @@ def page() -> str:
     """Return the page: a list of files for each folder that is a package."""
     parts = [HEAD]
     for package in PACKAGES:
+        public = _public(ROOT / package)
         for folder in sorted({path.parent for path in (ROOT / package).rglob("__init__.py")}):
             parts.append(f"\n## `{folder.relative_to(ROOT).as_posix()}/`\n\n{_says(folder / '__init__.py')}\n\n")
-            parts += _files(folder, _public(ROOT / package))
+            parts += _files(folder, public)
     return "".join(parts)
 
 
@@ -34,24 +36,25 @@ def _files(folder: Path, public: set[str]) -> Iterator[str]:
             yield f"* `{file.stem}`: {_says(file)}{' – ' + ', '.join(names) if names else ''}\n"
 
 
+@cache
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def _says(file: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    docstring = ast.get_docstring(_parsed(file)) or ""
     return docstring.split("\n")[0].replace("``", "`")
 
 
 def _defined(file: Path) -> list[str]:
-    return [
-        node.name
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef)
-    ]
+    return [node.name for node in _parsed(file).body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
 
 
 def _public(package: Path) -> set[str]:
     """Return the names in ``__all__`` of the package and of its rooms."""
     found: set[str] = set()
     for file in (package / "__init__.py", *package.glob("*/__init__.py")):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in _parsed(file).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 found |= set(ast.literal_eval(node.value))
     return found

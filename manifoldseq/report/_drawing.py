@@ -82,8 +82,8 @@ def drawn(name: str, caption: str, paint: Callable[[Any], object], size: tuple[f
         ax.set_title("")
         if ax.get_aspect() == 1 or ax.child_axes:
             figure.set_size_inches(*SQUARE)
+            figure.draw_without_rendering()  # a layout with equal aspects takes two passes
         description = f"{title}. {_description(ax)}"
-        figure.draw_without_rendering()  # a layout with equal aspects takes two passes
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing, bbox_inches="tight", pad_inches=0.05)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import parametrize
 from strangers.distributions import command, registry, write_one
 
 from manifoldseq import hooks
@@ -101,7 +102,7 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
     assert lines[-1] == "2 records checked: 1 exercised and passed, 1 only imported (reproduction t)."
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("record", "reason"),
     [
         (
@@ -119,6 +120,7 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
             "solver x: only imported: it needs batched, which the problems of check_solver lack",
         ),
     ],
+    fast=2,
 )
 def test_what_is_only_imported_counts_as_such(checked: Check, record: tuple[str, str], reason: str) -> None:
     picky = (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.examples import two_levels
-from helpers import register_models
+from helpers import parametrize, register_models
 from sklearn.neighbors import NearestCentroid
 
 import manifoldseq as ms
@@ -354,6 +354,7 @@ def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -
     assert "fisher-vector takes views: share the 5 columns out" in run(*fit, "-o", tmp_path / "other")[2]
 
 
+@pytest.mark.slow
 def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.EstimatorSpec("lds-kmeans", "manifoldseq_lds:LDSKMeans"))
     register_models("lds")
@@ -381,7 +382,7 @@ def test_files_appear_in_their_order(run: Run, tmp_path: Path, monkeypatch: pyte
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("text", "value"),
     [
         ("3", 3),
@@ -393,6 +394,7 @@ def test_files_appear_in_their_order(run: Run, tmp_path: Path, monkeypatch: pyte
         ("'3'", "3"),
         ("a=b", "a=b"),
     ],
+    fast=3,
 )
 def test_values_are_literals_or_strings(run: Run, tmp_path: Path, text: str, value: object) -> None:
     assert run("fit", "sign", "two-levels", "--set", f"name={text}", "-o", tmp_path / "run")[0] == 0

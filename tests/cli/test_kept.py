@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.examples import SignClusterer, Walker
+from helpers import parametrize
 
 import manifoldseq as ms
 
@@ -50,7 +51,7 @@ PLACES = [("render_html", name) for name in FAILURES]
 PLACES += [(place, name) for place in ("Fitted", "draw_plots") for name in ("exception", "Ctrl-C")]
 
 
-@pytest.mark.parametrize(("place", "name"), PLACES)
+@parametrize(("place", "name"), PLACES, fast=3)
 def test_a_failing_report_leaves_the_model(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
 ) -> None:
@@ -111,7 +112,7 @@ def fill_disk(patch: pytest.MonkeyPatch, full: Callable[[], bool], written: list
     patch.setattr(Path, "replace", lambda self, target: written.append(target.name) or replace(self, target))
 
 
-@pytest.mark.parametrize("after", ["model.json", "metrics.json"])
+@parametrize("after", ["model.json", "metrics.json"], fast=1)
 def test_a_disk_that_is_full_from_some_file_on(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
@@ -169,7 +170,7 @@ def test_a_model_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: p
     assert done == ["sync", "sync", "model.npz", "model.json", "sync"]
 
 
-@pytest.mark.parametrize("name", ["exception", "Ctrl-C"])
+@parametrize("name", ["exception", "Ctrl-C"], fast=1)
 def test_solve_keeps_its_result(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     error, expected, sentence = FAILURES[name]
     (tmp_path / "mine.py").write_text(PROBLEM)
@@ -183,6 +184,7 @@ def test_solve_keeps_its_result(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     assert run(*solve, "--resume")[0] == 0 and (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_process_that_ends_during_the_report_leaves_the_model(tmp_path: Path, number: signal.Signals) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 20, 2)).cumsum(axis=1))

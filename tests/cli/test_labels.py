@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import needs
+from helpers import needs, parametrize
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -50,7 +50,7 @@ def assigned(folder: Path) -> list[tuple[str, str]]:
     return [(row["label"], row["cluster"]) for row in rows]
 
 
-@pytest.mark.parametrize("form", ["visits", "visits in time", "ids in the third column", "parquet"])
+@parametrize("form", ["visits", "visits in time", "ids in the third column", "parquet"], fast=1)
 def test_labels_stay_with_the_rows_of_the_file(
     run: Run, tmp_path: Path, table: tuple[np.ndarray, np.ndarray], form: str
 ) -> None:
@@ -88,6 +88,7 @@ def test_labels_stay_with_the_rows_of_the_file(
         assert len(set(found)) == 3
 
 
+@pytest.mark.slow
 def test_rows_put_together_by_id_are_not_paired_with_a_file_without_ids(
     run: Run, tmp_path: Path, table: tuple[np.ndarray, np.ndarray]
 ) -> None:
@@ -104,7 +105,7 @@ def test_rows_put_together_by_id_are_not_paired_with_a_file_without_ids(
     assert status == 0 and "80 rows paired in order" in out, err
 
 
-@pytest.mark.parametrize("kind", ["csv", "npy"])
+@parametrize("kind", ["csv", "npy"], fast=1)
 def test_labels_stay_with_the_rows_of_a_folder_that_are_sorted(
     run: Run, tmp_path: Path, table: tuple[np.ndarray, np.ndarray], kind: str
 ) -> None:
@@ -158,7 +159,7 @@ def folder(tmp_path: Path) -> Path:
     return data
 
 
-@pytest.mark.parametrize(("header", "ending"), [("", ""), ("", ".csv"), ("file,kind\n", "")])
+@parametrize(("header", "ending"), [("", ""), ("", ".csv"), ("file,kind\n", "")], fast=1)
 def test_lines_of_name_and_label_are_matched_by_name(run: Run, folder: Path, header: str, ending: str) -> None:
     text = header + "".join(f"w{i}{ending},{'high' if i % 2 else 'low'}\n" for i in (5, 0, 3, 2, 1, 4))
     labels = folder.parent / "labels.txt"

@@ -63,6 +63,7 @@ def test_every_command_has_help(run: Run, name: str) -> None:
     assert usage.startswith(f"Usage: manifoldseq {name} ") and said.strip() and not said.startswith("Options:")
 
 
+@pytest.mark.slow
 def test_commands_of_plugins_cannot_take_a_name(tmp_path: Path) -> None:
     code = (
         "def manifoldseq_commands(cli):\n    import click\n"
@@ -96,6 +97,7 @@ def test_command_runs_as_a_process() -> None:
     assert command(None).returncode == 2
 
 
+@pytest.mark.slow
 def test_models_say_where_each_part_is_defined_and_who_gives_it(tmp_path: Path) -> None:
     (tmp_path / "added.py").write_text(
         "import numpy as np\nimport manifoldseq as ms\n\n\ndef begin(problem, rng):\n"

@@ -67,6 +67,7 @@ def test_installed_it_is_found_checked_and_used(run: Run, tmp_path: Path) -> Non
     assert done.returncode == 2 and "of plugin 'my-model' (my-model 1.2), which is not here" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_the_page_deletes_for_a_kernel_leaves_a_plugin(run: Run, tmp_path: Path) -> None:
     """The kernel and the hook of docs/develop/plugin.md, in place of model and estimator."""
     page = (ROOT / "docs" / "develop" / "plugin.md").read_text(encoding="utf-8")

@@ -128,6 +128,7 @@ def test_a_run_repeats_from_its_toml_and_a_table_says_the_same(objects: Run) -> 
             assert Path("one", name).read_bytes() == Path(other, name).read_bytes(), (other, name)
 
 
+@pytest.mark.slow
 def test_the_shell_wins_over_the_file(objects: Run) -> None:
     objects(*FIT, "-o", "one")
     again = ("fit", "--config", "one/run.toml")
@@ -166,6 +167,7 @@ def test_tables_may_be_inside_tables(objects: Run) -> None:
     assert Path("one/run.toml").read_bytes() == Path("two/run.toml").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_with_the_same_settings_of_objects_only(objects: Run) -> None:
     class Tired(Walker):
         """Walks at the pull of the walker inside."""
@@ -335,6 +337,7 @@ def test_a_file_of_before_repeats_its_run(bundled: Run) -> None:
     assert status == 2 and "has no parameter 'dely': did you mean 'identifier.delay'?" in err
 
 
+@pytest.mark.slow
 @needs("lds")
 def test_settings_that_have_moved_are_named(bundled: Run) -> None:
     status, _, err = bundled(*KMEANS, "--set=delay=4", "-o", "run")

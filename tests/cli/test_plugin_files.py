@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from strangers.distributions import command
 
 import manifoldseq as ms
@@ -89,6 +90,7 @@ def about(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run.json").read_text())
 
 
+@pytest.mark.slow
 def test_estimator_and_model_of_one_file_from_the_shell(place: Path, shell: Callable[..., str]) -> None:
     fit = ("diagonal-mixture", "rows.csv", "--no-quality", "-o")
     out = shell("--plugin", "diagonal_mixture.py", "fit", *fit, "before")
@@ -157,7 +159,7 @@ def test_names_in_files_wherever_a_name_is_asked_for(place: Path, shell: Callabl
     assert "4" in shell("reproduce", "objects.py:table", "--set", "scale=2")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("text", "said"),
     [
         ("import manifoldseq as ms\n\ndef f(:\n", ("bad.py, line 3", "SyntaxError")),
@@ -171,6 +173,7 @@ def test_names_in_files_wherever_a_name_is_asked_for(place: Path, shell: Callabl
         ("HOOKkernels():\n    yield 3\n", ("bad.py, line 3", "yield manifoldseq.hooks.KernelSpec records")),
         ("from wrong import x\n", ("wrong.py, line 2", "ZeroDivisionError")),
     ],
+    fast=4,
 )
 def test_faults_of_a_file_are_one_message_with_its_line(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: tuple[str, ...]
@@ -266,6 +269,10 @@ def test_completion_knows_the_names_of_a_file(place: Path) -> None:
     words = "manifoldseq fit --plugin diagonal_mixture.py dia"
     done = command(None, cwd=place, _MANIFOLDSEQ_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="4")
     assert done.stdout.split() == ["plain,diagonal-mixture"]
+
+
+@pytest.mark.slow
+def test_completion_is_without_the_names_of_a_broken_file(place: Path) -> None:
     words = "manifoldseq --plugin broken.py fit statistics-k"
     (place / "broken.py").write_text("1 / 0")
     done = command(None, cwd=place, _MANIFOLDSEQ_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="4")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.examples import SignClusterer, two_levels
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -25,7 +26,7 @@ def judged(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "evaluation.json").read_text())
 
 
-@pytest.mark.parametrize("left_out", ["option", "interrupt"])
+@parametrize("left_out", ["option", "interrupt"], fast=1)
 def test_a_figure_that_was_left_out_is_added_without_another_fit(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
@@ -121,7 +122,7 @@ QUALITIES: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", QUALITIES)
+@parametrize("name", QUALITIES, fast=2)
 def test_what_a_plugin_s_quality_returns_is_checked(run: Run, tmp_path: Path, name: str) -> None:
     quality, sentence = QUALITIES[name]
     ms.register(hooks.EstimatorSpec("own", SignClusterer, quality=quality))

@@ -49,6 +49,7 @@ def agreement(found: dict[str, str]) -> float:
     return float(adjusted_rand_score(cadences, [found[name] for name in names]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form", [form if form == "folder" else pytest.param(form, marks=pytest.mark.slow) for form in ON_DISK]
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.examples import Walker
+from helpers import parametrize
 
 import manifoldseq as ms
 
@@ -29,9 +30,10 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("trouble", "status", "ending"),
     [(KeyboardInterrupt(), 130, "interrupted"), (RuntimeError("a bug"), 1, "failed"), (ValueError("x"), 1, "failed")],
+    fast=1,
 )
 def test_resumed_run_is_bit_equal(run: Run, tmp_path: Path, trouble: BaseException, status: int, ending: str) -> None:
     assert run(*FIT, "-o", tmp_path / "whole")[0] == 0

@@ -113,6 +113,7 @@ def test_constraints_that_cannot_be_met_are_no_success(run: Run, tmp_path: Path)
     assert float(line.split()[-1]) >= 1, "the least violation of x·x + 1 = 0 is 1"
 
 
+@pytest.mark.slow
 @needs("lds")
 def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ms.register(ms.hooks.ModelSpec("lds.mean", build="manifoldseq_lds.means._mean:build"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.examples import COMMANDS
+from helpers import parametrize
 from strangers.distributions import MAIN, command
 
 from manifoldseq import hooks
@@ -42,7 +43,7 @@ def in_terminal(*arguments: str, columns: int = 80, cwd: Path | None = None) -> 
     return b"".join(parts).decode()
 
 
-@pytest.mark.parametrize("arguments", [("manifolds",), ("readers",), ("datasets",), ("plugins",)])
+@parametrize("arguments", [("manifolds",), ("readers",), ("datasets",), ("plugins",)], fast=1)
 def test_tables_fit_a_screen_of_80_columns(arguments: tuple[str, ...]) -> None:
     lines = in_terminal(*arguments).replace("\r\n", "\n").split("\n")
     assert max(map(len, lines)) <= 80
@@ -98,6 +99,7 @@ def test_shell_completes_commands_options_and_names(words: str, offered: str) ->
     assert offered in done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_reader_that_ends_early_is_no_error() -> None:
     """As in `manifoldseq plots | head -1`."""
     shell = f'"{sys.executable}" -W error -c "{MAIN}" doctor --json | head -c 1; exit ${{PIPESTATUS[0]}}'
@@ -106,7 +108,7 @@ def test_reader_that_ends_early_is_no_error() -> None:
     assert done.returncode in (0, 1)  # 0 if all was written before the reader ended
 
 
-@pytest.mark.parametrize("module", ["manifoldseq", "manifoldseq.cli"])
+@parametrize("module", ["manifoldseq", "manifoldseq.cli"], fast=1)
 def test_module_is_the_command(module: str) -> None:
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("manifoldseq ")

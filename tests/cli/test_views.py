@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import register_models
+from helpers import parametrize, register_models
 from sklearn.cluster import KMeans
 
 import manifoldseq as ms
@@ -141,6 +141,7 @@ def test_views_are_those_of_python(
         assert not hasattr(model, "feature_names_in_")
 
 
+@pytest.mark.slow
 def test_columns_are_taken_in_the_order_in_which_they_are_named_and_others_left_out(
     run: Run, files: Path, numerals: Numerals
 ) -> None:
@@ -174,6 +175,7 @@ def test_ids_and_labels_travel_and_the_fit_is_judged(run: Run, files: Path, nume
     assert "zer.csv + " in page and "zer_0, zer_1" in page
 
 
+@pytest.mark.slow
 def test_rows_that_a_file_does_not_have_are_missing_where_that_is_taken(
     run: Run, files: Path, numerals: Numerals
 ) -> None:
@@ -199,6 +201,7 @@ def test_rows_that_a_file_does_not_have_are_missing_where_that_is_taken(
     assert {row["id"]: row["label"] for row in rows} == dict(zip(numerals.ids, numerals.digits, strict=True))
 
 
+@pytest.mark.slow
 def test_a_missing_cell_goes_to_who_takes_it(run: Run, files: Path, numerals: Numerals) -> None:
     text = (files / "kar.csv").read_text().splitlines()
     cells = text[5].split(",")
@@ -278,6 +281,7 @@ class Interrupted(MixturePCCA):
             raise error
 
 
+@pytest.mark.slow
 def test_a_fit_of_two_files_is_resumed(run: Run, files: Path, numerals: Numerals) -> None:
     ms.register(ms.hooks.EstimatorSpec("interrupted", Interrupted, input="views"))
     fit = ("fit", "interrupted", files / "kar.csv", files / "zer.csv", *SET, "--no-quality", "--checkpoint-every", "0")
@@ -341,7 +345,7 @@ def test_apply_to_two_files_and_to_one_with_all_columns(run: Run, files: Path, n
         assert status == 2 and sentence in err, err
 
 
-@pytest.mark.parametrize("data", ["both.csv", "kar.csv zer.csv"])
+@parametrize("data", ["both.csv", "kar.csv zer.csv"], fast=1)
 def test_a_view_that_is_not_there_is_filled_in(run: Run, files: Path, numerals: Numerals, data: str) -> None:
     views = ("--views", "kar_*:zer_*") if data == "both.csv" else ()
     fit = ("fit", "mixture-pcca", *(files / one for one in data.split()), *views, *SET, "--no-quality")
@@ -416,6 +420,7 @@ def test_text_in_columns_that_are_not_asked_for_does_no_harm(run: Run, files: Pa
     np.testing.assert_array_equal(found["prediction"], model.predict(kar, zer))
 
 
+@pytest.mark.slow
 def test_bags_of_two_files_are_paired_by_id(run: Run, files: Path, numerals: Numerals) -> None:
     ms.register(ms.hooks.EstimatorSpec("fisher-vector", "manifoldseq_mpcca:FisherVector", input="bags"))
     register_models("mpcca")
@@ -438,7 +443,7 @@ def test_bags_of_two_files_are_paired_by_id(run: Run, files: Path, numerals: Num
     assert status == 2 and "'b14' has 8 rows in " in err and "but 7 in " in err and "give the same rows in each" in err
 
 
-@pytest.mark.parametrize("data", [("both.csv", "--views", "kar_*:zer_*"), ("kar.csv", "zer.csv"), ("both.npy", "12,9")])
+@parametrize("data", [("both.csv", "--views", "kar_*:zer_*"), ("kar.csv", "zer.csv"), ("both.npy", "12,9")], fast=1)
 def test_solve_takes_views(run: Run, files: Path, numerals: Numerals, data: tuple[str, ...]) -> None:
     register_models("mpcca")
     if data[-1] == "12,9":
@@ -467,6 +472,7 @@ def test_solve_names_collinear_columns(run: Run, files: Path, numerals: Numerals
     assert "fit the estimator mixture-pcca" in err and not (files / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_problem_of_a_file_takes_views(run: Run, files: Path, numerals: Numerals) -> None:
     (files / "mine.py").write_text(
         "import numpy as np, manifoldseq as ms\n"
@@ -482,6 +488,7 @@ def test_a_problem_of_a_file_takes_views(run: Run, files: Path, numerals: Numera
     assert np.isclose(ms.load(files / "run").fun, -largest)
 
 
+@pytest.mark.slow
 def test_names_with_marks_are_quoted(run: Run, files: Path, numerals: Numerals) -> None:
     awkward = ["a,b", 'c:"d"', "-e", "f*", "7"]
     write(files / "awkward.csv", dict(zip(awkward, numerals.kar[:, :5].T.tolist(), strict=True)))

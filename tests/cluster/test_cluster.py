@@ -453,6 +453,7 @@ def test_script_of_the_how_to_page(tmp_path: Path) -> None:
     assert done.stderr == "" and done.stdout.startswith("The point is stationary")
 
 
+@pytest.mark.slow
 def test_one_start_of_a_registered_model_is_that_of_serial(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six blocks or more; the statistics are computed on the workers."""
     from manifoldseq_hierarchical import SubspaceEncoder

@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import scipy.optimize
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import BoundedDiagonal, Grassmann, Orthogonal, Product, Stiefel
@@ -70,13 +71,14 @@ def test_everybody_finds_the_same_value_on_the_other_manifolds(bench: ModuleType
     assert solved == pytest.approx([min(solved)] * len(solved), rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("peer", "number"),
     [
         *((peer, number) for peer in ("stock", "memoized") for number in PROBLEMS),
         *(("trust_regions", number) for number in (0, 1, 2, 3, 6)),  # those with a Hessian
         *(("lbfgsb", number) for number in PROBLEMS if number != 4),  # there its line search gives up at 1e-4
     ],
+    fast=4,
 )
 def test_peers_solve_the_problems_that_we_solve(bench: ModuleType, peer: str, number: int) -> None:
     """A peer that were wrapped wrongly would lose for the wrong reason."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.base import clone
 
 import manifoldseq as ms
@@ -125,7 +126,7 @@ def answers(made: Any) -> Any:
     return importlib.import_module("by_name_answers").answers(made)
 
 
-@pytest.mark.parametrize("name", [*KERNELS, *OBJECTIVES])
+@parametrize("name", [*KERNELS, *OBJECTIVES], fast=3)
 def test_other_processes_and_copies_compute_the_same(module: ModuleType, name: str) -> None:
     made = getattr(module, name)
     expected = answers(made)
@@ -155,6 +156,7 @@ def test_a_problem_and_its_solution(module: ModuleType) -> None:
     assert first.fun == second.fun and (first.x == second.x).all()
 
 
+@pytest.mark.slow
 def test_estimators_fitted_with_a_kernel_go_to_other_processes(module: ModuleType) -> None:
     t, rng = np.arange(30)[:, None], np.random.default_rng(0)
     X = [np.cos((0.3, 0.9)[i % 2] * t + np.arange(3)) + 0.1 * rng.standard_normal((30, 3)) for i in range(8)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers import parametrize
 
 from manifoldseq.manifolds import (
     Grassmann,
@@ -199,7 +199,7 @@ MUTANTS: dict[str, tuple[Manifold, dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@parametrize("name", MUTANTS, fast=10)
 def test_a_wrong_manifold_fails(name: str) -> None:
     manifold, operations, word = MUTANTS[name]
     if "dim" in operations:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from core.cases import failing, tree_map
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Objective, hooks, testing
@@ -29,7 +30,7 @@ class Sphere(Stiefel):
 X, project, retract = Stiefel(5, 2), Stiefel(5, 2).project, Stiefel(5, 2).retract
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("broken", "word"),
     [
         ({"project": lambda x, u: u - x @ (x.swapaxes(-1, -2) @ u)}, "dim is the dimension"),
@@ -53,6 +54,7 @@ X, project, retract = Stiefel(5, 2), Stiefel(5, 2).project, Stiefel(5, 2).retrac
         ({"descent_curve": lambda x, g: lambda t: retract(x, t * project(x, g))}, "descends"),
         ({"free": lambda x, g: np.ones(5, bool)}, "free is None"),
     ],
+    fast=5,
 )
 def test_broken_manifolds_fail(broken: dict[str, Any], word: str) -> None:
     testing.check_manifold(Sphere()).raise_for_failure()
@@ -200,7 +202,7 @@ class Broken:
 right = ms.kernel(gain)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("kernel", "options", "word"),
     [
         (ms.kernel(lambda a, b: gain(a, b) + 0.1 * anp.sum(a[0])), {}, "symmetric"),
@@ -225,6 +227,7 @@ right = ms.kernel(gain)
         (Broken(manifold=lambda m, n, bound: (m, n)), {}, "manifold(m, n, bound)"),
         (Broken(pack=lambda items: right.pack(list(items)[1:])), {}, "packs its items"),
     ],
+    fast=3,
 )
 def test_broken_kernels_fail(kernel: Any, options: dict[str, Any], word: str) -> None:
     report = check(kernel, **options)

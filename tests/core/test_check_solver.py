@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from core.cases import procrustes, tree_map
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Measures, Objective, testing
@@ -61,7 +62,7 @@ class Wrapped(Solver):
         return new, measures
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("fault", "word"),
     [
         ("writes into the start", "the start was written into"),
@@ -75,6 +76,7 @@ class Wrapped(Solver):
         ("swallows Ctrl-C", "an interrupt in evaluation"),
         ("gives up", "solves it"),
     ],
+    fast=3,
 )
 def test_broken_solvers_fail(fault: str, word: str) -> None:
     report = testing.check_solver(Wrapped(fault), iterations=20)

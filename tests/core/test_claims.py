@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -44,7 +45,7 @@ def start(manifold: Any, seed: int, scale: float = 1.0) -> Any:
 
 
 @pytest.mark.parametrize("wrong", [zero, without_column])
-@pytest.mark.parametrize("solver", SOLVERS)
+@parametrize("solver", SOLVERS, fast=2)
 def test_a_gradient_that_is_zero_where_the_cost_is_not(solver: str, wrong: Any) -> None:
     f, g = square()
     for manifold in (Euclidean(6, 4), Stiefel(6, 4)):
@@ -57,7 +58,7 @@ def test_a_gradient_that_is_zero_where_the_cost_is_not(solver: str, wrong: Any) 
 
 @pytest.mark.parametrize("times", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("scale", [1e-12, 1e-5, 1.0, 1e12])
-@pytest.mark.parametrize("wrong", [zero, without_column])
+@parametrize("wrong", [zero, without_column], fast=2)
 def test_in_every_unit_of_the_cost_and_of_the_point(wrong: Any, scale: float, times: float) -> None:
     f, g = square(scale, times)
     problem = ms.Problem(Euclidean(6, 4), f, gradient=wrong(g))
@@ -68,7 +69,7 @@ def test_in_every_unit_of_the_cost_and_of_the_point(wrong: Any, scale: float, ti
             assert ms.minimize(right, x0).success
 
 
-@pytest.mark.parametrize("condition", [1e2, 1e4])
+@parametrize("condition", [1e2, 1e4], fast=1)
 def test_where_columns_have_other_units(condition: float) -> None:
     f, g = square(weights=np.geomspace(1, condition, 24).reshape(6, 4))
     for seed in range(12):

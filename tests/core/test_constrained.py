@@ -20,6 +20,7 @@ from core.constrained_cases import (
     squares,
     violation,
 )
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -48,7 +49,7 @@ def assert_solved(case: Case, n_starts: int, of_cost: float = 1.0, of_constraint
     assert unsolved <= 1
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@parametrize("name", list(CASES), fast=14)
 def test_every_start_is_solved(name: str) -> None:
     assert_solved(CASES[name], 4)
 
@@ -61,7 +62,7 @@ def test_every_start_is_solved_in_all_units(name: str, units: tuple[float, float
 
 
 @pytest.mark.parametrize("units", UNITS[1:], ids=str)
-@pytest.mark.parametrize("name", ["bilinear, squares", "concave, simplex", "two equalities, two inequalities"])
+@parametrize("name", ["bilinear, squares", "concave, simplex", "two equalities, two inequalities"], fast=1)
 def test_units_do_not_matter(name: str, units: tuple[float, float]) -> None:
     assert_solved(CASES[name], 4, *units)
 

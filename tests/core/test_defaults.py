@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -90,7 +91,7 @@ def steep(n: int = 48, curvature: float = 1000.0) -> tuple[ms.Problem, np.ndarra
 
 
 @pytest.mark.parametrize("solver", ["sgd", "stochastic-pgd"])
-@pytest.mark.parametrize("curvature", [1e-3, 1.0, 1e3, 1e6])
+@parametrize("curvature", [1e-3, 1.0, 1e3, 1e6], fast=2)
 def test_default_rates_come_from_the_curvature(solver: str, curvature: float) -> None:
     problem, best = steep(curvature=curvature)
     low, start = problem.objective.value(best), np.array([3.0, -2.0, 1.0])

@@ -11,6 +11,7 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 from core.cases import MANIFOLDS, close, leaves, tree_map, two_points
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
@@ -255,8 +256,8 @@ def carried_by_steps(M: Manifold, x: Any, y: Any, u: Any, steps: int) -> Any:
     return u
 
 
-@pytest.mark.parametrize(
-    "M", [Sphere(4), Oblique(3, 2), SpecialOrthogonal(3), SpecialEuclidean(2), Stiefel(4, 1)], ids=repr
+@parametrize(
+    "M", [Sphere(4), Oblique(3, 2), SpecialOrthogonal(3), SpecialEuclidean(2), Stiefel(4, 1)], fast=2, ids=repr
 )
 def test_parallel_transport_is_the_limit_of_projections(M: Manifold) -> None:
     x, y, u, _ = pair(M)
@@ -294,7 +295,7 @@ def test_parallel_transport_of_positive_definite_matrices_solves_its_equation() 
     close(M.parallel_transport(x, y, u), end.reshape(3, 3), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", MANIFOLDS)
+@parametrize("name", MANIFOLDS, fast=3)
 def test_inverse_retractions_reach_a_point_or_say_that_no_vector_does(name: str) -> None:
     M = MANIFOLDS[name]
     for seed in range(5):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from core.cases import slope
+from helpers import parametrize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,8 +113,8 @@ def test_cayley_descends_with_the_slope_of_its_generator(shape: tuple[int, int])
     assert slope(lambda t: abs(np.sum(G * (cayley(X, G, t) - X)) - t * promised)) > 1.9
 
 
-@pytest.mark.parametrize(
-    ("shape", "dtype", "limit"), [((3, 3), float, 1e-12), ((12, 3), float, 1e-12), ((12, 3), np.float32, 3e-6)]
+@parametrize(
+    ("shape", "dtype", "limit"), [((3, 3), float, 1e-12), ((12, 3), float, 1e-12), ((12, 3), np.float32, 3e-6)], fast=1
 )
 def test_cayley_stays_orthonormal_over_20000_steps(shape: tuple[int, int], dtype: Any, limit: float) -> None:
     rng = np.random.default_rng(0)

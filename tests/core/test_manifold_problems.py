@@ -11,6 +11,7 @@ import pytest
 import scipy.linalg
 from core.cases import close
 from core.pymanopt_cases import flat
+from helpers import parametrize
 from scipy.spatial.transform import Rotation
 
 import manifoldseq as ms
@@ -374,7 +375,7 @@ def of_factors(point: Any) -> Any:
     return anp.sum(anp.sin(anp.dot(R, anp.dot(X, X.T)))) + anp.sum(w) * anp.sum(R**3)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("manifold", "cost"),
     [
         (Grassmann(5, 2), of_rows),
@@ -399,6 +400,7 @@ def of_factors(point: Any) -> Any:
         (OpenBox(3), of_entries),
         (Product(SpecialOrthogonal(3), Grassmann(3, 2), Simplex(3)), of_factors),
     ],
+    fast=4,
     ids=lambda one: getattr(one, "__name__", repr(one)),
 )
 def test_hessians_from_automatic_differentiation(manifold: Any, cost: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from core.cases import EMBEDDED, MANIFOLDS, ORTHONORMAL, close, dot, equal, leaves, random_like, slope, tree_map
+from helpers import parametrize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def geodesic(X: np.ndarray, U: np.ndarray) -> np.ndarray:
 
 
 @table
-@pytest.mark.parametrize("seed", range(2))
+@parametrize("seed", range(2), fast=1)
 def test_every_law_of_the_checker(name: str, seed: int) -> None:
     ms.testing.check_manifold(MANIFOLDS[name], seed=seed).raise_for_failure()
 
@@ -309,6 +310,7 @@ def test_manifold_cannot_be_made_half() -> None:
         Manifold()  # type: ignore[abstract]
 
 
+@pytest.mark.slow
 def test_every_manifold_is_in_the_catalogue_with_an_example_that_is_right() -> None:
     records = [record for plugin, record in ms.hooks.records("manifolds") if plugin.name == "manifoldseq"]
     for record in records:

@@ -22,6 +22,7 @@ from core.cases import (
     system,
     tree_map,
 )
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Measures, Status
@@ -79,7 +80,7 @@ def test_every_solver_solves_every_problem(solver: str, problem: str) -> None:
         assert np.all(np.diff(result.history["fun"]) <= 1e-12)
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg", "gd", "pgd"])
+@parametrize("solver", ["lbfgs", "bb", "cg", "gd", "pgd"], fast=2)
 def test_solvers_pass_their_checker(solver: str) -> None:
     ms.testing.check_solver(solver).raise_for_failure()
 
@@ -109,7 +110,7 @@ def test_rounding_level_ends_a_run_that_asks_for_too_much() -> None:
         assert result.success and result.nit < 500
 
 
-@pytest.mark.parametrize("n", [3, 4, 5, 6])
+@parametrize("n", [3, 4, 5, 6], fast=2)
 def test_all_components_find_the_nearest_orthogonal_matrix(n: int) -> None:
     stuck = 0
     for seed in range(20):

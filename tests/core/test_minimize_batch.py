@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from core.cases import close, equal, leaves, tree_map
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -297,7 +298,7 @@ def test_the_best_point_so_far_is_returned() -> None:
     assert any(np.any(after > before) for before, after in pairs)  # it does climb at times
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+@parametrize("error", [KeyboardInterrupt, ZeroDivisionError], fast=1)
 def test_interrupted_anywhere_and_resumed_bit_for_bit(error: type[BaseException], tmp_path: Path) -> None:
     problem, _ = procrustes(8)
     whole = ms.minimize_batch(problem, n_problems=8, seed=0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from core.cases import PROBLEMS, changed, procrustes, quadratic
 from core.pymanopt_cases import OURS, problem_on
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status, hooks
@@ -34,8 +35,10 @@ def test_they_solve_what_ours_solve(name: str, solver: str) -> None:
     assert result.fun == pytest.approx(best, abs=1e-8) and result.feasibility < 1e-12
 
 
-@pytest.mark.parametrize(
-    ("name", "solver"), [(name, s) for name in ("sphere", "positive", "nested") for s in SEARCH if (name, s) != SLOW]
+@parametrize(
+    ("name", "solver"),
+    [(name, s) for name in ("sphere", "positive", "nested") for s in SEARCH if (name, s) != SLOW],
+    fast=2,
 )
 def test_searches_need_no_gradient_and_draw_from_the_seed(name: str, solver: str) -> None:
     problem, x0 = problem_on(OURS[name], OURS[name])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from core.cases import leaves
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Measures, Status, catalogue
@@ -162,7 +163,7 @@ def test_the_catalogue_has_solvers_to_resume() -> None:
     assert {"lbfgs", "pgd", "tr", "sgd", "adam", "alternating"} <= set(CATALOGUE)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@parametrize("name", SOLVERS, fast=5)
 def test_stopped_after_any_step(name: str, tmp_path: Path) -> None:
     whole = Outcome(SOLVERS[name], tmp_path / "whole")
     assert whole.result is not None and whole.result.nit >= 2
@@ -171,7 +172,7 @@ def test_stopped_after_any_step(name: str, tmp_path: Path) -> None:
         Outcome(SOLVERS[name], tmp_path / str(k), resume=True).same(whole)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@parametrize("name", SOLVERS, fast=3)
 def test_interrupted_in_any_evaluation(name: str, tmp_path: Path) -> None:
     whole = Outcome(SOLVERS[name], tmp_path / "whole")
     interrupted = 0

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from core.cases import close
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.execution import Shards, map_ordered, using
@@ -148,7 +149,7 @@ def test_sum_has_only_what_every_shard_has() -> None:
     assert f.value(np.zeros(4)) == 1.0
 
 
-@pytest.mark.parametrize("kind", ["serial", "threads"])
+@parametrize("kind", ["serial", "threads"], fast=1)
 def test_shards_are_loaded_once_kept_and_dropped(kind: str) -> None:
     loaded: list[int] = []
     alive: list[weakref.ref[Any]] = []

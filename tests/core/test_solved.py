@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pymanopt
 import pytest
+from helpers import parametrize
 from scipy.stats import ortho_group
 
 import manifoldseq as ms
@@ -86,7 +87,7 @@ def test_the_starts_that_fooled_the_relative_gradient(solver: str) -> None:
             assert not result.success or np.allclose(result.x, 1.0, atol=1e-2)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@parametrize("solver", SOLVERS, fast=1)
 def test_a_point_caught_next_to_a_boundary_is_no_success(solver: str) -> None:
     balls = ms.from_pymanopt(pymanopt.manifolds.PoincareBall(3))
     inside, rng = np.array([0.5, -0.3, 0.2]), np.random.default_rng(0)
@@ -100,7 +101,7 @@ def test_a_point_caught_next_to_a_boundary_is_no_success(solver: str) -> None:
         assert not result.success or np.linalg.norm(result.x - inside) < 1e-3
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "gd", "pgd"])
+@parametrize("solver", [*SOLVERS, "gd", "pgd"], fast=3)
 @pytest.mark.parametrize("name", [name for name in TEN if "Gaussian" not in name])
 def test_no_success_is_wrong(name: str, solver: str, known: dict[str, Any]) -> None:
     case = known[name]
@@ -340,6 +341,7 @@ def to_centre(x: np.ndarray) -> float:
     return float(np.sum((x - CENTRE) ** 2)) + 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", ["lbfgs", "tr", "pymanopt:conjugate-gradient"])
 def test_an_inner_run_that_is_solved_is_not_yet_feasible(inner: str) -> None:
     result = penalized(to_centre, lambda x: 2 * (x - CENTRE), [0.1, 0.2], h=CIRCLE, inner_solver=inner)

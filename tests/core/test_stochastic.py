@@ -12,6 +12,7 @@ import pytest
 import scipy.linalg
 import scipy.special
 from core.cases import close, equal, leaves, tree_map
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -71,7 +72,7 @@ def watched(problem: ms.Problem) -> tuple[ms.Problem, list[np.ndarray]]:
     ],
     ids=["sgd", "sgd-averaged", "adam", "amsgrad", "pgd"],
 )
-@pytest.mark.parametrize("seed", [0, 1])
+@parametrize("seed", [0, 1], fast=1)
 def test_principal_components_against_the_closed_form(solver: Any, seed: int) -> None:
     problem, minimum, _ = components()
     result = ms.minimize(problem, solver=solver, stop=ms.MaxIterations(600), seed=seed)
@@ -342,7 +343,7 @@ def test_float32_and_bounds() -> None:
         close(result.x, np.clip(data.mean(axis=0), -0.5, 0.5).astype(np.float32), atol=2e-2)
 
 
-@pytest.mark.parametrize("solver", [SGD(step_size=0.05), Adam(step_size=Cosine(0.05, steps=300), amsgrad=True)])
+@parametrize("solver", [SGD(step_size=0.05), Adam(step_size=Cosine(0.05, steps=300), amsgrad=True)], fast=1)
 def test_solvers_pass_their_checker(solver: Any) -> None:
     ms.testing.check_solver(solver, iterations=300).raise_for_failure()
 

@@ -13,6 +13,7 @@ import pymanopt
 import pytest
 from core.cases import close, leaves, slope
 from core.pymanopt_cases import OURS, problem_on
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import Euclidean, Positive, Product, Simplex, Stiefel, SymmetricPositiveDefinite
@@ -34,7 +35,7 @@ def test_descent_solves_on_every_manifold(name: str, optimizer: str) -> None:
     assert [leaf.shape for leaf in leaves(x)] == [leaf.shape for leaf in leaves(x0)]
 
 
-@pytest.mark.parametrize("name", OURS)
+@parametrize("name", OURS, fast=2)
 def test_swarm_finds_better_points(name: str) -> None:
     problem, _ = problem_on(OURS[name], OURS[name])
     theirs = problem.to_pymanopt()
@@ -46,9 +47,10 @@ def test_swarm_finds_better_points(name: str) -> None:
     assert result.cost < best and OURS[name].feasibility(theirs.manifold.to_ours(result.point)) < 1e-12
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "name",
     ["rotations", "sphere", "simplex", "positive", "bounded", "single", pytest.param("nested", marks=pytest.mark.slow)],
+    fast=2,
 )
 def test_simplex_search_finds_better_points(name: str) -> None:
     problem, _ = problem_on(OURS[name], OURS[name])

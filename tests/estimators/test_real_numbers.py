@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import needs
+from helpers import needs, parametrize
 from sklearn.datasets import load_digits
 
 import manifoldseq as ms
@@ -103,7 +103,7 @@ def test_every_estimator_refuses_it_with_one_sentence(name, bad):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", RECORDS)
+@parametrize("name", RECORDS, fast=8)
 def test_numbers_stored_as_objects_are_numbers(name):
     """As scikit-learn's conventions ask."""
     kind, model = RECORDS[name].input, fitted(name)

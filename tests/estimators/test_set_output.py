@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
-from helpers import absent_names
+from helpers import absent_names, parametrize
 from sklearn.base import clone
 
 import manifoldseq as ms
@@ -56,7 +55,7 @@ def test_every_transformer_of_arrays_is_here() -> None:
     assert names - elsewhere == {name.split(" ")[0] for name in CASES} - absent_names("estimators")
 
 
-@pytest.mark.parametrize("name", CASES)
+@parametrize("name", CASES, fast=5)
 def test_frames_have_named_columns_and_nothing_else_changes(name: str) -> None:
     settings, data = CASES[name]
     plain = ms.get_estimator(name.split(" ")[0])(**settings)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import parametrize
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
@@ -101,8 +102,11 @@ def test_controls_of_samples_are_kept_in_files(model: Any, tmp_path: Path) -> No
     np.testing.assert_array_equal(ms.load(tmp_path).predict(X), fitted.predict(X))
 
 
-@pytest.mark.parametrize(
-    "model", [PrincipalComponents(), RowNeighbors(), RowKMeans(2), RowClassifier()], ids=lambda m: type(m).__name__
+@parametrize(
+    "model",
+    [PrincipalComponents(), RowNeighbors(), RowKMeans(2), RowClassifier()],
+    fast=1,
+    ids=lambda m: type(m).__name__,
 )
 def test_controls_of_rows_pass_the_checks_of_scikit_learn(model: Any) -> None:
     ms.testing.check_estimator(model).raise_for_failure()

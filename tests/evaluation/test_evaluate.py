@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
@@ -329,8 +330,8 @@ BUNDLED = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("labelled", [True, False], ids=["labels", "none"])
-@pytest.mark.parametrize("name", BUNDLED)
+@parametrize("labelled", [True, False], fast=1, ids=["labels", "none"])
+@parametrize("name", BUNDLED, fast=8)
 def test_every_bundled_estimator_has_a_figure_beside_a_control(name: str, labelled: bool) -> None:
     record: Any = hooks.get_record(hooks.EstimatorSpec, name)
     data, y = sequences()

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import completed, frames, means, origins, printed_F, rotation, scatters
 
 from manifoldseq_hierarchical import SubspaceEncoder
@@ -171,7 +172,7 @@ def test_number_of_coordinates(case, dtype, scale):
         assert len(encoded(data, y, center=False).components_) == of_zero
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@parametrize("dtype", [np.float64, np.float32], fast=1)
 @pytest.mark.parametrize("d", [64, 1024, 4096])
 def test_number_of_coordinates_at_every_scale_and_offset(dtype, d):
     X, y = frames(1000, d, 10)

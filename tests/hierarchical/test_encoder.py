@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import dense_path, long_path, queries
 from scipy.optimize import minimize_scalar
 
@@ -49,7 +50,7 @@ def nearest_on_path(points, places, last, q):
     return best
 
 
-@pytest.mark.parametrize("n", [400, 413])
+@parametrize("n", [400, 413], fast=1)
 @pytest.mark.parametrize("settings", [{"levels": 0}, {"levels": 1, "branching": 3}, {"levels": 2, "branching": 2}])
 def test_places_are_the_nearest_on_the_path(walk, n, settings):
     X = walk[:n]
@@ -79,7 +80,7 @@ def test_best_places_are_in_order_and_on_different_lines(walk):
     assert few.shape == (3, 5)
 
 
-@pytest.mark.parametrize("settings", [{"levels": 0}, {"levels": 1, "beam": 200}])
+@parametrize("settings", [{"levels": 0}, {"levels": 1, "beam": 200}], fast=1)
 def test_best_places_are_those_of_both_visits(settings):
     way = long_path(3000, 64, seed=4)
     encoder = HierarchicalSequenceEncoder(20, bits=4, **settings).fit(np.concatenate([way, way]))
@@ -203,7 +204,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("n", [2000, 2017, 2001, 2003])  # a last segment that is full, half full, and of one or three
+@parametrize("n", [2000, 2017, 2001, 2003], fast=1)  # a last segment that is full, half full, and of one or three
 def test_the_ends_are_places_as_others_are(settings, n):
     """The first and the last point lie half a segment from them: lines that only went on missed them by 15 frames."""
     X = long_path(n, 64, seed=3)
@@ -479,7 +480,7 @@ def test_a_way_that_returns_keeps_two_bits():
     assert encoder.score(Q, t) >= plain.score(Q, t) and encoder.storage_report().total <= plain.storage_report().total
 
 
-@pytest.mark.parametrize("budget", [0.4, 0.65, 2.0])
+@parametrize("budget", [0.4, 0.65, 2.0], fast=1)
 def test_a_budget_is_kept_and_used(budget):
     X = long_path(20_000, 32)
     encoder = HierarchicalSequenceEncoder(bytes_per_frame=budget).fit(X)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import long_path
 
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder
@@ -31,7 +32,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("name", WAYS)
+@parametrize("name", WAYS, fast=3)
 def test_ways_of_travelling(name):
     t, speed = WAYS[name]
     t = np.rint(t).astype(int)
@@ -63,7 +64,7 @@ WAITING = {
 }
 
 
-@pytest.mark.parametrize("smooth", [False, True])
+@parametrize("smooth", [False, True], fast=1)
 @pytest.mark.parametrize("name", WAITING)
 def test_waiting_at_an_end_of_the_way(known, name, smooth):
     """All its queries have the error of the path there in common: it must be no larger than elsewhere."""

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import frames
 
 import manifoldseq as ms
@@ -48,7 +49,7 @@ assert "sklearn" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("name", ["subspace-encoder", "subspace-kmeans"])
+@parametrize("name", ["subspace-encoder", "subspace-kmeans"], fast=1)
 def test_command_line(name, tmp_path):
     X, y = frames(200, 8, 3)
     np.savez(tmp_path / "data.npz", **{f"s{k}": X[y == k] for k in range(3)})

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.base import clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import load_digits
@@ -60,7 +61,7 @@ MIXTURES = [
 ]
 
 
-@pytest.mark.parametrize("model", MIXTURES, ids=lambda model: f"{type(model).__name__}-{model.n_components}")
+@parametrize("model", MIXTURES, fast=2, ids=lambda model: f"{type(model).__name__}-{model.n_components}")
 def test_features_are_those_of_loops(model):
     features = ConvolutionalFeatures(model, patch_size=3, n_patches=700, random_state=0).fit(IMAGES)
     expected = naive(features.model_, IMAGES, threshold=features.threshold_)
@@ -116,7 +117,7 @@ def test_weights_power_stride_grid_and_shape():
     assert len(features.get_feature_names_out()) == 6 * 5
 
 
-@pytest.mark.parametrize("overlap", [False, True])
+@parametrize("overlap", [False, True], fast=1)
 def test_channels_and_cells_that_overlap_are_those_of_loops(overlap):
     images = np.stack([IMAGES, IMAGES[::-1], IMAGES.transpose(0, 2, 1)], axis=-1)[:, :7]
     images[:, :4, :5] = images[:, :4, :5, :1] * [1, 0, 0] + [0, 3, 4]  # patches that vary in one channel only
@@ -146,6 +147,7 @@ def test_a_second_layer_learns_from_the_cells_of_the_first():
     np.testing.assert_allclose(both.transform(IMAGES), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_quadrants_of_23_are_12_and_11_and_pieces_do_not_matter():
     """28 x 28 pixels, patches of 6 x 6 (6.1.1); more images than are held at a time."""
     images = np.random.default_rng(0).integers(256, size=(70, 28, 28)).astype(np.uint8)
@@ -258,6 +260,7 @@ def test_units_of_the_sizes_one_and_of_fitted_models():
         again.set_params(patch_size=3).fit(IMAGES)
 
 
+@pytest.mark.slow
 def test_conventions_and_files(tmp_path):
     ms.testing.check_estimator(ConvolutionalFeatures()).raise_for_failure()
     assert ms.get_estimator("convolutional-features") is ConvolutionalFeatures

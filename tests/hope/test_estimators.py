@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from hope.problems import clusters, likelihood, unit
 from scipy.linalg import null_space
 from scipy.sparse import coo_array, csr_array, csr_matrix
@@ -18,9 +19,10 @@ from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixt
 X = clusters(240, 8, K=6, spread=0.4)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "estimator",
     [HOPE(), HOPE(family="gmm"), HOPE(family="gmm-full"), VonMisesFisherMixture(), PCAMovMF(), SphericalKMeans()],
+    fast=2,
     ids=["hope", "gmm", "gmm-full", "vmf", "pca", "spherical"],
 )
 @pytest.mark.filterwarnings("ignore:row .* of X is all zeros")  # among sparse ones
@@ -196,7 +198,7 @@ def test_score_is_a_density_of_rows():
         assert 4 * np.pi * np.exp(density).mean() == pytest.approx(1, abs=0.03), model
 
 
-@pytest.mark.parametrize(("M", "prepare"), [(1, None), (2, None), (2, "center"), (1, "unit"), (2, "unit"), (3, "unit")])
+@parametrize(("M", "prepare"), [(1, None), (2, None), (2, "center"), (1, "unit"), (2, "unit"), (3, "unit")], fast=2)
 def test_score_is_a_density_also_of_z_as_it_is(M, prepare):
     """Without (30) a component is one of directions given |z|; rows that are drawn have that density."""
     rng = np.random.default_rng(0)
@@ -418,6 +420,7 @@ def test_criteria_count_what_is_free(model, free):
     assert (model.bic(X) + 2 * density.sum()) / np.log(len(X)) == pytest.approx(free)
 
 
+@pytest.mark.slow
 def test_the_criterion_finds_the_number_of_components():
     rows = unit(clusters(600, 8, K=6, spread=0.15))
     values = {
@@ -436,7 +439,7 @@ def test_the_criterion_finds_the_number_of_components():
         VonMisesFisherMixture("bic").fit(rows)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "make",
     [
         lambda: VonMisesFisherMixture(4),
@@ -444,6 +447,7 @@ def test_the_criterion_finds_the_number_of_components():
         lambda: PCAMovMF(4, n_latent=5),
         lambda: SphericalKMeans(4),
     ],
+    fast=1,
     ids=["vmf", "online", "pca", "spherical"],
 )
 def test_sparse_rows_are_the_same_rows(make, tmp_path):
@@ -516,6 +520,7 @@ def test_more_axes_than_half_of_few_sparse_rows():
         PCAMovMF(2, n_latent=500_000).fit(million)
 
 
+@pytest.mark.slow
 def test_auto_takes_no_more_axes_than_rows_span():
     """Half of the columns, but no D by D matrix of few or sparse rows; more batches may span what one does not."""
     rng = np.random.default_rng(0)

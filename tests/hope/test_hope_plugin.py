@@ -6,6 +6,7 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 from autograd import grad
+from helpers import parametrize
 from hope.problems import gmm_naive, movmf_naive, noise_naive
 from scipy.stats import multivariate_normal
 
@@ -32,7 +33,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "params"), MODELS)
+@parametrize(("name", "params"), MODELS, fast=2)
 def test_models_obey_the_laws(name, params):
     ms.testing.check_model(name, **params).raise_for_failure()
 

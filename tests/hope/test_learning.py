@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from autograd import grad
+from helpers import parametrize
 from hope.problems import clusters, directions, likelihood, movmf_naive, noise_naive, unit
 from scipy.optimize import brentq
 from scipy.stats import entropy
@@ -33,7 +34,7 @@ def data_of(X):
 
 
 @pytest.mark.parametrize("family", [von_mises_fisher(), gaussian("diag"), gaussian("full")], ids=lambda f: f.name)
-@pytest.mark.parametrize("kind", [0.1, "bounded"])
+@parametrize("kind", [0.1, "bounded"], fast=1)
 def test_full_batches_never_lower_the_likelihood(family, kind):
     for seed in range(20):
         X = clusters(120, seed=seed)
@@ -158,6 +159,7 @@ def test_single_gaussian_finds_the_best_eigenvectors():
     assert free > best(np.array([0, 1]), lam[2:].mean()) > bounded
 
 
+@pytest.mark.slow
 def test_mini_batches_reach_what_full_batches_reach():
     X = unit(clusters(6000, 8, K=6, spread=0.5)).astype(np.float32)
     full = HOPE(6, n_latent=4, solver="em", tol=1e-7, random_state=0).fit(X)
@@ -235,6 +237,7 @@ def flat_problem(**params):
     return ms.get_model("hope.movmf").problem(X, **settings)
 
 
+@pytest.mark.slow
 def test_printed_weight_step_has_its_fixed_point_at_square_roots():
     """Responsibilities that no weight changes: disjoint components."""
     counts = np.array([60, 30, 10])
@@ -306,6 +309,7 @@ def test_a_printed_step_is_algorithm_1():
     assert measures.extra["penalty"] == pytest.approx(float(correlated(U)))
 
 
+@pytest.mark.slow
 def test_printed_sums_collapse_the_projection_and_constraints_do_not():
     problem = flat_problem()
     ends, collapse = {}, []

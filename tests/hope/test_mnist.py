@@ -135,6 +135,7 @@ def test_the_data_sets_are_read_from_a_folder(database: Path, monkeypatch: pytes
         monkeypatch.delenv("MANIFOLDSEQ_MNIST")
 
 
+@pytest.mark.slow
 def test_the_command_line_fits_the_data_set(
     database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

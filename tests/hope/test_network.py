@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.datasets import load_digits
 
 if importlib.util.find_spec("torch") is None:
@@ -47,7 +48,7 @@ def test_conventions_of_scikit_learn() -> None:
     ).raise_for_failure()
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "settings",
     [
         {},
@@ -58,6 +59,7 @@ def test_conventions_of_scikit_learn() -> None:
         {"layers": [(10, 30), 20]},
         {"layers": [(10, 40), (8, 30)]},
     ],
+    fast=2,
 )
 def test_every_kind_of_network_learns_digits(settings: dict[str, Any]) -> None:
     X, y = digits()

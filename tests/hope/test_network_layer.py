@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+from helpers import parametrize
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
@@ -95,7 +96,7 @@ def test_penalty_and_its_derivative_are_15_and_18() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("rate", [1e-3, 0.3, 30.0])
+@parametrize("rate", [1e-3, 0.3, 30.0], fast=1)
 def test_steps_keep_float32_rows_orthonormal(mode: str, rate: float) -> None:
     torch.manual_seed(5)
     U = OrthonormalParameter(torch.linalg.qr(torch.randn(784, 100))[0].T.contiguous())
@@ -194,6 +195,7 @@ def test_bad_input_is_refused_in_one_sentence(make: Any, words: str) -> None:
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_without_torch_the_package_loads_and_a_layer_says_what_is_missing() -> None:
     code = """
 import importlib.util, sys

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq_lds import (
@@ -69,7 +70,7 @@ def test_the_guard_holds_for_other_kernels(kernel):
     assert model.inertia_ == pytest.approx(0, abs=1e-7)
 
 
-@pytest.mark.parametrize(("seed", "mean"), [(0, "exact"), (1, "exact"), (2, "exact"), (3, "canonical")])
+@parametrize(("seed", "mean"), [(0, "exact"), (1, "exact"), (2, "exact"), (3, "canonical")], fast=2)
 def test_every_centre_is_as_good_as_its_medoid_and_no_epoch_rises(seed, mean):
     data = sheared(seed=seed, noise=0.1 + 0.1 * seed)
     assert (np.linalg.norm(data.A, 2, axis=(1, 2)) > 0.99).mean() > 0.4
@@ -137,7 +138,7 @@ def test_a_centre_beyond_the_bound_is_a_start():
     assert again.history_["fun"][0] == pytest.approx(0, abs=1e-8)
 
 
-@pytest.mark.parametrize("mean", ["exact", "canonical"])
+@parametrize("mean", ["exact", "canonical"], fast=1)
 def test_a_resumed_run_is_the_same(tmp_path, mean):
     data = sheared(noise=0.4)
     with warnings.catch_warnings():
@@ -186,7 +187,7 @@ def test_an_atom_is_not_worse_than_the_datum_it_began_as(init):
     assert -model.score(copies()) == pytest.approx(model.objective_, abs=1e-9)
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "canonical"])
+@parametrize("method", ["lbfgs", "canonical"], fast=1)
 def test_dictionaries_never_rise_beyond_the_bound(tmp_path, method):
     data = sheared(noise=0.4)
     with warnings.catch_warnings(record=True) as caught:

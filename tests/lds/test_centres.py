@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from lds.clusterings import CLASSES, generated, oscillations, projection
 from scipy.linalg import orth, subspace_angles
 from sklearn.exceptions import ConvergenceWarning
@@ -24,7 +25,7 @@ def truth(N=30):
     return np.arange(N) % CLASSES
 
 
-@pytest.mark.parametrize("mean", ["exact", "printed", "toolbox", "align", "mds", "grass", "medoid"])
+@parametrize("mean", ["exact", "printed", "toolbox", "align", "mds", "grass", "medoid"], fast=3)
 def test_every_rule_finds_the_classes(mean):
     fitted = LDSKMeans(CLASSES, mean=mean, n_init=2, max_iter=10, random_state=0).fit(generated())
     assert adjusted_rand_score(truth(), fitted.labels_) == 1

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from lds.items import to_item
 
 import manifoldseq as ms
@@ -27,7 +28,7 @@ def build(name, data, **params):
 
 
 @pytest.mark.parametrize("model", ["lds.mean", "lds.atom", "lds.mean-raw"])
-@pytest.mark.parametrize("kernel", NAMES)
+@parametrize("kernel", NAMES, fast=2)
 def test_models_take_every_kernel_by_name(model, kernel):
     problem = build(model, copies(6), kernel=kernel)
     for start in problem.initializers:
@@ -56,7 +57,7 @@ def test_weights_of_any_sign_are_the_weighted_row_of_the_kernel():
     assert np.mean(singles) == pytest.approx(problem.objective.value(x), abs=1e-12)
 
 
-@pytest.mark.parametrize("kernel", ["projection", "binet-cauchy"])
+@parametrize("kernel", ["projection", "binet-cauchy"], fast=1)
 def test_the_atom_problem_is_the_reconstruction_error_as_a_function_of_one_atom(kernel):
     """(10) against (9): differences in half the mean squared residual in feature space, by Gram matrices."""
     data, atoms, r = copies(), copies(4, seed=1), 2
@@ -200,7 +201,7 @@ def test_compression_of_duplicates_and_near_duplicates(noise):
     np.testing.assert_allclose(back.swapaxes(1, 2) @ back, np.broadcast_to(np.eye(3), (6, 3, 3)), atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", NAMES)
+@parametrize("kernel", NAMES, fast=2)
 @pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
 def test_iterates_in_the_span_are_those_without_compression(solver, kernel):
     data = copies(5, m=150)

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 
@@ -36,6 +37,7 @@ def test_basic_motions():
     assert data.sequences[0][0, 0] == 0.079106
 
 
+@pytest.mark.slow
 @needs_aeon
 def test_aeon_itself_is_not_imported():
     code = (
@@ -60,7 +62,7 @@ GENERATED = {
 }
 
 
-@pytest.mark.parametrize(("name", "expected"), GENERATED.items())
+@parametrize(("name", "expected"), GENERATED.items(), fast=1)
 def test_generated_sets_repeat_and_have_other_seeds(name, expected):
     loader = ms.hooks.get_dataset(name).loader
     data, again, other = loader(), loader(0), loader(1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from lds.sparse_problems import clustered, oscillations, violation
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -167,7 +168,7 @@ def test_hierarchical_sampler_in_fit(data):
         model.fit(data)
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "grassmann"])
+@parametrize("method", ["lbfgs", "grassmann"], fast=1)
 def test_conventions(method):
     ms.testing.check_sequence_estimator(learner(method=method)).raise_for_failure()
 

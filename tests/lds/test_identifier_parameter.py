@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -146,7 +147,7 @@ def test_missing_values_are_smoothed_if_the_identifier_says_so(cls):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("cls", list(MADE)[7:], ids=lambda cls: cls.__name__)
+@parametrize("cls", list(MADE)[7:], fast=1, ids=lambda cls: cls.__name__)
 def test_missing_values_are_smoothed_before_sequences_are_cut(cls, tmp_path):
     X, identifier = sequences(), LDSIdentifier(2, missing="smooth")
     X[1][2:17, 1] = X[6][20, 0] = np.nan  # of sequence 1 a block has no value in channel 1

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from scipy.signal import dlsim
 
 import manifoldseq as ms
@@ -34,7 +35,7 @@ def impulse_response(A, B, C, D, steps=8):
 
 
 @pytest.mark.parametrize("method", ["n4sid", "em"])
-@pytest.mark.parametrize(("noise", "most"), [(0.0, 0.03), (0.5, 0.1)])
+@parametrize(("noise", "most"), [(0.0, 0.03), (0.5, 0.1)], fast=1)
 def test_impulse_responses_are_found(method, noise, most):
     X, U = zip(*(driven(400, seed, noise) for seed in range(3)), strict=True)
     identifier = LDSIdentifier(4, method=method, stabilizer="CG", scale=False)
@@ -50,6 +51,7 @@ def test_impulse_responses_are_found(method, noise, most):
             @ (identifier.input_mean_ / scale), 3, atol=0.1 + 2 * noise)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_forecasts_follow_planned_inputs():
     X, U = zip(*(driven(200, seed, 0.1) for seed in range(3)), strict=True)
     seen, known = [x[:180] for x in X], [u[:180] for u in U]
@@ -77,8 +79,8 @@ def test_simulations_are_those_of_scipy():
     np.testing.assert_allclose(identifier.simulate(systems, 40, noise=False, inputs=[V])[0], expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("delay", [1, 2])
-@pytest.mark.parametrize(("noise", "most"), [(0.0, 1e-2), (0.5, 0.05)])
+@parametrize("delay", [1, 2], fast=1)
+@parametrize(("noise", "most"), [(0.0, 1e-2), (0.5, 0.05)], fast=1)
 def test_pieces_of_a_recording_with_inputs(noise, most, delay, tmp_path):
     x, u = driven(1500, 0, noise)
     given = {"method": "n4sid", "delay": delay}

@@ -6,6 +6,7 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
+from helpers import parametrize
 from scipy.stats import multivariate_normal
 
 from manifoldseq_lds import LDSIdentifier, Systems
@@ -254,7 +255,7 @@ HOLES = {
 }
 
 
-@pytest.mark.parametrize("delay", [1, 2])
+@parametrize("delay", [1, 2], fast=1)
 @pytest.mark.parametrize("kind", HOLES)
 def test_missing_values_of_a_noise_free_system_are_found(kind, delay):
     rng = np.random.default_rng(0)

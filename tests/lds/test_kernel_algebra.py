@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from lds.items import example
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -31,7 +32,7 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@parametrize("name", MADE, fast=3)
 def test_conformance(name):
     ms.testing.check_kernel(MADE[name]).raise_for_failure()
     assert MADE[name].positive_definite and MADE[name].products_only

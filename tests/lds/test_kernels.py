@@ -5,6 +5,7 @@ from itertools import combinations, pairwise
 import mpmath
 import numpy as np
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq_lds import Systems
@@ -120,7 +121,7 @@ def test_values_against_50_digits(name, params, exact):
     np.testing.assert_allclose(kernel.diag(P), np.diag(expected), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "params", "exact"), CASES)
+@parametrize(("name", "params", "exact"), CASES, fast=3)
 def test_conformance(name, params, exact):
     kernel = ms.get_kernel(name.split(":")[0], **params)
     record = ms.hooks.get_record(ms.hooks.KernelSpec, name.split(":")[0]).resolved()

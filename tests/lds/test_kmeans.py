@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from lds.clusterings import CLASSES, generated, linear_kernel, oscillations, projection
 from lds.items import change_state_basis
 from scipy.linalg import solve_discrete_lyapunov
@@ -55,9 +56,9 @@ def test_prediction_agrees_with_the_fit(fitted, data):
     np.testing.assert_allclose(fitted.transform(equivalent), fitted.transform(data), atol=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["auto", "lbfgs", "pgd"])
+@parametrize("solver", ["auto", "lbfgs", "pgd"], fast=2)
 @pytest.mark.parametrize("init", ["k-means++", "medoid"])
-@pytest.mark.parametrize("seed", range(3))
+@parametrize("seed", range(3), fast=1)
 def test_the_exact_rule_never_raises_the_objective(solver, init, seed):
     data = generated(noise=0.7, seed=seed)
     history = LDSKMeans(5, solver=solver, init=init, n_init=1, tol=0, max_iter=8, random_state=seed).fit(data).history_
@@ -119,6 +120,7 @@ def naive_toolbox(data, labels, epochs):
     return labels, objective
 
 
+@pytest.mark.slow
 def test_the_toolbox_rule_agrees_with_a_naive_loop():
     data = generated(N=7, m=4, n=2, noise=0.4, seed=1)
     start = np.array([0, 1, 0, 1, 0, 1, 0])
@@ -128,6 +130,7 @@ def test_the_toolbox_rule_agrees_with_a_naive_loop():
     np.testing.assert_allclose(fitted.history_["mean_kernel_value"][1:], objective, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_medoids_are_members_and_medoids(data):
     fitted = LDSKMeans(CLASSES, mean="medoid", random_state=1).fit(data)
     for k, centre in enumerate(fitted.systems_):
@@ -192,6 +195,7 @@ def test_threads_change_nothing(data):
     np.testing.assert_array_equal(one.systems_.A, two.systems_.A)
 
 
+@pytest.mark.slow
 def test_more_starts_are_not_worse(data):
     rough = generated(N=20, noise=0.8, seed=4)
     objectives = [LDSKMeans(4, n_init=k, max_iter=10, random_state=0).fit(rough).mean_kernel_value_ for k in (1, 2, 4)]
@@ -271,7 +275,7 @@ def test_a_kernel_with_first_states():
         LDSKMeans(2, kernel=kernel, mean="toolbox").fit(data)
 
 
-@pytest.mark.parametrize("params", [{}, {"mean": "align"}, {"mean": "medoid", "init": "medoid"}])
+@parametrize("params", [{}, {"mean": "align"}, {"mean": "medoid", "init": "medoid"}], fast=1)
 def test_conformance(params):
     ms.testing.check_sequence_estimator(LDSKMeans(3, n_states=3, **params)).raise_for_failure()
 
@@ -309,6 +313,7 @@ def test_a_fit_to_systems_has_no_scale():
         fitted.predict(X4)
 
 
+@pytest.mark.slow
 def test_spread_rows_are_those_of_a_naive_loop(data):
     estimator = LDSKMeans(5)
     clustering = estimator._clustering(data, estimator.n_clusters)

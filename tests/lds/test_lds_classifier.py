@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from lds.clusterings import generated
 from lds.sparse_problems import clustered, oscillations
 from sklearn.exceptions import NotFittedError
@@ -139,7 +140,7 @@ def test_recorded_speech():
     assert machine.score(X[270:], y[270:]) >= 0.95
 
 
-@pytest.mark.parametrize("method", ["svm", "nearest", "residual", "ridge"])
+@parametrize("method", ["svm", "nearest", "residual", "ridge"], fast=1)
 def test_the_temperature_is_the_best_for_held_out_systems(method):
     """Folds fitted by themselves; the loss of every temperature of a grid, with Platt's targets, by a loop."""
     systems, y = generated(N=30, m=4, noise=0.6), np.arange(30) % 3

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from scipy.linalg import solve_discrete_lyapunov, toeplitz
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import multivariate_normal, norm
@@ -102,7 +103,7 @@ def test_likelihood_is_above_that_of_pca(method):
 
 
 @pytest.mark.parametrize("method", ["n4sid", "em"])
-@pytest.mark.parametrize("delay", [1, 2])
+@parametrize("delay", [1, 2], fast=1)
 def test_noise_free_systems_are_exact(method, delay):
     t = np.arange(80)[:, None]
     x = 0.98**t * np.cos(0.5 * t + [0.0, 1.0, 2.0])
@@ -110,6 +111,7 @@ def test_noise_free_systems_are_exact(method, delay):
     assert np.allclose(np.abs(np.linalg.eigvals(identifier.fit_transform([x]).A)), 0.98, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_batches_equal_single_sequences_and_single_precision():
     X = [noisy(120, 0), noisy(120, 1), noisy(90, 2)]
     identifier = LDSIdentifier(4, stabilizer="CG", method="em").fit(X)
@@ -128,7 +130,7 @@ def test_expectation_maximization_takes_recorded_values_alone():
     assert np.median([error(A) for A in systems.A]) < 0.08
 
 
-@pytest.mark.parametrize("method", ["n4sid", "em"])
+@parametrize("method", ["n4sid", "em"], fast=1)
 @pytest.mark.parametrize("kind", ["constant", "constant channel", "one channel"])
 def test_degenerate_sequences_have_systems(method, kind):
     x = noisy(60, 0)
@@ -181,6 +183,7 @@ def test_standard_deviations_are_those_of_the_joint_normal_distribution():
     np.testing.assert_allclose(identifier.log_likelihood([x], systems), expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_full_covariances_of_the_noise_are_found():
     x = noisy(1500, 0, noise=0.0)
     rng = np.random.default_rng(1)
@@ -193,6 +196,7 @@ def test_full_covariances_of_the_noise_are_found():
     assert full.log_likelihood([x], systems) > full.log_likelihood([x], plain) + 100
 
 
+@pytest.mark.slow
 def test_the_error_of_parameters_is_in_intervals_of_short_sequences():
     X = [noisy(60, seed, noise=0.3) for seed in range(10)]
     seen, ahead = [x[:50] for x in X], np.stack([x[50:] for x in X])
@@ -274,8 +278,8 @@ def test_noises_of_single_steps_make_them_likelier():
     np.testing.assert_allclose(holed.Omega[:, 0, 0], better.Omega[:, 0], rtol=0.3)
 
 
-@pytest.mark.parametrize("delay", [1, 2])
-@pytest.mark.parametrize("center", [True, False])
+@parametrize("delay", [1, 2], fast=1)
+@parametrize("center", [True, False], fast=1)
 def test_pieces_of_a_recording_say_what_the_whole_says(delay, center):
     x = noisy(900, 0, noise=0.5) * np.arange(1, 7) + (1000 if center else 0)
     given = {"method": "n4sid", "stabilizer": "CG", "delay": delay, "center": center}
@@ -433,7 +437,7 @@ ROLLING = {
 }
 
 
-@pytest.mark.parametrize("name", ROLLING)
+@parametrize("name", ROLLING, fast=1)
 def test_intervals_of_neighbouring_origins_are_alike(name):
     """Intervals stay narrow where one output hardly shows a state, and where the level is large next to the noise.
 
@@ -488,7 +492,7 @@ def three_states(seed, T, channels, noise=0.2):
 
 
 @pytest.mark.parametrize("method", ["n4sid", "em"])
-@pytest.mark.parametrize("channels", [1, 2])
+@parametrize("channels", [1, 2], fast=1)
 def test_more_states_than_outputs(channels, method):
     """Eigenvalues of three states from one and two channels without delay."""
     A, _, x = three_states(0, 1500, channels)
@@ -540,7 +544,7 @@ def test_likelihood_with_more_states_than_outputs_is_that_of_the_joint_normal(ch
     np.testing.assert_allclose((std[0] / found.scale_).ravel(), np.sqrt(variance), rtol=1e-8)
 
 
-@pytest.mark.parametrize("rule", ["auto", "held-out"])
+@parametrize("rule", ["auto", "held-out"], fast=1)
 @pytest.mark.parametrize("method", ["n4sid", "em"])
 def test_order_is_the_true_one_whatever_the_number_of_outputs(rule, method):
     for channels, noise in ((1, 0.2), (2, 0.2), (1, 0.5), (2, 0.5)):
@@ -568,6 +572,7 @@ def test_order_with_inputs_does_not_count_their_states():
     assert LDSIdentifier(method="n4sid").fit([y]).n_states_ >= 3
 
 
+@pytest.mark.slow
 def test_recording_with_more_states_than_outputs():
     """A and the mean are those of a fit on the whole; inputs act as generated."""
     A, C, x = three_states(2, 3000, 1)

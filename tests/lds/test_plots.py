@@ -119,6 +119,7 @@ def test_reconstruction_by_the_formulas() -> None:
     assert [panel.get_ylabel() for panel in ax.child_axes][:2] == ["x (m)", r"y (\$)"]
 
 
+@pytest.mark.slow
 def test_median_and_worst_reconstruction() -> None:
     fitted = oscillations()
     axes = [matplotlib.figure.Figure().subplots() for _ in fitted.X]

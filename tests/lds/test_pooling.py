@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import parametrize
 from lds.sparse_problems import oscillations
 from sklearn.metrics.pairwise import chi2_kernel
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_score
@@ -150,7 +151,7 @@ CHOICES = [
 """Data, settings, and what the rule chooses then."""
 
 
-@pytest.mark.parametrize(("data", "settings", "choice"), CHOICES)
+@parametrize(("data", "settings", "choice"), CHOICES, fast=1)
 def test_bags_are_compared_with_the_settings_that_were_chosen(data, settings, choice, tmp_path):
     """Histograms are those of the codebook's own `predict`, also after a round trip through a file."""
     X = sines(**data)
@@ -171,7 +172,7 @@ def test_bags_are_compared_with_the_settings_that_were_chosen(data, settings, ch
     assert not hasattr(model, "choice_") and not hasattr(model, "moment_weights_")
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "grassmann"])
+@parametrize("method", ["lbfgs", "grassmann"], fast=1)
 def test_pyramids_are_coded_with_the_settings_that_were_chosen(method, tmp_path):
     X, settings = sines(), {"method": method, "max_iter": 2, "random_state": 0}
     model = PyramidPooling(4, levels=(1,), **settings).fit(X)
@@ -213,14 +214,12 @@ def test_pyramid_is_the_largest_code_of_each_cell():
         np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "estimator", [BagOfSystems(2, n_states=2, window=12), PyramidPooling(3, n_states=2, window=12)]
-)
+@parametrize("estimator", [BagOfSystems(2, n_states=2, window=12), PyramidPooling(3, n_states=2, window=12)], fast=1)
 def test_conventions(estimator):
     ms.testing.check_sequence_estimator(estimator).raise_for_failure()
 
 
-@pytest.mark.parametrize("missing", ["error", "smooth"])
+@parametrize("missing", ["error", "smooth"], fast=1)
 @pytest.mark.parametrize("kind", [BagOfSystems, PyramidPooling])
 def test_names_of_channels_are_kept_and_compared(kind, missing, tmp_path):
     X, names = oscillations(6), ["x", "y", "z", "w"]

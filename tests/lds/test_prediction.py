@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
@@ -374,7 +375,7 @@ EDGES = {
 
 
 @pytest.mark.parametrize("stabilizer", ["SN", "CG", "LB1"])
-@pytest.mark.parametrize("case", EDGES)
+@parametrize("case", EDGES, fast=3)
 def test_predictions_at_the_edge_are_finite(case, stabilizer):
     if stabilizer == "LB1":
         pytest.importorskip("clarabel")

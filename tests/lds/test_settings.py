@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from helpers import parametrize
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
@@ -139,6 +140,7 @@ def test_what_is_given_is_kept() -> None:
         LDSKMeans(2, n_states=2, identifier=stacked, moments="size", mean="printed").fit(X)
 
 
+@pytest.mark.slow
 def test_an_identifier_keeps_what_it_says_and_leaves_the_rest_open() -> None:
     """Recordings with gaps need one, which pinned mean and stabilizer at its defaults."""
     X, rng = tones(), np.random.default_rng(0)
@@ -172,7 +174,7 @@ def test_a_short_sequence_is_named_with_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize("what", ["size", "level"])
-@pytest.mark.parametrize("N", [20, 60])
+@parametrize("N", [20, 60], fast=1)
 def test_noise_is_told_apart_by_levels_and_sizes(what: str, N: int) -> None:
     """Dynamics predict nothing of it, so that moments need not agree with them."""
     rng, truth = np.random.default_rng([0, N]), np.arange(N) % 2
@@ -211,7 +213,7 @@ def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
     assert "mean and deviation of the channels agree better between halves" in model.choice_.advice
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "estimator",
     [
         LDSSpectralClustering(2, random_state=0),
@@ -221,6 +223,7 @@ def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
         LDSDictionaryLearning(2, init="k-means", max_iter=2, random_state=0),
         LDSSparseCoder("k-means", n_atoms=2, random_state=0),
     ],
+    fast=2,
     ids=lambda one: type(one).__name__,
 )
 def test_every_estimator_has_the_rule(estimator: Any) -> None:
@@ -233,7 +236,7 @@ def test_every_estimator_has_the_rule(estimator: Any) -> None:
         assert model.transform(X).shape == (24, 2)
 
 
-@pytest.mark.parametrize("estimator", [LDSKernelMatrix(), LDSSparseCoder("all"), LDSSparseCoder(n_atoms=8)])
+@parametrize("estimator", [LDSKernelMatrix(), LDSSparseCoder("all"), LDSSparseCoder(n_atoms=8)], fast=1)
 def test_kernel_matrices_and_codes_follow_the_rule(estimator: Any, tmp_path: Path) -> None:
     """What `transform` gives is that of the chosen settings, given one by one, and of the model from its file."""
     X = tones(sizes=(1.0, 3.0))
@@ -353,7 +356,7 @@ def test_spectral_clusters_take_new_data() -> None:
     assert_array_equal(model.predict(X[:16]), model.labels_)
 
 
-@pytest.mark.parametrize("model", [LDSSpectralClustering(2, random_state=0), LDSNeighbors()])
+@parametrize("model", [LDSSpectralClustering(2, random_state=0), LDSNeighbors()], fast=1)
 def test_settings_of_the_last_fit_outlive_a_fit_that_cannot_choose(model):
     t = np.arange(60)[:, None]
     X = [np.sin((0.2, 0.9)[i % 2] * t + np.array([i, i + 1.0])) for i in range(16)]

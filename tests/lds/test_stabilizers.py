@@ -94,6 +94,7 @@ def test_soft_normalization_and_uniform_are_the_printed_formulas(made):
         np.testing.assert_allclose(made["UN"][i], A[i] / 1.5)
 
 
+@pytest.mark.slow
 def test_minimal_and_hzp_go_from_least_squares_towards_the_printed_formulas_until_it_is_stable(made):
     """As far as this changes A less than scaling its unstable eigenvalues does."""
     nearer = 0

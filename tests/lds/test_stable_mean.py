@@ -106,6 +106,7 @@ def test_no_mean_is_below_the_medoid_or_the_canonical_mean(seed):
     assert here == pytest.approx(-found.fun / 2, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_means_with_moments_are_not_below_the_medoid_and_rarely_below_the_canonical_mean():
     """Moments that have nothing to do with the dynamics: the Gaussian makes local optima."""
     behind = 0

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSIdentifier, LDSKernelMatrix, LDSNeighbors, Systems, modes
@@ -39,8 +40,8 @@ def dynamic_mode_decomposition(X, n, delay, n_steps):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("channels", [1, 2, 3])
-@pytest.mark.parametrize("damping", [0, 0.005])
+@parametrize("channels", [1, 2, 3], fast=1)
+@parametrize("damping", [0, 0.005], fast=1)
 def test_sums_of_sines_are_forecast_as_by_dynamic_mode_decomposition(method, channels, damping):
     cases = {1: ((2, 0), (5, 1e-2)), 2: ((4, 0), (3, 1e-4)), 3: ((5, 0), (2, 1e-2))}
     for count, noise in cases[channels]:
@@ -56,7 +57,7 @@ def test_sums_of_sines_are_forecast_as_by_dynamic_mode_decomposition(method, cha
         np.testing.assert_allclose(found, w, atol=1e-6 if noise == 0 else 0.02 * noise)
 
 
-@pytest.mark.parametrize("stabilizer", ["CG", "WLS", "DWLS", "MN", "HZP"])
+@parametrize("stabilizer", ["CG", "WLS", "DWLS", "MN", "HZP"], fast=1)
 @pytest.mark.parametrize("method", METHODS)
 def test_stabilizers_keep_the_frequencies_of_undamped_sines(stabilizer, method):
     X, _, w = sines(3, 2, 0, 0)
@@ -74,7 +75,7 @@ def test_a_trend_beside_a_sine_is_forecast():
     np.testing.assert_allclose(identifier.forecast([Y[:120]], 40)[0], Y[120:], atol=1e-3)
 
 
-@pytest.mark.parametrize("stabilizer", ["SN", "clip", "UN", "LB1", "LB2"])
+@parametrize("stabilizer", ["SN", "clip", "UN", "LB1", "LB2"], fast=1)
 def test_stabilizers_that_damp_do_not_forecast(stabilizer):
     if stabilizer in ("LB1", "LB2"):
         pytest.importorskip("clarabel")
@@ -108,6 +109,7 @@ def test_intervals_without_a_stabilizer_are_those_of_a_stable_estimate():
         np.testing.assert_array_equal(bounds[0], other)
 
 
+@pytest.mark.slow
 def test_gaps_of_driven_sequences_are_filled_as_they_are_forecast():
     rng = np.random.default_rng(0)
     u = rng.standard_normal((200, 1))
@@ -136,19 +138,18 @@ def tones(noise, channels=3, rate=100.0, frequencies=(1.0, 2.0), seconds=10, see
     return clean + noise * rng.standard_normal(clean.shape)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@parametrize("method", METHODS, fast=1)
 @pytest.mark.parametrize(("channels", "delay"), [(1, 32), (3, 16)])
-@pytest.mark.parametrize("factor", [1.0, 0.01, 25.0])
-def test_modes_are_those_before_stabilization(method, channels, delay, factor):
+def test_modes_are_those_before_stabilization(method, channels, delay):
     """At 1, 100 and 2500 steps per second, with every stabilizer that damps."""
     X = [tones(0.01, channels, seed=seed) for seed in range(2)]
-    rate = 100 * factor
     for stabilizer in ("auto", "SN", "clip"):
         identifier = LDSIdentifier(4, delay=delay, method=method, stabilizer=stabilizer, max_iter=5).fit(X)
-        found = identifier.modes(X, sampling_rate=rate)
-        np.testing.assert_allclose(found.frequencies, factor * np.array([[2, 2, 1, 1]] * 2), rtol=0.02)
-        assert np.abs(found.damping_ratios).max() < 0.02
-        assert found.shapes.shape == (2, channels * delay, 4)
+        for factor in (1.0, 0.01, 25.0) if stabilizer == "SN" else (1.0,):
+            found = identifier.modes(X, sampling_rate=100 * factor)
+            np.testing.assert_allclose(found.frequencies, factor * np.array([[2, 2, 1, 1]] * 2), rtol=0.02)
+            assert np.abs(found.damping_ratios).max() < 0.02
+            assert found.shapes.shape == (2, channels * delay, 4)
 
 
 def test_without_a_rate_frequencies_are_in_cycles_per_step_and_unstable_modes_are_returned():
@@ -227,6 +228,7 @@ def test_a_change_of_one_percent_is_the_limit():
         assert bool(caught) == warned
 
 
+@pytest.mark.slow
 def test_growing_recordings_keep_the_estimate(tmp_path):
     x = tones(0.01)
     identifier = LDSIdentifier(4, delay=4, method="n4sid", stabilizer="SN")
@@ -250,9 +252,10 @@ def test_systems_check_the_estimate():
     assert Systems([[[0.5]]], [[[1.0]]], A_estimate=[[[1.5]]]).A_estimate is not None  # it may be unstable
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("method", "channels", "delay", "noise"),
     [("pca", 3, 4, 0.2), ("pca", 3, 2, 0.1), ("pca", 1, 8, 0.01), ("n4sid", 1, 4, 0.01), ("em", 1, 4, 0.01)],
+    fast=1,
 )
 def test_a_delay_that_is_too_short_is_reported_with_the_cure(method, channels, delay, noise):
     X = [tones(noise, channels)]
@@ -267,6 +270,7 @@ def test_a_delay_that_is_too_short_is_reported_with_the_cure(method, channels, d
     np.testing.assert_allclose(found, [2, 2, 1, 1], rtol=0.05)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_delays_that_suffice_or_of_records_without_modes():
     rng = np.random.default_rng(0)
     records = {

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import parametrize
 from lds.clusterings import oscillations
 from sklearn.metrics import adjusted_rand_score
 
@@ -74,7 +75,7 @@ def test_sequences_too_short_for_a_choice_are_told():
         LDSKMeans(2, random_state=0).fit([x[:3] for x in oscillations(6)])
 
 
-@pytest.mark.parametrize("factor", [1e-8, 1e8])
+@parametrize("factor", [1e-8, 1e8], fast=1)
 def test_scales_and_kinds_change_nothing_and_few_sequences_are_told(factor):
     X = oscillations(12)
     whole = [np.round(100 * x) for x in X]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 
@@ -96,7 +97,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "parts", "law"), PLANTED.values(), ids=list(PLANTED))
+@parametrize(("model", "parts", "law"), PLANTED.values(), fast=4, ids=list(PLANTED))
 def test_a_planted_error_is_noticed_and_named(model: Any, parts: dict[str, Any], law: str) -> None:
     wrong = dataclasses.replace(model, **parts)
     failed = [one.name for one in ms.testing.check_model(wrong).laws if not one.ok]

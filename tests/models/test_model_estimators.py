@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from strangers import diagonal_mixture, fourth_moments
@@ -200,7 +201,7 @@ def test_an_added_update_is_a_step_of_em() -> None:
     assert fitted.provenance_["update same"].startswith("session:same")
 
 
-@pytest.mark.parametrize("name", ROWS)
+@parametrize("name", ROWS, fast=4)
 def test_one_start_in_blocks_is_the_same_on_every_executor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six blocks or more; in one block the sums differ by rounding only."""
     whole = ROWS[name]()
@@ -213,7 +214,7 @@ def test_one_start_in_blocks_is_the_same_on_every_executor(name: str, monkeypatc
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is of POSIX")
-@pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("mpcca")])
+@parametrize("name", [name for name in ROWS if not name.startswith("mpcca")], fast=2)
 def test_a_killed_fit_is_resumed_bit_equal(name: str, tmp_path: Path) -> None:
     whole = arrays(ROWS[name]())
     for events in (2, 4, 6):

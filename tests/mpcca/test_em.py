@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from mpcca.problems import covariances, drawn, log_densities, mixture, registered
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
@@ -235,7 +236,7 @@ def test_units_know_the_floor(full):
     assert rise == pytest.approx(g @ g, rel=1e-2)
 
 
-@pytest.mark.parametrize("spread", [0.3, 4.0], ids=["soft", "hard"])
+@parametrize("spread", [0.3, 4.0], fast=1, ids=["soft", "hard"])
 @pytest.mark.parametrize("update", ["conditional", "joint", "expanded", "accelerated"])
 def test_likelihood_never_falls(update, spread):
     """Twenty seeds; the likelihood is that of scipy, not EM's own."""
@@ -266,6 +267,7 @@ def closed_form(views, d):
     return -0.5 * (V.shape[1] * (np.log(2 * np.pi) + 1) + determinants + np.log1p(-(p**2)).sum())
 
 
+@pytest.mark.slow
 def test_one_component_with_full_noise_reaches_the_closed_form_from_anywhere():
     views = correlated()
     em = problem(views, K=1, d=3, full=True, update="expanded")
@@ -283,7 +285,7 @@ def test_cca_start_is_the_closed_form():
     assert found == pytest.approx(closed_form(views, 3), abs=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@parametrize("seed", range(3), fast=1)
 def test_one_component_with_diagonal_noise_reaches_factor_analysis(seed):
     """From the random start, and with its noise replaced by uniform(.02, 1.5)."""
     m = mixture(K=1, sizes=(10, 8), d=3, seed=seed)
@@ -340,7 +342,7 @@ def missing(views, full, seed=0):
     return views
 
 
-@pytest.mark.parametrize("full", [False, True])
+@parametrize("full", [False, True], fast=1)
 def test_missing_values_are_summed_over_the_posterior(full):
     """The likelihood is that of the observed columns, its gradient that of finite differences, and EM raises it."""
     m = mixture(full=full)

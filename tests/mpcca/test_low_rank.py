@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from mpcca.problems import conditional, covariances, drawn, log_densities, mixture
 from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
@@ -35,7 +36,7 @@ def fitted():
 
 @pytest.mark.parametrize("shrinkage", [0.0, 20.0])
 @pytest.mark.parametrize("update", ["expanded", "joint", "conditional"])
-@pytest.mark.parametrize("acceleration", ["lbfgs", None])
+@parametrize("acceleration", ["lbfgs", None], fast=1)
 def test_never_falls_and_keeps_the_structure(shrinkage, update, acceleration):
     views, _ = drawn(private(), 200)
     options = dict(FIXED, shrinkage=shrinkage, update=update, acceleration=acceleration)
@@ -62,7 +63,7 @@ def test_densities_are_those_of_the_dense_covariance(fitted):
         np.testing.assert_allclose(found[:, j], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("hidden", [[6, 7, 8, 9, 10], [1, 7, 8]], ids=["a view", "columns of both views"])
+@parametrize("hidden", [[6, 7, 8, 9, 10], [1, 7, 8]], fast=1, ids=["a view", "columns of both views"])
 def test_missing_columns_follow_the_dense_conditional(fitted, hidden):
     model, views = fitted
     V = np.hstack(views)[:4]
@@ -81,7 +82,7 @@ def test_missing_columns_follow_the_dense_conditional(fitted, hidden):
     assert np.linalg.norm(np.cov(of.T) - S) < 0.1 * np.linalg.norm(S)
 
 
-@pytest.mark.parametrize("shrinkage", [0.0, 20.0])
+@parametrize("shrinkage", [0.0, 20.0], fast=1)
 def test_fits_with_holes_and_weights(shrinkage):
     """With holes no step falls, in L-BFGS and EM; a row of weight two is two rows."""
     rng = np.random.default_rng(0)
@@ -153,6 +154,7 @@ def test_latent_vectors_are_the_shared_ones_and_axes_change_nothing(fitted):
     np.testing.assert_allclose(covariance[:, 0, 1], 0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_is_chosen_stored_and_copied(tmp_path):
     views, _ = drawn(private(), 100)
     model = MixturePCCA(2, 2, covariance_type="low-rank", shrinkage=50.0, max_iter=5, random_state=0).fit(*views)

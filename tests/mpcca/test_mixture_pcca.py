@@ -6,6 +6,7 @@ from copy import copy
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from mpcca.problems import covariances, drawn, log_densities, mixture
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -26,13 +27,14 @@ def fitted(request):
     return model, views, labels
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "options",
     [
         {},
         dict(n_components=2, n_latent=2, covariance_type="full", update="conditional", acceleration=None),
         dict(n_components=2, n_latent=2, covariance_type="diag", missing="em"),
     ],
+    fast=1,
 )
 def test_keeps_the_conventions(options):
     report = ms.testing.check_multiview_estimator(MixturePCCA(**options))
@@ -40,6 +42,7 @@ def test_keeps_the_conventions(options):
     assert failures == (["fit refuses NaN"] if options.get("missing") else [])
 
 
+@pytest.mark.slow
 def test_passes_the_checks_of_scikit_learn():
     """With 2-D targets in place of the second view; what fails has to do with there being two."""
     one_view = "a view is an array (N, d): the check passes y of shape (N,)"

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from mpcca.problems import drawn, log_densities, mixture
 from scipy.special import logsumexp
 
@@ -13,11 +14,12 @@ from manifoldseq_mpcca import Mixture, MixturePCCA
 build = ms.get_model("mpcca").problem
 
 
-@pytest.mark.parametrize("params", [dict(), dict(covariance_type="full")], ids=str)
+@parametrize("params", [dict(), dict(covariance_type="full")], fast=1, ids=str)
 def test_conforms(params):
     ms.testing.check_model("mpcca", **params).raise_for_failure()
 
 
+@pytest.mark.slow
 def test_three_views_conform():
     views, _ = drawn(mixture(sizes=(3, 2, 4)), 60)
     ms.testing.check_model("mpcca", views).raise_for_failure()

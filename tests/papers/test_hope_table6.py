@@ -96,6 +96,7 @@ def test_classes_that_are_not_learnt_are_errors() -> None:
     assert network.history_["validation_error"][-1] == pytest.approx(25)
 
 
+@pytest.mark.slow
 def test_table_has_the_rows_of_the_paper_and_resumes(corpus: Path, tmp_path: Path) -> None:
     settings = SMALL | {"epochs": 2}
     rows = table.table6(corpus, seeds=2, folder=tmp_path, **settings)
@@ -194,6 +195,7 @@ def test_a_sentence_with_too_few_frames_keeps_its_states(corpus: Path, tmp_path:
     np.testing.assert_array_equal(task.realigned(network).test.states, short.states)
 
 
+@pytest.mark.slow
 def test_a_search_reports_every_rate_and_a_lost_network_halves_it(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +212,7 @@ def test_a_search_reports_every_rate_and_a_lost_network_halves_it(
     )
 
 
+@pytest.mark.slow
 def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = SMALL | {"models": ["HOPE-NN"], "epochs": 1, "train_speakers": 2, "sentences": 1}
     rows = table.table6(folder=tmp_path, **settings)

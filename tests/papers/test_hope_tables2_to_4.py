@@ -178,6 +178,7 @@ def test_a_search_with_dropout_has_a_grid_of_its_own(tmp_path: Path) -> None:
     assert len(list((tmp_path / "search").glob("hope-polar 5x20 * dropout seed 0"))) == len(tried)
 
 
+@pytest.mark.slow
 def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: dict[str, Any] = {"K": 20, "M": 5, "seeds": 2, "epochs": 3, "models": ["hope", "linear"]}
     whole = tables.table2("there", folder=tmp_path / "whole", **settings)
@@ -208,6 +209,7 @@ def test_a_network_that_is_lost_is_trained_again_at_half_the_rate(
     assert row["ours"] < 95 and len(list(tmp_path.glob("linear*"))) == 1 + np.log2(400 / rate)
 
 
+@pytest.mark.slow
 def test_figures_show_correlations_that_die(tmp_path: Path) -> None:
     rows = tables.figures4_5("there", M=10, K=30, epochs=2, folder=tmp_path, figure=str(tmp_path / "figure.png"))
     found = {(row["model"], row["metric"]): row["ours"] for row in rows}
@@ -265,6 +267,7 @@ def test_tables_3_and_4_have_the_paper_s_rows(tmp_path: Path, monkeypatch: pytes
     ]
 
 
+@pytest.mark.slow
 def test_tables_3_and_4_measure_networks_with_dropout_of_inputs_and_units(
     small: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_figure_2_on_a_folder(folder, small_figure):
     assert sorted(path.stat().st_mtime_ns for path in (root / "parts").iterdir()) == kept
 
 
+@pytest.mark.slow
 def test_exponents_of_figure_2_are_measured_where_atoms_move(folder, small_figure, tmp_path, monkeypatch):
     sizes = {True: ([(1500, 8), (2000, 8)], [(2000, 6), (2000, 8)]), False: ([(30, 3), (60, 3)], [(60, 3), (60, 6)])}
     monkeypatch.setattr("manifoldseq_papers.lds._figure2._SIZES", sizes)
@@ -115,6 +116,7 @@ def chosen_and_counted(grams, labels, train, test):
     return np.sum(machine.predict(grams[g][test][:, train]) == labels[test])
 
 
+@pytest.mark.slow
 def test_accuracies_of_table_1_are_those_of_items_that_were_left_out(folder, small_table):
     rows = small_table[1]
     settings, grams = {"n_states": 3, "max_iter": 1, "max_blocks": 2, "random_state": 0}, {}

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 from manifoldseq_papers import PhoneDecoder
 
@@ -45,7 +46,7 @@ def score_of(path: tuple[int, ...], scores: np.ndarray, d: PhoneDecoder) -> tupl
     return total + d.log_leave[path[-1]] + d.scale * d.log_end[path[-1] // 3], phones
 
 
-@pytest.mark.parametrize("seed", range(4))
+@parametrize("seed", range(4), fast=1)
 def test_decoder_finds_the_best_of_all_paths(seed: int) -> None:
     rng = np.random.default_rng(seed)
     decoder = random_decoder(rng, 2, scale=1.5, insertion=0.3 * seed - 0.5)

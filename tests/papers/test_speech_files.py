@@ -93,6 +93,7 @@ def test_bad_recordings_are_refused_in_one_sentence(tmp_path: Path, content: byt
     assert words in str(caught.value) and "bad.wav" in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_garbled_recordings_never_end_in_another_error(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     wavfile.write(tmp_path / "riff.wav", 16000, SAMPLES)

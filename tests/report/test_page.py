@@ -128,6 +128,7 @@ def test_settings_that_were_left_open_are_shown_and_compared_as_used() -> None:
     assert '<th scope="row">n_states</th><td>1</td><td>2</td>' in flat(render_html({"a": fits[0], "b": fits[3]}))
 
 
+@pytest.mark.slow
 def test_unlabelled_clusters_have_sizes_only() -> None:
     fitted = oscillations()
     page = render_html([Fitted(fitted.estimator, fitted.X)])
@@ -226,6 +227,7 @@ def test_counts_are_whole_numbers_unless_they_are_shares() -> None:
     assert "<dt>njev</dt><dd>7</dd>" in page and "<dt>nhev</dt><dd>0.500</dd>" in page
 
 
+@pytest.mark.slow
 def test_run_directory_gives_the_page_of_the_run_in_memory(tmp_path: Path, one: str) -> None:
     fitted = oscillations()
     (tmp_path / "run.json").write_text(json.dumps({"state": "done", "estimator": "LDSKMeans", "data": "oscillations"}))
@@ -316,6 +318,7 @@ def test_what_cannot_be_reported_is_refused() -> None:
         render_html([3])  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 def test_page_says_who_made_a_fit_and_where_runs_differ() -> None:
     given = {"model": "hope:hope.vmf 0.1.0", "update em": "hope:hope.vmf 0.1.0", "solver": "manifoldseq:em 0.1.0"}
     files = [{"file": "/somewhere/mine.py", "sha256": "0123456789abcdef" * 4, "plugin": "mine", "objects": []}]
@@ -331,6 +334,7 @@ def test_page_says_who_made_a_fit_and_where_runs_differ() -> None:
     assert "solver by" not in both, "what is the same is not in the table of differences"
 
 
+@pytest.mark.slow
 def test_fitted_estimator_in_memory_says_who_made_it() -> None:
     X = np.random.default_rng(0).standard_normal((40, 3))
     fitted = ms.get_estimator("vmf-mixture")(2, random_state=0).fit(X)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from storage.samples import PARAMETERS, SAMPLES, damaged
 
 from manifoldseq.storage import ReadError
@@ -42,7 +43,7 @@ def bounded_memory(leave_memory):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024  # KiB
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@parametrize("name", PARAMETERS, fast=4)
 def test_damaged_files(name, tmp_path, bounded_memory):
     read, refused = try_damaged_files(name, tmp_path, 100, seed=0)
     assert refused > 10 and read + refused == 100
@@ -56,7 +57,7 @@ def test_many_damaged_files(name, tmp_path, bounded_memory):
     assert refused > 1000
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@parametrize("name", PARAMETERS, fast=4)
 def test_every_cut_is_refused_or_shorter(name, tmp_path):
     """A file cut anywhere never gives more numbers than the whole one."""
     sample = SAMPLES[name]

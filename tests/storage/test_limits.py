@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.io
+from helpers import parametrize
 from storage.samples import needs
 
 import manifoldseq as ms
@@ -397,7 +398,7 @@ def test_beyond_a_size_a_file_is_suspected(tmp_path: Path, monkeypatch: pytest.M
     ms.storage.require_memory(tmp_path, 2**40)
 
 
-@pytest.mark.parametrize(("soft", "hard"), [(64, 4096), (64, 128)])
+@parametrize(("soft", "hard"), [(64, 4096), (64, 128)], fast=1)
 def test_more_files_than_may_be_open(tmp_path: Path, soft: int, hard: int) -> None:
     """Each mapped file is open: the limit that a user may change is raised, or the sentence says what to do."""
     for i in range(150):
@@ -477,7 +478,7 @@ def read_bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str,
     return read_in_a_process(reads, limit=N)
 
 
-@pytest.mark.parametrize("name", bombs())
+@parametrize("name", bombs(), fast=4)
 def test_bombs_are_refused_before_they_take_memory(read_bombs: dict[str, tuple[str, float]], name: str) -> None:
     sentence, grown = read_bombs[name]
     kind, _, told = sentence.partition(": ")
@@ -486,6 +487,7 @@ def test_bombs_are_refused_before_they_take_memory(read_bombs: dict[str, tuple[s
     assert grown < SMALL
 
 
+@pytest.mark.slow
 @needs("pyarrow")
 def test_a_long_text_in_every_row_is_held_once(tmp_path: Path) -> None:
     """Ten thousand rows of one text of a megabyte."""

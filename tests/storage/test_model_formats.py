@@ -15,6 +15,7 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.base import BaseEstimator
 
 import manifoldseq as ms
@@ -62,7 +63,7 @@ def test_every_estimator_has_a_model_of_format_1() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:this model was stored before score was a density")  # and scores as it did
-@pytest.mark.parametrize("name", sorted(DATA.keys() - WITHOUT_FEATURES))
+@parametrize("name", sorted(DATA.keys() - WITHOUT_FEATURES), fast=10)
 def test_models_of_format_1_answer_as_they_did(saved: Path, name: str, tmp_path: Path) -> None:
     assert json.loads((saved / name / "model.json").read_text(encoding="utf-8"))["format"] == 1
     model, X, before = load_model(saved / name), data(saved, DATA[name]), np.load(saved / name / "answers.npz")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from storage.samples import SAMPLES, damaged, needs
 
 from manifoldseq.storage import ReadError, read_csv, read_directory
@@ -68,7 +69,7 @@ SURPRISES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("body", SURPRISES)
+@parametrize("body", SURPRISES, fast=10)
 def test_surprises(tmp_path, monkeypatch, parser, body):
     (tmp_path / "folder").mkdir()
     path = tmp_path / "folder" / "table.csv"

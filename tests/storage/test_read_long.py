@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from storage.samples import LABELS, csv_text, needs, parquet_bytes, sequences
 
 import manifoldseq as ms
@@ -53,7 +54,7 @@ def test_rows_in_any_order(write):
     assert_walks(read_csv(write("".join(shuffled(*csv_text().splitlines(keepends=True))))))
 
 
-@pytest.mark.parametrize("more", [2**14 - 19, 2**14 - 18, 2**14 - 17, 2**14 - 1, 2**15])
+@parametrize("more", [2**14 - 19, 2**14 - 18, 2**14 - 17, 2**14 - 1, 2**15], fast=1)
 def test_rows_in_any_order_beyond_what_is_held_at_a_time(write, more):
     """Before, in and behind blocks of 2**14 rows there are quoted ids, for which the cells are looked at one by one."""
     header, *rows = shuffled(*csv_text().splitlines(keepends=True))

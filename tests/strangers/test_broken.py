@@ -65,6 +65,7 @@ def found(site: Path, *names: tuple[str, str]) -> list[tuple[str, str]]:
     return ast.literal_eval(asked(site, code))
 
 
+@pytest.mark.slow
 def test_records_before_and_beside_an_exception_are_kept(tmp_path: Path) -> None:
     write_one(tmp_path, "raises", BROKEN["raises"][0])
     kept = [("kernels", "kept"), ("models", "kept-too")]
@@ -86,6 +87,7 @@ def test_unknown_name_tells_what_exists_and_what_failed(tmp_path: Path) -> None:
     assert "did you mean 'acme.procrustes'" in sentence and "plugin import-error failed to load" in sentence
 
 
+@pytest.mark.slow
 def test_name_of_the_core_is_a_clash_and_never_wins(tmp_path: Path) -> None:
     write_one(
         tmp_path, "thief", HOOK + "def manifoldseq_solvers():\n    yield ms.hooks.SolverSpec('lbfgs', 'math:hypot')"
@@ -95,6 +97,7 @@ def test_name_of_the_core_is_a_clash_and_never_wins(tmp_path: Path) -> None:
     assert "is a name of the core, which keeps it" in problems(said) and said["status"] == "clashes"
 
 
+@pytest.mark.slow
 def test_name_of_two_plugins_is_an_error_only_when_it_is_asked_for(tmp_path: Path) -> None:
     for name in ("left", "right"):
         code = f"def manifoldseq_models():\n    yield ms.hooks.ModelSpec('same', build='math:hypot', summary='{name}')"
@@ -111,6 +114,7 @@ def test_core_names_load_no_entry_point(tmp_path: Path) -> None:
     assert asked(tmp_path, code.format("hooks.plugins()")) == "True"
 
 
+@pytest.mark.slow
 def test_environment_chooses_plugins(tmp_path: Path) -> None:
     write_good(tmp_path)
     write_one(tmp_path, "import-error", BROKEN["import-error"][0])
@@ -151,6 +155,7 @@ def test_checking_a_broken_plugin_fails_with_its_cause(tmp_path: Path) -> None:
     assert "no_such_module_anywhere" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_checking_a_model_with_a_wrong_gradient_fails(tmp_path: Path) -> None:
     code = """
     import manifoldseq as ms

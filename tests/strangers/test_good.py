@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import parametrize
 from strangers.distributions import OLD_NAMES, command, write_good
 
 API = """
@@ -55,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("code", [API, KERNEL, CLUSTERING], ids=["model", "kernel", "kernel by name"])
+@parametrize("code", [API, KERNEL, CLUSTERING], fast=1, ids=["model", "kernel", "kernel by name"])
 def test_works_through_the_api(site: Path, code: str) -> None:
     script = f"import sys; sys.path[:0] = [{str(site)!r}]\n{code}"
     done = subprocess.run(
@@ -77,7 +78,7 @@ def test_is_listed_with_its_distribution(site: Path) -> None:
     assert listed["acme"]["registers"] == {"models": ["acme.procrustes"], "kernels": ["acme-gain"]}
 
 
-@pytest.mark.parametrize(("listing", "name"), [("models", "acme.procrustes"), ("kernels", "acme-gain")])
+@parametrize(("listing", "name"), [("models", "acme.procrustes"), ("kernels", "acme-gain")], fast=1)
 def test_is_in_the_listings(site: Path, listing: str, name: str) -> None:
     assert name in command(site, listing).stdout
     (record,) = [one for one in json.loads(command(site, listing, "--json").stdout) if one["name"] == name]
@@ -89,6 +90,7 @@ def test_adds_its_command(site: Path) -> None:
     assert "acme-greet" in command(site, "--help").stdout
 
 
+@pytest.mark.slow
 def test_passes_the_conformance_checks(site: Path) -> None:
     done = command(site, "check", "acme_procrustes")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+from helpers import parametrize
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
@@ -60,7 +61,7 @@ def test_polar_rows_are_those_of_scipy_near_and_far(dtype: torch.dtype, shape: t
         np.testing.assert_allclose(found.double().numpy(), expected, atol=tolerance)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@parametrize("shape", SHAPES, fast=2)
 @pytest.mark.parametrize("make", [RiemannianSGD, RiemannianAdam])
 def test_optimizers_find_the_nearest_point_and_stay_orthonormal(shape: tuple[int, ...], make: Any) -> None:
     """Minus the inner product with a tensor is least at its polar factor, whatever the shape."""
