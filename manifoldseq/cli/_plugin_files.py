@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ class _Given:
 
     files: dict[Path, PluginFile] = field(default_factory=dict)
     by_option: list[Path] = field(default_factory=list)
-    objects: dict[Path, list[dict[str, str]]] = field(default_factory=dict)
+    objects: defaultdict[Path, list[dict[str, str]]] = field(default_factory=lambda: defaultdict(list))
     spelled: dict[tuple[str, str], str] = field(default_factory=dict)  # FILE.py:NAME by kind and registered name
 
 
@@ -149,7 +150,7 @@ def _run(file: Path, source: bytes, name: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         place, text = place_of(error, str(file)) or file, error.msg if isinstance(error, SyntaxError) else error
-        raise BadInput(f"{file} cannot be run: {place}: {type(error).__name__}: {text}") from error
+        raise BadInput(f"{place} cannot be run: {type(error).__name__}: {text}") from error
     finally:
         sys.path.remove(str(file.parent))
         sys.path.append(str(file.parent))
@@ -208,17 +209,14 @@ def object_of(file: str, name: str, kind: str) -> Any:
     asked = records.get(name, getattr(loaded.module, name, None))
     if fits(asked):
         return asked
-    own = [one for one, value in vars(loaded.module).items() if getattr(value, "__module__", "") == loaded.name]
-    known = dict.fromkeys([*records, *(one for one in own if fits(getattr(loaded.module, one)))])
-    what = kind.removesuffix("s")
-    raise BadInput(f"{file} has no {what}, and nothing that can be one, of name {name!r}: it has {_listed(known)}")
+    known = dict.fromkeys(records)
+    for one, value in vars(loaded.module).items():
+        if fits(value) and (not hasattr(value, "__name__") or value.__module__ == loaded.name):
+            known[one] = None
+    raise BadInput(f"{file} has no {kind.removesuffix('s')} {name!r}: it has {', '.join(known) or 'none'}")
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
-
-
-def asked_name(text: Any, kind: str, **fields: str) -> Any:
+def asked_name(text: Any, kind: str, **fields: Any) -> Any:
     """Return the registered name that a text stands for: of ``FILE.py:NAME`` that in the file, else the text itself.
 
     Parameters
@@ -245,7 +243,7 @@ def asked_name(text: Any, kind: str, **fields: str) -> Any:
         except ValueError as error:
             raise BadInput(f"{text}: {error}") from error
         extend(loaded.name, str(loaded.path), record)
-        given.objects.setdefault(loaded.path, []).append({"kind": kind, "name": name, **fields})
+        given.objects[loaded.path].append({"kind": kind, "name": name, **fields})
     plugin = next(one for one in hooks.plugins() if one.name == loaded.name)
     asked = asked_as(plugin, record)
     given.spelled[kind, asked] = f"{loaded.path}:{name}"
@@ -335,7 +333,7 @@ def files_of_command() -> list[dict[str, Any]]:
     """Return the plugin files of this command, as `run.json` keeps them."""
     given = _given()
     return [
-        {"file": str(path), "sha256": one.digest, "objects": given.objects.get(path, [])}
+        {"file": str(path), "sha256": one.digest, "option": path in given.by_option, "objects": given.objects[path]}
         for path, one in given.files.items()
     ]
 
@@ -365,9 +363,10 @@ def use_files_of(directory: Path, run: Mapping[str, Any], *, resume: bool = Fals
     for entry in run.get("plugins", ()):
         path, file = Path(entry["file"]), given.get(Path(entry["file"]).name)
         if file is None:
-            if resume and entry["objects"]:
-                continue
-            raise BadInput(f"the run in {directory} was made with a plugin file that is not given: add --plugin {path}")
+            if entry["option"] or (entry["objects"] and not resume):
+                said = f"the run in {directory} was made with a plugin file that is not given"
+                raise BadInput(f"{said}: add --plugin {path}")
+            continue
         if file.digest != entry["sha256"]:
             changed = f"the plugin file {file.path} has changed since the run in {directory} (its SHA-256 is another)"
             if resume:

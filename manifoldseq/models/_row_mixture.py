@@ -130,9 +130,9 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         return X, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _stated(self, X: Array, weight: Array | None) -> Problem:
-        spec, settings = get_model(self.model), self.get_params(deep=False)
-        wanted = signature(spec.entry).parameters
-        return self._problem(spec, (X, weight), **{name: settings[name] for name in wanted if name in settings})
+        spec = get_model(self.model)
+        wanted = [name for name in signature(spec.entry).parameters if hasattr(self, name)]
+        return self._problem(spec, (X, weight), **{name: getattr(self, name) for name in wanted})
 
     def _kept(self, problem: Problem, x: Point) -> Self:
         self.settings_, (self.weights_, *parameters) = problem.data.model, x
