@@ -18,19 +18,8 @@ from ._registry import Registry
 _OWN = ("name", "api", "base", "summary", "reference")
 _COST = ("value", "value_and_gradient", "statistics")
 _OF_THE_COST = (
-    *(
-        "value",
-        "value_and_gradient",
-        "hessian_product",
-        "batched",
-        "batch",
-        "updates",
-        "update_factors",
-        "carry",
-        "units",
-        "repair",
-    ),
-    *("equivalences", "exact", "solver"),
+    *("value", "value_and_gradient", "hessian_product", "batched", "batch", "updates", "update_factors", "carry"),
+    *("units", "repair", "equivalences", "exact", "solver"),
 )
 """Parts that describe one cost: a record that has another one does not inherit them."""
 
