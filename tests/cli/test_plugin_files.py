@@ -112,7 +112,7 @@ def test_estimator_and_model_of_one_file_from_the_shell(place: Path, shell: Call
     shell("apply", "before", "rows.csv", "-o", "c.csv", "--plugin", "diagonal_mixture.py")
     lines = (place / "c.csv").read_text().splitlines()
     assert len(lines) == 81 and "prediction" in lines[0]
-    with pytest.raises(ValueError, match=r"diagonal_mixture\.py.*manifoldseq\.register"):
+    with pytest.raises(ValueError, match=r"an estimator 'diagonal-mixture' of .*diagonal_mixture"):
         ms.load(place / "before")
     (place / "diagonal_mixture.py").unlink()
     said = shell("fit", "--config", "before/run.toml", "-o", "gone", status=2)
