@@ -60,6 +60,11 @@ class ModelEstimator(BaseEstimator):
     [2.0, 3.0]
     """
 
+    def _forget(self, *names: str) -> None:
+        """Delete attributes of a fit before."""
+        for name in names:
+            vars(self).pop(name, None)
+
     def _problem(self, model: str | ModelSpec, data: Any, **params: Any) -> Problem:
         """Return the problem that a registered model makes of data."""
         return (get_model(model) if isinstance(model, str) else model).problem(data, **params)

@@ -72,8 +72,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         best = self._solved(
             problem, X, weight, init=getattr(self, "init", None), solver=solver, options=options, **loop
         )
-        for name in ("running_", "batches_", "log_likelihood_"):  # of a fit before
-            vars(self).pop(name, None)
+        self._forget("running_", "batches_", "log_likelihood_")
         if problem.data.spec.value is minus_log_likelihood:
             self.log_likelihood_ = -best.fun
         return self._kept(problem, best.x)
