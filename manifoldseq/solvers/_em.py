@@ -97,7 +97,7 @@ class EM(Solver):
         if not self.accelerated or additive.units is None or state["wait"]:
             return None
         x, fun = state["x"], state["fun"]
-        chart = additive.units(x, sums)
+        chart = additive.units(x)
         if chart is None:
             return None
         slope = chart.gradient()
@@ -114,7 +114,7 @@ class EM(Solver):
         if t is None or reached > fun:
             state |= {"wait": state["patience"], "patience": min(2 * state["patience"], _LONGEST_WAIT)}
             return None
-        ahead = additive.units(new, additive.sums(new))
+        ahead = additive.units(new)
         pair = None if ahead is None else secant_pair(-t * direction, ahead.gradient() - slope, np.dot)
         state |= {"patience": 1, "pairs": (*state["pairs"], *([] if pair is None else [pair]))[-self.memory :]}
         return new, reached

@@ -216,7 +216,7 @@ def _stops(problem: Problem, x: Any) -> Verdict:
 
 
 def _chart(problem: Problem, additive: Any, x: Any) -> Verdict:
-    f, chart = problem.objective, additive.units(x, additive.sums(x))
+    f, chart = problem.objective, additive.units(x)
     slope = chart.gradient()
     expected, h = float(slope @ slope) / additive.sums(x).n, 1e-5 / max(1.0, float(np.linalg.norm(slope)))
     there = [f.value(in_structure_of(x, chart.moved(t * slope))) for t in (h, -h)]

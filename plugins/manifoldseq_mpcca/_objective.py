@@ -281,9 +281,13 @@ class _Chart:
     units: Units
     sums: Statistics
 
+    @cached_property
+    def _slope(self) -> Array:
+        return -self.units.gradient(self.sums)
+
     def gradient(self) -> Array:
         """Return the gradient of minus the log-likelihood in the units of the complete data."""
-        return -self.units.gradient(self.sums)
+        return self._slope
 
     def moved(self, step: Array) -> Point:
         """Return the point that a step leads to."""
