@@ -296,12 +296,12 @@ def _like(parameters: Any, shapes: Any) -> tuple[Any, ...]:
 
 def em(model: HopeModel, point: Point, found: Statistics) -> Point:
     """Return the likeliest mixture for these sums, behind the same projection: the M-step."""
-    size, at = model.rows.size, model.at(point)
+    size, kind = model.rows.size, model.kind
     weights = found.counts / found.counts.sum()
     if not weights.min() >= np.finfo(float).tiny:  # the simplex is open
         weights = np.maximum(weights, np.finfo(float).eps)
         weights = weights / weights.sum()
-    parameters = at.family.maximize(found.sums, found.counts, at.M)
+    parameters = kind.family.maximize(found.sums, found.counts, kind.M)
     shapes = [tuple(map(np.shape, old)) if isinstance(old, tuple) else () for old in point[size + 1 :]]
     return (*point[:size], weights, *_like(parameters, shapes))
 
