@@ -303,7 +303,8 @@ def _single(
     keep_best = solver.deterministic and not solver.monotone
     groups = groups_of(counted.manifold, solver)
     solver = in_range(solver)
-    if solver.deterministic and not solver.curvature and counted.objective.value_and_gradient:
+    gradients = counted.objective.value_and_gradient is not None and "value_and_gradient" in solver.needs
+    if solver.deterministic and not solver.curvature and gradients:
         solver = WithCurvature(solver)
     if groups is not None:
         solver = in_groups(solver, counted, groups)

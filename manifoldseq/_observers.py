@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
+from ._extras import needing
 from ._result import Measures, Status
 from .execution import map_ordered
 from .storage._state import normalize
@@ -175,10 +174,7 @@ class Recorder:
 
 
 class Progress:
-    """A progress bar with objective, gradient norm and evaluations.
-
-    The bar is drawn by tqdm. Where tqdm is not installed, a line is printed to standard error at the first iterate, at
-    most every second after it, and at the last one.
+    """A progress bar with objective, gradient norm and evaluations, drawn by tqdm.
 
     Parameters
     ----------
@@ -186,19 +182,26 @@ class Progress:
         Expected number of iterations, for a remaining time.
     description : str
     **options
-        Passed to ``tqdm``; ``disable=None`` (the default) hides the bar when the output is not a terminal. The lines
-        know ``disable``, ``file`` and ``mininterval``, the seconds between two, and ignore the other options.
+        Passed to ``tqdm``; ``disable=None`` (the default) hides the bar when the output is not a terminal.
+
+    Raises
+    ------
+    ImportError
+        If tqdm is not installed; the error message says how to install it.
     """
 
     needs_state: ClassVar[bool] = False
 
     def __init__(self, total: int | None = None, description: str = "", **options: Any) -> None:
+        with needing("progress bars need", "cli"):
+            from tqdm import tqdm
+        self._draw = tqdm
         self._options = {"total": total, "desc": description or None, "unit": "it", "disable": None, **options}
         self._bar: Any = None
 
     def __call__(self, event: Event) -> None:
         if self._bar is None:
-            self._bar = _bar(initial=event.nit, **self._options)
+            self._bar = self._draw(initial=event.nit, **self._options)
         measures = event.measures
         text = f"fun={measures.fun:.6g}"
         if measures.grad_norm is not None:
@@ -215,50 +218,3 @@ class Progress:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_bar": None}  # an open bar belongs to its terminal
-
-
-def _bar(**options: Any) -> Any:
-    """Return a bar of tqdm, or lines where it is not installed."""
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        return _Lines(**options)
-    return tqdm(**options)
-
-
-class _Lines:
-    """Lines in place of a bar of tqdm, with the methods of a bar that `Progress` calls."""
-
-    def __init__(
-        self,
-        *,
-        initial: int,
-        total: int | None,
-        desc: str | None,
-        disable: bool | None,
-        file: Any = None,
-        mininterval: float = 1.0,
-        **_: Any,
-    ) -> None:
-        self.n, self._printed, self._due = initial, -1, 0.0
-        self._before, self._after = f"{desc}: " if desc else "", f"/{total}" if total else ""
-        self._text, self._interval = "", mininterval
-        self._file = sys.stderr if file is None else file
-        self._silent = not self._file.isatty() if disable is None else disable
-
-    def set_postfix_str(self, text: str, refresh: bool = True) -> None:
-        self._text = text
-
-    def update(self, n: int) -> None:
-        self.n += n
-        if time.monotonic() >= self._due:
-            self._print()
-
-    def close(self) -> None:
-        if self._printed != self.n:
-            self._print()
-
-    def _print(self) -> None:
-        if not self._silent:
-            print(f"{self._before}{self.n}{self._after} {self._text}", file=self._file, flush=True)
-        self._printed, self._due = self.n, time.monotonic() + self._interval

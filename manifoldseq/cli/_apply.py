@@ -1,7 +1,6 @@
 """``manifoldseq apply``: apply a fitted model to new data."""
 
 import io
-import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +14,7 @@ import numpy as np
 from .. import hooks
 from .._quoted import quoted
 from .._result import Result
-from ..storage import load, read_bytes
+from ..storage import load
 from ..storage._files import write_durably
 from ..storage._model import registered_name
 from ._data import (
@@ -29,7 +28,7 @@ from ._data import (
     named_views,
     takes_missing,
 )
-from ._plugin_files import changed, naming_missing, with_reader
+from ._plugin_files import reading_of, use_files_of
 from ._run import csv_text, run_of
 from ._settings import parse_pairs
 from ._shared import BadInput, completed_by, read_option, views_option
@@ -77,13 +76,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
         raise BadInput(f"{output} has the ending {quoted(output.suffix)}: write a .npz or a .csv file")
     if not os.access(output.parent, os.W_OK):  # said before anything is computed
         raise BadInput(f"{output} cannot be written: there is no folder {output.parent} that can be written to")
-    with naming_missing(run_dir, run_of(run_dir)):
-        for said in changed(run_dir, run_of(run_dir)):
-            click.echo(f"Warning: {said}", err=True)
-        _apply(run_dir, data, with_reader(parse_pairs(reading, "--read")), views, output)
-
-
-def _apply(run_dir: Path, data: tuple[str, ...], reading: dict[str, Any], views: str | None, output: Path) -> None:
+    use_files_of(run_dir, run_of(run_dir))
     try:
         model = load(run_dir)
     except ValueError as error:
@@ -93,7 +86,7 @@ def _apply(run_dir: Path, data: tuple[str, ...], reading: dict[str, Any], views:
     methods = {method: name for method, name in _METHODS.items() if callable(getattr(model, method, None))}
     if not methods:
         raise BadInput(f"{type(model).__name__} has none of {', '.join(_METHODS)}: there is nothing to apply")
-    loaded = _loaded(run_dir, model, data, reading, views)
+    loaded = _loaded(run_dir, model, data, reading_of(parse_pairs(reading, "--read")), views)
     check_sparse(registered_name(model), model, loaded)
     X, _ = as_input(loaded, None)
     try:
@@ -146,11 +139,8 @@ def _loaded(run_dir: Path, model: Any, data: tuple[str, ...], given: dict[str, A
 
 def _memory(run_dir: Path) -> dict[str, Any]:
     """Return what a run remembers of its columns; nothing of a run from before, or of a model alone."""
-    try:
-        found = json.loads(read_bytes(run_dir / "run.json"))["columns"]
-        return found if isinstance(found, dict) else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    found = run_of(run_dir).get("columns")
+    return found if isinstance(found, dict) else {}
 
 
 def _filled(model: Any, loaded: Loaded, X: Any) -> list[np.ndarray] | None:

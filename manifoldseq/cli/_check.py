@@ -10,7 +10,7 @@ from .. import hooks
 from .._quoted import quoted
 from ..hooks._bundled import how_to_install, is_installed, missing_of_import
 from ..hooks._records import KINDS
-from ._plugin_files import check_hooks, load_file
+from ._plugin_files import load_file
 from ._shared import BadInput
 
 IN_PART = 3
@@ -50,7 +50,6 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
       manifoldseq check mine.py
     """
     name = load_file(package, by_option=True).name if package.endswith(".py") else package.replace("-", "_")
-    check_hooks()
     enabled = [plugin for plugin in hooks.plugins() if not plugin.disabled]
     plugins = [plugin for plugin in enabled if plugin.package == name]
     if not plugins:

@@ -37,8 +37,7 @@ from ._data import (
     takes_missing,
 )
 from ._listings import with_parameters
-from ._parts import echo_fields
-from ._plugin_files import asked_name, check_same_files, naming_missing, spelled, with_files, with_reader
+from ._plugin_files import asked_name, files_of_command, reading_of, spelled, use_files_of, with_files, with_reader
 from ._run import (
     RunDirectory,
     already_done,
@@ -155,12 +154,11 @@ def fit(
     if jobs is not None and dask is not None:
         raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
     asked = _asked(estimator, data, settings, config, reading, labels, views, seed)
-    with naming_missing(output, run_of(output) if resume and output else {}):
-        asked, record, model = _configured(asked, choose)
-        directory = choose_directory(output, default_name(asked.estimator, asked.data), resume)
-        given = _given(asked, record, model)
-    if resume:
-        check_same_files(directory, run_of(directory))
+    if resume and output:
+        use_files_of(output, run_of(output), resume=True)
+    asked, record, model = _configured(asked, choose)
+    directory = choose_directory(output, default_name(asked.estimator, asked.data), resume)
+    given = _given(asked, record, model)
     mark = _mark(asked, model, given)
     if resume and already_done(directory, mark) and not (quality and lacks_quality(directory)):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
@@ -190,19 +188,14 @@ def fit(
     said = [*given.lines(asked), *_choice(model).splitlines(), *_not_chosen(asked, record, parameters)]
     if as_json:
         judged = None if evaluation is None else evaluation.as_dict()
-        made_by = getattr(model, "provenance_", {})
-        echo_json(
-            {
-                "about": said, "metrics": metrics, "evaluation": judged, "made_by": made_by,
-                "directory": str(directory),
-            }
-        )  # fmt: skip
+        shown = {"about": said, "metrics": metrics, "evaluation": judged, "made_by": getattr(model, "provenance_", {})}
+        echo_json({**shown, "directory": str(directory)})
         return 0
     for line in said:
         click.echo(line)
     _echo_metrics(asked.estimator, metrics, evaluation)
     if made_by := getattr(model, "provenance_", {}):
-        echo_fields(("made by", ""), [*made_by.items()])
+        echo_table(("made by", ""), [*made_by.items()])
     click.echo(f"Report: {directory / 'report.html'}")
     return 0
 
@@ -228,17 +221,10 @@ class _Asked:
         pairs = [f"--set={name}={value}" for name, value in self.settings.items() if name != "random_state"]
         if self.settings.get("random_state", self.seed) != self.seed:
             pairs.append(f"--set=random_state={self.settings['random_state']}")
-        pairs += [f"--read={name}={value}" for name, value in with_reader(self.reading, spelled).items()]
+        pairs += [f"--read={name}={value}" for name, value in with_reader(self.reading).items()]
         labels, views = self.labels and f"--labels={self.labels}", self.views and f"--views={self.views}"
-        arguments = [
-            "fit",
-            spelled("estimators", self.estimator),
-            *self.data,
-            *pairs,
-            labels,
-            views,
-            f"--seed={self.seed}",
-        ]
+        name = spelled("estimators", self.estimator)
+        arguments = ["fit", name, *self.data, *pairs, labels, views, f"--seed={self.seed}"]
         return {
             "command": command_line(arguments),
             "estimator": self.estimator,
@@ -254,7 +240,7 @@ class _Asked:
             "labels": self.labels and str(self.labels.resolve()),
             "views": self.views,
             "seed": self.seed,
-            "read": with_reader(self.reading, spelled),
+            "read": with_reader(self.reading),
             "set": with_files(parameters),
         }
 
@@ -284,7 +270,7 @@ def _asked(
         data,
         chosen,
         file["set"],
-        with_reader({**file["read"], **parse_pairs(reading, "--read")}),
+        reading_of({**file["read"], **parse_pairs(reading, "--read")}),
         labels or (Path(file["labels"]) if "labels" in file else None),
         views or file.get("views"),
         file.get("seed", 0) if seed is None else seed,
@@ -386,7 +372,8 @@ def _mark(asked: _Asked, model: Any, given: _Given) -> str:
     """Return the fingerprint of data and settings that a resumed run must have in common with the one before."""
     parameters = written(model.get_params(deep=False))
     settled = {name: value for name, value in parameters.items() if name not in _MAY_CHANGE}
-    return fingerprint(asked.estimator, settled, [part.sequences for part in given.loaded.parts], given.labels)
+    files = [one["sha256"] for one in files_of_command()]
+    return fingerprint(asked.estimator, settled, [part.sequences for part in given.loaded.parts], given.labels, files)
 
 
 def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """``manifoldseq models | kernels | manifolds | …``: what is registered, and one record with its parameters."""
 
-import textwrap
 from inspect import Parameter, signature
-from itertools import groupby
 from typing import Any
 
 import click
@@ -10,10 +8,10 @@ import click
 from .. import hooks
 from ..hooks._lookup import asked_as, named
 from ..hooks._records import KINDS
-from ._parts import echo_fields, echo_parts, every, parts
-from ._plugin_files import asked_name, is_in_file
+from ._parts import echo_parts, parts_as_json
+from ._plugin_files import asked_name, parts_of
 from ._settings import known_settings
-from ._shared import BadInput, completed_by, echo_json, echo_table, json_option, suggestion
+from ._shared import BadInput, completed_by, echo_json, echo_table, json_option
 
 _CALLED = {
     "models": "entry",
@@ -54,52 +52,15 @@ def _one(kind: str, name: str, as_json: bool) -> None:
     except ImportError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        more: dict[str, Any] = {}
-        if isinstance(record, hooks.ModelSpec):
-            more["sources"] = {key: str(source) for key, source in hooks.sources(record).items()}
-            more["parts_defined"] = [part.as_dict() for part in parts(record)]
-        echo_json({**record.as_dict(), "parameters": settings, **more})
-        return
-    if isinstance(record, hooks.ModelSpec):
-        for line in textwrap.wrap(record.summary, 80):
-            click.echo(line)
-        echo_parts(record)
-        click.echo()
-        echo_fields(("parameter", "default"), [(key, str(value)) for key, value in settings.items()] or [("none", "")])
+        defined = {"parts_defined": parts_as_json(record)} if isinstance(record, hooks.ModelSpec) else {}
+        echo_json({**record.as_dict(), "parameters": settings, **defined})
         return
     click.echo(record.as_dict()["summary"])
+    if isinstance(record, hooks.ModelSpec):
+        echo_parts(record)
+        click.echo()
     if settings:
         echo_table(("parameter", "default"), [(key, str(value)) for key, value in settings.items()])
-
-
-def _listing_of_parts(kind: str) -> click.Command:
-    """Return the command that lists the initializers or the updates of all models."""
-
-    @click.command(
-        kind, help=f"List the {kind} of all models, who gives them and where; or those of one NAME or model."
-    )
-    @click.argument("name", required=False, shell_complete=completed_by("models"))
-    @json_option
-    def listing(name: str | None, as_json: bool) -> None:
-        found = list(every(kind))
-        if name is not None:
-            known = {one for spec, part in found for one in (spec.name, part.name, part.also) if one}
-            found = [(spec, part) for spec, part in found if name in (spec.name, part.name, part.also)]
-            if not found:
-                raise BadInput(
-                    f"no model and none of the {kind} is called {name!r}: {suggestion(name, known)}"
-                    f"There are {', '.join(sorted(known)) or 'none'}"
-                )
-        if as_json:
-            echo_json([{"model": spec.name, **part.as_dict()} for spec, part in found])
-            return
-        if not found:
-            click.echo(f"No {kind} are registered.")
-        for name_of_model, of_model in groupby(found, lambda one: one[0].name):
-            rows = [(f"  {part.name}", part.said("")) for _, part in of_model]
-            echo_fields((name_of_model, ""), rows)
-
-    return listing
 
 
 def parameters(record: hooks.Record) -> dict[str, Any]:
@@ -143,7 +104,7 @@ class _WithParameters(click.Command):
         super().format_epilog(ctx, formatter)
         names = {asked for name, record in named(self.kind) for asked in (name, record.name)}
         words = ctx.meta.get("manifoldseq.arguments", ())
-        for name in [word for word in words if word in names or is_in_file(word)][:1]:
+        for name in [word for word in words if word in names or parts_of(word)][:1]:
             try:
                 name = asked_name(name, self.kind)
                 settings = parameters(hooks.get_record(KINDS[self.kind], name))
@@ -159,8 +120,6 @@ def with_parameters(kind: str) -> type[click.Command]:
 
 
 models = _listing("models")
-initializers = _listing_of_parts("initializers")
-updates = _listing_of_parts("updates")
 kernels = _listing("kernels")
 manifolds = _listing("manifolds")
 solvers = _listing("solvers")

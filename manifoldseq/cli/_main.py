@@ -14,7 +14,7 @@ import click
 from .. import __version__, hooks
 from .._quoted import quoted
 from ..hooks._records import KINDS
-from ._plugin_files import check_hooks, with_plugin_option
+from ._plugin_files import with_plugin_option
 from ._shared import suggestion
 
 _COMMANDS = {
@@ -23,7 +23,7 @@ _COMMANDS = {
     "solve": "_solve:solve",
     "report": "_report:report",
     "plugins": "_listings:plugins",
-    **{name: f"_listings:{name}" for name in KINDS if name != "domains"},
+    **{name: f"_listings:{name}" for name in KINDS if name not in ("domains", "initializers", "updates")},
     "check": "_check:check",
     "new-plugin": "_new_plugin:new_plugin",
     "reproduce": "_reproduce:reproduce",
@@ -99,10 +99,8 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-@click.pass_context
-def cli(context: click.Context) -> None:
+def cli() -> None:
     """Manifold optimization for sequences and multi-view data."""
-    check_hooks(context.invoked_subcommand)
 
 
 with_plugin_option(cli)

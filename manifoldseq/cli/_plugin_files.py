@@ -1,10 +1,10 @@
 """Plugins in one file: ``--plugin FILE.py``, and ``FILE.py:NAME`` wherever a name is asked for."""
 
-import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -28,23 +28,24 @@ _KEY = "manifoldseq.plugin_files"
 
 @dataclass
 class PluginFile:
-    """A file that was run as a plugin.
+    """A file that was run as a plugin, by its absolute path, and the SHA-256 of its text.
 
-    Parameters
-    ----------
-    path : Path
-        Absolute.
-    name : str
-        Of its module, and of the plugin: the stem of the file, or more of the path where another module has that name.
-    module : module
-    digest : str
-        SHA-256 of its text.
+    The plugin has the name of the module: the stem of the file, with its folder where another module has that name.
     """
 
     path: Path
-    name: str
     module: ModuleType
     digest: str
+
+    @property
+    def name(self) -> str:
+        """The name of the module and of the plugin."""
+        return self.module.__name__
+
+    def records(self, kind: str) -> dict[str, hooks.Record]:
+        """Return what the file registers."""
+        plugins = [plugin for plugin in hooks.plugins() if plugin.name == self.name]
+        return {one.name: one for plugin in plugins for one in plugin.records if one.kind == kind}
 
 
 @dataclass
@@ -53,7 +54,7 @@ class _Given:
 
     files: dict[Path, PluginFile] = field(default_factory=dict)
     by_option: list[Path] = field(default_factory=list)
-    objects: dict[Path, list[dict[str, str]]] = field(default_factory=dict)
+    objects: defaultdict[Path, list[dict[str, str]]] = field(default_factory=lambda: defaultdict(list))
     spelled: dict[tuple[str, str], str] = field(default_factory=dict)  # FILE.py:NAME by kind and registered name
 
 
@@ -86,22 +87,11 @@ def _load_given(context: click.Context, parameter: click.Parameter, paths: tuple
     files = [load_file(path, by_option=True) for path in paths]
     if context.resilient_parsing:  # completion in a shell
         return
-    if context.parent is not None:
-        check_hooks(context.info_name)
     clashes = {plugin.name: plugin.clashes for plugin in hooks.plugins()} if files else {}
     for path, file in zip(paths, files, strict=True):
-        for clash in clashes.get(file.name, ()):
-            click.echo(f"Warning: {path}: {clash}", err=True)
-
-
-def check_hooks(command: str | None = None) -> None:
-    """Raise BadInput for a file of ``--plugin`` without hooks; ``apply`` may be given one for the objects in it."""
-    for path in _given().by_option:
-        if command != "apply" and not _has_hooks(_given().files[path].module):
-            raise BadInput(
-                f"{path.name} registers nothing: decorate a function such as manifoldseq_models with "
-                f"@manifoldseq.hookimpl, or name an object of the file where a name is asked for, {path.name}:NAME"
-            )
+        idle = () if _has_hooks(file.module) else (f"it registers nothing, so only {path}:NAME uses it",)
+        for said in (*idle, *clashes.get(file.name, ())):
+            click.echo(f"Warning: {path}: {said}", err=True)
 
 
 # Loading of a file.
@@ -123,154 +113,76 @@ def load_file(path: str | Path, *, by_option: bool = False) -> PluginFile:
     """
     from ..storage import ReadError, read_bytes
 
-    given, file, shown = _given(), Path(path).resolve(), _shown(path)
+    given, file = _given(), Path(path).resolve()
     if by_option and file not in given.by_option:
         given.by_option.append(file)
     if file in given.files:
         return given.files[file]
     if not file.is_file():
-        raise BadInput(f"{shown} is a folder: give a Python file" if file.is_dir() else f"there is no file {shown}")
+        raise BadInput(f"there is no file {path}: give a Python file")
     try:
         source = read_bytes(file)
     except (OSError, ReadError) as error:
-        raise BadInput(f"{shown} cannot be read: {error}") from error
-    found, digest = _loaded.get(file), sha256(source).hexdigest()
-    if found is None or found.digest != digest:
-        found = _loaded[file] = _run(file, shown, source, digest, found and found.name)
-    if _has_hooks(found.module):
+        raise BadInput(f"{path} cannot be read: {error}") from error
+    loaded, digest = _loaded.get(file), sha256(source).hexdigest()
+    if loaded is None or loaded.digest != digest:
+        name = _free_name(file) if loaded is None else loaded.name
+        loaded = _loaded[file] = PluginFile(file, _run(file, source, name), digest)
+    if _has_hooks(loaded.module):
         try:
             with redirect_stdout(sys.stderr):
-                hooks.register(found.module)
+                hooks.register(loaded.module)
         except ValueError as error:
-            raise BadInput(_relative(str(error), file, shown)) from error
-    given.files[file] = found
-    return found
+            raise BadInput(str(error)) from error
+    given.files[file] = loaded
+    return loaded
 
 
-def _run(file: Path, shown: str, source: bytes, digest: str, name: str | None) -> PluginFile:
-    """Run the text of a file as a module; one that is imported already is taken as it is."""
-    if name is None:
-        for module in list(sys.modules.values()):
-            if getattr(module, "__file__", None) == str(file) and module.__name__ != "__main__":
-                return PluginFile(file, module.__name__, module, digest)
-    name = name or _free_name(file)
+def _run(file: Path, source: bytes, name: str) -> ModuleType:
+    """Run the text of a file as a module, which can import the modules of its folder."""
     spec = spec_from_file_location(name, file)
     assert spec is not None
-    module = module_from_spec(spec)
-    before = sys.modules.get(name)
-    sys.modules[name] = module  # dataclasses look their module up
+    module = sys.modules[name] = module_from_spec(spec)  # dataclasses look their module up
+    sys.path.insert(0, str(file.parent))
     try:
-        with redirect_stdout(sys.stderr), _folder_importable(file, shown):
+        with redirect_stdout(sys.stderr):
             exec(compile(source, str(file), "exec"), vars(module))
-    except BaseException as error:
-        sys.modules.pop(name)
-        if before is not None:
-            sys.modules[name] = before
-        if not isinstance(error, (Exception, SystemExit)) or isinstance(error, BadInput):
-            raise
-        place, text = place_of(error, str(file)), error.msg if isinstance(error, SyntaxError) else error
-        where = f"{place} cannot be run" if place.startswith(str(file)) else f"{file} cannot be run: {place}"
-        raise BadInput(_relative(f"{where}: {type(error).__name__}: {text}", file, shown)) from error
-    return PluginFile(file, name, module, digest)
-
-
-@contextmanager
-def _folder_importable(file: Path, shown: str) -> Iterator[None]:
-    """Let a file import the modules of its folder: before all others while it runs, as Python does, later after them.
-
-    Modules of one name in the folders of two files cannot both be imported: that raises BadInput.
-    """
-    folder = file.parent
-    others = {one.path.parent for one in _loaded.values()} - {folder}
-    hidden = {
-        name: module
-        for name, module in list(sys.modules.items())
-        if _folder_of(module) in others and ((folder / f"{name}.py").is_file() or (folder / name).is_dir())
-    }
-    for name in hidden:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
-    sys.path.insert(0, str(folder))
-    try:
-        yield
+        place, text = place_of(error, str(file)) or file, error.msg if isinstance(error, SyntaxError) else error
+        raise BadInput(f"{place} cannot be run: {type(error).__name__}: {text}") from error
     finally:
-        sys.path.remove(str(folder))
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
-        clashes = [name for name in hidden if name in sys.modules]
-        sys.modules.update(hidden)
-    for name in clashes:
-        raise BadInput(
-            f"{shown} imports the module {name!r} of its folder, and {getattr(hidden[name], '__file__', '')} has the "
-            "same name and is imported already: rename one of the two"
-        )
-
-
-def _folder_of(module: ModuleType) -> Path | None:
-    """Return the folder from which a module is imported by its name; None for a module inside a package."""
-    file = getattr(module, "__file__", None)
-    if not file or "." in getattr(module, "__name__", "."):
-        return None
-    path = Path(file)
-    return path.parent.parent if path.stem == "__init__" else path.parent
+        sys.path.remove(str(file.parent))
+        sys.path.append(str(file.parent))
+    return module
 
 
 def _free_name(file: Path) -> str:
-    """Return a name for the module of a file: its stem, or with folders before it, that nothing else has."""
+    """Return a name for the module of a file that no plugin and no other module has."""
     plugins = {plugin.name for plugin in hooks.plugins()}
-    parts = [re.sub(r"\W", "_", part) for part in file.with_suffix("").parts]
-    names = ["_".join(parts[-n:]) for n in range(1, len(parts) + 1)]
-    for name in (name if not name[0].isdigit() else f"file_{name}" for name in names):
-        if name not in plugins and name not in sys.modules and _is_free(name, file):
-            return name
-    return f"{parts[-1]}_{sha256(str(file).encode()).hexdigest()[:8]}"
-
-
-def _is_free(name: str, file: Path) -> bool:
-    try:
-        spec = find_spec(name)
-    except (ImportError, ValueError):
-        return False
-    return spec is None or spec.origin is None or Path(spec.origin).resolve() == file
+    folder, stem = (re.sub(r"\W", "_", name) for name in (file.parent.name, file.stem))
+    for name in (stem, f"{folder}_{stem}"):
+        if name not in plugins and name not in sys.modules:
+            spec = find_spec(name)
+            if spec is None or spec.origin == str(file):
+                return name
+    return f"{stem}_{sha256(str(file).encode()).hexdigest()[:8]}"
 
 
 def _has_hooks(module: ModuleType) -> bool:
-    return any(name.startswith("manifoldseq_") or hasattr(value, "manifoldseq_impl") for name, value in _own(module))
-
-
-def _own(module: ModuleType) -> list[tuple[str, Any]]:
-    """Return the objects of a module, and the functions and classes that it defines itself."""
-
-    def is_own(value: Any) -> bool:
-        defined = isinstance(value, type) or isroutine(value)
-        return not isinstance(value, ModuleType) and (not defined or value.__module__ == module.__name__)
-
-    return [(name, value) for name, value in vars(module).items() if not name.startswith("__") and is_own(value)]
-
-
-def _shown(path: str | Path) -> str:
-    return os.fspath(path)
-
-
-def _relative(message: str, file: Path, shown: str) -> str:
-    """Return a message with the path as it was given, and the files of its folder likewise."""
-    folder = str(Path(shown).parent)
-    prefix = "" if folder == "." else f"{folder}{os.sep}"
-    return message.replace(str(file), shown).replace(f"{file.parent}{os.sep}", prefix)
+    return any(
+        hasattr(value, "manifoldseq_impl") or (name.startswith("manifoldseq_") and isroutine(value))
+        for name, value in vars(module).items()
+    )
 
 
 # FILE.py:NAME.
 
 
-def parts_of(text: str) -> tuple[str, str] | None:
+def parts_of(text: Any) -> tuple[str, str] | None:
     """Return file and name of ``FILE.py:NAME``; None of any other text."""
-    found = _NAMED.match(text)
-    return None if found is None else (found["file"], found["name"])
-
-
-def is_in_file(text: str) -> bool:
-    """Return whether a text is ``FILE.py:NAME`` of a file that is there."""
-    parts = parts_of(text)
-    return parts is not None and Path(parts[0]).is_file()
+    match = _NAMED.match(text) if isinstance(text, str) else None
+    return None if match is None else (match["file"], match["name"])
 
 
 def absolute_name(text: str) -> str:
@@ -279,7 +191,7 @@ def absolute_name(text: str) -> str:
     return text if parts is None else f"{Path(parts[0]).resolve()}:{parts[1]}"
 
 
-def object_of(text: str, kind: str) -> Any:
+def object_of(file: str, name: str, kind: str) -> Any:
     """Return what ``FILE.py:NAME`` stands for: a record of a kind that the file registers, or an object of the file.
 
     Raises
@@ -287,26 +199,24 @@ def object_of(text: str, kind: str) -> Any:
     BadInput
         If the file cannot be loaded, or has neither.
     """
-    file, name = _split(text)
     loaded = load_file(file)
-    for plugin in hooks.plugins():
-        if plugin.name == loaded.name:
-            for record in plugin.records:
-                if (record.kind, record.name) == (kind, name):
-                    return record
-    found = getattr(loaded.module, name, None)
-    what, fits, _ = _OBJECTS.get(kind, ("", lambda value: False, None))
-    if isinstance(found, KINDS[kind]) or (found is not None and fits(found)):
-        return found
-    singular = kind.removesuffix("s")
-    known = [record.name for plugin in hooks.plugins() if plugin.name == loaded.name for record in plugin.records
-             if record.kind == kind]  # fmt: skip
-    known += [one for one, value in _own(loaded.module) if isinstance(value, KINDS[kind]) or fits(value)]
-    nouns = what or f"registered {singular}"
-    raise BadInput(f"{file} has no {nouns} {name!r}: it has {', '.join(dict.fromkeys(known)) or 'none'}")
+    abilities, _ = _OBJECTS.get(kind, ((), None))
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, KINDS[kind]) or any(hasattr(value, ability) for ability in abilities)
+
+    records = loaded.records(kind)
+    asked = records.get(name, getattr(loaded.module, name, None))
+    if fits(asked):
+        return asked
+    known = dict.fromkeys(records)
+    for one, value in vars(loaded.module).items():
+        if fits(value) and (not hasattr(value, "__name__") or value.__module__ == loaded.name):
+            known[one] = None
+    raise BadInput(f"{file} has no {kind.removesuffix('s')} {name!r}: it has {', '.join(known) or 'none'}")
 
 
-def asked_name(text: str, kind: str, **fields: str) -> str:
+def asked_name(text: Any, kind: str, **fields: Any) -> Any:
     """Return the registered name that a text stands for: of ``FILE.py:NAME`` that in the file, else the text itself.
 
     Parameters
@@ -322,21 +232,20 @@ def asked_name(text: str, kind: str, **fields: str) -> str:
     BadInput
         As in `object_of`.
     """
-    if not isinstance(text, str) or parts_of(text) is None:
+    parts = parts_of(text)
+    if parts is None:
         return text
-    file, name = _split(text)
-    found = object_of(text, kind)
+    record, (file, name) = object_of(*parts, kind), parts
     loaded, given = load_file(file), _given()
-    plugin = next((one for one in hooks.plugins() if one.name == loaded.name), None)
-    if plugin is not None and any(record is found for record in plugin.records):
-        asked = asked_as(plugin, found)
-    else:
+    if record not in loaded.records(kind).values():
         try:
-            record = found if isinstance(found, hooks.Record) else _OBJECTS[kind][2](name, found, **fields)
+            record = record if isinstance(record, hooks.Record) else _OBJECTS[kind][1](name, record, **fields)
         except ValueError as error:
             raise BadInput(f"{text}: {error}") from error
-        asked = asked_as(extend(loaded.name, str(loaded.path), record), record)
-        given.objects.setdefault(loaded.path, []).append({"kind": kind, "name": name, **fields})
+        extend(loaded.name, str(loaded.path), record)
+        given.objects[loaded.path].append({"kind": kind, "name": name, **fields})
+    plugin = next(one for one in hooks.plugins() if one.name == loaded.name)
+    asked = asked_as(plugin, record)
     given.spelled[kind, asked] = f"{loaded.path}:{name}"
     return asked
 
@@ -346,20 +255,14 @@ def spelled(kind: str, name: Any) -> Any:
     return _given().spelled.get((kind, name), name) if isinstance(name, str) else name
 
 
-def _split(text: str) -> tuple[str, str]:
-    parts = parts_of(text)
-    assert parts is not None
-    return parts
-
-
-def _record_of_estimator(name: str, value: Any) -> hooks.Record:
+def _estimator(name: str, value: Any) -> hooks.Record:
     from ..models import RowMixture
 
     rows = isinstance(value, type) and issubclass(value, RowMixture)
     return hooks.EstimatorSpec(name, value, input=getattr(value, "input", "samples" if rows else "sequences"))
 
 
-def _record_of_kernel(name: str, value: Any) -> hooks.Record:
+def _kernel(name: str, value: Any) -> hooks.Record:
     return hooks.KernelSpec(name, value if isinstance(value, type) else partial(_itself, value))
 
 
@@ -367,55 +270,17 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _is_problem_or_function(value: Any) -> bool:
-    from .._problem import Problem
-
-    return isinstance(value, Problem) or callable(value)
-
-
-_OBJECTS: dict[str, tuple[str, Callable[[Any], bool], Callable[..., hooks.Record]]] = {
-    "models": (
-        "problem or function",
-        _is_problem_or_function,
-        lambda name, value: hooks.ModelSpec(name, build=value),
-    ),
-    "estimators": (
-        "registered estimator or class with fit",
-        lambda value: isinstance(value, type) and callable(getattr(value, "fit", None)),
-        _record_of_estimator,
-    ),
-    "kernels": (
-        "registered kernel or object of @manifoldseq.kernel",
-        lambda value: hasattr(value, "cross") and hasattr(value, "pack"),
-        _record_of_kernel,
-    ),
-    "solvers": (
-        "registered solver or class of one",
-        lambda value: isinstance(value, type) and hasattr(value, "step"),
-        lambda name, value: hooks.SolverSpec(name, value, needs=tuple(getattr(value, "needs", ()))),
-    ),
-    "initializers": (
-        "registered initializer or function",
-        callable,
-        lambda name, value, model: hooks.InitializerSpec(name, value, model=model),
-    ),
-    "readers": (
-        "registered reader or function",
-        callable,
-        lambda name, value: hooks.ReaderSpec(name, (), value),
-    ),
-    "datasets": (
-        "registered data set or function",
-        callable,
-        lambda name, value: hooks.DatasetSpec(name, value),
-    ),
-    "reproductions": (
-        "registered reproduction or function",
-        callable,
-        lambda name, value: hooks.ReproductionSpec(name, value),
-    ),
+_OBJECTS: dict[str, tuple[tuple[str, ...], Callable[..., hooks.Record]]] = {
+    "models": (("__call__", "manifold"), lambda name, value: hooks.ModelSpec(name, build=value)),
+    "estimators": (("fit",), _estimator),
+    "kernels": (("cross",), _kernel),
+    "solvers": (("step",), lambda name, value: hooks.SolverSpec(name, value, needs=tuple(getattr(value, "needs", ())))),
+    "initializers": (("__call__",), hooks.InitializerSpec),
+    "readers": (("__call__",), lambda name, value: hooks.ReaderSpec(name, (), value)),
+    "datasets": (("__call__",), hooks.DatasetSpec),
+    "reproductions": (("__call__",), hooks.ReproductionSpec),
 }
-"""What an object may be in place of a record: how messages call it, which are taken, and the record of one."""
+"""What an object of a file needs, one of these attributes, to stand for a record, and the record of one."""
 
 
 # In settings.
@@ -434,27 +299,15 @@ def kind_of_setting(path: str) -> str:
 
 
 def with_names(settings: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with registered names in place of ``FILE.py:NAME``.
+    """Return settings, by names with dots, with registered names in place of ``FILE.py:NAME``.
 
-    Parameters
-    ----------
-    settings : mapping of str to object
-        What is set, by names with dots.
-    current : mapping of str to object
-        The parameters as they are by default: the model of an initializer.
+    `current` are the parameters as they are by default: they name the model of an initializer.
     """
     made = dict(settings)
     for path in sorted(made, key=lambda path: kind_of_setting(path) == "initializers"):  # after their models
-        kind, value = kind_of_setting(path), made[path]
-        if not kind or not isinstance(value, str) or parts_of(value) is None:
-            continue
-        fields = {}
-        if kind == "initializers":
-            model = made.get("model", current.get("model"))
-            if not isinstance(model, str):
-                raise BadInput(f"{path}={value} is an initializer of a model, but there is no parameter 'model'")
-            fields = {"model": model}
-        made[path] = asked_name(value, kind, **fields)
+        if kind := kind_of_setting(path):
+            fields = {"model": made.get("model", current.get("model"))} if kind == "initializers" else {}
+            made[path] = asked_name(made[path], kind, **fields)
     return made
 
 
@@ -463,12 +316,14 @@ def with_files(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {path: spelled(kind_of_setting(path), value) for path, value in settings.items()}
 
 
-def with_reader(reading: Mapping[str, Any], named: Callable[[str, Any], Any] | None = None) -> dict[str, Any]:
-    """Return options of ``--read`` with the registered name of a reader, or what `named` gives for it."""
-    if not isinstance(reading.get("reader"), str):
-        return dict(reading)
-    name = reading["reader"]
-    return {**reading, "reader": asked_name(name, "readers") if named is None else named("readers", name)}
+def with_reader(reading: Mapping[str, Any], named: Callable[[str, Any], Any] = spelled) -> dict[str, Any]:
+    """Return options of ``--read`` with what `named` gives for the kind and name of a reader."""
+    return {key: named("readers", value) if key == "reader" else value for key, value in reading.items()}
+
+
+def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of ``--read`` with the registered name of a reader."""
+    return with_reader(options, lambda kind, name: asked_name(name, kind))
 
 
 # In run directories.
@@ -478,7 +333,7 @@ def files_of_command() -> list[dict[str, Any]]:
     """Return the plugin files of this command, as `run.json` keeps them."""
     given = _given()
     return [
-        {"file": str(path), "sha256": one.digest, "plugin": one.name, "objects": given.objects.get(path, [])}
+        {"file": str(path), "sha256": one.digest, "option": path in given.by_option, "objects": given.objects[path]}
         for path, one in given.files.items()
     ]
 
@@ -489,13 +344,7 @@ def paths_of_command() -> list[str]:
 
 
 def load_files_of(config: Path, paths: Iterable[str]) -> None:
-    """Load the plugin files that a `run.toml` names, but for those of which one of that name is given.
-
-    Raises
-    ------
-    BadInput
-        If one is neither there nor given.
-    """
+    """Load the plugin files that a `run.toml` names; one that is not there is found among those given, by its name."""
     names = {path.name for path in _given().files}
     for path in paths:
         if Path(path).is_file():
@@ -504,72 +353,24 @@ def load_files_of(config: Path, paths: Iterable[str]) -> None:
             raise BadInput(f"{config} names the plugin file {path}, which is not there: give it by --plugin FILE.py")
 
 
-def lacking(run: Mapping[str, Any]) -> list[str]:
-    """Return the plugin files of a run that this command was not given, and register the objects in the others.
+def use_files_of(directory: Path, run: Mapping[str, Any], *, resume: bool = False) -> None:
+    """Raise BadInput unless this command was given the plugin files of a run, and register the objects in them.
 
-    Parameters
-    ----------
-    run : mapping
-        ``run.json``.
+    A file is known by its name. One that has changed is warned of, or raises BadInput where the run is resumed. There,
+    a file that the run was given for one object in it is given by the arguments of the command.
     """
-    missing = []
-    for entry in _entries(run):
-        file = _file_of(entry)
+    given = {path.name: file for path, file in _given().files.items()}
+    for entry in run.get("plugins", ()):
+        path, file = Path(entry["file"]), given.get(Path(entry["file"]).name)
         if file is None:
-            missing.append(str(entry["file"]))
+            if entry["option"] or (entry["objects"] and not resume):
+                said = f"the run in {directory} was made with a plugin file that is not given"
+                raise BadInput(f"{said}: add --plugin {path}")
             continue
-        for one in entry.get("objects", ()):
-            fields = {name: value for name, value in one.items() if name not in ("kind", "name")}
-            if one not in _given().objects.get(file.path, ()):
-                asked_name(f"{file.path}:{one['name']}", one["kind"], **fields)
-    return missing
-
-
-def check_same_files(directory: Path, run: Mapping[str, Any]) -> None:
-    """Raise BadInput unless this command was given the plugin files of a run, as they were then."""
-    if missing := lacking(run):
-        raise BadInput(said_missing(directory, missing))
-    for said in changed(directory, run):
-        raise BadInput(f"{said}: put it back as it was, or start a new run with another -o")
-
-
-def changed(directory: Path, run: Mapping[str, Any]) -> list[str]:
-    """Return which of the plugin files of a run are others now, each as a sentence."""
-    files = [(entry, _file_of(entry)) for entry in _entries(run)]
-    return [
-        f"the plugin file {file.path} has changed since the run in {directory} (its SHA-256 is another one)"
-        for entry, file in files
-        if file is not None and file.digest != entry.get("sha256")
-    ]
-
-
-def said_missing(directory: Path, missing: Iterable[str]) -> str:
-    """Return the message about plugin files that a run was made with and that are not given."""
-    options = " ".join(f"--plugin {path}" for path in missing)
-    return f"the run in {directory} was made with a plugin file that is not given: add {options}"
-
-
-@contextmanager
-def naming_missing(directory: Path | None, run: Mapping[str, Any]) -> Iterator[None]:
-    """Add to an error inside the block which plugin files of a run are not given."""
-    missing = [] if directory is None else lacking(run)
-    try:
-        yield
-    except BadInput as error:
-        if missing and directory is not None and missing[0] not in error.message:
-            raise BadInput(f"{error.message}; {said_missing(directory, missing)}") from error
-        raise
-
-
-def _entries(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = run.get("plugins", ())
-    return [one for one in found if isinstance(one, Mapping) and "file" in one] if isinstance(found, list) else []
-
-
-def _file_of(entry: Mapping[str, Any]) -> PluginFile | None:
-    """Return the file of this command that an entry of `run.json` means: by its path, its text, or its name."""
-    files = _given().files
-    path = Path(str(entry["file"]))
-    same = [one for one in files.values() if one.digest == entry.get("sha256")]
-    named = [one for one in files.values() if one.path.name == path.name]
-    return files.get(path) or next(iter([*same, *named]), None)
+        if file.digest != entry["sha256"]:
+            changed = f"the plugin file {file.path} has changed since the run in {directory} (its SHA-256 is another)"
+            if resume:
+                raise BadInput(f"{changed}: put it back as it was, or start a new run with another -o")
+            click.echo(f"Warning: {changed}", err=True)
+        for one in entry["objects"]:
+            asked_name(f"{file.path}:{one['name']}", **{key: value for key, value in one.items() if key != "name"})

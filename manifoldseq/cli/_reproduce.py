@@ -42,7 +42,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
         _list(as_json)
         return
     try:
-        name = asked_name(name, "reproductions")
+        name = str(asked_name(name, "reproductions"))
         record = hooks.get_reproduction(name)
     except ValueError as error:
         said = is_installed("manifoldseq-papers") or _INSTALL in str(error)

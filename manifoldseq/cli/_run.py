@@ -275,7 +275,7 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     BadInput
         If a finished run of other data or settings is there.
     """
-    document = _document(_bytes(directory / "run.json") or b"")
+    document = run_of(directory)
     if document.get("state") != "done":
         return False
     if document.get("fingerprint") != fingerprint:
@@ -303,7 +303,7 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
     """
     if not _has_model(directory):
         return False
-    if _document(_bytes(directory / "run.json") or b"").get("fingerprint") != fingerprint:
+    if run_of(directory).get("fingerprint") != fingerprint:
         raise BadInput(f"{directory} holds the model of other data or settings: choose another with -o")
     return True
 

@@ -26,12 +26,12 @@ from ._listings import with_parameters
 from ._plugin_files import (
     absolute_name,
     asked_name,
-    check_same_files,
-    load_file,
-    naming_missing,
+    files_of_command,
     object_of,
     parts_of,
+    reading_of,
     spelled,
+    use_files_of,
     with_files,
     with_reader,
 )
@@ -122,12 +122,13 @@ def solve(
     tol = given.get("tol") if tol is None else tol
     seed = given.get("seed", 0) if seed is None else seed
     used_solver = asked_name(used_solver, "solvers")
-    with naming_missing(output, run_of(output) if resume and output else {}):
-        name, build, kind, init = _builder(model, init)
+    if resume and output:
+        use_files_of(output, run_of(output), resume=True)
+    name, build, kind, init = _builder(model, init)
     chosen = merged(given["set"], parse_pairs(settings))
     if not isinstance(build, Problem):
         chosen = spread(chosen, build, defaults(build))
-    read_options = with_reader({**given["read"], **parse_pairs(reading, "--read")})
+    read_options = reading_of({**given["read"], **parse_pairs(reading, "--read")})
     options = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
     params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
     algorithm = None if used_solver == "auto" else _solver(used_solver, options)
@@ -138,15 +139,14 @@ def solve(
         raise BadInput(f"{model} has no initializer {quoted(init)}: it has {', '.join(problem.initializers) or 'none'}")
     called = choose_solver(problem) if algorithm is None else used_solver
     algorithm = algorithm or _solver(called, options)
-    if resume:
-        check_same_files(directory, run_of(directory))
     sequences = loaded and [part.sequences for part in loaded.parts]
-    mark = fingerprint(sequences, _source(model), params, used_solver, options, init, seed)
+    files = [one["sha256"] for one in files_of_command()]
+    mark = fingerprint(sequences, name, files, params, used_solver, options, init, seed)
     if resume and already_done(directory, mark):
         click.echo(f"The run in {directory} is finished: nothing to resume.")
         return int(not json.loads((directory / "metrics.json").read_bytes())["success"])
     pairs = [f"--set={key}={value}" for key, value in chosen.items()]
-    pairs += [f"--read={key}={value}" for key, value in with_reader(read_options, spelled).items()]
+    pairs += [f"--read={key}={value}" for key, value in with_reader(read_options).items()]
     named = {"solver": spelled("solvers", used_solver), "init": spelled("initializers", init)}
     flags = {"views": views, **named, "max-iter": max_iter, "tol": tol, "seed": seed}
     pairs += [f"--{key}={value}" for key, value in flags.items() if value is not None]
@@ -165,7 +165,7 @@ def solve(
     }
     repeat = {
         "model": absolute_name(model), "data": absolute(data), "views": views, **named, "max_iter": max_iter,
-        "tol": tol, "seed": seed, "read": with_reader(read_options, spelled), "set": with_files(chosen),
+        "tol": tol, "seed": seed, "read": with_reader(read_options), "set": with_files(chosen),
     }  # fmt: skip
     if tol is not None and not 0 <= tol < math.inf:
         raise BadInput(f"--tol {tol}: give a number of at least 0")
@@ -253,10 +253,8 @@ def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
     """Return a short name, the problem or what builds it, from which kind of data ("" if unknown), and the start."""
     parts, name = parts_of(model), model
     if parts is not None:
-        found = object_of(model, "models")
+        found = object_of(*parts, "models")
         if not isinstance(found, hooks.ModelSpec):
-            if init is not None and parts_of(init) is not None:
-                raise BadInput(f"--init {init}: {model} is no registered model, so its starts are those of its Problem")
             return parts[1], found, "", init
         name = asked_name(model, "models")
     init = None if init is None else asked_name(init, "initializers", model=name)
@@ -304,9 +302,3 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
     if not isinstance(problem, Problem):
         raise BadInput(f"{model} gave a {type(problem).__name__}: it has to return a manifoldseq.Problem")
     return problem
-
-
-def _source(model: str) -> Any:
-    """Return what a resumed run must have in common: the name, or the whole text of the file by its digest."""
-    parts = parts_of(model)
-    return model if parts is None else (load_file(parts[0]).digest, parts[1])

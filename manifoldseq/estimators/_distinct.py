@@ -1,7 +1,8 @@
-"""Fewer different members than clusters: how many there are, and the one warning of it."""
+"""Equal rows: as one with their common weight, how many different ones there are, and the one warning of too few."""
 
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,38 @@ from ._rows import row_blocks
 _ROWS = 512
 _SAME = 1e-14
 """Members whose squared distance is below this share of the largest square are equal up to rounding, in float64."""
+
+
+def distinct_rows(rows: Any, weight: Any) -> tuple[Any, Any]:
+    """Return equal rows as one, with the sum of their weights, in an order that is not that of the rows.
+
+    What is drawn from them depends neither on the order of the rows nor on whether a row has weight two or is there
+    twice.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d), or `scipy.sparse.csr_array`
+    weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray or csr_array of shape (m, d), ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[1.0], [0.0], [1.0]]), np.array([1.0, 2.0, 3.0]))[1]
+    array([2., 4.])
+    """
+    if not issparse(rows):
+        found, where = np.unique(rows, axis=0, return_inverse=True)
+        return found, np.bincount(where.ravel(), weights=weight)
+    # of rows without negative entries the order is that of the dense rows
+    known: dict[tuple[float, ...], list[int]] = {}
+    for i, (a, b) in enumerate(pairwise(rows.indptr)):
+        entries = np.column_stack([-rows.indices[a:b], rows.data[a:b]])
+        known.setdefault(tuple(entries.ravel().tolist()), []).append(i)
+    groups = [known[key] for key in sorted(known)]
+    return rows[[group[0] for group in groups]], np.array([weight[group].sum() for group in groups])
 
 
 def count_distinct(blocks: Iterable[Any], most: int) -> int:

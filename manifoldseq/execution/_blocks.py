@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -48,8 +47,8 @@ class RowBlocks:
         if count == 1:
             return cls([partial(tuple, arrays)], [N])
         edges = np.linspace(0, N, count + 1).astype(int)
-        sources = [_source(array) for array in arrays]
-        return cls([partial(_rows, _cut(sources, a, b)) for a, b in pairwise(edges.tolist())], np.diff(edges))
+        pieces = [[_piece(array, a, b) for array in arrays] for a, b in pairwise(edges.tolist())]
+        return cls([partial(_rows, of_block) for of_block in pieces], np.diff(edges))
 
     def __len__(self) -> int:
         return len(self.shards)
@@ -86,42 +85,18 @@ def _taken(block: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
     return tuple(None if a is None else np.array(a[rows]) for a in block)
 
 
-@dataclass(frozen=True)
-class _Mapped:
-    """Rows of a memory map, by their place in its file."""
-
-    file: str
-    dtype: str
-    offset: int
-    shape: tuple[int, ...]
-
-
-def _source(array: Any) -> Any:
-    """Return how an array is found again: the place of a memory map in its file, or the array itself."""
-    if not (isinstance(array, np.memmap) and array.flags.c_contiguous and array.filename is not None):
-        return array
-    whole = array
+def _piece(array: Any, start: int, stop: int) -> Any:
+    """Return some rows of an array; those of a memory map as what opens them again, by their place in its file."""
+    rows = None if array is None else array[start:stop]
+    if not (isinstance(rows, np.memmap) and rows.flags.c_contiguous and rows.filename is not None):
+        return rows
+    whole: Any = array
     while isinstance(whole.base, np.memmap):
         whole = whole.base
-    start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return _Mapped(str(array.filename), array.dtype.str, int(whole.offset + start), array.shape)
+    offset = whole.offset + rows.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return partial(np.memmap, str(rows.filename), rows.dtype, "r", int(offset), rows.shape)
 
 
-def _cut(sources: Sequence[Any], start: int, stop: int) -> list[Any]:
-    """Return the sources of the rows from `start` to `stop`."""
-    return [_cut_one(source, start, stop) for source in sources]
-
-
-def _cut_one(source: Any, start: int, stop: int) -> Any:
-    if not isinstance(source, _Mapped):
-        return None if source is None else source[start:stop]
-    row = int(np.prod(source.shape[1:])) * np.dtype(source.dtype).itemsize
-    return replace(source, offset=source.offset + start * row, shape=(stop - start, *source.shape[1:]))
-
-
-def _rows(sources: Sequence[Any]) -> tuple[Any, ...]:
+def _rows(pieces: Sequence[Any]) -> tuple[Any, ...]:
     """Return the arrays of a block, memory maps opened."""
-    return tuple(
-        np.memmap(one.file, one.dtype, "r", one.offset, one.shape) if isinstance(one, _Mapped) else one
-        for one in sources
-    )
+    return tuple(piece() if isinstance(piece, partial) else piece for piece in pieces)

@@ -121,14 +121,15 @@ class Shards(Generic[S]):
 
     def here(self, number: int) -> S:
         """Return a shard, loaded into this process if it is not there yet."""
-        with self._locks[number]:
-            if number not in self._kept:
+        if number not in self._kept:
+            with self._locks[number]:
                 try:
-                    self._kept[number] = self.recipes[number]()
+                    if number not in self._kept:
+                        self._kept[number] = self.recipes[number]()
                 except Exception as error:
                     error.add_note(f"while loading shard {number}")
                     raise
-            return self._kept[number]
+        return self._kept[number]
 
     def map(self, function: Callable[[S, T], R], tasks: Iterable[tuple[int, T]]) -> list[R]:
         """Return ``[function(shard, argument)]`` for tasks ``(number of the shard, argument)``, in their order.

@@ -18,19 +18,8 @@ from ._registry import Registry
 _OWN = ("name", "api", "base", "summary", "reference")
 _COST = ("value", "value_and_gradient", "statistics")
 _OF_THE_COST = (
-    *(
-        "value",
-        "value_and_gradient",
-        "hessian_product",
-        "batched",
-        "batch",
-        "updates",
-        "update_factors",
-        "carry",
-        "units",
-        "repair",
-    ),
-    *("equivalences", "exact", "solver"),
+    *("value", "value_and_gradient", "hessian_product", "batched", "batch", "updates", "update_factors", "carry"),
+    *("units", "repair", "equivalences", "exact", "solver"),
 )
 """Parts that describe one cost: a record that has another one does not inherit them."""
 
@@ -73,7 +62,7 @@ def complete_model(registry: Registry, plugin: Plugin, record: ModelSpec, asked:
 
 
 def sources(model: ModelSpec) -> Mapping[str, Source]:
-    """Return who gives a completed model (""), and its initializers and updates by ``kind name``."""
+    """Return who gives a completed model (""), and its parts by ``field``, or ``field name`` of a mapping."""
     return model.__dict__.get("_sources", {})
 
 
@@ -86,7 +75,7 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
         )
     spec, own = record.resolved(), Source.of(plugin, record)
     changes: dict[str, Any] = {"initializers": dict(spec.initializers), "updates": dict(spec.updates)}
-    given_by = {f"{kind} {name}": own for kind in ("initializers", "updates") for name in changes[kind]}
+    given_by = dict.fromkeys(_parts_of(spec), own)
     if spec.base:
         giver, given = registry.owner("models", spec.base)
         base = complete_model(registry, giver, cast(ModelSpec, given), (*asked, full_name))
@@ -106,7 +95,8 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
                 changes[one.name] = theirs
         if base.build is not None:
             changes["base"] = ""
-        given_by = {**{key: source for key, source in sources(base).items() if key}, **given_by}
+        lost = _OF_THE_COST if other_cost else ()
+        given_by = {**{key: who for key, who in sources(base).items() if key.split(" ")[0] not in lost}, **given_by}
     for kind in ("initializers", "updates"):
         for name, giver, added in _added(registry, kind, record.name, full_name, tuple(changes[kind])):
             if kind == "initializers" and name in changes[kind]:  # replaced: no longer known to be the minimum
@@ -123,8 +113,18 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
         if name not in made.initializers:
             raise ValueError(f"model {full_name!r}: exact names {name!r}, which is none of its initializers")
     object.__setattr__(made, "_resolved", made)
-    object.__setattr__(made, "_sources", {"": own, **given_by})
+    object.__setattr__(made, "_sources", {**given_by, "": own})
     return made
+
+
+def _parts_of(spec: ModelSpec) -> Iterator[str]:
+    """Go through the keys of `sources`: the fields that are set, and of mappings the names in them."""
+    for one in fields(spec):
+        value = getattr(spec, one.name)
+        if isinstance(value, Mapping):
+            yield from (f"{one.name} {name}" for name in value)
+        elif value:
+            yield one.name
 
 
 def _added(

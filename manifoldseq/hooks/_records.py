@@ -54,6 +54,8 @@ class Record:
 
     kind: ClassVar[str]
     """The hook that yields it, without the prefix: ``"models"``, ``"kernels"``, …"""
+    inputs: ClassVar[tuple[str, ...]] = ("sequences", "samples", "views", "bags")
+    """What the field ``input`` may be, where there is one."""
     families: ClassVar[tuple[str, ...]] = ()
     """What may stand before a colon in a name: kept for the core, as ``plugin:name`` selects."""
 
@@ -78,8 +80,11 @@ class Record:
                 continue
             value = getattr(self, one.name)
             accepts, wanted = _RULES[one.type]
-            if not accepts(value):
-                raise ValueError(f"{type(self).__name__} {self.name!r}: {one.name} must be {wanted}, not {value!r}")
+            if one.name == "input" and value not in self.inputs:
+                wanted = f"{', '.join(map(repr, self.inputs[:-1]))} or {self.inputs[-1]!r}"
+            elif accepts(value):
+                continue
+            raise ValueError(f"{type(self).__name__} {self.name!r}: {one.name} must be {wanted}, not {value!r}")
 
     def _within_family(self) -> str:
         family, colon, rest = self.name.partition(":")
@@ -212,6 +217,7 @@ class ModelSpec(Record):
     """
 
     kind = "models"
+    inputs: ClassVar[tuple[str, ...]] = ("sequences", "samples", "views")
     prepare: Target | None = None
     _: KW_ONLY
     base: str = ""
@@ -242,11 +248,6 @@ class ModelSpec(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.input not in INPUTS:
-            raise ValueError(
-                f"Model {self.name!r}: input must be {', '.join(map(repr, INPUTS[:-1]))} or {INPUTS[-1]!r}, "
-                f"not {self.input!r}"
-            )
         given = [part for part in _PARTS if getattr(self, part)]
         if self.build is not None and given:
             raise ValueError(f"Model {self.name!r}: build makes the whole problem, so leave out {', '.join(given)}")
@@ -270,7 +271,6 @@ class ModelSpec(Record):
         return self.build if self.prepare is None else self.prepare
 
 
-INPUTS = ("sequences", "samples", "views")
 _PARTS = (
     *("prepare", "base", "manifold", "statistics", "value", "value_and_gradient", "hessian_product", "batched"),
     *("batch", "updates", "update_factors", "carry", "units", "repair", "constraints", "parts", "exact"),
@@ -333,14 +333,6 @@ class EstimatorSpec(Record):
     auto: tuple[str, ...] = ()
     cost: Target | None = None
     summary: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.input not in ("sequences", "samples", "views", "bags"):
-            raise ValueError(
-                f"EstimatorSpec {self.name!r}: "
-                f"input must be 'sequences', 'samples', 'views' or 'bags', not {self.input!r}"
-            )
 
 
 @dataclass(frozen=True)
@@ -467,20 +459,4 @@ class ReproductionSpec(Record):
     summary: str = ""
 
 
-KINDS: dict[str, type[Record]] = {
-    cls.kind: cls
-    for cls in (
-        ModelSpec,
-        InitializerSpec,
-        UpdateSpec,
-        EstimatorSpec,
-        KernelSpec,
-        DomainSpec,
-        ManifoldSpec,
-        SolverSpec,
-        ReaderSpec,
-        DatasetSpec,
-        PlotSpec,
-        ReproductionSpec,
-    )
-}
+KINDS: dict[str, type[Record]] = {cls.kind: cls for cls in Record.__subclasses__()}

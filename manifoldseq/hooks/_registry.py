@@ -3,7 +3,7 @@
 import difflib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar
@@ -108,14 +108,20 @@ class Registry:
 
     def _note_clashes(self) -> None:
         """Note which names of third parties are not found without the name of the plugin."""
-        givers: dict[tuple[str, str], list[Plugin]] = {}
-        for plugin in (self._core_plugin, *(self._loaded or ()), *self._registered.values()):
-            if plugin.origin is not Origin.SESSION:
-                for record in plugin.records:
-                    givers.setdefault((record.kind, record.name), []).append(plugin)
-        for plugin in (*(self._loaded or ()), *self._registered.values()):
+        plugins = [self._core_plugin, *(self._loaded or ()), *self._registered.values()]
+        givers = [
+            (record.kind, record.name, plugin)
+            for plugin in plugins
+            for record in plugin.records
+            if plugin.origin is not Origin.SESSION
+        ]
+        for plugin in plugins:
             if plugin.origin is Origin.THIRD_PARTY:
-                plugin.clashes = tuple(_clashes(plugin, givers))
+                plugin.clashes = tuple(
+                    f"{kind} {name!r} is a name of {_giver(other)} too: ask for '{plugin.name}:{name}'"
+                    for kind, name, other in givers
+                    if other is not plugin and any((kind, name) == (one.kind, one.name) for one in plugin.records)
+                )
 
     def entries(self, kind: str) -> list[tuple[Plugin, Record]]:
         """Return all records of a kind, each with who gives it: the core's first, then by plugin."""
@@ -204,17 +210,6 @@ def first_origin(entries: Sequence[tuple[Plugin, R]]) -> list[tuple[Plugin, R]]:
     """Return the entries whose origin comes first."""
     first = min((plugin.origin for plugin, _ in entries), default=None)
     return [(plugin, record) for plugin, record in entries if plugin.origin is first]
-
-
-def _clashes(plugin: Plugin, givers: Mapping[tuple[str, str], Sequence[Plugin]]) -> Iterator[str]:
-    for record in plugin.records:
-        what, ask = f"{record.kind} {record.name!r}", f"ask for '{plugin.name}:{record.name}'"
-        others = [one for one in givers[record.kind, record.name] if one is not plugin]
-        keeper = next((one for one in others if one.origin is not Origin.THIRD_PARTY), None)
-        if keeper is not None:
-            yield f"{what} is a name of {_giver(keeper)}, which keeps it: {ask}, or choose another name"
-        elif others:
-            yield f"another plugin gives {what} too: {ask}"
 
 
 def _ambiguous(kind: str, name: str, found: Sequence[tuple[Plugin, Record]]) -> str:

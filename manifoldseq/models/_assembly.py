@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from inspect import signature
 from typing import Any
 
@@ -72,7 +72,7 @@ def _objective(spec: ModelSpec, prepared: Prepared, names: tuple[str, ...]) -> O
     if prepared.blocks is None:
         raise TypeError(f"model {spec.name!r} has statistics, so its prepare must return ms.Prepared(model, blocks)")
     model, blocks = prepared.model, prepared.blocks
-    damped = {name for name, update in spec.updates.items() if "damping" in signature(update).parameters}
+    damped = {name for name, update in spec.updates.items() if _is_damped(update)}
     updates = _updates(spec, model, names)
 
     def bound(part: Part | None) -> Part | None:
@@ -132,6 +132,11 @@ def _updates(spec: ModelSpec, model: Any, names: tuple[str, ...]) -> tuple[Block
 
 
 # Module-level functions under partial, so that a problem can be pickled when the parts of its model can.
+
+
+@lru_cache(maxsize=64)
+def _is_damped(update: Part) -> bool:
+    return "damping" in signature(update).parameters
 
 
 def _first(both: Any, *arguments: Any) -> float:

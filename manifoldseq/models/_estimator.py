@@ -60,6 +60,11 @@ class ModelEstimator(BaseEstimator):
     [2.0, 3.0]
     """
 
+    def _forget(self, *names: str) -> None:
+        """Delete attributes of a fit before."""
+        for name in names:
+            vars(self).pop(name, None)
+
     def _problem(self, model: str | ModelSpec, data: Any, **params: Any) -> Problem:
         """Return the problem that a registered model makes of data."""
         return (get_model(model) if isinstance(model, str) else model).problem(data, **params)
@@ -93,19 +98,19 @@ class ModelEstimator(BaseEstimator):
         n_starts, observers, checkpoint, resume
             As in `manifoldseq.estimators.fit_starts`.
         """
-        spec, known, settings = problem.data.spec, problem.initializers, self.get_params(deep=False)
+        spec, known = problem.data.spec, problem.initializers
         begin: Start | Any = next(iter(known), None) if init is None else init
         if isinstance(begin, str) and begin not in known:
             raise ValueError(f"init={quoted(begin)} is no initializer of the model {spec.name!r}: use {_listed(known)}")
         start: Any = known[begin] if isinstance(begin, str) else begin
         if not solver and isinstance(begin, str) and begin in spec.exact:
             self.provenance_ = _provenance(spec, begin, "")
-            best = _answered(problem, start(problem, random_generator(settings.get("random_state"))))
+            best = _answered(problem, start(problem, random_generator(getattr(self, "random_state", None))))
         else:
             solver = solver or choose_solver(problem)
             algorithm = get_solver(solver, **(options or {}))
             self.provenance_ = _provenance(spec, begin, solver)
-            stop = _rule(settings, problem, algorithm)
+            stop = _rule(self, problem, algorithm)
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> Result:
                 x0: Any = start(problem, rng) if callable(start) else start
@@ -122,14 +127,14 @@ class ModelEstimator(BaseEstimator):
         return best
 
 
-def _rule(settings: Mapping[str, Any], problem: Problem, algorithm: Solver) -> StoppingRule | None:
+def _rule(estimator: Any, problem: Problem, algorithm: Solver) -> StoppingRule | None:
     """Return the rule that the parameters `tol` and `max_iter` state; None, that of `minimize`, without them."""
-    if "tol" not in settings:
+    if not hasattr(estimator, "tol"):
         return None
     if "terms" in algorithm.needs and problem.objective.terms is not None:  # an iteration is one batch
         batches = -(-problem.objective.terms.n // getattr(algorithm, "batch_size", 1))
-        return MaxIterations(settings["max_iter"] * batches)
-    return CostChange(settings["tol"]) | MaxIterations(settings["max_iter"])
+        return MaxIterations(estimator.max_iter * batches)
+    return CostChange(estimator.tol) | MaxIterations(estimator.max_iter)
 
 
 def _provenance(spec: ModelSpec, begin: Any, solver: str) -> dict[str, str]:

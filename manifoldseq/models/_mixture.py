@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .._problem import Problem
-from ..estimators import row_blocks
+from ..estimators import distinct_rows, row_blocks
 from ..execution import RowBlocks
 from ..hooks import ModelSpec
 from ..manifolds import Product
@@ -69,8 +69,11 @@ class MixtureModel(ABC):
         """Return the product of the simplex and of the manifolds of the parameters, with names."""
 
     @abstractmethod
-    def start(self, X: Array, weight: Array | None, rng: np.random.Generator) -> Point:
-        """Return a point to begin with, from at most 20,000 of the rows."""
+    def start(self, X: Array, weight: Array, rng: np.random.Generator) -> Point:
+        """Return a point to begin with, from different rows with the weights of all that are equal, of 20,000 at most.
+
+        Their order is not that of the data, so that a row of weight two is two rows.
+        """
 
     @abstractmethod
     def joint(self, point: Point, X: Array) -> Array:
@@ -127,7 +130,9 @@ def _seeds(problem: Problem, rng: np.random.Generator) -> Point:
     n = problem.data.blocks.n
     rows = np.arange(n) if n <= _SEEN else np.sort(rng.choice(n, _SEEN, replace=False))
     X, weight = problem.data.blocks.take(rows)
-    return in_structure_of(problem.manifold.random_point(rng), problem.data.model.start(X, weight, rng))
+    weight = np.ones(len(X)) if weight is None else weight
+    start = problem.data.model.start(*distinct_rows(X[weight > 0], weight[weight > 0]), rng)
+    return in_structure_of(problem.manifold.random_point(rng), start)
 
 
 def _statistics(model: MixtureModel, point: Point, block: tuple[Any, Any]) -> MixtureSums:

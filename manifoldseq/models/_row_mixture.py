@@ -72,8 +72,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         best = self._solved(
             problem, X, weight, init=getattr(self, "init", None), solver=solver, options=options, **loop
         )
-        for name in ("running_", "batches_", "log_likelihood_"):  # of a fit before
-            vars(self).pop(name, None)
+        self._forget("running_", "batches_", "log_likelihood_")
         if problem.data.spec.value is minus_log_likelihood:
             self.log_likelihood_ = -best.fun
         return self._kept(problem, best.x)
@@ -130,9 +129,9 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         return X, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _stated(self, X: Array, weight: Array | None) -> Problem:
-        spec, settings = get_model(self.model), self.get_params(deep=False)
-        wanted = signature(spec.entry).parameters
-        return self._problem(spec, (X, weight), **{name: settings[name] for name in wanted if name in settings})
+        spec = get_model(self.model)
+        wanted = [name for name in signature(spec.entry).parameters if hasattr(self, name)]
+        return self._problem(spec, (X, weight), **{name: getattr(self, name) for name in wanted})
 
     def _kept(self, problem: Problem, x: Point) -> Self:
         self.settings_, (self.weights_, *parameters) = problem.data.model, x

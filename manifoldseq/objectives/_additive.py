@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Self
 
 from ..execution import RowBlocks
@@ -93,7 +94,7 @@ class Additive:
     carry : callable, optional
         ``carry(old, new, sums) -> sums``: running sums after the point has moved.
     units : callable, optional
-        ``units(point, sums) -> chart`` or None, see `manifoldseq.hooks.ModelSpec`.
+        ``units(point) -> chart`` or None, see `manifoldseq.hooks.ModelSpec`; remembered at the last point.
     repair : callable, optional
         ``repair(point, sums, tried) -> (k, point)`` or None: a part that has collapsed begins again; it is asked once
         for every part k, `tried` of shape (K,) says for which.
@@ -106,17 +107,30 @@ class Additive:
     damped: tuple[BlockUpdate, ...] = ()
     plain: tuple[BlockUpdate, ...] = ()
     carry: Callable[[Any, Any, Any], Any] | None = None
-    units: Callable[[Any, Any], Any] | None = None
+    units: Callable[[Any], Any] | None = None
     repair: Callable[[Any, Any, Any], Any] | None = None
 
     @classmethod
-    def of(cls, blocks: RowBlocks, of_block: Callable[[Any, Any], Any], **parts: Any) -> Additive:
-        """Return the record with sums over all blocks."""
-        return cls(blocks, of_block, last_point(_Summed(blocks, of_block)), **parts)
+    def of(
+        cls,
+        blocks: RowBlocks,
+        of_block: Callable[[Any, Any], Any],
+        *,
+        units: Callable[[Any, Any], Any] | None = None,
+        **parts: Any,
+    ) -> Additive:
+        """Return the record with sums over all blocks, from ``units(point, sums) -> chart`` and the other parts."""
+        sums = last_point(_Summed(blocks, of_block))
+        at_point = None if units is None else last_point(partial(_from_sums, units, sums))
+        return cls(blocks, of_block, sums, units=at_point, **parts)
 
     def batch(self, point: Any, rows: Any) -> Any:
         """Return the sums over some rows, given by their numbers."""
         return self.of_block(point, self.blocks.take(rows))
+
+
+def _from_sums(part: Callable[[Any, Any], Any], sums: Callable[[Any], Any], point: Any) -> Any:
+    return part(point, sums(point))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._tree import freeze, tree_map
+from ..linalg._tree import freeze
 from ._base import Solver
 from ._iterates import State
 from ._lbfgs import secant_pair, two_loop
@@ -60,7 +60,7 @@ class EM(Solver):
         """Return the state after an update."""
         f, x, fun, state = problem.objective, state["x"], state["fun"], dict(state)
         additive: Any = f.additive  # the solver needs it
-        sums = additive.sums(freeze(x))
+        sums = additive.sums(x)
         for attempt in (_repaired, self._extrapolated, self._damped):
             found = attempt(f, additive, sums, state)
             if found is not None:
@@ -97,7 +97,7 @@ class EM(Solver):
         if not self.accelerated or additive.units is None or state["wait"]:
             return None
         x, fun = state["x"], state["fun"]
-        chart = additive.units(x, sums)
+        chart = additive.units(x)
         if chart is None:
             return None
         slope = chart.gradient()
@@ -114,7 +114,7 @@ class EM(Solver):
         if t is None or reached > fun:
             state |= {"wait": state["patience"], "patience": min(2 * state["patience"], _LONGEST_WAIT)}
             return None
-        ahead = additive.units(new, additive.sums(new))
+        ahead = additive.units(new)
         pair = None if ahead is None else secant_pair(-t * direction, ahead.gradient() - slope, np.dot)
         state |= {"patience": 1, "pairs": (*state["pairs"], *([] if pair is None else [pair]))[-self.memory :]}
         return new, reached
@@ -151,4 +151,6 @@ def _moved(f: Any, x: Any, new: Any) -> tuple[Any, float]:
 
 def in_structure_of(x: Any, new: Any) -> Any:
     """Return a point with the shapes and dtypes of another one, read-only; what fits is not copied."""
-    return freeze(tree_map(lambda a, b: np.asarray(b, dtype=a.dtype).reshape(a.shape), x, new))
+    if isinstance(x, tuple):
+        return tuple([in_structure_of(a, b) for a, b in zip(x, new, strict=True)])
+    return freeze(np.asarray(new, dtype=x.dtype).reshape(x.shape))

@@ -181,12 +181,9 @@ class Checkpoint:
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return which of the records that made a checkpoint are others now, "" if none is known to be."""
-    if not before or not now:
-        return ""
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    said = [f"{name} {before[name]}" if name in before else f"no {name}" for name in names]
-    other = [f"{name} {now[name]}" if name in now else f"no {name}" for name in names]
-    return f"{', '.join(said)}, but this run has {', '.join(other)}" if names else ""
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)] if before and now else []
+    was, has = ([f"{name} {given.get(name, 'none')}" for name in names] for given in (before, now))
+    return f"{', '.join(was)}, but this run has {', '.join(has)}" if names else ""
 
 
 def _sent(kind: type[Checkpoint], home: str, directory: str | Path, *fields: Any) -> Checkpoint:

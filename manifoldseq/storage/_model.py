@@ -179,25 +179,7 @@ def load(run_dir: FilePath) -> Any:
             raise ModelError(
                 f"the run in {path} has no model yet, its state is {quoted(state)}: continue it with --resume"
             )
-    try:
-        return load_model(path)
-    except ModelError as error:
-        if isinstance(error.__cause__, hooks.UnknownName | hooks.AmbiguousName):
-            raise ModelError(f"{error}{_files_of_run(path)}") from error
-        raise
-
-
-def _files_of_run(path: Path) -> str:
-    """Return which plugin files a run was made with, as the end of an error message; "" for none."""
-    try:
-        files = [str(one["file"]) for one in json.loads(read_bytes(path / "run.json"))["plugins"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    named = " and ".join(files)
-    return (
-        f"; the run was made with the plugin file {named}: add --plugin {named}, or import it and give the module "
-        "to manifoldseq.register"
-    )
+    return load_model(path)
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -172,7 +172,9 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
         found = ", ".join(map(str, dims))[:200] or "none"
         raise ReadError(f"{path} has the dimensions {found}: keep {quoted(axis)}, one of sequences and one of channels")
     if id is not None and id not in others:
-        raise ReadError(f"{path} has no dimension {quoted(id)} but, beside {quoted(axis)}, {shown}: name it with id=…")
+        raise ReadError(
+            f"{path} has no dimension {quoted(id)} but, apart from {quoted(axis)}, {shown}: name it with id=…"
+        )
     series = [id] if id is not None else [name for name in others if str(name).lower() in _SERIES]
     channels = [name for name in others if name not in series and str(name).lower() in _CHANNELS]
     unknown = [name for name in others if name not in (*series, *channels)]
@@ -181,7 +183,7 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
         unknown = []
     if unknown or len(series) > 1 or len(channels) > 1:
         remedy = "name that of the sequences with id=…, or rename that of the channels to 'channel'"
-        raise ReadError(f"{path} has, beside {quoted(axis)}, {shown}, sequences or channels: {remedy}")
+        raise ReadError(f"{path} has, apart from {quoted(axis)}, {shown}, sequences or channels: {remedy}")
     return (series or [None])[0], (channels or [None])[0]
 
 

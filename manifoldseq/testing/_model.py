@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -119,7 +118,7 @@ def _additive_laws(exam: Examination, problem: Problem, rng: np.random.Generator
     for update in additive.damped:
         exam.law(
             f"damped update {update.name!r} lowers the value, other factors fixed",
-            lambda u=update: _first_failure(_damped(problem, u, point) for point in starts),
+            lambda u=update: min((_damped(problem, u, point) for point in starts), key=lambda verdict: verdict[0]),
         )
     if additive.plain:
         exam.law(
@@ -151,9 +150,8 @@ def _is_mean(additive: Any, x: Any) -> Verdict:
     """Compare the value of the sums of all rows twice with that of the sums of all rows once."""
     whole = additive.sums(x)
     once, twice = additive.value(x, whole), additive.value(x, whole + whole)
-    return abs(once - twice) <= 1e-9 * max(
-        1.0, abs(once)
-    ), f"{once:.10g} from the rows once, {twice:.10g} from them twice"
+    same_value = abs(once - twice) <= 1e-9 * max(1.0, abs(once))
+    return same_value, f"{once:.10g} from the rows once, {twice:.10g} from them twice"
 
 
 def _others(problem: Problem, update: Any, x: Any) -> Verdict:
@@ -187,15 +185,6 @@ def _damped(problem: Problem, update: Any, x: Any) -> Verdict:
     return best <= before + 1e-10 * max(1.0, abs(before)), f"from {before:.10g} to {best:.10g}"
 
 
-def _first_failure(verdicts: Iterable[tuple[bool, str]]) -> Verdict:
-    """Return the first verdict that says no, else the last."""
-    verdict: tuple[bool, str] = (True, "")
-    for verdict in verdicts:
-        if not verdict[0]:
-            break
-    return verdict
-
-
 def _stops(problem: Problem, x: Any) -> Verdict:
     """Repeat the plain updates until they change nothing; compare the gradient of their factors there and before."""
     f, additive, names = problem.objective, cast(Any, problem.objective.additive), problem.manifold.names or ()
@@ -222,13 +211,12 @@ def _stops(problem: Problem, x: Any) -> Verdict:
     if f.value_and_gradient is None:
         return True, f"after {n + 1} repetitions"
     before, after = slope(first), slope(x)
-    return after <= 1e-3 * max(
-        before, 1e-12
-    ), f"gradient {before:.1e} at the start, {after:.1e} after {n + 1} repetitions"
+    said = f"gradient {before:.1e} at the start, {after:.1e} after {n + 1} repetitions"
+    return after <= 1e-3 * max(before, 1e-12), said
 
 
 def _chart(problem: Problem, additive: Any, x: Any) -> Verdict:
-    f, chart = problem.objective, additive.units(x, additive.sums(x))
+    f, chart = problem.objective, additive.units(x)
     slope = chart.gradient()
     expected, h = float(slope @ slope) / additive.sums(x).n, 1e-5 / max(1.0, float(np.linalg.norm(slope)))
     there = [f.value(in_structure_of(x, chart.moved(t * slope))) for t in (h, -h)]

@@ -358,8 +358,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         setting = self._setting(data)
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
         best, mixture, mean = self._best(setting, data, options)
-        for name in ("log_likelihood_", *_OF_BATCHES):
-            self.__dict__.pop(name, None)
+        self._forget("log_likelihood_", *_OF_BATCHES)
         self.mixture_ = mixture.canonical()
         if mean is not None:
             self.log_likelihood_ = mean
@@ -406,8 +405,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 x = problem.initializers[begin](problem, random_generator(self.random_state))
             sums = _sums_of(problem, x)
             self._keep(setting)
-            for name in _OF_FIT:
-                self.__dict__.pop(name, None)
+            self._forget(*_OF_FIT)
             self.floor_, self.statistics_, self.batches_ = problem.data.model.floor, sums, 1
             self._remember(data.views, names)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any
 
@@ -74,7 +74,7 @@ class Model:
     def mixture(self, point: Point) -> Mixture:
         """Return the mixture at a point."""
         weights, means, loadings, noise = point
-        parts = tuple(np.stack(part) if isinstance(part, tuple) else part for part in noise)
+        parts = tuple(np.array(part) if isinstance(part, tuple) else part for part in noise)  # faster than np.stack
         return Mixture.from_point((weights, means, self.structured(loadings), parts), self.private)
 
     def point(self, mixture: Mixture) -> Point:
@@ -252,7 +252,8 @@ def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Statistics
 
 def value(model: Model, point: Point, sums: Statistics) -> float:
     """Return minus the mean log-likelihood (12), and the log-density of the prior."""
-    return -model.whole(point, sums)[1].value / sums.n
+    whole = sums if model.prior is None else model.whole(point, sums)[1]
+    return -whole.value / sums.n
 
 
 def value_and_gradient(model: Model, point: Point, sums: Statistics) -> tuple[float, Point]:
@@ -280,9 +281,13 @@ class _Chart:
     units: Units
     sums: Statistics
 
+    @cached_property
+    def _slope(self) -> Array:
+        return -self.units.gradient(self.sums)
+
     def gradient(self) -> Array:
         """Return the gradient of minus the log-likelihood in the units of the complete data."""
-        return -self.units.gradient(self.sums)
+        return self._slope
 
     def moved(self, step: Array) -> Point:
         """Return the point that a step leads to."""
@@ -297,10 +302,10 @@ def units(model: Model, point: Point, sums: Statistics) -> _Chart | None:
 
 def repair(model: Model, point: Point, sums: Statistics, tried: NDArray[np.bool_]) -> tuple[int, Point] | None:
     """Return a collapsed component, and the point with it where the density is least."""
-    old = model.mixture(point)
     collapsed = np.flatnonzero((sums.counts < _COLLAPSED) & ~tried)
-    if old.n_components == 1 or not len(collapsed):
+    if model.n_components == 1 or not len(collapsed):
         return None
+    old = model.mixture(point)
     # it moves to the row with the least density, with the loadings and the noise of the heaviest component
     k = int(collapsed[sums.counts[collapsed].argmin()])
     heaviest = int(sums.counts.argmax())
@@ -313,30 +318,16 @@ def repair(model: Model, point: Point, sums: Statistics, tried: NDArray[np.bool_
     return k, model.point(Mixture.trusted(weights / weights.sum(), means, loadings, noise, old.private))
 
 
-def first(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """``"cca"`` for full noise, else ``"factors"``."""
-    return _start("auto", problem, rng)
-
-
-def cca(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """k-means, then canonical correlations per cluster (Bach and Jordan)."""
-    return _start("cca", problem, rng)
-
-
-def factors(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """k-means, then principal factors per cluster."""
-    return _start("factors", problem, rng)
-
-
-def random(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """Means at random rows, random loadings for half of each variance."""
-    return _start("random", problem, rng)
-
-
 def _start(kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
     model: Model = problem.data.model
     start = model.drawn(rng)
     return model.point(model.common.mixture(start) if model.private else start.mixture(kind))
+
+
+# "auto" is "cca" for full noise, else "factors"; "cca": k-means, then canonical correlations per cluster (Bach and
+# Jordan); "factors": k-means, then principal factors per cluster; "random": means at random rows, random loadings for
+# half of each variance
+first, cca, factors, random = (partial(_start, kind) for kind in ("auto", "cca", "factors", "random"))
 
 
 def log_likelihood(problem: ms.Problem, point: Point, fun: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -121,7 +122,7 @@ class Mixture:
         """The loadings of the shared latent vector, (K, D, d)."""
         return self.loadings[:, :, : self.n_latent]
 
-    @property
+    @cached_property
     def views(self) -> tuple[int, ...]:
         """The number of columns of each view."""
         return tuple(part.shape[1] for part in self.noise)
@@ -174,8 +175,9 @@ class Mixture:
 
     def columns(self, v: int) -> slice:
         """Return where view v is among the D columns."""
-        start = sum(self.views[:v])
-        return slice(start, start + self.views[v])
+        views = self.views
+        start = sum(views[:v])
+        return slice(start, start + views[v])
 
     def latent_columns(self, v: int) -> NDArray[np.intp]:
         """Return which columns of the loadings view v has: those of the shared latent vector, then its own."""
@@ -214,7 +216,7 @@ class Mixture:
         return f"Mixture(K={self.n_components}, views={self.views}, d={self.n_latent}, {kind})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(**state)  # copies are read-only too
+        self._set(**{name: part for name, part in state.items() if name != "views"})  # copies are read-only too
 
     def _set(
         self,

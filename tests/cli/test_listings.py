@@ -15,8 +15,7 @@ import manifoldseq_hope
 
 Run = Callable[..., tuple[int, str, str]]
 LISTINGS = (
-    "plugins models initializers updates estimators kernels manifolds solvers readers datasets plots reproductions "
-    "reproduce"
+    "plugins models estimators kernels manifolds solvers readers datasets plots reproductions reproduce"
 ).split()
 
 
@@ -106,32 +105,19 @@ def test_models_say_where_each_part_is_defined_and_who_gives_it(tmp_path: Path) 
     )
     given = ("--plugin", "added.py", "models", "hope.vmf")
     done = command(None, *given, cwd=tmp_path)
-    assert done.returncode == 0 and max(map(len, done.stdout.splitlines())) <= 80, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     said = " ".join(done.stdout.split())
     source = (Path(manifoldseq_hope.__file__).parent / "mixtures/_likelihood.py").read_text().splitlines()
     functions = {"prepare": "vmf", "statistics": "statistics", "value": "minus_log_likelihood", "update em": "em"}
     for part, name in functions.items():
-        (line,) = re.findall(rf" {part} manifoldseq_hope/mixtures/_likelihood.py:(\d+)", said)
+        (line,) = re.findall(rf" {part} {name} manifoldseq_hope/mixtures/_likelihood.py:(\d+)", said)
         definition = source.index(next(one for one in source if one.startswith(f"def {name}(")))
         assert all(one.startswith("@") for one in source[int(line) - 1 : definition]) and int(line) <= definition + 1
     assert "solver em" in said and "given by hope:hope.vmf" in said and "n_components 3" in said
-    assert f"begin-{'x' * 40} added.py:5 (begin); from added:begin-" in said
+    assert f"begin-{'x' * 40} begin added.py:5 added:begin-" in said
     found = json.loads(command(None, *given, "--json", cwd=tmp_path).stdout)
     parts = {(part["kind"], part["name"]): part for part in found["parts_defined"]}
     added = parts["initializers", f"begin-{'x' * 40}"]
     assert (added["file"], added["line"], added["exact"]) == (str(tmp_path / "added.py"), 5, False)
     assert added["given_by"].startswith("added:begin-") and parts["initializers", "seeds"]["default"]
-    assert parts["updates", "em"]["factors"] == [] and found["parameters"]["n_components"] == 3
-
-
-@pytest.mark.slow
-def test_initializers_and_updates_of_all_models() -> None:
-    out = command(None, "updates").stdout
-    assert max(map(len, out.splitlines())) <= 80
-    updates = {(one["model"], one["name"]): one for one in json.loads(command(None, "updates", "--json").stdout)}
-    assert updates["hierarchical.subspace", "mu"]["factors"] == ["mu"]
-    assert updates["mpcca", "em"]["file"].endswith("_objective.py")
-    starts = json.loads(command(None, "initializers", "hierarchical.subspace", "--json").stdout)
-    assert {one["name"]: one["exact"] for one in starts} == {"closed-form": True, "random": False}
-    done = command(None, "initializers", "closed-from")
-    assert done.returncode == 2 and "did you mean 'closed-form'?" in done.stderr
+    assert found["parameters"]["n_components"] == 3

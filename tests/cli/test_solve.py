@@ -133,7 +133,7 @@ def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypat
         (("lds.meen",), "unknown model 'lds.meen'"),
         (("lds.meen",), "a problem of your own is given as FILE.py:NAME"),
         (("no/file.py:build",), "there is no file no/file.py"),
-        (("MINE:bild",), "has no problem or function 'bild': it has Setting, build, alone, wrong, problem"),
+        (("MINE:bild",), "has no model 'bild': it has Setting, build, alone, wrong, problem"),
         (("MINE:build",), "is built from data: give DATA"),
         (("MINE:build", "two-level"), "'two-level' is neither a file or folder nor a data set"),
         (("MINE:build", "two-levels", "--set", "targt=1"), "has no parameter 'targt': did you mean 'target'?"),

@@ -288,7 +288,7 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
     "no channels": (
         {"id": ["a"], "time": [0]},
         {},
-        "the frame has no channels beside id, time: add at least one column of numbers",
+        "the frame has no channels apart from id, time: add at least one column of numbers",
     ),
     "no time to ids": (
         {"id": ["a"], "x": [0]},
@@ -612,18 +612,22 @@ def test_sentences_of_xarray(xr):
         (
             array("time", "where"),
             {},
-            "the DataArray has, beside 'time', 'where', sequences or channels: name that of the",
+            "the DataArray has, apart from 'time', 'where', sequences or channels: name that of the",
         ),
         (
             array("a", "time", "b"),
             {},
-            "the DataArray has, beside 'time', 'a', 'b', sequences or channels: name that of the",
+            "the DataArray has, apart from 'time', 'a', 'b', sequences or channels: name that of the",
         ),
-        (array("id", "time", "trial"), {}, "the DataArray has, beside 'time', 'id', 'trial', sequences or channels"),
+        (
+            array("id", "time", "trial"),
+            {},
+            "the DataArray has, apart from 'time', 'id', 'trial', sequences or channels",
+        ),
         (
             array("id", "time", "channel"),
             {"id": "mouse"},
-            "the DataArray has no dimension 'mouse' but, beside 'time', 'id', ",
+            "the DataArray has no dimension 'mouse' but, apart from 'time', 'id', ",
         ),
         (array("id", "time", "channel"), {"label": "kind"}, "the DataArray has no variable 'kind'"),
         (array("id", "time", "channel"), {"columns": ["z"]}, "the DataArray has no channel 'z' but 0, 1: name it with"),

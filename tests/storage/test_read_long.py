@@ -86,7 +86,7 @@ BAD = {
     "no time": ("id,x\n0,1\n", {}, "has no column 'time' but id, x: name it with time=…, or time=None"),
     "no label": ("id,time,x\n0,1,2\n", {"label": "kind"}, "has no column 'kind'"),
     "no channel": ("id,time,x\n0,1,2\n", {"channels": ["y"]}, "has no column 'y'"),
-    "no channels": ("id,time\n0,1\n", {}, "has no channels beside id, time"),
+    "no channels": ("id,time\n0,1\n", {}, "has no channels apart from id, time"),
     "two columns": ("id,time,x,id\n0,1,2,3\n", {}, "has two columns named 'id': rename one, or call the second 'id.1'"),
     "most times missing": ("id,time,x\na,0,1\na,,1\na,,1\na,,1\na,,1\na,5,1\na,6,1\n", {}, "line 3 has no time"),
     "times of any steps, one missing": ("id,time,x\n0,1,1\n0,2,1\n0,,1\n0,9,1\n", {}, "line 4 has no time: write"),

@@ -17,7 +17,7 @@ class DiagonalGaussians(ms.models.MixtureModel):
 
     @classmethod
     def of(cls, X, weight, n_components=2):
-        return cls(n_components, X.var(axis=0))
+        return cls(n_components, np.average((X - np.average(X, axis=0, weights=weight)) ** 2, axis=0, weights=weight))
 
     def manifold(self):
         K, D = self.K, len(self.variance)

@@ -94,7 +94,7 @@ def test_name_of_the_core_is_a_clash_and_never_wins(tmp_path: Path) -> None:
     )
     assert asked(tmp_path, "print(hooks.get_solver('lbfgs'))").startswith("LBFGS(")
     said = plugins(tmp_path)["thief"]
-    assert "is a name of the core, which keeps it" in problems(said) and said["status"] == "clashes"
+    assert "is a name of the core too" in problems(said) and said["status"] == "clashes"
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_name_of_two_plugins_is_an_error_only_when_it_is_asked_for(tmp_path: Pat
     for name in ("left", "right"):
         code = f"def manifoldseq_models():\n    yield ms.hooks.ModelSpec('same', build='math:hypot', summary='{name}')"
         write_one(tmp_path, name, HOOK + code)
-    assert "another plugin gives models 'same' too" in problems(plugins(tmp_path)["left"])
+    assert "models 'same' is a name of plugin 'right' too: ask for 'left:same'" in problems(plugins(tmp_path)["left"])
     assert "plugin 'left' and plugin 'right'" in raised(tmp_path, "AmbiguousName", "get_model('same')")
     assert asked(tmp_path, "print(hooks.get_model('right:same').summary)") == "right"
 

@@ -136,7 +136,7 @@ def choose_columns(
     if channels is None:
         channels = [name for name in header if name not in (id, time, label)]
     if not channels:
-        raise ReadError(f"{path} has no channels beside {shown[:200]}: add at least one column of numbers")
+        raise ReadError(f"{path} has no channels apart from {shown[:200]}: add at least one column of numbers")
     seconds = time is not None and time in stamps
     return Columns(id, time, label, tuple(channels), certain or seconds, clocks, seconds, asked.ordered, named)
 

@@ -61,7 +61,7 @@ class HopeModel:
         size = self.rows.size
         U = self.rows.projection(point[:size], self.kind.U)
         weights, parameters = np.asarray(point[size], dtype=np.float64), tuple(point[size + 1 :])
-        return replace(self.kind, U=U, weights=weights, parameters=parameters)
+        return Model(U, weights, parameters, self.kind.family, self.kind.normalize_z)
 
 
 # prepare
@@ -268,25 +268,14 @@ def batch(model: HopeModel, block: tuple[Any, Any]) -> HopeModel:
     return replace(model, data=replace(whole, S=S, n=n, weight=weight, whole=(whole.S, whole.n)))
 
 
-def pca(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """Principal axes, and components at k-means++ seeds."""
-    return _start("pca", problem, rng)
-
-
-def random(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """A uniformly random projection, and components at k-means++ seeds."""
-    return _start("random", problem, rng)
-
-
-def seeds(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """Components at k-means++ seeds of the rows as they are."""
-    return _start("none", problem, rng)
-
-
 def _start(name: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
     model, kind = problem.data.model, problem.data.model.kind
     U = kind.U if name == "none" else projection(name, model.data.S, kind.M, rng)
     return starting(problem, np.asarray(U, dtype=np.float64), rng)
+
+
+# components at k-means++ seeds behind principal axes, a uniformly random projection, or of the rows as they are
+pca, random, seeds = (partial(_start, name) for name in ("pca", "random", "none"))
 
 
 def starting(problem: ms.Problem, U: Array, rng: np.random.Generator) -> Point:
@@ -307,12 +296,12 @@ def _like(parameters: Any, shapes: Any) -> tuple[Any, ...]:
 
 def em(model: HopeModel, point: Point, found: Statistics) -> Point:
     """Return the likeliest mixture for these sums, behind the same projection: the M-step."""
-    size, at = model.rows.size, model.at(point)
+    size, kind = model.rows.size, model.kind
     weights = found.counts / found.counts.sum()
     if not weights.min() >= np.finfo(float).tiny:  # the simplex is open
         weights = np.maximum(weights, np.finfo(float).eps)
         weights = weights / weights.sum()
-    parameters = at.family.maximize(found.sums, found.counts, at.M)
+    parameters = kind.family.maximize(found.sums, found.counts, kind.M)
     shapes = [tuple(map(np.shape, old)) if isinstance(old, tuple) else () for old in point[size + 1 :]]
     return (*point[:size], weights, *_like(parameters, shapes))
 

@@ -52,6 +52,8 @@ RULES = {
 _ALIKE = 0.5
 """Components whose log-likelihoods differ by less than this everywhere are told to be alike."""
 _INTERRUPTED = ms.Status.INTERRUPTED
+_OF_BATCHES = ("running_counts_", "running_sums_", "running_radius_", "n_seen_", "batches_", "structure_")
+"""Attributes of `partial_fit`."""
 
 
 class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `score` of the mixin returns nothing
@@ -163,7 +165,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self.noise_variance_ = None if model.rows.kind == "none" else noise.variance(self._projection, data.S, data.n)
         radius = self._radius()
         self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
-        vars(self).pop("log_likelihood_", None)  # of a fit before
+        self._forget("log_likelihood_", *_OF_BATCHES)
         if problem.data.spec.value is minus_log_likelihood:
             self.log_likelihood_ = -best.fun
         if best.status is ms.Status.NON_FINITE:
@@ -182,15 +184,6 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         what = "directions" if self._normalize_z else "rows"
         warn_of_few_distinct(different, len(self.weights_), "n_components", what, stacklevel=3)
         self.threshold_ = threshold_of(self._expectation(data.X), data, self.threshold, self.quantile)
-        for name in (
-            "running_counts_",
-            "running_sums_",
-            "running_radius_",
-            "n_seen_",
-            "batches_",
-            "structure_",
-        ):  # of partial_fit before
-            vars(self).pop(name, None)
         return self
 
     def _stated(self, data: Data, more: bool = False) -> ms.Problem:
@@ -601,8 +594,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     def _describe(self, family: Family) -> None:
         """Set the fitted attributes that say what the parameters of the family are."""
-        for name in ("concentrations_", "directions_", "means_", "covariances_"):
-            vars(self).pop(name, None)
+        self._forget("concentrations_", "directions_", "means_", "covariances_")
         if self.names_[0] == "mu":
             self.concentrations_ = np.linalg.norm(self.parameters_[0], axis=1)
             self.directions_ = family.centres(self.parameters_)

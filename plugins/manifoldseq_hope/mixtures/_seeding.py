@@ -1,12 +1,12 @@
 """Initialization: PCA or random projections, and components seeded by (spherical) k-means++."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.cluster import kmeans_plusplus
 
+from manifoldseq.estimators import distinct_rows
 from manifoldseq.execution import RowBlocks
 
 from ..families._family import Array, Family
@@ -61,7 +61,7 @@ def seeded(
     rows = rows if scaling is None else scaling(np.asarray(rows))
     # equal rows become one with their common weight, in one order: so that neither order nor repetition changes the
     # draw
-    rows, w = _distinct(rows[w > 0], w[w > 0])
+    rows, w = distinct_rows(rows[w > 0], w[w > 0])
     Z = rows.astype(np.float64)
     if len(U):
         Z = Z @ U.T
@@ -81,20 +81,6 @@ def seeded(
     S = csr_array((w, near, np.arange(len(w) + 1)), (len(w), K)).T @ t  # rows by components
     S = S.toarray() if issparse(S) else S
     return Model(U, np.full(K, 1 / K), family.start(S, counts, M), family, normalize_z)
-
-
-def _distinct(rows: Any, w: Array) -> tuple[Any, Array]:
-    """Return equal rows as one, with the sum of their weights, in an order that is not that of the rows."""
-    if not issparse(rows):
-        found, where = np.unique(rows, axis=0, return_inverse=True)
-        return found, np.bincount(where.ravel(), weights=w)
-    # of rows without negative entries the order is that of the dense rows
-    known: dict[tuple[float, ...], list[int]] = {}
-    for i, (a, b) in enumerate(pairwise(rows.indptr)):
-        entries = np.column_stack([-rows.indices[a:b], rows.data[a:b]])
-        known.setdefault(tuple(entries.ravel().tolist()), []).append(i)
-    groups = [known[key] for key in sorted(known)]
-    return rows[[group[0] for group in groups]], np.array([w[group].sum() for group in groups])
 
 
 def _nearness(Z: Any, centres: Any) -> Array:
