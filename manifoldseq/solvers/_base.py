@@ -41,6 +41,8 @@ class Solver(ABC):
     frames : bool
         Whether ``minimize`` may give it ``manifold.frame`` for a manifold that has one: it asks for products with the
         Hessian through :func:`hessian_product` only, since those of the objective take ambient vectors.
+    trusted : bool
+        Whether its states hold arrays that nobody writes to, and plain numbers: the loop then checks none of them.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
@@ -50,6 +52,7 @@ class Solver(ABC):
     resumable: ClassVar[bool] = True
     curvature: ClassVar[bool] = False
     frames: bool = False
+    trusted: ClassVar[bool] = False
 
     @property
     def monotone(self) -> bool:

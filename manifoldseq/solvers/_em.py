@@ -12,8 +12,8 @@ from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg._tree import freeze, tree_map
 from ._base import Solver
+from ._descents import secant_pair, two_loop
 from ._iterates import State
-from ._lbfgs import secant_pair, two_loop
 from ._search import backtrack
 
 _DELAY, _LONGEST_WAIT = 3, 32

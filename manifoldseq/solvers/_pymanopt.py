@@ -263,7 +263,7 @@ class _Watch:
         unit, recent, look = self.unit, so_far.recent, look_ahead(self.solver.stop, so_far)
         if unit == 1.0:
             return confirm(self.problem, at, recent, look)
-        look = replace(look, decrease=look.decrease * unit)
+        look = look._replace(decrease=look.decrease * unit)
         there = evaluate(known(self.problem, at.fun * unit, times(unit, at.egrad)), at.x)
         scaled = tuple([divided(measures, 1 / unit) for measures in recent])
         return divided(confirm(multiplied(self.problem, unit), there, scaled, look), unit)
