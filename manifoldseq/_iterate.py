@@ -18,7 +18,7 @@ from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status
 from ._stopping import ASSERTED, RunSoFar, Stop, StoppingRule, stopping_rule
 from .execution import blas_threads, one_blas_thread
-from .linalg._tree import dtype_of
+from .linalg import dtype_of
 from .storage import Checkpoint
 from .storage._state import State, normalize
 

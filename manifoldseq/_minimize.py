@@ -25,7 +25,7 @@ from .estimators._starts import best_start
 from .execution import one_blas_thread
 from .hooks import get_solver
 from .hooks import records as hook_records
-from .linalg._tree import dtype_of, freeze, tree_map
+from .linalg import dtype_of, freeze, tree_map
 from .manifolds import Manifold
 from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter

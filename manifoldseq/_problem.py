@@ -15,9 +15,8 @@ from .interop import from_pymanopt, to_pymanopt
 from .interop._from_pymanopt import hessian_direction
 from .interop._objective import Positional, of_pymanopt
 from .interop._pymanopt import pymanopt
-from .linalg._axis import ONE
-from .manifolds import Frozen, Manifold, Product
-from .manifolds._product import _Factored as Factored
+from .linalg import ONE
+from .manifolds import Factored, Frozen, Manifold, Product
 from .objectives import Objective, objective
 
 Initializer = Callable[["Problem[Any]", np.random.Generator], Any]

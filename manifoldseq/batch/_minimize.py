@@ -22,7 +22,7 @@ from .._stopping import Stop
 from ..estimators import marked, seed_fingerprint
 from ..execution import map_ordered
 from ..hooks import get_solver
-from ..linalg._tree import freeze, leaves, tree_map
+from ..linalg import freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives._counted import Counter, batched_pair
 from ..solvers import LineSearch

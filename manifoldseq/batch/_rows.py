@@ -12,8 +12,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, LAST, Look, RunSoFar, StoppingRule, look_ahead
-from ..linalg._axis import ROWS, Rows
-from ..linalg._tree import dtype_of, leaves, tree_map
+from ..linalg import ROWS, Rows, dtype_of, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives import Objective
 from ..solvers import Iterate, LineSearch, Solver, stationary

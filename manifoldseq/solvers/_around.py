@@ -12,10 +12,8 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point
 from .._stopping import Look
-from ..linalg._tree import freeze, leaves, tree_map
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored as Factored
-from ..manifolds._product import _Groups as Groups
+from ..linalg import freeze, leaves, tree_map
+from ..manifolds import Factored, Groups, Manifold
 from ..objectives import Objective, last_point
 from ._base import Solver
 from ._claims import unclaimed_slope

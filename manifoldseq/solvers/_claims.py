@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._axis import Decision, Scalar
-from ..linalg._tree import freeze
+from ..linalg import Decision, Scalar, freeze
 from ._iterates import Iterate, inner_product, retracted
 
 NOISE = 200

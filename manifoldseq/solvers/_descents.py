@@ -13,11 +13,8 @@ import numpy as np
 
 from .._problem import Problem
 from .._quoted import quoted
-from ..linalg._axis import ONE, Decision, One, Rows, Scalar, Vector, axis_of
-from ..linalg._tree import leaves, tree_map
-from ..manifolds import Manifold
-from ..manifolds._base import base_of
-from ..manifolds._product import _Factored as Factored
+from ..linalg import ONE, Decision, One, Rows, Scalar, Vector, axis_of, leaves, tree_map
+from ..manifolds import Factored, Manifold, base_of
 from ._base import one_of, positive_numbers, whole_numbers
 from ._iterates import Dot, Iterate, State, inner_product, secant
 from ._precondition import Precondition, check_precondition, preconditioned, steepest

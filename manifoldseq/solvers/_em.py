@@ -10,7 +10,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._tree import freeze, tree_map
+from ..linalg import freeze, tree_map
 from ._base import Solver
 from ._descents import secant_pair, two_loop
 from ._iterates import State

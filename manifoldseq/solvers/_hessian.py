@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._problem import Problem
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored as Factored
+from ..manifolds import Factored, Manifold
 from ._iterates import Iterate, Retraction, inner_product, retracted
 
 Product = Callable[[np.ndarray], np.ndarray]

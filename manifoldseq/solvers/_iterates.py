@@ -12,10 +12,22 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from ..linalg._axis import ONE, ROWS, One, Rows, Scalar, axis_of
-from ..linalg._tree import EPS, SMALLEST, flatten, freeze, leaves, tree_map, unflattener_of
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored as Factored
+from ..linalg import (
+    EPS,
+    ONE,
+    ROWS,
+    SMALLEST,
+    One,
+    Rows,
+    Scalar,
+    axis_of,
+    flatten,
+    freeze,
+    leaves,
+    tree_map,
+    unflattener_of,
+)
+from ..manifolds import Factored, Manifold
 
 State = dict[str, Any]
 Dot = Callable[[np.ndarray, np.ndarray], float]

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._axis import ONE
+from ..linalg import ONE
 from ._base import Solver
 from ._descents import Descent, Direction
 from ._hessian import first_step

@@ -11,8 +11,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._axis import ONE
-from ..linalg._tree import flatten
+from ..linalg import ONE, flatten
 from ._base import Solver, whole_numbers
 from ._hessian import first_step
 from ._iterates import Iterate, State, evaluate, step_curvature, try_point

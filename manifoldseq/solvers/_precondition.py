@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._axis import ONE
-from ..linalg._tree import flatten, shapes, tree_map, unflattener
+from ..linalg import ONE, flatten, shapes, tree_map, unflattener
 from ._iterates import Iterate, inner_product
 
 Precondition = Callable[[Problem[Any], Any, Any], Any]

@@ -17,7 +17,7 @@ from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status, Tree
 from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule, look_ahead
 from ..interop._pymanopt import numpy_random, pymanopt
-from ..linalg._tree import dtype_of, leaves, tree_map
+from ..linalg import dtype_of, leaves, tree_map
 from ._around import divided, known, multiplied, times, unit_of
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate, step_curvature

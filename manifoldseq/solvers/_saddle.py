@@ -12,8 +12,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Status
 from .._stopping import Look, inside
-from ..linalg._axis import ONE, Decision, Scalar
-from ..linalg._tree import EPS, unflattener
+from ..linalg import EPS, ONE, Decision, Scalar, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 

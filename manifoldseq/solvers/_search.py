@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._axis import ONE, Decision, One, Rows, Scalar
-from ..linalg._tree import EPS, freeze
+from ..linalg import EPS, ONE, Decision, One, Rows, Scalar, freeze
 from ._base import one_of, whole_numbers
 from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 
