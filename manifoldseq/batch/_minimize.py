@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from .._stopping import Stop
 from ..estimators import marked, seed_fingerprint
 from ..execution import map_ordered
 from ..hooks import get_solver
-from ..linalg import freeze, leaves, tree_map
+from ..linalg import ROWS, freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives._counted import Counter, batched_pair
 from ..solvers import LineSearch
@@ -198,11 +199,34 @@ def _row_shapes(tree: Any) -> Any:
     return tuple(_row_shapes(part) for part in tree) if isinstance(tree, tuple) else tree.shape[1:]
 
 
+class _Batched:
+    """Checked answers of `batched`; once they are arrays of jax, for a few numbers of rows: it compiles for each."""
+
+    def __init__(self, batched: Callable[..., Any], n: int) -> None:
+        self._batched, self._sizes = batched, [*itertools.takewhile(lambda k: k < n, (4**k for k in range(30))), n]
+        self._compiled = False
+
+    def __call__(self, points: Any, which: np.ndarray) -> tuple[np.ndarray, Any]:
+        n = which.size
+        if self._compiled:  # rows that nobody asked for are copies of the first
+            size = next((size for size in self._sizes if size >= n), n)
+            rows = np.concatenate([np.arange(n), np.zeros(size - n, int)])
+            points, which = ROWS.take(rows, points, which)
+        values, gradients = batched_pair(self._watched, freeze(points), which)
+        return (values, gradients) if values.size == n else ROWS.take(slice(n), values, gradients)
+
+    def _watched(self, points: Any, which: np.ndarray) -> Any:
+        pair = self._batched(points, which)
+        if isinstance(pair, tuple | list) and pair:
+            self._compiled = type(pair[0]).__module__.startswith("jax")
+        return pair
+
+
 def _oracle(problems: tuple[Problem, ...], n: int) -> Oracle:
     """Return the function of rows of points that evaluates the problems they belong to, with checked answers."""
     batched = problems[0].objective.batched if len(problems) == 1 else None
     if batched is not None:
-        return lambda points, which: batched_pair(batched, freeze(points), which)
+        return _Batched(batched, n)
     counter = Counter()
     objectives = [counter.wrap(each.objective) for each in problems]
     if len(objectives) == 1:

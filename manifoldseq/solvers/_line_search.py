@@ -77,16 +77,16 @@ class LineSearch(Solver):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state of a new start."""
         at = evaluate(problem, point)
-        return self._begun(problem, at), at.measures(problem.manifold)
+        return self._started(problem, at), at.measures(problem.manifold)
 
-    def _begun(self, problem: Problem, at: Iterate) -> State:
+    def _started(self, problem: Problem, at: Iterate) -> State:
         return at.state(**self.descent.begin(problem, at), **self.search.begin(problem, at))
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Go from one iterate to the next."""
         at, axis = Iterate.of(state), problem.axis
         if axis is ONE and stationary(at):  # rows that are stationary find nothing below
-            return leave_saddle(problem, state, at, self.retraction, partial(self._begun, problem))
+            return leave_saddle(problem, state, at, self.retraction, partial(self._started, problem))
         (new, t, low), went = self._searched(problem, at, state)
         if low is not True and not axis.any(low):
             return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
