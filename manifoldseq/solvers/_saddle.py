@@ -214,12 +214,13 @@ def _curvature_beyond(
     going, bent, rz = axis.filled(at.x, True), axis.filled(at.x, math.inf), axis.filled(at.x, 1.0)
     p, nothing = np.zeros_like(r), np.zeros_like(r)
     for k in range(int(np.max(look.products, initial=0))):
-        left = dot(r, r) ** 0.5
+        square = dot(r, r)
+        left = abs(square) ** 0.5
         unseen = axis.most(UNSEEN * smallest, error)
         seen = (0.5 * left * left <= look.decrease * unseen) | (left <= look.way * unseen)
         told = (0.5 * twice > look.decrease) & (twice > look.way * at.grad_norm)
         # what is left may be rounding, or have left the range of numbers
-        going = going & (k < look.products) & (left > 0) & (left < math.inf) & axis.no(seen | told)
+        going = going & (k < look.products) & (square > 0) & (square < math.inf) & axis.no(seen | told)
         if not axis.any(going):
             break
         z = r if inverse is None else inverse(r)
