@@ -18,7 +18,7 @@ from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status
 from ._stopping import ASSERTED, RunSoFar, Stop, StoppingRule, stopping_rule
 from .execution import blas_threads, one_blas_thread
-from .linalg import dtype_of
+from .linalg import EPS, dtype_of
 from .storage import Checkpoint
 from .storage._state import State, normalize
 
@@ -132,17 +132,18 @@ def confirmed(
             raise TypeError(f"the observer {observer!r} is not callable: pass functions of an event")
     if store is not None:
         store.prepare()
+    trusted = trusted and store is None and not observers
     with contextlib.ExitStack() as limit:
         limit.enter_context(one_blas_thread())
         loop = _Loop.resumed(store, observers, limit) if resume and store is not None else None
         if loop is None:
             if callable(state):
                 state, measures = cast("tuple[State, Measures]", state())
-            loop = _Loop.started(normalize(state, copy=True), measures, store, observers)
+            loop = _Loop.started(state if trusted else normalize(state, copy=True), measures, store, observers)
         if not is_small(loop.state):
             limit.close()
         loop.confirm, loop.verify = confirm, verify
-        loop.trusted = trusted and store is None and not observers
+        loop.trusted = trusted
         return loop.run(step, rule)
 
 
@@ -351,7 +352,7 @@ def _point(state: State) -> Any:
 def _eps(state: State) -> float:
     point = _point(state)
     single = point is not None and dtype_of(point) == np.float32
-    return float(np.finfo(np.float32 if single else np.float64).eps)
+    return EPS[np.dtype(np.float32 if single else np.float64)]
 
 
 def _finite(measures: Measures) -> bool:

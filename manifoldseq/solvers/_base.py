@@ -116,6 +116,8 @@ class Solver(ABC):
 def whole_numbers(solver: str, **options: Any) -> None:
     """Raise a sentence unless every option is an integer of at least one."""
     for name, value in options.items():
+        if type(value) is int and value >= 1:  # nearly always
+            continue
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a whole number ≥ 1")
 

@@ -268,7 +268,11 @@ def krylov(
             if not axis.any(live):
                 break
             b = axis.where(live, axis.over(v, axis.where(live, length, 1.0)), nothing)
-            image = _product(product, b)
+            if axis.all(live):
+                image = _product(product, b)
+            else:  # rows whose space is exhausted cost no more evaluations
+                some = hessian_product(*axis.take(live, problem, at), retraction=retraction)[0]
+                image = axis.put(nothing, live, _product(some, axis.take(live, b)))
             size = dot(image, image) ** 0.5
             live = live & axis.finite(size)
             if not axis.any(live):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -271,6 +272,7 @@ def check_line_search(solver: str, rule: str, max_trials: int) -> None:
     one_of(solver, LINE_SEARCHES, line_search=rule)
 
 
+@functools.lru_cache(maxsize=64)
 def line_search(rule: str, max_trials: int, curvature: float) -> Search:
     """Return one of ``LINE_SEARCHES``; on bounded manifolds along the projected arc."""
     return StrongWolfe(max_trials, curvature) if rule == "wolfe" else Armijo(max_trials)
