@@ -18,7 +18,7 @@ from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status
 from ._stopping import ASSERTED, RunSoFar, Stop, StoppingRule, stopping_rule
 from .execution import blas_threads, one_blas_thread
-from .linalg._tree import dtype_of
+from .linalg import EPS, dtype_of
 from .storage import Checkpoint
 from .storage._state import State, normalize
 
@@ -116,10 +116,12 @@ def confirmed(
     observers: Sequence[Observer],
     checkpoint: Checkpoint | str | Path | None,
     resume: bool,
+    trusted: bool = False,
 ) -> Run:
     """Run :func:`iterate`; before it ends as solved or stuck, `confirm` measures the iterate again.
 
-    Before it ends with success, `verify` measures whether the objective contradicts its gradient there.
+    Before it ends with success, `verify` measures whether the objective contradicts its gradient there. States of a
+    trusted step are in the grammar and never written to: they are validated and made read-only where others see them.
     """
     rule = stopping_rule(stop)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
@@ -130,16 +132,18 @@ def confirmed(
             raise TypeError(f"the observer {observer!r} is not callable: pass functions of an event")
     if store is not None:
         store.prepare()
+    trusted = trusted and store is None and not observers
     with contextlib.ExitStack() as limit:
         limit.enter_context(one_blas_thread())
         loop = _Loop.resumed(store, observers, limit) if resume and store is not None else None
         if loop is None:
             if callable(state):
                 state, measures = cast("tuple[State, Measures]", state())
-            loop = _Loop.started(normalize(state, copy=True), measures, store, observers)
+            loop = _Loop.started(state if trusted else normalize(state, copy=True), measures, store, observers)
         if not is_small(loop.state):
             limit.close()
         loop.confirm, loop.verify = confirm, verify
+        loop.trusted = trusted
         return loop.run(step, rule)
 
 
@@ -153,6 +157,7 @@ class _Loop:
         self.saved = time.perf_counter()
         self.confirm: Confirm | None = None
         self.verify: Verify | None = None
+        self.trusted = False
 
     @classmethod
     def started(
@@ -223,7 +228,7 @@ class _Loop:
     def outcome(self, status: Status) -> Run:
         so_far = self.so_far
         return Run(
-            self.state,
+            normalize(self.state),
             status,
             so_far.current.with_evaluations(so_far.evaluations),
             so_far.nit,
@@ -232,15 +237,16 @@ class _Loop:
         )
 
     def advance(self, step: Step, stop: StoppingRule) -> Status | None:
-        outcome = step(self.state)
+        outcome = step(self.at[0])
         if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Measures)):
             raise TypeError(f"a step must return (state, ms.Measures(…)), got {type(outcome).__name__}")
         new_state, measures = outcome
         if not _finite(measures):
             self.notify(Status.NON_FINITE)
             return Status.NON_FINITE
-        new_state = normalize(new_state, self.state)
-        self.at = (new_state, self.so_far.after(measures, time.perf_counter() - self.began))
+        if not self.trusted:
+            new_state = normalize(new_state, self.at[0])
+        self.at = (new_state, self.at[1].after(measures, time.perf_counter() - self.began))
         self.record()
         status = self.check(stop)
         self.notify(status)
@@ -249,18 +255,18 @@ class _Loop:
         return status
 
     def check(self, stop: StoppingRule) -> Status | None:
-        given = self.so_far.current.status
+        given = self.at[1].current.status
         if given is Status.NON_FINITE:
             return given
-        status = stop.check(self.so_far) or given
+        status = stop.check(self.at[1]) or given
         asserted = status in ASSERTED and (status is not given or not status.success)
-        if asserted and self.confirm is not None and self.so_far.current.curvature_ahead is None:
-            self.measured_again(self.confirm(self.state, self.so_far))
-            status = stop.check(self.so_far) or given
+        if asserted and self.confirm is not None and self.at[1].current.curvature_ahead is None:
+            self.measured_again(self.confirm(*self.at))
+            status = stop.check(self.at[1]) or given
         if status is not None and status.success and self.verify is not None:
-            if self.so_far.current.unclaimed_slope is None:
-                self.measured_again(self.verify(self.state, self.so_far.current))
-            status = Status.NO_DECREASE if self.so_far.current.unclaimed_slope else status
+            if self.at[1].current.unclaimed_slope is None:
+                self.measured_again(self.verify(self.at[0], self.at[1].current))
+            status = Status.NO_DECREASE if self.at[1].current.unclaimed_slope else status
         return status
 
     def measured_again(self, measures: Measures) -> None:
@@ -268,7 +274,7 @@ class _Loop:
         self.columns["nfev"][-1] = self.so_far.evaluations.nfev
 
     def record(self) -> None:
-        so_far = self.so_far
+        so_far = self.at[1]
         current = so_far.current
         values = (
             so_far.nit,
@@ -302,7 +308,7 @@ class _Loop:
     def notify(self, status: Status | None) -> None:
         if not self.observers:
             return
-        so_far = self.so_far
+        so_far = self.at[1]
         measures = so_far.current.with_evaluations(so_far.evaluations)
         state = MappingProxyType(self.state) if isinstance(self.state, dict) else self.state
         event = Event(so_far.nit, so_far.time, measures, state, _point(self.state), status)
@@ -346,7 +352,7 @@ def _point(state: State) -> Any:
 def _eps(state: State) -> float:
     point = _point(state)
     single = point is not None and dtype_of(point) == np.float32
-    return float(np.finfo(np.float32 if single else np.float64).eps)
+    return EPS[np.dtype(np.float32 if single else np.float64)]
 
 
 def _finite(measures: Measures) -> bool:

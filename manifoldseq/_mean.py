@@ -13,8 +13,8 @@ from ._minimize import minimize
 from ._problem import Problem
 from ._result import Measures, Point, Status
 from ._stopping import GradientNorm, MaxIterations, RunSoFar
-from .linalg._tree import dtype_of, freeze, leaves, tree_map
-from .manifolds._base import Manifold, _leaf_shapes
+from .linalg import dtype_of, freeze, leaves, tree_map
+from .manifolds import Manifold, leaf_shapes
 from .objectives._objective import Objective
 from .storage._real import check_unmasked
 
@@ -201,7 +201,7 @@ def _checked(manifold: Manifold, points: Any) -> Point:
         except (ValueError, TypeError) as error:
             raise ValueError(f"the points have different shapes ({error})") from None
     x = tree_map(np.asarray, points)
-    arrays, shapes = list(leaves(x)), _leaf_shapes(manifold.shape)
+    arrays, shapes = list(leaves(x)), leaf_shapes(manifold.shape)
     if isinstance(x, tuple) != isinstance(manifold.shape[0], tuple) or [a.shape[1:] for a in arrays] != shapes:
         got = ", ".join(str(a.shape) for a in arrays)
         wanted = ", ".join(str(("N", *shape)).replace("'N'", "N") for shape in shapes)

@@ -25,7 +25,7 @@ from .estimators._starts import best_start
 from .execution import one_blas_thread
 from .hooks import get_solver
 from .hooks import records as hook_records
-from .linalg._tree import dtype_of, freeze, tree_map
+from .linalg import dtype_of, freeze, tree_map
 from .manifolds import Manifold
 from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
@@ -321,13 +321,15 @@ def _single(
         taken = counter.take()
         measures.evaluations = measures.evaluations.plus(taken) if solver.whole_pass else taken
         if keep_best:  # "best" is None while the iterate itself is
-            best, before = state["best"], Measures.of(state["seen"])
-            if best is None and _rank(measures.fun, measures.feasibility) > _rank(before.fun, before.feasibility):
-                best = _summary(state, before)
-            elif best is not None and _rank(measures.fun, measures.feasibility) <= _rank(
-                best["fun"], best["feasibility"]
-            ):
-                best = None
+            best, seen = state["best"], state["seen"]
+            if best is not None or measures.feasibility is not None or measures.fun > seen[0]:
+                before = Measures.of(seen)
+                if best is None and _rank(measures.fun, measures.feasibility) > _rank(before.fun, before.feasibility):
+                    best = _summary(state, before)
+                elif best is not None and _rank(measures.fun, measures.feasibility) <= _rank(
+                    best["fun"], best["feasibility"]
+                ):
+                    best = None
             new = {**new, "best": best, "seen": measures.kept()}
         return new, measures
 
@@ -341,7 +343,7 @@ def _single(
 
     look, verify = (sure if stop.looks_ahead else None), (verified if solver.deterministic else None)
     try:
-        run = confirmed(step, start, None, look, verify, stop, observers, checkpoint, resume)
+        run = confirmed(step, start, None, look, verify, stop, observers, checkpoint, resume, solver.trusted)
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
             error.result = _result(problem, until, _final(until, keep_best), component, stop)  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from .interop import from_pymanopt, to_pymanopt
 from .interop._from_pymanopt import hessian_direction
 from .interop._objective import Positional, of_pymanopt
 from .interop._pymanopt import pymanopt
-from .manifolds import Frozen, Manifold, Product
-from .manifolds._product import _Factored as Factored
+from .linalg import ONE
+from .manifolds import Factored, Frozen, Manifold, Product
 from .objectives import Objective, objective
 
 Initializer = Callable[["Problem[Any]", np.random.Generator], Any]
@@ -76,6 +76,7 @@ class Problem(Generic[Point]):
     data: Any = field(default=None, kw_only=True)
     solver: str = field(default="", kw_only=True)
     gradient: InitVar[Callable[[Any], Any] | None] = field(default=None, kw_only=True)
+    axis: ClassVar[Any] = ONE  # or ROWS; "Any" because scalars are floats with one and arrays with the other
 
     if TYPE_CHECKING:
 

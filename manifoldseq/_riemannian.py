@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ._result import Point
-from .linalg._tree import norm, tree_map
+from .linalg import norm, tree_map
 from .manifolds import Manifold
 from .objectives._memo import last_point
 from .objectives._objective import Objective, ValueAndGradient

@@ -11,7 +11,7 @@ import numpy as np
 from ._problem import Problem
 from ._quoted import quoted
 from ._result import Point, Result
-from .linalg._tree import dtype_of, leaves, shapes, tree_map
+from .linalg import dtype_of, leaves, shapes, tree_map
 from .manifolds import Manifold, Orthogonal, Stiefel
 from .storage._real import check_unmasked
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ._quoted import quoted
 from ._result import Evaluations, Measures, Status
@@ -121,9 +126,8 @@ class RunSoFar:
         return self.recent[-2] if len(self.recent) > 1 else None
 
 
-@dataclass(frozen=True)
-class Look:
-    """What a confirmation before a success looks for, and what it may cost.
+class Look(NamedTuple):
+    """What a confirmation before a success looks for, and what it may cost; of many problems arrays.
 
     Attributes
     ----------
@@ -133,9 +137,9 @@ class Look:
         Hessian products that the estimate of the decrease ahead may cost beyond its first two.
     """
 
-    decrease: float = 0.0
-    way: float = 0.0
-    products: int = 0
+    decrease: Any = 0.0
+    way: Any = 0.0
+    products: Any = 0
 
 
 class StoppingRule(ABC):
@@ -170,6 +174,14 @@ class StoppingRule(ABC):
     @abstractmethod
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return the status to end with, or None to go on."""
+
+    def may_end(self, many: RunSoFar) -> Any:
+        """Return for which problems of a batch :meth:`check` may give a status: True, or an array.
+
+        The numbers of the last two measures, the evaluations and the reference are arrays with one entry per problem. A
+        rule that says nothing here is asked for every problem.
+        """
+        return True
 
     def __or__(self, other: Stop) -> StoppingRule:
         return AnyOf((*_members(self, AnyOf), *_members(other, AnyOf)))
@@ -225,6 +237,9 @@ class AnyOf(StoppingRule):
     def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
         return _largest(self.rules, so_far)
 
+    def may_end(self, many: RunSoFar) -> Any:
+        return functools.reduce(operator.or_, [rule.may_end(many) for rule in self.rules])
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return the first status given, successes first."""
         found = None
@@ -249,6 +264,9 @@ class AllOf(StoppingRule):
 
     def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
         return _largest(self.rules, so_far)
+
+    def may_end(self, many: RunSoFar) -> Any:
+        return functools.reduce(operator.and_, [rule.may_end(many) for rule in self.rules])
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return a status when every rule gives one, limits first."""
@@ -347,6 +365,16 @@ class PredictedDecrease(StoppingRule):
     def looks_ahead(self) -> bool:
         return True
 
+    def may_end(self, many: RunSoFar) -> Any:
+        now: Any = many.current
+        with np.errstate(all="ignore"):
+            way = now.grad_norm / now.curvature
+            level, most = self._within(now, many.eps, 1)
+            small = (now.curvature > 0) & ((0.5 * now.grad_norm * way <= level) | (way <= most))
+            small = small | (now.grad_norm <= 100 * many.eps * now.egrad_norm)
+            none = ROUNDING * many.eps * abs(now.fun)
+            return small if many.previous is None else small | (abs(now.fun - many.previous.fun) <= none)
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return CONVERGED, ROUNDING_LEVEL or STALLED, or None while the objective can decrease."""
         current, eps = so_far.current, so_far.eps
@@ -382,7 +410,7 @@ class PredictedDecrease(StoppingRule):
 
     def _within(self, now: Measures, eps: float, times: float) -> tuple[float, float]:
         step = 0.01 * self.tol**0.5 if self.step is None else self.step
-        return max(times * self.tol, 4 * eps) * abs(now.fun), times * step * (now.scale or 0.0)
+        return max(times * self.tol, 4 * eps) * abs(now.fun), times * step * (0.0 if now.scale is None else now.scale)
 
     def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
         return self._within(so_far.current, so_far.eps, 1)
@@ -433,8 +461,10 @@ def inside(measures: Measures) -> bool:
     There the metric shortens every gradient; in the closed convex set that the manifold is the inside of, the Euclidean
     gradient of a minimum pushes outward or not at all.
     """
-    pushed = measures.pushed_inward or 0.0
-    return pushed <= 1e-6 * abs(measures.fun) or pushed <= 1e3 * (measures.grad_norm or 0.0)
+    if measures.pushed_inward is None:
+        return True
+    size = 0.0 if measures.grad_norm is None else measures.grad_norm
+    return (measures.pushed_inward <= 1e-6 * abs(measures.fun)) | (measures.pushed_inward <= 1e3 * size)
 
 
 @dataclass(frozen=True)
@@ -464,6 +494,11 @@ class GradientNorm(StoppingRule):
         _not_negative(self, "tol", self.tol)
         _not_negative(self, "feasibility", self.feasibility)
 
+    def may_end(self, many: RunSoFar) -> Any:
+        now: Any = many.current
+        tol = self.tol * many.reference if self.relative else self.tol
+        return (now.grad_norm <= tol) | (now.grad_norm <= 100 * many.eps * now.egrad_norm)
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return CONVERGED or ROUNDING_LEVEL when the gradient norm is small enough."""
         current = so_far.current
@@ -486,6 +521,9 @@ class MaxIterations(StoppingRule):
         if isinstance(self.n, bool) or not (isinstance(self.n, Integral) or self.n == math.inf) or self.n < 0:
             raise ValueError(f"MaxIterations(n={quoted(self.n)}): n must be a whole number ≥ 0, or inf")
 
+    def may_end(self, many: RunSoFar) -> Any:
+        return many.nit >= self.n
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_ITERATIONS at the limit."""
         return Status.MAX_ITERATIONS if so_far.nit >= self.n else None
@@ -500,6 +538,9 @@ class MaxEvaluations(StoppingRule):
     def __post_init__(self) -> None:
         _not_negative(self, "n", self.n)
 
+    def may_end(self, many: RunSoFar) -> Any:
+        return many.evaluations.nfev >= self.n
+
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_EVALUATIONS at the limit."""
         return Status.MAX_EVALUATIONS if so_far.evaluations.nfev >= self.n else None
@@ -513,6 +554,9 @@ class MaxTime(StoppingRule):
 
     def __post_init__(self) -> None:
         _not_negative(self, "seconds", self.seconds)
+
+    def may_end(self, many: RunSoFar) -> Any:
+        return many.time >= self.seconds
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return MAX_TIME at the limit."""

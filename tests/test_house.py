@@ -90,6 +90,14 @@ def test_every_private_module_is_forbidden_to_plugins() -> None:
     assert private <= set(forbidden)
 
 
+@pytest.mark.parametrize("package", ["linalg", "manifolds"])
+def test_a_foundation_is_imported_from_its_package(package: str) -> None:
+    """No other package of the core imports one of its private files."""
+    private = re.compile(rf"from \.+{package}\._\w+ import|from manifoldseq\.{package}\._\w+ import")
+    files = [file for file in (ROOT / "manifoldseq").rglob("*.py") if package not in file.parts]
+    assert not [file for file in files if private.search(file.read_text(encoding="utf-8"))]
+
+
 PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("manifoldseq_*/_plugin.py"))
 
 

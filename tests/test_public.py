@@ -95,7 +95,6 @@ NEW_KERNELS = ("Domain", "Kernel", "PackedItems", "as_kernel")
     [
         *(("objectives", name, "kernels") for name in ms.kernels.__all__ if name not in NEW_KERNELS),
         *(("manifolds", name, "interop") for name in (*ms.interop.__all__,)),
-        ("solvers", "BatchBB", "batch"),
     ],
 )
 def test_names_that_moved_resolve_for_one_release(room: str, name: str, home: str) -> None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import numpy as np
 
 import manifoldseq as ms
 
-from ._known import known
+from ._known import Known, known
 from ._problems import cases
 from ._session import Session
 
-SOLVERS = ("lbfgs", "bb", "cg", "tr", "gd", "pgd")
+BATCH = "batch "
+"""Before the name of a solver: all starts at once, with `minimize_batch`."""
+
+SOLVERS = ("lbfgs", "bb", "cg", "tr", "gd", "pgd", *(BATCH + name for name in ("lbfgs", "bb", "cg")))
 HONEST = ("lbfgs", "bb", "cg", "tr")
+JUDGED = (*HONEST, *(BATCH + name for name in ("lbfgs", "bb", "cg")))
 STARTS = 50
 
 
@@ -23,9 +29,7 @@ def judge(task: tuple[int, str, int]) -> Counter[str]:
     """Return what became of all starts of one problem with one solver."""
     number, solver, n = task
     case, counts = known()[number], Counter[str]()
-    for i, x in enumerate(case.starts(n)):
-        with np.errstate(all="ignore"), ms.execution.one_blas_thread():
-            result = ms.minimize(case.problem, x, solver=solver, seed=i, project=True)
+    for result in _results(case, solver, n):
         counts["runs"] += 1
         counts["wrong"] += case.wrong(result)
         counts["reached"] += case.reached(result)
@@ -33,6 +37,17 @@ def judge(task: tuple[int, str, int]) -> Counter[str]:
         counts["evaluations"] += int(result.nfev)
         counts[f"status {result.status.name}"] += not (case.reached(result) and result.success)
     return counts
+
+
+def _results(case: Known, solver: str, n: int) -> Iterator[Any]:
+    """Yield the results from all starts, one after the other or in a batch."""
+    with np.errstate(all="ignore"), ms.execution.one_blas_thread():
+        if solver.startswith(BATCH):
+            starts = ms.linalg.tree_map(lambda *rows: np.stack(rows), *case.starts(n))
+            yield from ms.minimize_batch(case.problem, starts, solver=solver.removeprefix(BATCH), project=True)
+        else:
+            for i, x in enumerate(case.starts(n)):
+                yield ms.minimize(case.problem, x, solver=solver, seed=i, project=True)
 
 
 def run(session: Session) -> None:
@@ -49,8 +64,8 @@ def run(session: Session) -> None:
         by = {g: Counter[str]() for g in ("well", "ill", "zero")}
         for k, case in enumerate(problems):
             by[case.group].update(found[k, solver, n])
-        honest = solver in HONEST
-        least = {"cg": 0.85}.get(solver, 0.93) if honest else None
+        honest = solver in JUDGED
+        least = (0.85 if solver.endswith("cg") else 0.93) if honest else None
         for group, c in by.items():
             judged = honest and group != "ill"
             report.row(

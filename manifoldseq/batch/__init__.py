@@ -1,7 +1,6 @@
 """Many independent problems over one manifold, minimized together."""
 
-from ._bb import BatchBB, without
-from ._lbfgs import BatchLBFGS
 from ._minimize import minimize_batch
+from ._rows import RowProblem
 
-__all__ = ["BatchBB", "BatchLBFGS", "minimize_batch", "without"]
+__all__ = ["RowProblem", "minimize_batch"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._iterate import iterate
+from .._iterate import confirmed
 from .._minimize import chosen_rule, description, with_callback
 from .._observers import Observer
 from .._problem import Problem
@@ -21,15 +22,13 @@ from .._start import as_point, compare_shapes, generator, on_manifold, start_poi
 from .._stopping import Stop
 from ..estimators import marked, seed_fingerprint
 from ..execution import map_ordered
-from ..linalg._tree import freeze, leaves, tree_map
+from ..hooks import get_solver
+from ..linalg import ROWS, freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives._counted import Counter, batched_pair
+from ..solvers import LineSearch
 from ..storage import Checkpoint
-from ._bb import BatchBB, Oracle
-from ._lbfgs import BatchLBFGS
-from ._rows import Clock, RowRun
-
-SOLVERS: dict[str, Any] = {"bb": BatchBB, "lbfgs": BatchLBFGS}
+from ._rows import Clock, Oracle, RowRun
 
 
 def minimize_batch(
@@ -37,7 +36,7 @@ def minimize_batch(
     x0: ArrayLike | tuple[Any, ...] | BatchResult[Any] | None = None,
     *,
     n_problems: int | None = None,
-    solver: str = "bb",
+    solver: str | LineSearch = "bb",
     options: Mapping[str, Any] | None = None,
     stop: Stop | None = None,
     tol: float | None = None,
@@ -67,11 +66,11 @@ def minimize_batch(
         component of its start: of O(n) give starts with both determinants.
     n_problems : int, optional
         B, where neither `x0` nor `problem` says it.
-    solver : {"bb", "lbfgs"}
-        ``"bb"``: Barzilai–Borwein steps, on every manifold. ``"lbfgs"``: fewer evaluations and more arithmetic between
-        them, for manifolds with the embedded metric and without bounds.
+    solver : {"bb", "cg", "gd", "lbfgs"} or LineSearch
+        As in :func:`manifoldseq.minimize`: every problem takes the steps that it takes by itself. ``"lbfgs"`` needs
+        fewer evaluations than ``"bb"``, and more arithmetic between them.
     options : mapping, optional
-        Of :class:`manifoldseq.batch.BatchBB` or :class:`manifoldseq.batch.BatchLBFGS`.
+        Of the solver.
     stop, tol, max_iter
         As in :func:`manifoldseq.minimize`; asked for every problem by itself, with the time of the whole run.
     project : bool
@@ -112,30 +111,36 @@ def minimize_batch(
     """
     problems = _problems(problem)
     rule = chosen_rule(stop, tol, max_iter)
-    if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options={quoted(options)}: pass a dict of options of ms.batch.BatchBB or ms.batch.BatchLBFGS")
-    if not isinstance(solver, str) or solver not in SOLVERS:
-        raise ValueError(f"solver={quoted(solver)} is not known: choose {', '.join(map(repr, SOLVERS))}")
-    algorithm = SOLVERS[solver](**(options or {}))
+    algorithm = _solver(solver, options)
     manifold = problems[0].manifold
     drawn = seed_fingerprint(seed)
     points = _starts(problems, x0, n_problems, project, generator(seed))
     n = len(leaves(points)[0])
     reference = x0.reference if isinstance(x0, BatchResult) else None
-    run = RowRun(manifold, _oracle(problems, n), algorithm, rule, Clock(), reference)
+    inside = (manifold.frame if algorithm.frames else None) or manifold
+    run = RowRun(inside, _oracle(problems, n), algorithm, rule, Clock(), reference)
     store = marked(checkpoint, lambda: (n, [description(each, algorithm, drawn) for each in problems]))
-    done = iterate(
-        run.step,
-        functools.partial(run.start, points),
-        stop=run.clock,
-        observers=with_callback(observers, callback),
-        checkpoint=store,
-        resume=resume,
-    )
+    start, watching = functools.partial(run.start, points), with_callback(observers, callback)
+    done = confirmed(run.step, start, None, None, None, run.clock, watching, store, resume, algorithm.trusted)
     result = _result(manifold, done)
     if raise_on_failure and not result.success.all():
         raise NotConverged(result)
     return result
+
+
+def _solver(solver: str | LineSearch, options: Mapping[str, Any] | None) -> LineSearch:
+    """Return the solver of the batch: a descent and a search."""
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options={quoted(options)}: pass a dict of options of the solver")
+    if options and not isinstance(solver, str):
+        raise ValueError(f"options={quoted(options)} go with a solver's name: write {type(solver).__name__}(…) instead")
+    algorithm = get_solver(solver, **(options or {})) if isinstance(solver, str) else solver
+    if not isinstance(algorithm, LineSearch):
+        raise ValueError(
+            f"solver={quoted(solver)} is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs' "
+            "or an ms.solvers.LineSearch of your own"
+        )
+    return algorithm
 
 
 def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
@@ -194,11 +199,34 @@ def _row_shapes(tree: Any) -> Any:
     return tuple(_row_shapes(part) for part in tree) if isinstance(tree, tuple) else tree.shape[1:]
 
 
+class _Batched:
+    """Checked answers of `batched`; once they are arrays of jax, for a few numbers of rows: it compiles for each."""
+
+    def __init__(self, batched: Callable[..., Any], n: int) -> None:
+        self._batched, self._sizes = batched, [*itertools.takewhile(lambda k: k < n, (4**k for k in range(30))), n]
+        self._compiled = False
+
+    def __call__(self, points: Any, which: np.ndarray) -> tuple[np.ndarray, Any]:
+        n = which.size
+        if self._compiled:  # rows that nobody asked for are copies of the first
+            size = next((size for size in self._sizes if size >= n), n)
+            rows = np.concatenate([np.arange(n), np.zeros(size - n, int)])
+            points, which = ROWS.take(rows, points, which)
+        values, gradients = batched_pair(self._watched, freeze(points), which)
+        return (values, gradients) if values.size == n else ROWS.take(slice(n), values, gradients)
+
+    def _watched(self, points: Any, which: np.ndarray) -> Any:
+        pair = self._batched(points, which)
+        if isinstance(pair, tuple | list) and pair:
+            self._compiled = type(pair[0]).__module__.startswith("jax")
+        return pair
+
+
 def _oracle(problems: tuple[Problem, ...], n: int) -> Oracle:
     """Return the function of rows of points that evaluates the problems they belong to, with checked answers."""
     batched = problems[0].objective.batched if len(problems) == 1 else None
     if batched is not None:
-        return lambda points, which: batched_pair(batched, freeze(points), which)
+        return _Batched(batched, n)
     counter = Counter()
     objectives = [counter.wrap(each.objective) for each in problems]
     if len(objectives) == 1:

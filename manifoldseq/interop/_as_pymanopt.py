@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._result import Point
-from ..linalg._tree import leaves, norm, tree_map
-from ..manifolds._base import Manifold
-from ..manifolds._power import Power
-from ..manifolds._product import _Factored
-from ..manifolds._stiefel import Stiefel
+from ..linalg import leaves, norm, tree_map
+from ..manifolds import Factored, Manifold, Power, Stiefel
 from ._pymanopt import pymanopt
 
 pymanopt()
@@ -155,7 +152,7 @@ def _skeleton(shape: Any) -> Any:
 
 def _to_first_order(manifold: Manifold, x: Any, y: Any, chords: bool) -> Any:
     """Return the logarithm of `y`; where it is unknown, ``y − x`` as a tangent vector at `x`."""
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return tuple(_to_first_order(f, a, b, chords) for f, a, b in zip(manifold.factors, x, y, strict=True))
     chord = manifold.project(x, tree_map(np.subtract, y, x))
     if manifold.log is None or (chords and _iterates(manifold)):
@@ -171,7 +168,7 @@ def _iterates(manifold: Manifold) -> bool:
 
 def _distance(manifold: Manifold, x: Any, y: Any, chords: bool) -> float:
     """Return the distance, where it is unknown the Euclidean one, whose half square has the gradient −log."""
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return math.hypot(*(_distance(f, a, b, chords) for f, a, b in zip(manifold.factors, x, y, strict=True)))
     dist = None if chords and _iterates(manifold) else manifold.dist
     length = np.nan if dist is None else float(dist(x, y))
@@ -185,7 +182,7 @@ def _typical_distance(manifold: Manifold) -> float:
     """Return the typical distance; where it is unknown, the size of a random point or the root of the dimension."""
     if manifold.typical_distance is not None:
         return manifold.typical_distance
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return math.hypot(*map(_typical_distance, manifold.factors))
     if manifold.metric == "embedded":
         return norm(manifold.random_point(np.random.default_rng(0)))

@@ -10,11 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point, Tree
-from ..linalg._eigen import eigh
-from ..linalg._polar import polar, symmetric
-from ..linalg._tree import dtype_of, leaves, norm, shapes, tree_map
-from ..manifolds._base import Manifold, _filled, _leaf_shapes, logarithmic_longest
-from ..manifolds._product import Product
+from ..linalg import dtype_of, eigh, leaves, norm, polar, shapes, symmetric, tree_map
+from ..manifolds import Manifold, Product, filled, leaf_shapes, logarithmic_longest
 from ._pymanopt import numpy_random, pymanopt
 
 
@@ -223,17 +220,17 @@ class TheirManifold(Manifold):
         return _OPEN.get(type(self.theirs).__name__)
 
     def scale(self, x: Point) -> Any:
-        return np.sqrt(Manifold.inner(self, x, x, x)) if self._inward is None else _filled(x, self.shape, 1.0)
+        return np.sqrt(Manifold.inner(self, x, x, x)) if self._inward is None else filled(x, self.shape, 1.0)
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
         inward = self._inward
         if inward is None:
-            return _filled(x, self.shape, 0.0)
+            return filled(x, self.shape, 0.0)
         gain = np.asarray(self._each(lambda x, g: np.max(inward(x, g)), x, egrad, cast=False))
         return float(gain) if gain.ndim == 0 else gain
 
     def longest(self, x: Point, u: Point) -> Any:
-        return _filled(x, self.shape, np.inf) if self._inward is None else logarithmic_longest(self, x, u)
+        return filled(x, self.shape, np.inf) if self._inward is None else logarithmic_longest(self, x, u)
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> Point:
         with numpy_random(rng):
@@ -250,7 +247,7 @@ class TheirManifold(Manifold):
 
     def _together(self, x: Point, y: Point) -> tuple[Point, Point]:
         """Return two points with the leading axes of both."""
-        shapes = iter(_leaf_shapes(self.shape))
+        shapes = iter(leaf_shapes(self.shape))
 
         def pair(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
             k = len(next(shapes))
@@ -262,7 +259,7 @@ class TheirManifold(Manifold):
 
     def _each(self, operation: Callable[..., Any], x: Point, *trees: Point, cast: bool = True) -> Any:
         """Apply an operation at every point over the leading axes; its result in the dtype of the point."""
-        first, shape = leaves(x)[0], _leaf_shapes(self.shape)[0]
+        first, shape = leaves(x)[0], leaf_shapes(self.shape)[0]
         axes = first.shape[: first.ndim - len(shape)]
 
         def at(*where: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._result import Tree
-from ..linalg._tree import leaves, tree_map
+from ..linalg import leaves, tree_map
 from ..objectives._cost import number
 from ..objectives._objective import Objective
 

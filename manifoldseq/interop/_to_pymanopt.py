@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..manifolds._base import Manifold
+from ..manifolds import Manifold
 
 
 def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = None) -> Any:

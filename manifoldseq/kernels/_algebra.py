@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._result import Tree
 from ..hooks import get_domain, get_kernel
 from ..hooks._kernels import Kernel, completed
-from ..linalg._tree import tree_map
+from ..linalg import tree_map
 
 Array = NDArray[np.float64]
 

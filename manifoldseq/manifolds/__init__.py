@@ -1,4 +1,10 @@
-"""Manifolds: points, tangent vectors, retractions and transports."""
+"""Manifolds: points, tangent vectors, retractions and transports.
+
+The names without a place in ``__all__`` are a foundation for the other packages of the project, and no part of the
+public interface: ``Factored`` is the base of products and powers, ``Groups`` the equal factors of a product, which
+solvers run on as powers; ``base_of`` repeats a point for a stack of tangent vectors, ``leaf_shapes`` and
+``filled`` are about leaves, and ``logarithmic_longest`` is the longest step where lengths are logarithms.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +12,10 @@ from typing import Any
 from .._moved import moved
 from . import _bures_wasserstein, _log_euclidean  # noqa: F401  # metrics of SymmetricPositiveDefinite
 from ._base import InFrame, Manifold
+from ._base import base_of as base_of
+from ._base import filled as filled
+from ._base import leaf_shapes as leaf_shapes
+from ._base import logarithmic_longest as logarithmic_longest
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean
 from ._frozen import Frozen
@@ -15,6 +25,8 @@ from ._hyperbolic import Hyperbolic
 from ._positive import OpenBox, Positive
 from ._power import Power
 from ._product import CanonicalLDS, Product, SpecialEuclidean
+from ._product import Factored as Factored
+from ._product import Groups as Groups
 from ._simplex import Simplex
 from ._spd import SymmetricPositiveDefinite
 from ._special_orthogonal import SpecialOrthogonal

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 import numpy as np
 
 from .._result import Point, Tree
-from ..linalg._tree import leaves, norm, tree_map
+from ..linalg import leaves, norm, tree_map
 
 
 class Manifold(ABC, Generic[Point]):
@@ -152,7 +152,7 @@ class Manifold(ABC, Generic[Point]):
         """Return the inner product of two tangent vectors at `x`: a float, or an array over the leading axes."""
         # over the axes of a point, leaf by leaf, in float64; what is left are the leading axes
         total: Any = 0.0
-        for a, b, shape in zip(leaves(u), leaves(v), _leaf_shapes(self.shape), strict=True):
+        for a, b, shape in zip(leaves(u), leaves(v), leaf_shapes(self.shape), strict=True):
             total = total + _dot(a, b, len(shape))
         return float(total) if np.ndim(total) == 0 else total
 
@@ -195,7 +195,7 @@ class Manifold(ABC, Generic[Point]):
         A float, or an array over the leading axes.
         """
         if self.metric != "embedded":
-            return _filled(x, self.shape, 1.0)
+            return filled(x, self.shape, 1.0)
         single = type(x) is np.ndarray and x.ndim == len(self.shape)
         return norm(x) if single else np.sqrt(Manifold.inner(self, x, x, x))
 
@@ -206,14 +206,14 @@ class Manifold(ABC, Generic[Point]):
         small, so this tells a minimum there from a point that is caught. Zero or positive; a float, or an array over
         the leading axes. Here zero: there is no boundary.
         """
-        return _filled(x, self.shape, 0.0)
+        return filled(x, self.shape, 0.0)
 
     def longest(self, x: Point, u: Point) -> Any:
         """Return the largest multiple of `u` that a solver may try as a step; a float, or an array over leading axes.
 
         Infinity unless the manifold measures lengths in logarithms, where longer steps leave the range of numbers.
         """
-        return _filled(x, self.shape, np.inf)
+        return filled(x, self.shape, np.inf)
 
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
         """Return a random tangent vector at `x` of about unit entries."""
@@ -242,7 +242,7 @@ class Manifold(ABC, Generic[Point]):
             times = np.asarray(t, leaf.dtype)
             return times.reshape(*times.shape, *[1] * len(shape)) * leaf
 
-        sizes = iter(_leaf_shapes(self.shape))
+        sizes = iter(leaf_shapes(self.shape))
         u = tree_map(lambda leaf: moved(leaf, next(sizes)), self.log(x, y))  # type: ignore[misc]
         return self.exp(tree_map(lambda a, b: np.broadcast_to(a, b.shape), x, u), u)  # type: ignore[misc]
 
@@ -283,7 +283,7 @@ class InFrame(Manifold[Point]):
         return self.project(y, u)
 
     def scale(self, x: Point) -> Any:
-        return _filled(x, self.shape, 1.0)
+        return filled(x, self.shape, 1.0)
 
     def displacement(self, x: Point, y: Point) -> Point:
         return self.to_frame(y, tree_map(np.subtract, y, x))
@@ -324,9 +324,9 @@ def _root(square: Any) -> Any:
     return float(length) if np.ndim(length) == 0 else length
 
 
-def _filled(x: Tree, shape: Any, value: float) -> Any:
+def filled(x: Tree, shape: Any, value: float) -> Any:
     """Return a number: a float, or an array over the leading axes of `x`."""
-    return alike(leaves(x)[0], len(_leaf_shapes(shape)[0]), value)
+    return alike(leaves(x)[0], len(leaf_shapes(shape)[0]), value)
 
 
 def alike(leaf: np.ndarray, k: int, value: float) -> Any:
@@ -348,9 +348,10 @@ def base_of(manifold: Manifold, x: Point, k: int) -> Point:
     return x if manifold.one_base else tree_map(lambda leaf: np.broadcast_to(leaf, (k, *leaf.shape)), x)
 
 
-def _leaf_shapes(shape: Any) -> list[tuple[int, ...]]:
+def leaf_shapes(shape: Any) -> list[tuple[int, ...]]:
+    """Return the shapes of the leaves of a tree of shapes, in order."""
     if shape and isinstance(shape[0], tuple):
-        return [leaf for part in shape for leaf in _leaf_shapes(part)]
+        return [leaf for part in shape for leaf in leaf_shapes(part)]
     return [shape]
 
 

@@ -6,8 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..linalg._eigen import eigh, smallest_eigenvalue
-from ..linalg._polar import polar, symmetric
+from ..linalg import eigh, polar, smallest_eigenvalue, symmetric
 from ._base import Manifold, _root
 from ._memory import remembered
 from ._spd import SymmetricInFrame, SymmetricPositiveDefinite, double, square

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ..linalg._tree import dtype_of, tree_map
-from ._base import Manifold, _leaf_shapes
+from ..linalg import dtype_of, tree_map
+from ._base import Manifold, leaf_shapes
 
 ON = 1e-6
 
@@ -78,7 +78,7 @@ class Frozen(Manifold[Point]):
 
     def log(self, x: Point, y: Point) -> Point:
         same = np.asarray(self.dist(x, y) == 0)
-        sizes = iter(_leaf_shapes(self.shape))
+        sizes = iter(leaf_shapes(self.shape))
         stay = tree_map(lambda a: np.where(same.reshape(*same.shape, *[1] * len(next(sizes))), 0, np.nan), x)
         return tree_map(lambda a, b: b.astype(a.dtype) * np.ones_like(a), x, stay)
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..linalg._eigen import eigh
-from ..linalg._polar import polar, symmetric
+from ..linalg import eigh, polar, symmetric
 
 
 def skew_exponential(A: np.ndarray) -> np.ndarray:

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..linalg._eigen import eigh
-from ..linalg._polar import symmetric
+from ..linalg import eigh, symmetric
 from ._base import Manifold, _root
 from ._memory import remembered
 from ._spd import SymmetricInFrame, SymmetricPositiveDefinite, double, square

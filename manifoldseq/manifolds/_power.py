@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._result import Point
-from ..linalg._tree import leaves, tree_map
-from ._base import Manifold, _leaf_shapes, known_component, size
+from ..linalg import leaves, tree_map
+from ._base import Manifold, known_component, leaf_shapes, size
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Power(Manifold[Point]):
         chosen = iter(
             [
                 np.choose(digits.reshape(-1, *[1] * len(shape)), moved).astype(moved[0].dtype)
-                for shape, *moved in zip(_leaf_shapes(self.manifold.shape), *parts, strict=True)
+                for shape, *moved in zip(leaf_shapes(self.manifold.shape), *parts, strict=True)
             ]
         )
         return tree_map(lambda _: next(chosen), x)

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._result import Point, Tree
 from ..execution import cached_property
-from ..linalg._tree import freeze, tree_map
-from ._base import Manifold, _leaf_shapes, bound_of, known_component, size
+from ..linalg import freeze, tree_map
+from ._base import Manifold, bound_of, known_component, leaf_shapes, size
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean
 from ._memory import Memory
@@ -35,7 +35,7 @@ def _in_groups(operation: F) -> F:
     """Run an operation on a product whose equal factors are powers, where the product has such groups."""
 
     @functools.wraps(operation)
-    def run(product: _Factored, *arguments: Any) -> Any:
+    def run(product: Factored, *arguments: Any) -> Any:
         groups = product._groups
         if groups is None:
             return operation(product, *arguments)
@@ -47,7 +47,7 @@ def _in_groups(operation: F) -> F:
     return same
 
 
-class _Factored(Manifold[Point]):
+class Factored(Manifold[Point]):
     """A product: every operation maps over the factors. Subclasses set ``factors`` and ``names``.
 
     Four or more equal factors of at most 1000 entries each are computed with as one power, which needs no loop over
@@ -57,8 +57,8 @@ class _Factored(Manifold[Point]):
     factors: tuple[Manifold, ...]
 
     @cached_property
-    def _groups(self) -> _Groups | None:
-        return _Groups.of(self.factors)
+    def _groups(self) -> Groups | None:
+        return Groups.of(self.factors)
 
     @cached_property
     def shape(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -265,7 +265,7 @@ _MANY, _SMALL = 4, 1000
 _STACKS = Memory()
 
 
-class _Groups:
+class Groups:
     """Factors with the equal ones taken together as powers: their product, and the way there and back.
 
     Parameters
@@ -280,7 +280,7 @@ class _Groups:
         self.count = sum(len(where) for _, where in groups)
 
     @classmethod
-    def of(cls, factors: tuple[Manifold, ...]) -> _Groups | None:
+    def of(cls, factors: tuple[Manifold, ...]) -> Groups | None:
         """Return the groups, None where no small factor is repeated often enough."""
         if len(factors) < _MANY:
             return None
@@ -290,7 +290,7 @@ class _Groups:
         groups: list[tuple[Manifold, tuple[int, ...]]] = []
         for where in places.values():
             factor = factors[where[0]]
-            together = len(where) >= _MANY and sum(map(math.prod, _leaf_shapes(factor.shape))) <= _SMALL
+            together = len(where) >= _MANY and sum(map(math.prod, leaf_shapes(factor.shape))) <= _SMALL
             groups += [(factor, tuple(where))] if together else [(factor, (k,)) for k in where]
         return cls(groups) if len(groups) < len(factors) else None
 
@@ -378,7 +378,7 @@ def _all_free(shape: tuple[int, ...]) -> np.ndarray:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Product(_Factored[Point]):
+class Product(Factored[Point]):
     """Tuples of points of several manifolds.
 
     Parameters
@@ -453,7 +453,7 @@ class Product(_Factored[Point]):
 
 
 @dataclass(frozen=True)
-class CanonicalLDS(_Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
+class CanonicalLDS(Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
     """Canonical tuples (λ, V, U) of linear dynamical systems: A = diag(λ) V, C = U.
 
     The product BoundedDiagonal(n) × Orthogonal(n) × Stiefel(m, n): Theorem 1 and Remark 3 of "Efficient Optimization
@@ -498,7 +498,7 @@ class CanonicalLDS(_Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
 
 
 @dataclass(frozen=True)
-class SpecialEuclidean(_Factored[tuple[np.ndarray, np.ndarray]]):
+class SpecialEuclidean(Factored[tuple[np.ndarray, np.ndarray]]):
     """Rigid motions ``y = R z + t`` of R^n: poses of cameras and robots.
 
     The product SpecialOrthogonal(n) × Euclidean(n) with its metric; points are tuples (R, t). ``SpecialEuclidean(3) **

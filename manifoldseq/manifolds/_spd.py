@@ -8,8 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..linalg._eigen import eigh, smallest_eigenvalue
-from ..linalg._polar import symmetric
+from ..linalg import eigh, smallest_eigenvalue, symmetric
 from ._base import InFrame, Manifold, _root, logarithmic_longest, size
 from ._geodesics import growth
 from ._memory import remembered

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..linalg._polar import orthonormality, qr_retraction
+from ..linalg import orthonormality, qr_retraction
 from ._base import size
 from ._stiefel import Orthogonal, _OrthonormalColumns
 

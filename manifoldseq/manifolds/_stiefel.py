@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..linalg._cayley import cayley_curve, cayley_retraction
-from ..linalg._polar import orthonormality, polar, qr_retraction, symmetric
+from ..linalg import cayley_curve, cayley_retraction, orthonormality, polar, qr_retraction, symmetric
 from ._base import InFrame, Manifold, alike, known_component, size
 from ._geodesics import (
     carried_along,

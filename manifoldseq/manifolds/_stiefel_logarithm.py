@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from ..linalg._eigen import eigh
-from ..linalg._polar import polar
+from ..linalg import eigh, polar
 from ._geodesics import rotation_logarithm, skew_exponential, stiefel_generator
 
 RADIUS = {"embedded": math.pi, "canonical": math.sqrt(0.8) * math.pi}

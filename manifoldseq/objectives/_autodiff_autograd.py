@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from .._result import Tree
-from ..linalg._tree import leaves
+from ..linalg import leaves
 from ._cost import Differentiated, NotANumber, like, number
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from .._result import Tree
-from ..linalg._tree import leaves, tree_map
+from ..linalg import leaves, tree_map
 from ._cost import Differentiated, like
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._result import Tree
 from ..execution._by_name import portable, remember
-from ..linalg._tree import tree_map
+from ..linalg import tree_map
 
 
 class NotANumber(TypeError):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._result import Evaluations, Tree
-from ..linalg._tree import freeze
+from ..linalg import freeze
 from ._objective import FiniteTerms, Objective, number
 
 _SEVERAL = (tuple, list)

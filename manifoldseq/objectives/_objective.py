@@ -11,7 +11,7 @@ import numpy as np
 
 from .._result import Tree
 from ..execution._by_name import portable, remember
-from ..linalg._tree import tree_map
+from ..linalg import tree_map
 from ._additive import Additive, BlockUpdate
 from ._autodiff import differentiated
 from ._cost import Differentiated, number

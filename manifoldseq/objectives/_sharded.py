@@ -12,7 +12,7 @@ import numpy as np
 from .._result import Tree
 from ..execution import Shards
 from ..execution._executors import added
-from ..linalg._tree import tree_map
+from ..linalg import tree_map
 from ._objective import FiniteTerms, Objective, number
 
 

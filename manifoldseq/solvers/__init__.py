@@ -1,9 +1,5 @@
 """Solvers, one algorithm per file, and the public parts that they are written with."""
 
-from collections.abc import Callable
-from typing import Any
-
-from .._moved import moved
 from ..linalg import flatten, tree_map, unflattener
 from ._adam import Adam
 from ._alternating import Alternating
@@ -13,17 +9,28 @@ from ._base import Solver
 from ._batches import MiniBatches
 from ._bb import BB
 from ._cg import CG
+from ._descents import (
+    BarzilaiBorwein,
+    Conjugate,
+    Descent,
+    Direction,
+    QuasiNewton,
+    Steepest,
+    secant_pair,
+    two_loop,
+)
 from ._em import EM, in_structure_of
 from ._gd import GD
 from ._hessian import first_step, hessian_product
 from ._iterates import Iterate, evaluate, inner_product
-from ._lbfgs import LBFGS, secant_pair, two_loop
+from ._lbfgs import LBFGS
+from ._line_search import LineSearch
 from ._online_em import FORGETTING, OnlineEM, learned
 from ._pgd import PGD
 from ._pymanopt import Pymanopt
 from ._saddle import leave_saddle, stationary
 from ._schedules import Cosine, Halving, InverseTime, Schedule
-from ._search import Line, armijo, backtrack, wolfe
+from ._search import Armijo, Found, Given, Line, Nonmonotone, Search, StrongWolfe, armijo, backtrack, wolfe
 from ._sgd import SGD
 from ._steps import fixed_steps, take_steps
 from ._stochastic import Stochastic
@@ -42,19 +49,32 @@ __all__ = [
     "TR",
     "Adam",
     "Alternating",
+    "Armijo",
     "AugmentedLagrangian",
+    "BarzilaiBorwein",
+    "Conjugate",
     "Cosine",
+    "Descent",
+    "Direction",
+    "Found",
+    "Given",
     "Halving",
     "InverseTime",
     "Iterate",
     "Line",
+    "LineSearch",
     "MiniBatches",
+    "Nonmonotone",
     "OnlineEM",
     "Pymanopt",
+    "QuasiNewton",
     "Schedule",
+    "Search",
     "Solver",
+    "Steepest",
     "Stochastic",
     "StochasticPGD",
+    "StrongWolfe",
     "armijo",
     "backtrack",
     "choose_solver",
@@ -75,5 +95,3 @@ __all__ = [
     "unflattener",
     "wolfe",
 ]
-
-__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.batch": ("BatchBB",)})

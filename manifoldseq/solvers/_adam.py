@@ -9,9 +9,8 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Point
-from ..linalg._tree import flatten, tree_map, unflattener
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored as Factored
+from ..linalg import flatten, tree_map, unflattener
+from ..manifolds import Factored, Manifold
 from ._base import positive_numbers
 from ._iterates import Iterate, State
 from ._schedules import Schedule

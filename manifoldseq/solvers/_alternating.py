@@ -14,8 +14,8 @@ from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
-from ..linalg._tree import dtype_of, flatten, freeze, tree_map
-from ..manifolds._product import _Factored as Factored
+from ..linalg import dtype_of, flatten, freeze, tree_map
+from ..manifolds import Factored
 from ..objectives import BlockUpdate, Objective
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate, step_curvature

@@ -12,10 +12,8 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point
 from .._stopping import Look
-from ..linalg._tree import freeze, leaves, tree_map
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored as Factored
-from ..manifolds._product import _Groups as Groups
+from ..linalg import freeze, leaves, tree_map
+from ..manifolds import Factored, Groups, Manifold
 from ..objectives import Objective, last_point
 from ._base import Solver
 from ._claims import unclaimed_slope
@@ -28,6 +26,17 @@ def in_range(solver: Solver) -> Solver:
     if solver.constraints:
         return _InUnit(solver)
     return _InRange(solver) if solver.scale_free else solver
+
+
+def leaves_range(solver: Solver, dtype: np.dtype, grad_norm: np.ndarray) -> np.ndarray:
+    """Return which gradients make :func:`in_unit` look for a unit."""
+    most = _MOST[dtype]
+    return ~((1 / most <= grad_norm) & (grad_norm <= most)) & isinstance(solver, _InRange)
+
+
+def in_unit(solver: Solver, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
+    """Return a state that began without a unit as :func:`in_range` solvers go on with it."""
+    return solver.in_unit(problem, state, measures, 1.0) if isinstance(solver, _InRange) else (state, measures)
 
 
 UNUSUAL = 32.0
@@ -43,7 +52,7 @@ class _Around(Solver):
     solver: Solver
 
     def __post_init__(self) -> None:
-        for name in ("needs", "constraints", "deterministic", "whole_pass", "resumable", "curvature"):
+        for name in ("needs", "constraints", "deterministic", "whole_pass", "resumable", "curvature", "trusted"):
             object.__setattr__(self, name, getattr(self.solver, name))
 
     @property
@@ -71,33 +80,31 @@ class _InRange(_Around):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         with np.errstate(over="ignore", under="ignore"):
             state, measures = self.solver.init(problem, point)
-        return self._in_unit(problem, {**state, "unit": 1.0}, measures)
+        return self.in_unit(problem, state, measures, 1.0)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        unit: float = state["unit"]
+        unit: float = state.get("unit", 1.0)
         if unit == 1.0:
-            new, measures = self.solver.step(problem, state)
-        else:
-            new, measures = self.solver.step(multiplied(problem, unit), state)
-            measures = divided(measures, unit)
-        return self._in_unit(problem, {**new, "unit": unit}, measures)
+            return self.in_unit(problem, *self.solver.step(problem, state), 1.0)
+        new, measures = self.solver.step(multiplied(problem, unit), state)
+        return self.in_unit(problem, {**new, "unit": unit}, divided(measures, unit), unit)
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        unit: float = state["unit"]
+        unit: float = state.get("unit", 1.0)
         if unit == 1.0:
             return self.solver.confirm(problem, state, recent, look)
         scaled = tuple([divided(measures, 1 / unit) for measures in recent])
-        within = replace(look, decrease=look.decrease * unit)
+        within = look._replace(decrease=look.decrease * unit)
         return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         return _slope_in_unit(self.solver, problem, state, now)
 
-    def _in_unit(self, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
+    def in_unit(self, problem: Problem, state: State, measures: Measures, unit: float) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
         # of numbers between 1 / most and most products of five stay in the range
         most = _MOST[state["grad"].dtype]
-        if 1 / most <= (measures.grad_norm or 0.0) * state["unit"] <= most or measures.status is not None:
+        if 1 / most <= (measures.grad_norm or 0.0) * unit <= most or measures.status is not None:
             return state, measures
         largest = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(state["egrad"]))
         if not (0 < largest < math.inf and math.isfinite(state["fun"])):
@@ -106,7 +113,7 @@ class _InRange(_Around):
         change = 2.0 ** -round(math.log2(largest))
         if 1 / most <= change <= most:
             return state, measures
-        unit = state["unit"] * change
+        unit = unit * change
         if not 0 < unit < math.inf:
             return state, measures
         state, begun = self.solver.init(
@@ -140,7 +147,7 @@ class _InUnit(_Around):
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         unit: float = state["unit"]
         scaled = tuple([divided(measures, 1 / unit) for measures in recent])
-        within = replace(look, decrease=look.decrease * unit)
+        within = look._replace(decrease=look.decrease * unit)
         return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
@@ -256,7 +263,9 @@ def multiplied(problem: Problem, unit: float) -> Problem:
 
 
 def _slope_in_unit(solver: Solver, problem: Problem, state: State, now: Measures) -> float:
-    unit: float = state["unit"]
+    unit: float = state.get("unit", 1.0)
+    if unit == 1.0:
+        return solver.unclaimed_slope(problem, state, now)
     return solver.unclaimed_slope(multiplied(problem, unit), state, divided(now, 1 / unit)) / unit
 
 

@@ -15,7 +15,7 @@ from .._problem import Problem
 from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
-from ..linalg._tree import dtype_of, flatten, leaves, tree_map
+from ..linalg import dtype_of, flatten, leaves, tree_map
 from ..objectives import Objective
 from ._around import UNUSUAL
 from ._base import Solver

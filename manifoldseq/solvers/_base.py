@@ -41,6 +41,8 @@ class Solver(ABC):
     frames : bool
         Whether ``minimize`` may give it ``manifold.frame`` for a manifold that has one: it asks for products with the
         Hessian through :func:`hessian_product` only, since those of the objective take ambient vectors.
+    trusted : bool
+        Whether its states hold arrays that nobody writes to, and plain numbers: the loop then checks none of them.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
@@ -50,6 +52,7 @@ class Solver(ABC):
     resumable: ClassVar[bool] = True
     curvature: ClassVar[bool] = False
     frames: bool = False
+    trusted: ClassVar[bool] = False
 
     @property
     def monotone(self) -> bool:
@@ -113,6 +116,8 @@ class Solver(ABC):
 def whole_numbers(solver: str, **options: Any) -> None:
     """Raise a sentence unless every option is an integer of at least one."""
     for name, value in options.items():
+        if type(value) is int and value >= 1:  # nearly always
+            continue
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a whole number ≥ 1")
 

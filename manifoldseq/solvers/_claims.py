@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._tree import flatten, freeze, unflattener
+from ..linalg import Decision, Scalar, freeze
 from ._iterates import Iterate, inner_product, retracted
 
 NOISE = 200
@@ -24,37 +24,40 @@ def probing() -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0x6D73, 1)))
 
 
-def unclaimed_slope(problem: Problem, at: Iterate, level: float) -> float:
+def unclaimed_slope(problem: Problem, at: Iterate, level: Scalar) -> Scalar:
     """Return the slope along a random tangent vector of length one beyond what the gradient claims.
 
     It is zero unless the objective contradicts the gradient; that takes two values where it does not. Decreases are
     compared with the size `level` of the objective, which is not that of an augmented Lagrangian.
     """
-    manifold, tree, dot = problem.manifold, unflattener(at.x), inner_product(problem, at.x)
-    if not manifold.dim or not math.isfinite(at.fun):
-        return 0.0
-    v = flatten(manifold.random_tangent(at.x, probing()))
+    manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
+    if not manifold.dim:
+        return axis.filled(at.x, 0.0)
+    tree = axis.tree(manifold.shape)
+    v = axis.flatten(manifold.random_tangent(at.x, probing()))
     free = manifold.free(at.x, at.egrad) if manifold.bounded else None
     if free is not None:
-        v = np.where(flatten(free), v, v.dtype.type(0))
+        v = np.where(axis.flatten(free), v, v.dtype.type(0))
     square = dot(v, v)
-    if not 0 < square < math.inf:
-        return 0.0
-    length = square**0.5
-    v = v / v.dtype.type(length)
-    longest = float(manifold.longest(at.x, tree(v))) if manifold.open else math.inf
+    valid = (square > 0) & (square < math.inf) & axis.finite(at.fun)
+    if not axis.any(valid):
+        return axis.filled(at.x, 0.0)
+    v = axis.over(v, axis.where(valid, square, 1.0) ** 0.5)
+    longest = axis.number(manifold.longest(at.x, tree(v))) if manifold.open else math.inf
 
-    def along(t: float) -> float:
-        if abs(t) > longest:
-            return math.inf
+    def along(t: Scalar, asked: Decision) -> Scalar:
+        asked, values = asked & (abs(t) <= longest), axis.filled(at.x, math.inf)
+        if not axis.any(asked):
+            return values
+        some, x, u = axis.take(asked, problem, at.x, axis.times(t, v))
         try:
-            return problem.objective.value(freeze(retracted(problem, at.x, tree(v.dtype.type(t) * v), None)))
+            return axis.put(values, asked, some.objective.value(freeze(retracted(some, x, tree(u), None))))
         except (np.linalg.LinAlgError, FloatingPointError):
-            return math.inf
+            return values
 
     with np.errstate(all="ignore"):
-        scale, eps = float(manifold.scale(at.x)), float(np.finfo(v.dtype).eps)
-        return slope_beyond(along, at.fun, dot(at.grad, v), at.grad_norm, scale, level, eps)
+        scale, eps = axis.number(manifold.scale(at.x)), float(np.finfo(v.dtype).eps)
+        return slope_beyond(axis, along, valid, at.fun, dot(at.grad, v), at.grad_norm, scale, level, eps)
 
 
 def first_reach(scale: Any, eps: float) -> Any:
@@ -73,14 +76,26 @@ def compared(up: Any, down: Any, fun: Any, claimed: Any, eps: float) -> tuple[An
 
 
 def slope_beyond(
-    along: Callable[[float], float], fun: float, slope: float, grad_norm: float, scale: float, level: float, eps: float
-) -> float:
+    axis: Any,
+    along: Callable[[Scalar, Decision], Scalar],
+    asked: Decision,
+    fun: Scalar,
+    slope: Scalar,
+    grad_norm: Scalar,
+    scale: Scalar,
+    level: Scalar,
+    eps: float,
+) -> Scalar:
     """Return the slope of a function at zero less the claimed one; zero where the two do not contradict each other.
 
     Parameters
     ----------
+    axis : arithmetic
+        Of one function of one number, or of many.
     along : callable
-        The function of one number; infinite or NaN where it has no value.
+        The function, and where its value is needed; infinite or NaN where it has no value.
+    asked : bool
+        Where the slope is asked for.
     fun, slope : float
         Its value at zero, and its slope there as the gradient claims it.
     grad_norm, scale, level : float
@@ -95,44 +110,41 @@ def slope_beyond(
     difference quotients of three steps disagree; errors that are small compared with the gradient; and errors that do
     not matter, because along them the function falls by no more, or within a shorter step, than a success leaves.
     """
-    h = float(first_reach(scale, eps))
+    no, finite, where, none = axis.no, axis.finite, axis.where, asked & axis.no(asked)
+    h, differing = axis.number(first_reach(scale, eps)), none
     for _ in range(6):
-        up, down = along(h), along(-h)
-        if not (math.isfinite(up) and math.isfinite(down)):
-            return 0.0
+        up, down = along(h, asked), along(-h, asked)
+        known = asked & finite(up) & finite(down)
         differs, seen = compared(up, down, fun, 2 * h * slope, eps)
-        if differs:
+        differing, asked = differing | (known & differs), known & no(differs | seen)
+        if not axis.any(asked):
             break
-        if seen:
-            return 0.0
-        h *= 1e4  # the values do not tell these points apart
-    else:
-        return 0.0
-    t, last, agree = 4 * h, math.nan, 0
+        h = where(asked, 1e4 * h, h)  # the values do not tell these points apart
+    t, last, agree = 4 * h, math.nan * fun, 0 * fun
+    bend, agreed, going = 0 * fun, none, differing
     for _ in range(12):
-        up, down = along(t), along(-t)
-        rest = up - down - 2 * t * slope
-        if math.isfinite(rest):
-            if abs(rest) <= NOISE * eps * max(abs(fun), abs(up), abs(down)):
-                return 0.0
-            beyond = rest / (2 * t)
-            agree = agree + 1 if 0.75 <= beyond / last <= 4 / 3 else 0
-            last = beyond
-            if agree == 2:
-                break
-        t *= 0.25
-    else:
-        return 0.0
-    if abs(last) <= 0.1 * grad_norm or t * t == 0:  # a step whose square is below the number range tells nothing
-        return 0.0
-    bend = (up + down - 2 * fun) / (t * t)
-    step = min(abs(last) / bend if bend > 0 else math.inf, max(scale, 1e3 * t))
-    for _ in range(4):
-        if step <= SOLVED * 1e-7 * scale:
+        if not axis.any(going):
             break
-        signed = -math.copysign(step, last)
-        fall = fun - along(signed) + signed * slope
-        if fall >= 0.25 * abs(last) * step and fall > SOLVED * max(1e-10, 4 * eps) * level:
-            return last
-        step *= 0.1
-    return 0.0
+        up, down = along(t, going), along(-t, going)
+        rest = up - down - 2 * t * slope
+        known, beyond = going & finite(rest), rest / (2 * t)
+        noise = NOISE * eps * axis.most(abs(fun), axis.most(abs(up), abs(down)))
+        going = going & no(known & (abs(rest) <= noise))
+        known, ratio = known & going, axis.quotient(beyond, last)
+        agree = where(known, where((ratio >= 0.75) & (ratio <= 4 / 3), agree + 1, 0 * fun), agree)
+        last, done = where(known, beyond, last), known & (agree == 2)
+        bend = where(done, axis.quotient(up + down - 2 * fun, t * t), bend)
+        agreed, going = agreed | done, going & no(done)
+        t = where(going, 0.25 * t, t)
+    # a step whose square is below the number range tells nothing
+    going, wrong = agreed & (abs(last) > 0.1 * grad_norm) & (t * t != 0), none
+    step = axis.least(axis.ratio(abs(last), bend, math.inf), axis.most(scale, 1e3 * t))
+    for _ in range(4):
+        going = going & (step > SOLVED * 1e-7 * scale)
+        if not axis.any(going):
+            break
+        signed = -axis.sign(last) * step
+        fall = fun - along(signed, going) + signed * slope
+        lower = going & (fall >= 0.25 * abs(last) * step) & (fall > SOLVED * max(1e-10, 4 * eps) * level)
+        wrong, going, step = wrong | lower, going & no(lower), 0.1 * step
+    return where(wrong, last, 0 * fun)

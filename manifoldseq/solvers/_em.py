@@ -10,10 +10,10 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._tree import freeze
+from ..linalg import freeze
 from ._base import Solver
+from ._descents import secant_pair, two_loop
 from ._iterates import State
-from ._lbfgs import secant_pair, two_loop
 from ._search import backtrack
 
 _DELAY, _LONGEST_WAIT = 3, 32

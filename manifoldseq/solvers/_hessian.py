@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._tree import flatten, norm, unflattener
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored as Factored
+from ..manifolds import Factored, Manifold
 from ._iterates import Iterate, Retraction, inner_product, retracted
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -50,7 +48,8 @@ def hessian_product(
     >>> product(np.array([1.0, 0.0])).tolist()
     [6.0, 2.0]
     """
-    manifold, tree = problem.manifold, unflattener(at.x)
+    manifold, axis = problem.manifold, problem.axis
+    tree, flatten = axis.tree(manifold.shape), axis.flatten
     eps = float(np.finfo(at.grad.dtype).eps)
     exact, riemannian = problem.objective.hessian_product, manifold.hessian
     if exact is not None and riemannian is not None and kind != "finite-difference":
@@ -62,21 +61,21 @@ def hessian_product(
 
         return product, eps
     mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
-    free = None if mask is None else flatten(mask)
-    dot, scale = inner_product(problem, at.x), eps**0.5 * max(1.0, norm(at.x))
+    free = None if mask is None else axis.flatten(mask)
+    dot, scale = inner_product(problem, at.x), eps**0.5 * axis.most(1.0, axis.norm(at.x))
 
     def difference(u: np.ndarray) -> np.ndarray:
         # H u ≈ (T grad f(R(h u)) − grad f(x)) / h with h ‖u‖ = √ε max(1, ‖x‖): truncation and rounding are of one size
-        h = scale / dot(u, u) ** 0.5
+        h = axis.ratio(scale, dot(u, u) ** 0.5)
         with np.errstate(all="ignore"):
-            y = retracted(problem, at.x, tree(u * u.dtype.type(h)), retraction)
+            y = retracted(problem, at.x, tree(axis.times(h, u)), retraction)
         try:
             _, egrad = problem.objective.value_and_gradient(y)  # type: ignore[misc]
         except (np.linalg.LinAlgError, FloatingPointError):
             return np.full_like(u, np.nan)
         with np.errstate(all="ignore"):
             back = flatten(manifold.transport(y, at.x, _across(manifold, y, egrad)))
-            hu = (back - at.grad) / u.dtype.type(h)
+            hu = axis.over(back - at.grad, h)
         return hu if free is None else np.where(free, hu, hu.dtype.type(0))
 
     return difference, eps**0.5
@@ -124,22 +123,20 @@ def first_step(
     >>> ms.solvers.first_step(problem, at)                                    # one over the curvature
     0.25
     """
-    if not 0 < at.grad_norm < math.inf:
-        return 1.0
-    length = float(problem.manifold.scale(at.x)) or 1.0
+    axis = problem.axis
+    if not axis.any((at.grad_norm > 0) & (at.grad_norm < math.inf)):
+        return axis.filled(at.x, 1.0)
+    length = axis.number(problem.manifold.scale(at.x))
+    length = axis.where(length > 0, length, 1.0)
     product, dot = hessian_product(problem, at, "auto", retraction)[0], inner_product(problem, at.x)
-    if direction is None:
-        size, share, u = at.grad_norm, 1.0, at.grad / at.grad.dtype.type(at.grad_norm)
-    else:
-        size = dot(direction, direction) ** 0.5
-        share, u = -dot(at.grad, direction) / size**2, -direction / at.grad.dtype.type(size)
     with np.errstate(all="ignore"):
+        if direction is None:
+            size, share, u = at.grad_norm, 1.0, axis.over(at.grad, at.grad_norm)
+        else:
+            size = dot(direction, direction) ** 0.5
+            share, u = -dot(at.grad, direction) / size**2, axis.over(-direction, size)
         curvature = dot(u, product(u))
-    # the minimizer of f + t⟨g, d⟩ + ½t²⟨d, H d⟩, at most ten times the scale of the manifold away
-    step = share / curvature if curvature > 0 else length / size
-    step = min(step, 10 * length / size)
-    if not 0 < step < math.inf:
-        return 1.0
-    # seven bits: a step that rounding of the curvature does not change
-    mantissa, exponent = math.frexp(step)
-    return math.ldexp(round(64 * mantissa) / 64, exponent)
+        # the minimizer of f + t⟨g, d⟩ + ½t²⟨d, H d⟩, at most ten times the scale of the manifold away
+        step = axis.least(axis.ratio(share, curvature, length / size), 10 * length / size)
+    step = axis.where((step > 0) & (step < math.inf), step, 1.0)
+    return axis.coarse(step)

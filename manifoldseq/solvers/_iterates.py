@@ -12,9 +12,22 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
-from ..linalg._tree import SMALLEST, dot, dot_of, flatten, leaves, norm, tree_map, unflattener_of
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored as Factored
+from ..linalg import (
+    EPS,
+    ONE,
+    ROWS,
+    SMALLEST,
+    One,
+    Rows,
+    Scalar,
+    axis_of,
+    flatten,
+    freeze,
+    leaves,
+    tree_map,
+    unflattener_of,
+)
+from ..manifolds import Factored, Manifold
 
 State = dict[str, Any]
 Dot = Callable[[np.ndarray, np.ndarray], float]
@@ -75,6 +88,12 @@ class Iterate(NamedTuple, Generic[Point]):
             "egrad_norm": egrad_norm,
         }
 
+    def row(self, k: int) -> Iterate[Any]:
+        """Return the iterate of row `k` of a batch."""
+        x, egrad = (tree_map(lambda leaf: np.array(leaf[k]), tree) for tree in (self.x, self.egrad))
+        numbers = (float(np.asarray(number)[k]) for number in (self.grad_norm, self.egrad_norm))
+        return Iterate(freeze(x), float(np.asarray(self.fun)[k]), egrad, self.grad[k].copy(), *numbers)
+
     def measures(
         self,
         manifold: Manifold,
@@ -103,7 +122,7 @@ class Iterate(NamedTuple, Generic[Point]):
             _NO_COLUMNS,
             curvature,
             None,
-            float(manifold.scale(self.x)),
+            axis_of(self.grad).number(manifold.scale(self.x)),  # type: ignore[arg-type]
         )
 
     def at_boundary(self, manifold: Manifold, measures: Measures) -> Measures:
@@ -117,7 +136,7 @@ class Iterate(NamedTuple, Generic[Point]):
         """
         if not manifold.open or self.egrad is None:
             return measures
-        return replace(measures, pushed_inward=float(manifold.pushed_inward(self.x, self.egrad)))
+        return replace(measures, pushed_inward=axis_of(self.grad).number(manifold.pushed_inward(self.x, self.egrad)))
 
 
 _parts = itemgetter(*Iterate._fields)
@@ -146,62 +165,57 @@ def evaluate(problem: Problem[Point], x: Point) -> Iterate[Point]:
     (3.0, (8,), 10.5)
     """
     fun, egrad = problem.objective.value_and_gradient(x)  # type: ignore[misc]
-    manifold = problem.manifold
+    manifold, axis = problem.manifold, problem.axis
     if not manifold.open:
-        flat = flatten(manifold.gradient(x, egrad))
-        grad_norm = _length(flat)
-        return Iterate(x, fun, egrad, flat, grad_norm, _rounded(flat, grad_norm, egrad))
+        flat = axis.flatten(manifold.gradient(x, egrad))
+        grad_norm = axis.length(flat)
+        return Iterate(x, fun, egrad, flat, grad_norm, _rounded(axis, flat, grad_norm, egrad))
     with np.errstate(all="ignore"):
         gradient = manifold.gradient(x, egrad)
+        flat = axis.flatten(gradient)
+        length = axis.length(flat)
         if manifold.metric == "embedded":
-            flat = flatten(gradient)
-            return Iterate(x, fun, egrad, flat, _length(flat), _in_units(manifold, x, egrad))
-        flat = flatten(gradient)
+            return Iterate(x, fun, egrad, flat, length, _in_units(axis, manifold, x, egrad))
         square, unit = manifold.inner(x, gradient, gradient), 1.0
-        length = _length(flat)
-        if 0 <= square < SMALLEST[flat.dtype] and length > 0:
-            unit = math.ldexp(1.0, math.frexp(length)[1])
-            gradient = tree_map(lambda leaf: leaf / leaf.dtype.type(unit), gradient)
+        small = (0 <= square) & (square < SMALLEST[flat.dtype]) & (length > 0)
+        if axis.any(small):  # squares have lost digits to underflow
+            unit = axis.where(small, axis.power(length), 1.0)
+            gradient = tree_map(lambda leaf: axis.over(leaf, unit), gradient)
             square = manifold.inner(x, gradient, gradient)
-    grad_norm = unit * square**0.5 if square >= 0 else math.nan
-    # `egrad_norm` in the unit of the metric
-    unit = length / grad_norm if grad_norm > length else 1.0
-    return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(flat, length, egrad))
+        grad_norm = unit * axis.where(square >= 0, abs(square), math.nan) ** 0.5
+        # `egrad_norm` in the unit of the metric
+        unit = axis.least(1.0, axis.ratio(length, grad_norm, 1.0))
+    return Iterate(x, fun, egrad, flat, grad_norm, unit * _rounded(axis, flat, length, egrad))
 
 
-def _length(flat: np.ndarray) -> float:
-    """Return the Euclidean norm of a flat vector in its dtype, in float64 where its squares underflow."""
-    square = dot(flat, flat)
-    return norm(flat) if square < SMALLEST[flat.dtype] else square**0.5
-
-
-def _in_units(manifold: Manifold[Point], x: Point, egrad: Point) -> float:
+def _in_units(axis: One | Rows, manifold: Manifold[Point], x: Point, egrad: Point) -> Scalar:
     """Return the norm of the Euclidean gradient, of open factors in units of the metric where those are small."""
     if isinstance(manifold, Factored):
-        return math.hypot(*[_in_units(f, a, g) for f, a, g in zip(manifold.factors, x, egrad, strict=True)])
-    return norm(egrad) * min(1.0, norm(x)) if manifold.open else norm(egrad)
+        parts = [_in_units(axis, f, a, g) for f, a, g in zip(manifold.factors, x, egrad, strict=True)]
+        return math.hypot(*parts) if axis is ONE else sum(part**2 for part in parts) ** 0.5
+    return axis.norm(egrad) * axis.least(1.0, axis.norm(x)) if manifold.open else axis.norm(egrad)
 
 
-def _rounded(grad: np.ndarray, grad_norm: float, egrad: Point) -> float:
+def _rounded(axis: One | Rows, grad: np.ndarray, grad_norm: Scalar, egrad: Point) -> Scalar:
     """Return the norm of the Euclidean gradient whose rounding is in the Riemannian one.
 
     Where the two differ much: of the entries that are not zero by themselves (of bounds, or of a frozen factor), in the
     factor where the share that is left is largest; the others say nothing about its rounding.
     """
-    whole = norm(egrad)
-    if not 0 < grad_norm <= 1e-4 * whole:
+    whole = axis.norm(egrad)
+    small = grad_norm <= 1000 * EPS[grad.dtype] * whole  # nobody asks elsewhere: `stationary` is a tenth of it
+    if small is False or not axis.any(small):
         return whole
-    if type(egrad) is not tuple:
-        moves = grad != 0
-        return whole if moves.all() else norm(flatten(egrad)[moves])
+    left, of, grad_norm = axis.take(small, grad, axis.flatten(egrad), grad_norm)
     # the factor in which the Riemannian gradient is largest beside the Euclidean one, of entries that can move
-    starts = np.cumsum([0, *[leaf.size for leaf in leaves(egrad)][:-1]])
-    left, of = grad.astype(np.float64, copy=False), flatten(egrad).astype(np.float64, copy=False)
+    sizes = [leaf.size if axis is ONE else leaf[0].size for leaf in leaves(egrad)]
+    starts = np.cumsum([0, *sizes[:-1]])
+    left, of = left.astype(np.float64, copy=False), of.astype(np.float64, copy=False)
     with np.errstate(all="ignore"):
-        lengths = [np.add.reduceat(v * v, starts) for v in (left, np.where(left != 0, of, 0.0))]
-        shares = np.sqrt(lengths[0] / np.maximum(lengths[1], 1e-300))
-    share = float(np.nan_to_num(shares, posinf=0.0).max())
-    return grad_norm / share if share > 0 else whole
+        squares = [np.add.reduceat(v * v, starts, axis=-1) for v in (left, np.where(left != 0, of, 0.0))]
+        shares = np.sqrt(squares[0] / np.maximum(squares[1], 1e-300))
+    share = axis.number(np.nan_to_num(shares, posinf=0.0).max(axis=-1))
+    return axis.put(whole, small, axis.ratio(grad_norm, share, axis.take(small, whole)))
 
 
 def try_point(problem: Problem[Point], at: Iterate, x: Point) -> Iterate:
@@ -209,11 +223,14 @@ def try_point(problem: Problem[Point], at: Iterate, x: Point) -> Iterate:
     try:
         return evaluate(problem, x)
     except (np.linalg.LinAlgError, FloatingPointError):
-        return at._replace(x=x, fun=math.inf, grad_norm=math.nan)
+        filled = problem.axis.filled
+        return at._replace(x=x, fun=filled(x, math.inf), grad_norm=filled(x, math.nan))
 
 
-def secant(product: float, square: float) -> float | None:
-    """Return the curvature ⟨s, y⟩/⟨s, s⟩ of a step, None where the step was nothing."""
+def secant(product: Scalar, square: Scalar) -> Scalar | None:
+    """Return the curvature ⟨s, y⟩/⟨s, s⟩ of a step, None (of rows NaN) where the step was nothing."""
+    if type(square) is np.ndarray:
+        return ROWS.ratio(product, square, math.nan)
     return product / square if square > 0 else None
 
 
@@ -244,12 +261,12 @@ def inner_product(problem: Problem[Point], x: Point) -> Dot:
     >>> dot(np.array([3.0, 1.0]), np.array([4.0, 1.0]))                       # 3 * 4 / 2**2 + 1 * 1
     4.0
     """
-    manifold = problem.manifold
+    manifold, axis = problem.manifold, problem.axis
     if manifold.metric == "embedded":
-        return dot_of(leaves(x)[0].dtype)
-    tree = unflattener_of(manifold.shape)
+        return axis.dot_of(leaves(x)[0].dtype)
+    tree = axis.tree(manifold.shape)
 
-    def product(u: np.ndarray, v: np.ndarray) -> float:
+    def product(u: np.ndarray, v: np.ndarray) -> Scalar:
         with np.errstate(all="ignore"):
             return manifold.inner(x, tree(u), tree(v))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point
-from ..linalg._tree import freeze
+from ..linalg import freeze
 from ._base import Solver
 from ._em import in_structure_of
 from ._iterates import State

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._tree import flatten
+from ..linalg import ONE, flatten
 from ._base import Solver, whole_numbers
 from ._hessian import first_step
 from ._iterates import Iterate, State, evaluate, step_curvature, try_point
@@ -110,7 +110,7 @@ class PGD(Solver):
             finite = math.isfinite(new.fun) and math.isfinite(new.grad_norm)
             # curves of bounded factors are clipped: the change predicted is ⟨∇f, y − x⟩ along the way really gone
             predicted = min(0.0, float(np.dot(egrad, moved)))
-            enough = finite and sufficient(at, new.fun, predicted, scale / state["scale"])
+            enough = finite and sufficient(ONE, at, new.fun, predicted, scale / state["scale"], at.fun)
             if enough or not self.backtracking:
                 length = float(np.dot(moved, moved)) ** 0.5
                 curvature = step_curvature(problem, at.x, at.grad, new) if finite else None

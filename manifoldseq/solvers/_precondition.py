@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._tree import flatten, shapes, tree_map, unflattener
+from ..linalg import ONE, flatten, shapes, tree_map, unflattener
 from ._iterates import Iterate, inner_product
 
 Precondition = Callable[[Problem[Any], Any, Any], Any]
@@ -22,7 +22,10 @@ def check_precondition(solver: str, precondition: Precondition | None) -> None:
 
 def preconditioned(precondition: Precondition, problem: Problem, at: Iterate, v: np.ndarray) -> np.ndarray:
     """Return the preconditioner times a flat tangent vector, flat; zero in the coordinates that active bounds hold."""
-    manifold = problem.manifold
+    manifold, axis = problem.manifold, problem.axis
+    if axis is not ONE:  # one problem after the other: the function of the user knows of no batch
+        rows = [preconditioned(precondition, problem.one(k), at.row(k), v[k]) for k in range(len(v))]  # type: ignore[attr-defined]
+        return np.stack(rows)
     product = precondition(problem, at.x, manifold.from_frame(at.x, unflattener(at.x)(v)))
     if shapes(product) != shapes(at.x):
         raise ValueError(
@@ -39,9 +42,10 @@ def steepest(precondition: Precondition | None, problem: Problem, at: Iterate) -
 
     It is the negative gradient without a preconditioner, and where the product with one does not descend.
     """
-    if precondition is not None:
-        direction, dot = -preconditioned(precondition, problem, at, at.grad), inner_product(problem, at.x)
-        slope, square = dot(at.grad, direction), dot(direction, direction)
-        if slope < -1e-10 * at.grad_norm * square**0.5:  # not where a number is NaN
-            return direction, slope
-    return -at.grad, -at.grad_norm * at.grad_norm
+    plain = -at.grad, -at.grad_norm * at.grad_norm
+    if precondition is None:
+        return plain
+    direction, dot = -preconditioned(precondition, problem, at, at.grad), inner_product(problem, at.x)
+    slope, square = dot(at.grad, direction), dot(direction, direction)
+    descends = slope < -1e-10 * at.grad_norm * square**0.5  # not where a number is NaN
+    return problem.axis.where(descends, (direction, slope), plain)

@@ -17,7 +17,7 @@ from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status, Tree
 from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule, look_ahead
 from ..interop._pymanopt import numpy_random, pymanopt
-from ..linalg._tree import dtype_of, leaves, tree_map
+from ..linalg import dtype_of, leaves, tree_map
 from ._around import divided, known, multiplied, times, unit_of
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate, step_curvature
@@ -263,7 +263,7 @@ class _Watch:
         unit, recent, look = self.unit, so_far.recent, look_ahead(self.solver.stop, so_far)
         if unit == 1.0:
             return confirm(self.problem, at, recent, look)
-        look = replace(look, decrease=look.decrease * unit)
+        look = look._replace(decrease=look.decrease * unit)
         there = evaluate(known(self.problem, at.fun * unit, times(unit, at.egrad)), at.x)
         scaled = tuple([divided(measures, 1 / unit) for measures in recent])
         return divided(confirm(multiplied(self.problem, unit), there, scaled, look), unit)

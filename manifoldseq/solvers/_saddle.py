@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Status
 from .._stopping import LOOSE, Look, inside
-from ..linalg._tree import EPS, flatten, unflattener
+from ..linalg import EPS, ONE, Decision, Scalar, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 
@@ -35,7 +36,8 @@ def stationary(at: Iterate) -> bool:
     >>> ms.solvers.stationary(ms.solvers.evaluate(problem, (np.array([1.0, 0.0]), np.zeros(1))))
     True
     """
-    return at.grad_norm <= 100 * EPS[at.grad.dtype] * at.egrad_norm < math.inf
+    level = 100 * EPS[at.grad.dtype] * at.egrad_norm
+    return (at.grad_norm <= level) & (level < math.inf)
 
 
 def leave_saddle(
@@ -72,41 +74,47 @@ def leave_saddle(
     (True, True)
     """
     manifold = problem.manifold
-    curvature, direction = lowest_curvature(problem, at, retraction)
-    lower = None if direction is None else _descend(problem, at, direction, curvature, retraction)
+    curvature, direction, negative = lowest_curvature(problem, at, retraction)
+    lower = _descend(problem, at, direction, curvature, retraction) if negative else None
     if lower is not None:
         new, t = lower
         return begin(new), new.measures(manifold, step_size=t, curvature=curvature)
     measures = at.at_boundary(manifold, at.measures(manifold, curvature=curvature))
-    measures.status = Status.ROUNDING_LEVEL if direction is None and inside(measures) else Status.NO_DECREASE
+    measures.status = Status.ROUNDING_LEVEL if not negative and inside(measures) else Status.NO_DECREASE
     return state, measures
 
 
 def lowest_curvature(
     problem: Problem, at: Iterate, retraction: Retraction, steps: int = PRODUCTS
-) -> tuple[float, np.ndarray | None]:
-    """Return the lowest curvature found by Lanczos steps, and its direction (length one) if that is negative.
+) -> tuple[Scalar, np.ndarray, Decision]:
+    """Return the lowest curvature found by Lanczos steps, its direction (length one), and whether it is negative.
 
     The Krylov space starts from a fixed random tangent vector, of which the direction keeps a tenth: where the
     objective is symmetric, the pure direction may lead into the next saddle. Curvature within the error of a product
     is zero.
     """
-    manifold = problem.manifold
-    v = flatten(manifold.random_tangent(at.x, np.random.default_rng(0))) if manifold.dim else np.zeros_like(at.grad)
+    manifold, axis = problem.manifold, problem.axis
+    v = np.zeros_like(at.grad)
+    if manifold.dim:
+        v = axis.flatten(manifold.random_tangent(at.x, np.random.default_rng(0)))
     free = manifold.free(at.x, at.egrad) if manifold.bounded else None
     if free is not None:
-        v = np.where(flatten(free), v, v.dtype.type(0))
+        v = np.where(axis.flatten(free), v, v.dtype.type(0))
     basis, H, error, _ = krylov(problem, at, v, steps, retraction)
     if not basis:
-        return 0.0, None
-    w, V = np.linalg.eigh(H)
+        none = axis.filled(at.x, 0.0)
+        return none, v, none != 0
+    w, V = axis.eigh(H)
     # below the error of the products a negative eigenvalue is rounding
-    if w[0] >= -100 * error * float(np.abs(w).max()):
-        return max(float(w[0]), 0.0), None
+    lowest = w[..., 0]
+    negative = lowest < -100 * error * np.abs(w).max(axis=-1)
     # the Ritz vector of the lowest eigenvalue and a tenth of the random start, against symmetries of the saddle
-    direction = sum((float(c) * b for c, b in zip(V[:, 0], basis, strict=True)), 0.1 * basis[0])
-    length = inner_product(problem, at.x)(direction, direction) ** 0.5
-    return float(w[0]), (direction / length).astype(at.grad.dtype, copy=False)
+    direction = 0.1 * basis[0]
+    for k, b in enumerate(basis):
+        direction = direction + axis.times(V[..., k, 0], b)
+    direction = axis.over(direction, inner_product(problem, at.x)(direction, direction) ** 0.5)
+    curvature = axis.number(np.where(negative, lowest, np.maximum(lowest, 0.0)))
+    return curvature, direction.astype(at.grad.dtype, copy=False), negative
 
 
 def confirm(
@@ -127,127 +135,169 @@ def confirm(
     of a random tangent vector. Steps that zigzag across a valley see none of its floor; the gradient that is left does.
     Curvature that cannot be told from rounding beside the largest of the recent ones counts as zero.
     """
-    now = at.at_boundary(problem.manifold, recent[-1])
-    if not inside(now):
-        return now
-    if stationary(at):
-        return replace(now, curvature_ahead=lowest_curvature(problem, at, None)[0])
-    lowest, direction = lowest_curvature(problem, at, None, PROBES)
-    if direction is not None:  # a path of special symmetry may lead into a saddle
-        return replace(now, curvature_ahead=lowest)
+    now, axis = at.at_boundary(problem.manifold, recent[-1]), problem.axis
+    within = inside(now)
+    still = within & stationary(at)
+    rest = within & axis.no(still)
+    ahead = axis.filled(at.x, math.nan)
+    if axis.any(still):
+        ahead = axis.put(ahead, still, lowest_curvature(*axis.take(still, problem, at), retraction=None)[0])
+    if axis.any(rest):
+        bends = [m.curvature for m in recent if m.curvature is not None]
+        seen = functools.reduce(axis.most, [axis.where(c == c, abs(c), 0.0) for c in bends], 0.0)
+        ahead = axis.put(ahead, rest, curvature_ahead(*axis.take(rest, problem, at, seen, look, inverse)))
+    return replace(now, curvature_ahead=ahead) if axis.any(within) else now
+
+
+def curvature_ahead(
+    problem: Problem, at: Iterate, seen: Scalar, look: Look, inverse: Callable[[np.ndarray], np.ndarray] | None
+) -> Scalar:
+    """Return the curvature ahead of an iterate that is not stationary; `seen` is the largest of the recent ones."""
+    axis = problem.axis
+    lowest, _, negative = lowest_curvature(problem, at, None, PROBES)
+    told = axis.no(negative)  # elsewhere a path of special symmetry may lead into a saddle
+    if axis.any(told):
+        lowest = axis.put(lowest, told, _along_gradient(*axis.take(told, problem, at, seen, look, inverse)))
+    return lowest
+
+
+def _along_gradient(
+    problem: Problem, at: Iterate, seen: Scalar, look: Look, inverse: Callable[[np.ndarray], np.ndarray] | None
+) -> Scalar:
+    """Return the curvature ahead in the Krylov space of the gradient: negative, or zero where rounding hides it."""
+    axis = problem.axis
     # the Hessian in the plane of g and H g; of ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖ the inverse is the curvature that lies ahead
     basis, H, error, images = krylov(problem, at, at.grad, 2, None)
-    if not H.size:
-        return replace(now, curvature_ahead=0.0)
-    w, V = np.linalg.eigh(H)
-    largest = max(float(np.abs(w).max()), *(abs(m.curvature or 0.0) for m in recent))
-    if w[0] < -10 * error * largest:
-        curvature = float(w[0])
-    else:
-        way = np.abs(V[0]) / np.maximum(w, 1e-300 + error * largest)
-        length = math.hypot(*way)  # squares may leave the range
-        curvature = 1.0 / length if length > 0 else math.inf
-        if not (largest > 0 and 10 * error * largest < curvature < math.inf):
-            curvature = 0.0
-        else:
-            beyond = _curvature_beyond(problem, at, basis, images, H, error * largest, look, inverse)
-            curvature = min(curvature, beyond)
-    return replace(now, curvature_ahead=curvature)
+    if not basis:
+        return axis.filled(at.x, 0.0)
+    w, V = axis.eigh(H)
+    largest = axis.most(axis.number(np.abs(w).max(axis=-1)), seen)
+    with np.errstate(all="ignore"):
+        way = np.abs(V[..., 0, :]) / np.maximum(w, 1e-300 + error * np.expand_dims(largest, -1))
+        most = np.maximum(way.max(axis=-1), 1e-300)  # squares may leave the range
+        ahead = axis.number(1 / (most * np.linalg.norm(way / np.expand_dims(most, -1), axis=-1)))
+    lowest = axis.number(w[..., 0])
+    negative = lowest < -10 * error * largest
+    told = axis.no(negative) & (largest > 0) & (10 * error * largest < ahead) & (ahead < math.inf)
+    if axis.any(told):
+        some = axis.take(told, problem, at, tuple(basis), tuple(images), H, w, error * largest, look, inverse)
+        ahead = axis.put(ahead, told, axis.least(axis.take(told, ahead), _curvature_beyond(*some)))
+    return axis.where(negative, lowest, axis.where(told, ahead, 0.0))
 
 
 def _curvature_beyond(
     problem: Problem,
     at: Iterate,
-    basis: list[np.ndarray],
-    images: list[np.ndarray],
+    basis: tuple[np.ndarray, ...],
+    images: tuple[np.ndarray, ...],
     H: np.ndarray,
-    error: float,
+    w: np.ndarray,
+    error: Scalar,
     look: Look,
     inverse: Callable[[np.ndarray], np.ndarray] | None,
-) -> float:
+) -> Scalar:
     """Return ``‖g‖²/gᵀH⁻¹g``, in the space that conjugate gradients reach from a basis; or a negative curvature.
 
     It is zero where the products end before the rest of the gradient is known to hide no decrease. `error` is that of
-    curvatures; `images` are the products of the Hessian H with the vectors of the basis.
+    curvatures; `images` are the products of the Hessian H with the vectors of the basis, `w` its eigenvalues there.
     """
-    dot, single = inner_product(problem, at.x), at.grad.dtype.type
-    product, _ = hessian_product(problem, at, "auto")
+    axis, dot = problem.axis, inner_product(problem, at.x)
     # s = −H⁻¹g in the basis, what it leaves of the gradient, and twice the decrease
-    y = np.linalg.solve(H, [dot(at.grad, b) for b in basis])
-    r = at.grad - sum(single(c) * image for c, image in zip(y, images, strict=True))
-    twice = float(y @ H @ y)
-    smallest = max(float(np.linalg.eigvalsh(H)[0]), error)
+    b = np.stack([dot(at.grad, b) for b in basis], axis=-1)
+    y = np.linalg.solve(H, b[..., None])[..., 0]
+    r = at.grad
+    for k, image in enumerate(images):
+        r = r - axis.times(axis.number(y[..., k]), image)
+    twice = axis.number((y * (H @ y[..., None])[..., 0]).sum(axis=-1))
+    smallest = axis.most(axis.number(w[..., 0]), error)
     # along flat directions that a group turns points by, the Hessian is of the size of the gradient
-    negative = max(10 * error, at.grad_norm / (float(problem.manifold.scale(at.x)) or math.inf))
-    p, rz = None, 0.0
-    for made in range(look.products + 1):
+    negative = axis.most(10 * error, axis.ratio(at.grad_norm, axis.number(problem.manifold.scale(at.x))))
+    going, known = axis.filled(at.x, True), axis.filled(at.x, False)
+    bent, rz = axis.filled(at.x, math.inf), axis.filled(at.x, 1.0)
+    p, nothing = np.zeros_like(r), np.zeros_like(r)
+    for k in range(int(np.max(look.products, initial=0)) + 1):
         square = dot(r, r)
-        if not 0 < square < math.inf:
-            break  # what is left is rounding, or has left the range of numbers
-        left = square**0.5
-        unseen = error if made < THOROUGH * look.products else max(UNSEEN * smallest, error)
-        if 0.5 * left * left <= look.decrease * unseen or left <= look.way * unseen:
+        left = abs(square) ** 0.5
+        unseen = axis.where(k < THOROUGH * look.products, error, axis.most(UNSEEN * smallest, error))
+        seen = (0.5 * left * left <= look.decrease * unseen) | (left <= look.way * unseen)
+        # far from every kind of success
+        told = (0.5 * twice > LOOSE * look.decrease) & (twice > LOOSE * look.way * at.grad_norm)
+        # what is left may be rounding, or have left the range of numbers
+        known = known | (going & (seen | told | axis.no((square > 0) & (square < math.inf))))
+        going = going & (k < look.products) & axis.no(known)
+        if not axis.any(going):
             break
-        if 0.5 * twice > LOOSE * look.decrease and twice > LOOSE * look.way * at.grad_norm:
-            break  # far from every kind of success
-        if made == look.products:
-            return 0.0
         z = r if inverse is None else inverse(r)
         before, rz = rz, dot(r, z)
-        if not rz > 0:
-            return 0.0
-        p = z if p is None else z + single(rz / before) * p
+        p = z + axis.times(axis.ratio(rz, before), p)
         size = dot(p, p)
-        image = _finite_product(product, p / single(size**0.5)) if 0 < size < math.inf else None
-        if image is None:
-            return 0.0
-        image = image * single(size**0.5)
-        curvature = dot(p, image) / size
-        if curvature < -negative:
-            return curvature
-        if curvature <= error:
-            return 0.0
-        alpha = rz / (size * curvature)
-        twice += alpha * rz
-        smallest = min(smallest, curvature)
-        r = r - single(alpha) * image
-    return at.grad_norm * at.grad_norm / twice if twice > 0 else math.inf
+        going = going & (rz > 0) & (size > 0) & (size < math.inf)
+        if not axis.any(going):
+            break
+        root = axis.where(going, size, 1.0) ** 0.5
+        product, _ = hessian_product(*axis.take(going, problem, at))
+        image = axis.put(nothing, going, _product(product, axis.take(going, axis.over(p, root))))
+        going = going & axis.finite(dot(image, image))
+        image = axis.times(root, axis.where(going, image, nothing))
+        curvature = axis.ratio(dot(p, image), size)
+        bent = axis.where(going & (curvature < -negative), curvature, bent)
+        going = going & (curvature > error)
+        twice = axis.where(going, twice + axis.ratio(rz * rz, size * curvature), twice)
+        smallest = axis.where(going, axis.least(smallest, curvature), smallest)
+        r = r - axis.times(axis.where(going, axis.ratio(rz, size * curvature), 0.0), image)
+    return axis.least(bent, axis.where(known, axis.ratio(at.grad_norm * at.grad_norm, twice, math.inf), 0.0))
 
 
 def krylov(
     problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: Retraction
 ) -> tuple[list[np.ndarray], np.ndarray, float, list[np.ndarray]]:
     """Return an orthonormal basis of the Krylov space of the Hessian H from `v`, H in it, its error, and H times it."""
-    manifold, tree, dot = problem.manifold, unflattener(at.x), inner_product(problem, at.x)
+    manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
+    tree = axis.tree(manifold.shape)
     product, error = hessian_product(problem, at, "auto", retraction)
     basis: list[np.ndarray] = []
     images: list[np.ndarray] = []
     length = dot(v, v) ** 0.5
-    v = v / length if length > 0 else v
-    for _ in range(min(steps, manifold.dim)):
-        for _ in range(2):  # twice is enough to stay orthogonal
-            for b in basis:
-                v = v - dot(b, v) * b
-        v = flatten(manifold.project(at.x, tree(v)))
-        length = dot(v, v) ** 0.5
-        # shorter than that what is left is rounding: the space is exhausted
-        image = _finite_product(product, v / length) if math.isfinite(length) and length > 1e-8 else None
-        if image is None:
-            break
-        basis.append(v / length)
-        images.append(image)
-        size = dot(image, image) ** 0.5
-        v = image / size if size > 0 else np.zeros_like(image)
+    v, nothing = axis.over(v, axis.where(length > 0, length, 1.0)), np.zeros_like(v)
+    with np.errstate(all="ignore"):
+        for _ in range(min(steps, manifold.dim)):
+            for _ in range(2):  # twice is enough to stay orthogonal
+                for b in basis:
+                    v = v - axis.times(dot(b, v), b)
+            v = axis.flatten(manifold.project(at.x, tree(v)))
+            length = dot(v, v) ** 0.5
+            # shorter than that what is left is rounding: the space is exhausted
+            live = axis.finite(length) & (length > 1e-8)
+            if not axis.any(live):
+                break
+            b = axis.where(live, axis.over(v, axis.where(live, length, 1.0)), nothing)
+            if axis.all(live):
+                image = _product(product, b)
+            else:  # rows whose space is exhausted cost no more evaluations
+                some = hessian_product(*axis.take(live, problem, at), retraction=retraction)[0]
+                image = axis.put(nothing, live, _product(some, axis.take(live, b)))
+            size = dot(image, image) ** 0.5
+            live = live & axis.finite(size)
+            if not axis.any(live):
+                break
+            basis.append(axis.where(live, b, nothing))
+            images.append(axis.where(live, image, nothing))
+            v = axis.where(live & (size > 0), axis.over(image, axis.where(size > 0, size, 1.0)), nothing)
     H = np.array([[dot(b, image) for image in images] for b in basis], dtype=float)
-    return basis, 0.5 * (H + H.T), error, images
+    H = np.moveaxis(H, (0, 1), (-2, -1)) if basis else H
+    H = 0.5 * (H + H.mT) if basis else H
+    if axis is not ONE and basis:
+        # rows whose space was exhausted earlier: a curvature that hides none of theirs in place of the missing ones
+        missing = np.stack([~b.any(axis=1) for b in basis], axis=-1)
+        H = H + missing[..., None] * np.eye(len(basis)) * np.abs(H).max(axis=(-2, -1))[:, None, None]
+    return basis, H, error, images
 
 
-def _finite_product(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.ndarray | None:
+def _product(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.ndarray:
     try:
-        image = product(v)
+        return product(v)
     except (np.linalg.LinAlgError, FloatingPointError):
-        return None
-    return image if np.all(np.isfinite(image)) else None
+        return np.full_like(v, np.nan)
 
 
 def _descend(

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._problem import Problem
-from ..linalg._tree import EPS, dot, flatten, freeze, unflattener_of
-from ._iterates import Iterate, Retraction, inner_product, retracted, try_point
+from ..linalg import EPS, ONE, Decision, One, Rows, Scalar, freeze
+from ._base import one_of, whole_numbers
+from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 
 SUFFICIENT = 1e-4
 """The share of the predicted decrease that a step must reach (c₁)."""
 
+_ANY = math.inf
 LINE_SEARCHES = ("armijo", "wolfe")
 
-Found = tuple[Iterate, float]
+
+class Found(NamedTuple):
+    """What a search answers: see :meth:`Search.find`.
+
+    Attributes
+    ----------
+    new : Iterate
+        The new iterate; the old one where no step is low enough.
+    t : float
+        Its step.
+    low : bool
+        Whether it is low enough.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([0.0, 1.0]), np.array([3.0])))
+    >>> ms.solvers.Armijo().find(ms.solvers.Line(problem, at, -at.grad), 0.5, False, {}).low
+    True
+    """
+
+    new: Iterate
+    t: Scalar
+    low: Decision
 
 
 class Line:
@@ -52,13 +82,14 @@ class Line:
     (-37.0, [0.0])
     """
 
+    axis: One | Rows
     problem: Problem
     at: Iterate
     direction: np.ndarray
     retraction: Retraction
-    slope: float
-    longest: float
-    __slots__ = ("_tree", "at", "direction", "longest", "problem", "retraction", "slope")
+    slope: Scalar
+    longest: Scalar
+    __slots__ = ("_tree", "at", "axis", "direction", "longest", "problem", "retraction", "slope")
 
     def __init__(
         self,
@@ -70,20 +101,30 @@ class Line:
     ) -> None:
         self.problem, self.at, self.direction, self.retraction = problem, at, direction, retraction
         self.slope = inner_product(problem, at.x)(at.grad, direction) if slope is None else slope
-        self._tree = unflattener_of(problem.manifold.shape)
-        self.longest = math.inf
+        self.axis = problem.axis
+        self._tree = self.axis.tree(problem.manifold.shape)
+        self.longest = _ANY
         # how far the retraction may go, on manifolds with an open boundary
         if problem.manifold.open:
-            self.longest = float(problem.manifold.longest(at.x, self._tree(direction)))
+            self.longest = self.axis.number(problem.manifold.longest(at.x, self._tree(direction)))
 
-    def go(self, t: float) -> Iterate:
+    def take(self, rows: Decision) -> Line:
+        """Return the curves of some rows."""
+        axis = self.axis
+        return Line(*axis.take(rows, self.problem, self.at, self.direction, self.slope), retraction=self.retraction)
+
+    def go(self, t: Scalar) -> Iterate:
         """Return the evaluation at `t`; of a step that is too long for the manifold, infinity, without one."""
-        if t > self.longest:
-            return self.at._replace(fun=math.inf)
-        x = freeze(retracted(self.problem, self.at.x, self._tree(t * self.direction), self.retraction))
-        return try_point(self.problem, self.at, x)
+        problem, at, axis = self.problem, self.at, self.axis
+        if self.longest is not _ANY and not axis.all(t <= self.longest):
+            short = t <= self.longest
+            new = self.go(axis.least(t, self.longest)) if axis.any(short) else at
+            return new._replace(fun=axis.where(short, new.fun, math.inf))
+        return try_point(
+            problem, at, freeze(retracted(problem, at.x, self._tree(axis.times(t, self.direction)), self.retraction))
+        )
 
-    def slope_at(self, new: Iterate) -> float:
+    def slope_at(self, new: Iterate) -> Scalar:
         """Return the inner product of the gradient at `new` with the transported direction.
 
         That is the slope of the objective along retractions that turn the direction as the transport does: nearly so
@@ -94,40 +135,152 @@ class Line:
         if manifold.bounded:
             free = manifold.free(new.x, self._tree(-direction))
             if free is not None:
-                direction = direction * flatten(free)
+                direction = direction * self.axis.flatten(free)
         if manifold.metric == "embedded":  # the gradient is tangent, so the direction need not be projected
-            return dot(new.grad, direction)
+            return self.axis.dot_of(direction.dtype)(new.grad, direction)
         with np.errstate(all="ignore"):
             moved = manifold.transport(self.at.x, new.x, self._tree(direction))
-        return inner_product(self.problem, new.x)(new.grad, flatten(moved))
+        return inner_product(self.problem, new.x)(new.grad, self.axis.flatten(moved))
 
     def enough(self, new: Iterate, t: float, reference: float, shortening: float) -> bool:
         """Return whether the objective decreases enough from `reference` (Armijo).
 
         Where the manifold is bounded and the step was clipped, the predicted change is that of the clipped step.
         """
-        if sufficient(self.at, new.fun, t * self.slope, shortening, reference):
-            return True
-        if not self.problem.manifold.bounded:
-            return False
+        enough = sufficient(self.axis, self.at, new.fun, t * self.slope, shortening, reference)
+        if enough is True or not self.problem.manifold.bounded or self.axis.all(enough):
+            return enough
         # clipping shortens the step: the change predicted is that along the way really gone (Bertsekas 1982)
-        moved = -flatten(self.problem.manifold.displacement(new.x, self.at.x))
-        predicted = inner_product(self.problem, self.at.x)(self.at.grad, moved)
-        return sufficient(self.at, new.fun, min(0.0, predicted), shortening, reference)
+        moved = -self.axis.flatten(self.problem.manifold.displacement(new.x, self.at.x))
+        predicted = self.axis.least(0.0, inner_product(self.problem, self.at.x)(self.at.grad, moved))
+        return enough | sufficient(self.axis, self.at, new.fun, predicted, shortening, reference)
 
 
-def search(
-    rule: str, line: Line, first: float, max_trials: int, curvature: float, expand: bool = False
-) -> Found | None:
-    """Search by one of ``LINE_SEARCHES``; on bounded manifolds along the projected arc."""
-    if rule == "wolfe":
-        return wolfe(line, first, max_trials, curvature)
-    return armijo(line, first, max_trials, expand)
+@dataclass(frozen=True)
+class Search(ABC):
+    """How far a solver goes along the directions of its :class:`Descent`. A subclass is a frozen dataclass.
+
+    What it remembers is in the state of the solver. One code serves one problem and many, see :class:`Descent`.
+
+    Parameters
+    ----------
+    max_trials : int
+        Evaluations of the objective per search at most.
+
+    Examples
+    --------
+    Halve the step until the objective is lower, of one problem:
+
+    >>> import dataclasses, numpy as np, manifoldseq as ms
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Halving(ms.solvers.Search):
+    ...     def find(self, line, first, expand, kept):
+    ...         for k in range(self.max_trials):
+    ...             new = line.go(first * 0.5**k)
+    ...             if new.fun < line.at.fun:
+    ...                 return ms.solvers.Found(new, first * 0.5**k, True)
+    ...         return ms.solvers.Found(line.at, first, False)
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Simple(ms.solvers.LineSearch):
+    ...     descent, search = ms.solvers.Steepest(), Halving()
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: ((x - 1) ** 2).sum()))
+    >>> ms.minimize(problem, np.zeros(2), solver=Simple()).x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    max_trials: int = 30
+
+    def __post_init__(self) -> None:
+        whole_numbers(type(self).__name__, max_trials=self.max_trials)
+
+    def begin(self, problem: Problem, at: Iterate) -> State:
+        """Return what it keeps in the state, at a new start."""
+        return {}
+
+    @abstractmethod
+    def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
+        """Return what it finds on a line, of which it tries `first` before any other step.
+
+        `expand` says where nothing was known about that step, so that longer ones may be better.
+        """
+
+    def learn(self, kept: State, new: Iterate) -> State:
+        """Return what it keeps after a step to `new`."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Given(Search):
+    """Takes the step that the descent proposes, whatever the value there: for given step sizes."""
+
+    def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
+        return Found(line.go(first), first, line.axis.filled(line.at.x, True))
+
+
+@dataclass(frozen=True)
+class Armijo(Search):
+    """Sufficient decrease: :func:`armijo`, which enlarges steps of which nothing was known."""
+
+    def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
+        return _armijo(line, first, self.max_trials, expand, line.at.fun)
+
+
+@dataclass(frozen=True)
+class Nonmonotone(Search):
+    """Sufficient decrease from a weighted mean of all values so far (Zhang and Hager 2004).
+
+    Parameters
+    ----------
+    max_trials : int
+    weight : float
+        Of the past in the mean, from 0 (monotone) to below 1.
+    """
+
+    weight: float = 0.85
+
+    def begin(self, problem: Problem, at: Iterate) -> State:
+        return {"level": at.fun, "weight": problem.axis.filled(at.x, 1.0)}
+
+    def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
+        return _armijo(line, first, self.max_trials, expand, kept["level"])
+
+    def learn(self, kept: State, new: Iterate) -> State:
+        weight = self.weight * kept["weight"] + 1.0
+        return {"level": kept["level"] + (new.fun - kept["level"]) / weight, "weight": weight}
+
+
+@dataclass(frozen=True)
+class StrongWolfe(Search):
+    """The strong Wolfe conditions: :func:`wolfe`.
+
+    Parameters
+    ----------
+    max_trials : int
+    curvature : float
+        Share of the slope that may be left: 0.9 for quasi-Newton directions, 0.1 for conjugate gradients.
+    """
+
+    curvature: float = 0.9
+
+    def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
+        return _wolfe(line, first, self.max_trials, self.curvature)
+
+
+def check_line_search(solver: str, rule: str, max_trials: int) -> None:
+    """Raise an error unless a solver can search so."""
+    whole_numbers(solver, max_trials=max_trials)
+    one_of(solver, LINE_SEARCHES, line_search=rule)
+
+
+@functools.lru_cache(maxsize=64)
+def line_search(rule: str, max_trials: int, curvature: float) -> Search:
+    """Return one of ``LINE_SEARCHES``; on bounded manifolds along the projected arc."""
+    return StrongWolfe(max_trials, curvature) if rule == "wolfe" else Armijo(max_trials)
 
 
 def armijo(
     line: Line, first: float = 1.0, max_trials: int = 30, expand: bool = False, reference: float | None = None
-) -> Found | None:
+) -> tuple[Iterate, float] | None:
     """Search for a step that decreases the objective enough, by backtracking.
 
     The condition is ``f ≤ reference + 1e-4·t·slope``. Rejected steps shrink by safeguarded quadratic interpolation; one
@@ -162,28 +315,46 @@ def armijo(
     >>> new.fun < at.fun, 0 < step < 4
     (True, True)
     """
-    first = min(first, line.longest)
-    at, slope, t = line.at, line.slope, first
-    level = at.fun if reference is None else reference
-    best: Found | None = None
-    for _ in range(max_trials):
-        new = line.go(t)
-        if not _finite(new):
-            if best is not None:
-                return best
-            t *= 0.1
-        elif line.enough(new, t, level, t / first):
-            if best is not None and new.fun >= best[0].fun:
-                return best
-            if not expand or line.slope_at(new) > 0.5 * slope:
-                return new, t
-            best = new, t
-            t *= 4.0
-        elif best is not None:
-            return best
-        else:
-            t = _shortened(t, new.fun - at.fun, slope)
-    return best
+    found = _armijo(line, first, max_trials, expand, line.at.fun if reference is None else reference)
+    return (found.new, found.t) if found.low else None
+
+
+def _armijo(line: Line, first: Scalar, max_trials: int, expand: Decision, level: Scalar) -> Found:
+    axis, at, slope = line.axis, line.at, line.slope
+    first = t = first if line.longest is _ANY else axis.least(first, line.longest)
+    new = line.go(t)
+    low = _finite(axis, new) & line.enough(new, t, level, t / first)
+    if (low is True or axis.all(low)) and (expand is False or not axis.any(expand)):  # nearly always
+        return Found(new, t, low)
+    found = Found(at, t, axis.filled(at.x, False))
+    rest, best = None, found  # the rows that still search, and the best that these have found
+    for trial in range(max_trials):
+        if trial:
+            new = line.go(t)
+            low = _finite(axis, new) & line.enough(new, t, level, t / first)
+        if low is False and best.low is False:  # of one problem: shorten, and try again
+            t = _shortened(axis, t, new.fun - at.fun, slope) if _finite(axis, new) else 0.1 * t
+            continue
+        better = low & (axis.no(best.low) | (new.fun < best.new.fun))
+        refused = axis.no(low | best.low)
+        if axis.any(better):
+            best = axis.where(better, Found(new, t, low), best)
+        going = refused
+        if axis.any(expand & better):
+            longer = expand & better & (line.slope_at(new) <= 0.5 * slope)
+            going = refused | longer
+            t = axis.where(longer, 4.0 * t, t)
+        if axis.any(refused):
+            shorter = axis.where(_finite(axis, new), _shortened(axis, t, new.fun - at.fun, slope), 0.1 * t)
+            t = axis.where(refused, shorter, t)
+        if not axis.any(going):
+            return best if rest is None else axis.put(found, rest, best)
+        if not axis.all(going):  # those that have found one leave
+            found = best if rest is None else axis.put(found, rest, best)
+            rest = np.flatnonzero(going) if rest is None else rest[going]
+            line, best, first, t, expand, level = axis.take(going, line, best, first, t, expand, level)
+            at, slope = line.at, line.slope
+    return best if rest is None else axis.put(found, rest, best)
 
 
 def backtrack(
@@ -235,26 +406,26 @@ def backtrack(
         rounding = 50 * float(np.finfo(float).eps) * abs(fun) if t > 1e-6 * first else 0.0
         if math.isfinite(new) and new <= fun + SUFFICIENT * t * slope + rounding:
             return t
-        t = _shortened(t, new - fun, slope) if math.isfinite(new) else 0.1 * t
+        t = _shortened(ONE, t, new - fun, slope) if math.isfinite(new) else 0.1 * t
     return None
 
 
-def _shortened(t: float, rise: float, slope: float) -> float:
+def _shortened(axis: One | Rows, t: Scalar, rise: Scalar, slope: Scalar) -> Scalar:
     """Return the minimizer of the parabola with this slope at zero and this rise at `t`, from 0.1 t to 0.5 t."""
-    curvature = rise - t * slope if slope < 0 else 0.0
-    return min(0.5 * t, max(0.1 * t, -0.5 * slope * t * t / curvature)) if curvature > 0 else 0.5 * t
+    least = axis.ratio(-0.5 * slope * t * t, axis.where(slope < 0, rise - t * slope, 0.0), 0.5 * t)
+    return axis.least(0.5 * t, axis.most(0.1 * t, least))
 
 
 class _End(NamedTuple):
     """One end of an interval of steps."""
 
-    t: float
-    fun: float
-    slope: float
-    iterate: Iterate | None
+    t: Scalar
+    fun: Scalar
+    slope: Scalar
+    iterate: Iterate
 
 
-def wolfe(line: Line, first: float = 1.0, max_trials: int = 30, curvature: float = 0.9) -> Found | None:
+def wolfe(line: Line, first: float = 1.0, max_trials: int = 30, curvature: float = 0.9) -> tuple[Iterate, float] | None:
     """Search for a step that meets the strong Wolfe conditions.
 
     They are ``f ≤ f₀ + 1e-4·t·slope`` and ``|slope at t| ≤ curvature·|slope|``. The step grows until an interval
@@ -293,63 +464,81 @@ def wolfe(line: Line, first: float = 1.0, max_trials: int = 30, curvature: float
     >>> new.fun < at.fun, abs(line.slope_at(new)) <= 0.1 * abs(line.slope)
     (True, True)
     """
-    first = min(first, line.longest)
-    at, t = line.at, first
-    low, high = _End(0.0, at.fun, line.slope, None), None
-    rounding = _rounding(at)
+    found = _wolfe(line, first, max_trials, curvature)
+    return (found.new, found.t) if found.low else None
+
+
+def _wolfe(line: Line, first: Scalar, max_trials: int, curvature: float) -> Found:
+    axis, at = line.axis, line.at
+    first = t = first if line.longest is _ANY else axis.least(first, line.longest)
+    found, rest = Found(at, t, axis.filled(at.x, False)), None  # of all rows; the rows that still search
+    low = high = _End(axis.filled(at.x, 0.0), at.fun, line.slope, at)
+    bracketed, flat = found.low, -curvature * line.slope  # whether there is a high end; the slope that may be left
     for _ in range(max_trials):
         new = line.go(t)
-        if not _finite(new):
-            high = _End(t, math.inf, math.nan, None)
-        else:
-            end = _End(t, new.fun, line.slope_at(new), new)
-            # bracketing and zoom in one loop: with a high end the interval contains a step that meets both conditions
-            if not line.enough(new, t, at.fun, t / first) or end.fun > low.fun + rounding:
-                high = end
-            elif abs(end.slope) <= -curvature * line.slope:
-                return new, t
-            else:
-                if end.slope * ((t if high is None else high.t) - low.t) >= 0:
-                    high = low
-                low = end
-        if high is not None and low.t > 0 and abs(high.t - low.t) < 0.01 * low.t:
+        finite = _finite(axis, new)
+        end = _End(t, new.fun, line.slope_at(new), new) if axis.any(finite) else _End(t, new.fun, t, new)
+        # bracketing and zoom in one loop: with a high end the interval contains a step that meets both conditions
+        good = finite & line.enough(new, t, at.fun, t / first) & (end.fun <= low.fun + _rounding(at))
+        met = good & (abs(end.slope) <= flat)
+        if axis.all(met) and rest is None:
+            return Found(new, t, met)
+        turned = good & (end.slope * (axis.where(bracketed, high.t, t) - low.t) >= 0)
+        end = end if axis.all(finite) else end._replace(fun=axis.where(finite, end.fun, math.inf))
+        high = axis.where(good, axis.where(turned, low, high), end)
+        low = axis.where(good, end, low)
+        bracketed = bracketed | turned | axis.no(good)
+        ended = met | (bracketed & (low.t > 0) & (abs(high.t - low.t) < 0.01 * low.t))
+        if axis.all(ended):
             break
-        t = 4.0 * t if high is None else _between(low, high)
-    return None if low.iterate is None else (low.iterate, low.t)
+        t = axis.where(bracketed, _between(axis, low, high), 4.0 * t) if axis.any(bracketed) else 4.0 * t
+        if axis.any(ended):  # those that have found one leave
+            found, going = _lowest(axis, found, rest, low), axis.no(ended)
+            rest = np.flatnonzero(going) if rest is None else rest[going]
+            line, low, high, first, t, bracketed, flat = axis.take(going, line, low, high, first, t, bracketed, flat)
+            at = line.at
+    return _lowest(axis, found, rest, low)
 
 
-def _between(low: _End, high: _End) -> float:
+def _lowest(axis: One | Rows, found: Found, rest: Any, low: _End) -> Found:
+    now = Found(low.iterate, low.t, low.t > 0)
+    return now if rest is None else axis.put(found, rest, now)
+
+
+def _between(axis: One | Rows, low: _End, high: _End) -> Scalar:
     """Return the minimizer of the cubic through both ends, kept away from them."""
-    width = high.t - low.t
-    share = 0.1
-    if math.isfinite(high.fun):
+    width, finite = high.t - low.t, axis.finite(high.fun)
+    share = axis.where(finite, 0.5, 0.1)
+    if axis.any(finite):
         # Nocedal and Wright (3.59): the minimizer of the cubic with these two values and slopes
-        theta = 3 * (low.fun - high.fun) / width + low.slope + high.slope
+        theta = axis.quotient(3 * (low.fun - high.fun), width) + low.slope + high.slope
         radicand = theta * theta - low.slope * high.slope
-        share = 0.5
-        if radicand >= 0:
-            root = math.copysign(radicand**0.5, width)
-            divisor = high.slope - low.slope + 2 * root
-            if divisor != 0:
-                share = 1 - (high.slope + root - theta) / divisor
-    return low.t + min(0.9, max(0.1, share)) * width
+        root = axis.sign(width) * axis.most(radicand, 0.0) ** 0.5
+        divisor = high.slope - low.slope + 2 * root
+        cubic = 1 - axis.quotient(high.slope + root - theta, divisor)
+        share = axis.where(finite & (radicand >= 0) & (divisor != 0), cubic, share)
+    return low.t + axis.least(0.9, axis.most(0.1, share)) * width
 
 
-def sufficient(at: Iterate, fun: float, predicted: float, shortening: float, reference: float | None = None) -> bool:
+def sufficient(
+    axis: One | Rows, at: Iterate, fun: Scalar, predicted: Scalar, shortening: Scalar, reference: Scalar
+) -> Decision:
     """Return whether `fun` decreases the objective enough for a step with this predicted change (Armijo).
 
     A rise at rounding level counts as none, else the last digits stall; but not for a step shortened a million times,
     which rounds to no step at all.
     """
-    level = at.fun if reference is None else reference
-    if shortening > 1e-6:
-        return fun <= level + SUFFICIENT * predicted + _rounding(at)
-    return fun < at.fun and fun <= level + SUFFICIENT * predicted
+    short = shortening <= 1e-6
+    if short is not False and axis.any(short):
+        return (fun <= reference + SUFFICIENT * predicted + axis.where(short, 0.0, _rounding(at))) & (
+            axis.no(short) | (fun < at.fun)
+        )
+    return fun <= reference + SUFFICIENT * predicted + _rounding(at)
 
 
-def _rounding(at: Iterate) -> float:
+def _rounding(at: Iterate) -> Scalar:
     return 50 * EPS[at.grad.dtype] * abs(at.fun)
 
 
-def _finite(new: Iterate) -> bool:
-    return math.isfinite(new.fun) and math.isfinite(new.grad_norm)
+def _finite(axis: One | Rows, new: Iterate) -> Decision:
+    return axis.finite(new.fun) & axis.finite(new.grad_norm)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Point
-from ..linalg._tree import flatten, unflattener
+from ..linalg import flatten, unflattener
 from ._iterates import Iterate, State
 from ._schedules import Schedule
 from ._stochastic import Stochastic

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point
-from ..linalg._tree import flatten, norm, tree_map
+from ..linalg import flatten, norm, tree_map
 from ._around import known, multiplied, times
 from ._base import Solver, positive_numbers, whole_numbers
 from ._batches import MiniBatches

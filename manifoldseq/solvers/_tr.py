@@ -11,8 +11,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Point, Status
-from ..linalg._blas import AXPY
-from ..linalg._tree import flatten, freeze, unflattener
+from ..linalg import AXPY, flatten, freeze, unflattener
 from ..manifolds import Manifold
 from ._base import Solver, positive_numbers, whole_numbers
 from ._hessian import Product, hessian_product

@@ -13,7 +13,7 @@ from .._problem import Problem
 from .._result import Point
 from ..hooks._lookup import made_kernel
 from ..kernels import Domain, Kernel, as_kernel
-from ..linalg._tree import freeze, tree_map
+from ..linalg import freeze, tree_map
 from ..manifolds import Manifold
 from ..objectives import Objective
 from ._derivatives import gradient_laws

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._result import Point
 from .._start import compare_shapes
-from ..linalg._tree import flatten, leaves, norm, shapes, tree_map, unflattener
+from ..linalg import flatten, leaves, norm, shapes, tree_map, unflattener
 from ..manifolds import Manifold
 from ._manifold_case import (
     MANY,

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._result import Point
-from ..linalg._tree import dtype_of, flatten, freeze, tree_map
-from ..manifolds import Manifold
-from ..manifolds._product import _Factored
+from ..linalg import dtype_of, flatten, freeze, tree_map
+from ..manifolds import Factored, Manifold
 from ._points import direction, distance, interior_point, scaled
 from ._report import Verdict, unless
 
@@ -113,14 +112,14 @@ def _stacked(trees: list[Any], axes: tuple[int, ...]) -> Any:
 
 def on_quotients(manifold: Manifold, function: Callable[[np.ndarray], np.ndarray], tree: Any) -> Any:
     """Apply a function to the leaves where X and X Q are one point."""
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return tuple(on_quotients(f, function, part) for f, part in zip(manifold.factors, tree, strict=True))
     return tree_map(function, tree) if manifold.quotient else tree
 
 
 def has_quotient(manifold: Manifold) -> bool:
     """Return whether X and X Q are one point, on the manifold or on one of its factors."""
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return any(has_quotient(factor) for factor in manifold.factors)
     return manifold.quotient
 

@@ -11,7 +11,7 @@ from .._minimize import minimize
 from .._problem import Problem
 from .._start import start_point
 from .._stopping import MaxIterations
-from ..linalg._tree import flatten, freeze
+from ..linalg import flatten, freeze
 from ..solvers import in_structure_of
 from ._objective import objective_laws
 from ._points import same, start

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._result import Point
-from ..linalg._tree import dtype_of, freeze, norm, tree_map
+from ..linalg import dtype_of, freeze, norm, tree_map
 from ..manifolds import Manifold
 from ..objectives import BlockUpdate, Objective
 from ._derivatives import gradient_laws, hessian_laws

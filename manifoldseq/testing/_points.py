@@ -12,9 +12,8 @@ import numpy as np
 from .._problem import Problem
 from .._result import Point
 from .._start import start_point
-from ..linalg._tree import freeze, leaves, tree_map
-from ..manifolds import Manifold, Power
-from ..manifolds._product import _Factored
+from ..linalg import freeze, leaves, tree_map
+from ..manifolds import Factored, Manifold, Power
 from ..objectives import Objective
 from ..objectives._counted import Counter
 
@@ -42,7 +41,7 @@ def start(problem: Problem[Point], x: Any, rng: np.random.Generator) -> Point:
 
 def interior_point(manifold: Manifold, rng: np.random.Generator, dtype: Any = np.float64) -> Any:
     """Return a random point; on bounded factors the mean of several, which keeps away from the bounds."""
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return tuple(interior_point(factor, rng, dtype) for factor in manifold.factors)
     if not manifold.bounded:
         return manifold.random_point(rng, dtype)
@@ -65,7 +64,7 @@ def direction(manifold: Manifold[Point], x: Point, rng: np.random.Generator, onl
 
 
 def _within_bounds(manifold: Manifold, x: Any, u: Any) -> Any:
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return tuple(_within_bounds(f, a, b) for f, a, b in zip(manifold.factors, x, u, strict=True))
     if not manifold.bounded:
         return u
@@ -75,7 +74,7 @@ def _within_bounds(manifold: Manifold, x: Any, u: Any) -> Any:
 
 def reaches(manifold: Manifold[Point], x: Point, u: Point, t: float) -> bool:
     """Return whether the retraction along t·u is not yet held up by a bound."""
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return all(reaches(f, a, b, t) for f, a, b in zip(manifold.factors, x, u, strict=True))
     if not manifold.bounded or t <= _NEAR:
         return True
@@ -86,7 +85,7 @@ def stays_inside(manifold: Manifold, x: Any, u: Any, t: float) -> bool:
     """Return whether x + t·u has not left an open set, beyond whose boundary a geodesic may be reflected."""
     if isinstance(manifold, Power):
         return stays_inside(manifold.manifold, x, u, t)
-    if isinstance(manifold, _Factored):
+    if isinstance(manifold, Factored):
         return all(stays_inside(f, a, b, t) for f, a, b in zip(manifold.factors, x, u, strict=True))
     if not manifold.open:
         return True
@@ -113,7 +112,7 @@ def leaf_names(manifold: Manifold[Point], x: Point, prefix: str = "") -> Iterato
         yield prefix
         return
     names = manifold.names or tuple(str(k) for k in range(len(x)))
-    factors = manifold.factors if isinstance(manifold, _Factored) else (manifold,) * len(x)
+    factors = manifold.factors if isinstance(manifold, Factored) else (manifold,) * len(x)
     for name, factor, part in zip(names, factors, x, strict=True):
         yield from leaf_names(factor, part, f"{prefix}.{name}" if prefix else name)
 

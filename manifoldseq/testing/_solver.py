@@ -17,7 +17,7 @@ from .._problem import Problem
 from .._result import Measures, Point, Run, Status
 from .._stopping import GradientNorm, MaxIterations
 from ..hooks import get_solver
-from ..linalg._tree import freeze, norm, tree_map
+from ..linalg import freeze, norm, tree_map
 from ..manifolds import BoundedDiagonal, CanonicalLDS, Euclidean, Manifold, Product, Stiefel
 from ..objectives import FiniteTerms, Objective
 from ..solvers import Solver

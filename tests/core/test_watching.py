@@ -18,10 +18,9 @@ from core.cases import PROBLEMS, close, equal, procrustes, system
 
 import manifoldseq as ms
 from manifoldseq import Status
-from manifoldseq.batch import BatchBB
 from manifoldseq.manifolds import Euclidean
 from manifoldseq.objectives import FiniteTerms
-from manifoldseq.solvers import PGD
+from manifoldseq.solvers import BB, PGD
 
 CORE = [record.name for plugin, record in ms.hooks.records("solvers") if plugin.name == "manifoldseq"]
 # those of other libraries are one step to the end; those of sums over rows are watched in tests/models
@@ -178,7 +177,7 @@ def test_warm_starts_and_raise_on_failure(solver: str) -> None:
 
 PICKLED = [
     *(ms.get_solver(name) for name in SOLVERS),
-    BatchBB(averaging=0.5),
+    BB(nonmonotone=0.5),
     PGD(step_size=(0.1, 0.2)),
     (ms.GradientNorm(1e-6, relative=True) & ms.CostChange(1e-9)) | ms.MaxIterations(9) | ms.MaxTime(1.0),
     ms.StepSize(1e-3) | ms.MaxEvaluations(10),

@@ -1,4 +1,4 @@
-"""A stranger's solver of thirty lines: the page shows it, and it works like a bundled one."""
+"""Two solvers of a stranger, of thirty lines each: the page shows them, and they work like bundled ones."""
 
 import ast
 import json
@@ -10,7 +10,7 @@ import pytest
 from strangers.distributions import PACKAGES, command, write
 
 ROOT = Path(__file__).parents[2]
-SOURCE = PACKAGES / "newton_line" / "solver.py"
+SOURCES = [PACKAGES / name / "solver.py" for name in ("newton_line", "heavy_ball")]
 
 WORKS = """
 import numpy as np, manifoldseq as ms
@@ -42,15 +42,39 @@ assert all(map(np.array_equal, state["x"], result.x))
 """
 
 
+DESCENDS = """
+import numpy as np, manifoldseq as ms
+from heavy_ball.solver import HeavyBall
+ms.testing.check_solver("heavy-ball").raise_for_failure()
+
+A = np.random.default_rng(0).standard_normal((40, 6, 2))
+def batched(X, which):
+    D = X - A[which]
+    return (D * D).sum(axis=(1, 2)), 2 * D
+manifold = ms.manifolds.Stiefel(6, 2)
+problem = ms.Problem(manifold, ms.objective(batched=batched))
+many = ms.minimize_batch(problem, n_problems=40, solver="heavy-ball", seed=0)
+assert many.success.all() and np.allclose(many.x, ms.linalg.polar(A), atol=1e-4)
+def one(X):
+    values, gradients = batched(X[None], np.array([7]))
+    return float(values[0]), gradients[0]
+start = ms.minimize_batch(problem, n_problems=40, seed=0, max_iter=0).x[7]
+alone = ms.minimize(ms.Problem(manifold, ms.objective(value_and_gradient=one)), start, solver=HeavyBall())
+assert alone.nit == many.nit[7] and np.allclose(alone.x, many.x[7], atol=1e-6)
+"""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     write(folder, "newton-line", "newton_line")
+    write(folder, "heavy-ball", "heavy_ball")
     return folder
 
 
-def test_solves_resumes_and_is_stepped(site: Path) -> None:
-    script = f"import sys; sys.path[:0] = [{str(site)!r}]\n{WORKS}"
+@pytest.mark.parametrize("works", [WORKS, DESCENDS], ids=["step", "descent"])
+def test_solves_resumes_and_is_stepped(site: Path, works: str) -> None:
+    script = f"import sys; sys.path[:0] = [{str(site)!r}]\n{works}"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], cwd=site, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -70,8 +94,9 @@ def test_solves_from_the_shell(site: Path) -> None:
     assert json.loads((site / "mean" / "metrics.json").read_text())["success"]
 
 
-def test_it_is_the_one_on_the_page_in_thirty_lines_of_public_names() -> None:
-    source = SOURCE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: file.parent.name)
+def test_it_is_the_one_on_the_page_in_thirty_lines_of_public_names(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
     assert f"```python\n{source}```" in (ROOT / "docs" / "develop" / "write-a-solver.md").read_text(encoding="utf-8")
     tree = ast.parse(source)
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

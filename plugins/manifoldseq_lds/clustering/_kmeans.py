@@ -167,7 +167,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         kernel on (A, C).
     solver : str or solver
         Solver of the exact and the canonical mean. ``"auto"``: L-BFGS, of the exact mean on all centres at once
-        (`ms.batch.BatchLBFGS`).
+        (`ms.solvers.LBFGS`).
     inner_iter : int
         Its iterations per centre and epoch; they double each time the assignment has settled, to at most 8.
     init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems

@@ -140,18 +140,18 @@ def descended(
     problem = spec.problem(means)
     M, oracle = problem.manifold, problem.objective.batched
     if solver == "auto" and oracle is not None:
-        algorithm = ms.batch.BatchLBFGS(max_trials=_TRIALS)
-        rows = algorithm.init(M, oracle, starts, first if np.isfinite(first).all() else None)
-        spent = float(rows["trials"] @ sizes)
-        points, values, first = (rows[name].copy() for name in ("x", "fun", "step"))
+        algorithm, trials = ms.solvers.LBFGS(max_trials=_TRIALS), np.zeros(len(groups))
+        rows = ms.batch.RowProblem(M, oracle, np.arange(len(groups)), trials)
+        state, _ = algorithm.init(rows, starts)
+        state = {**state, "step": first}
+        points, values, first = state["x"].copy(), state["fun"].copy(), first.copy()
         for _ in range(n_steps):
-            rows = algorithm.step(M, oracle, rows)
-            which = rows["which"]
-            spent += float(rows["trials"] @ sizes[which])
-            points[which], values[which], first[which] = rows["x"], rows["fun"], rows["step"]
-            rows = ms.batch.without(rows, rows["failed"])
-            if not rows["which"].size:
+            state, measures = algorithm.step(rows, state)
+            points[rows.which], values[rows.which], first[rows.which] = state["x"], state["fun"], state["step"]
+            rows, state = rows.moved(state, measures)
+            if not rows.which.size:
                 break
+        spent = float(trials @ sizes)
     else:
         found, spent = [], 0.0
         for point, group, size in zip(starts, groups, sizes, strict=True):

@@ -1,0 +1,577 @@
+"""Descents: in which direction to go. With a search (how far) one is a solver, see :class:`LineSearch`."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._problem import Problem
+from .._quoted import quoted
+from ..linalg import ONE, Decision, One, Rows, Scalar, Vector, axis_of, leaves, tree_map
+from ..manifolds import Factored, Manifold, base_of
+from ._base import one_of, positive_numbers, whole_numbers
+from ._iterates import Dot, Iterate, State, inner_product, secant
+from ._precondition import Precondition, check_precondition, preconditioned, steepest
+from ._schedules import Schedule, rate_at
+
+
+class Direction(NamedTuple):
+    """What a descent answers: see :meth:`Descent.query`.
+
+    Attributes
+    ----------
+    vector : ndarray of shape (n,)
+        Flat tangent vector.
+    slope : float
+        Its inner product with the gradient.
+    size : float
+        Its length in the metric.
+    first : float
+        The step to try first. NaN where nothing is known: then the curvature along the vector decides, and the search
+        may enlarge that step.
+    plain : bool
+        Whether it is the simplest direction that the descent has. Its slope is not tested.
+    used : object
+        The part of the memory from which it was made, for :meth:`Descent.learn`.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Sphere(2), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
+    >>> at, descent = ms.solvers.evaluate(problem, (np.array([0.0, 1.0]), np.array([3.0]))), ms.solvers.Steepest()
+    >>> direction = descent.query(problem, at, descent.begin(problem, at))
+    >>> direction.vector.tolist(), direction.slope, direction.plain
+    ([-1.0, 0.0, -6.0], -37.0, True)
+    """
+
+    vector: Vector
+    slope: Scalar
+    size: Scalar
+    first: Scalar
+    plain: Decision
+    used: Any = None
+
+
+class Descent(ABC):
+    """In which direction a solver goes; how far is decided by a :class:`Search`. A subclass is a frozen dataclass.
+
+    The memory of a descent is a dict of arrays and numbers, which :class:`LineSearch` keeps in the state of the solver.
+    One code serves :func:`minimize` and :func:`minimize_batch`: ``problem.axis`` is the arithmetic of one problem,
+    where vectors have shape (n,) and numbers are floats, or of many, where vectors have shape (B, n) and numbers are
+    arrays of shape (B,). Nothing in the memory may be shared between the problems of a batch.
+
+    Attributes
+    ----------
+    precondition : callable or None
+        Of a descent with a preconditioner, which the first step takes into account.
+
+    Examples
+    --------
+    Gradient descent with momentum, as a solver:
+
+    >>> import dataclasses, numpy as np, manifoldseq as ms
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Momentum(ms.solvers.Descent):
+    ...     share: float = 0.5
+    ...     def begin(self, problem, at):
+    ...         return {"velocity": np.zeros_like(at.grad)}
+    ...     def query(self, problem, at, kept):
+    ...         manifold, axis, dot = problem.manifold, problem.axis, ms.solvers.inner_product(problem, at.x)
+    ...         v = axis.flatten(manifold.project(at.x, axis.tree(manifold.shape)(kept["velocity"])))
+    ...         v = self.share * v - at.grad
+    ...         return ms.solvers.Direction(v, dot(at.grad, v), dot(v, v) ** 0.5, axis.filled(at.x, np.nan), False)
+    ...     def simpler(self, problem, at, kept):
+    ...         return self.begin(problem, at), np.any(kept["velocity"] != 0, axis=-1)
+    ...     def learn(self, problem, at, new, went, t, kept):
+    ...         return {"velocity": went.vector}, None
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class HeavyBall(ms.solvers.LineSearch):
+    ...     descent = Momentum()
+    ...     search = ms.solvers.Armijo()
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: ((x - 1) ** 2).sum()))
+    >>> ms.minimize(problem, np.zeros(2), solver=HeavyBall()).x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    precondition: Precondition | None = None
+
+    @abstractmethod
+    def begin(self, problem: Problem, at: Iterate) -> State:
+        """Return the memory of a new start."""
+
+    @abstractmethod
+    def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
+        """Return the direction at an iterate; `kept` is the state of the solver."""
+
+    @abstractmethod
+    def learn(
+        self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
+    ) -> tuple[State, Scalar | None]:
+        """Return the memory after the step of `t` along `went`, and the curvature along it (None where unknown)."""
+
+    def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
+        """Return a memory with a simpler direction, where no step was found along this one, and whether there is any.
+
+        It has the structure of the memory that it is made of.
+        """
+        return kept, problem.axis.filled(at.x, False)
+
+    def alone(self, kept: State) -> State:
+        """Return the state of one problem, made of that of a row of a batch."""
+        return kept
+
+    def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
+        """Return the product of tangent vectors with a positive approximate inverse Hessian, where there is one."""
+        return None
+
+
+@dataclass(frozen=True)
+class Steepest(Descent):
+    """The negative gradient, or the preconditioned one: the descent of :class:`GD`, with its options."""
+
+    step_size: float | Schedule | None = None
+    precondition: Precondition | None = None
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if self.step_size is not None and not isinstance(self.step_size, Schedule):
+            positive_numbers(name, step_size=self.step_size)
+        check_precondition(name, self.precondition)
+
+    def begin(self, problem: Problem, at: Iterate) -> State:
+        return {"step": problem.axis.filled(at.x, math.nan), "count": problem.axis.filled(at.x, 0)}
+
+    def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
+        vector, slope = steepest(self.precondition, problem, at)
+        size = at.grad_norm if self.precondition is None else inner_product(problem, at.x)(vector, vector) ** 0.5
+        first = 2.0 * kept["step"]
+        if self.step_size is not None:
+            first = problem.axis.each(partial(rate_at, self.step_size), kept["count"])
+        return Direction(vector, slope, size, first, problem.axis.filled(at.x, True))
+
+    def learn(
+        self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
+    ) -> tuple[State, Scalar | None]:
+        dot, carry = inner_product(problem, new.x), carrier(problem, at, new)
+        moved = carry(went.vector)
+        square = dot(moved, moved)
+        rise = dot(moved, new.grad) - (-square if self.precondition is None else dot(moved, carry(at.grad)))
+        return {"step": t, "count": kept["count"] + 1}, secant(rise, t * square)
+
+
+@dataclass(frozen=True)
+class BarzilaiBorwein(Descent):
+    """The negative gradient, with the step size of Barzilai and Borwein: the descent of :class:`BB`."""
+
+    step_size: str = "adaptive"
+
+    def __post_init__(self) -> None:
+        one_of(type(self).__name__, ("adaptive", "alternating", "long", "short"), step_size=self.step_size)
+
+    def begin(self, problem: Problem, at: Iterate) -> State:
+        return {"step": problem.axis.filled(at.x, math.nan), "even": problem.axis.filled(at.x, True)}
+
+    def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
+        square = at.grad_norm * at.grad_norm
+        return Direction(-at.grad, -square, at.grad_norm, kept["step"], problem.axis.filled(at.x, True))
+
+    def learn(
+        self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
+    ) -> tuple[State, Scalar | None]:
+        # the last gradient at the new point: ‖g‖², ⟨g, g⁺⟩ and ‖g⁺‖² are all that both step sizes need
+        axis, dot, even = problem.axis, inner_product(problem, new.x), kept["even"]
+        last, square = at.grad, -went.slope
+        if problem.manifold.metric != "embedded":
+            last = carrier(problem, at, new)(last)
+            square = dot(last, last)
+        product = dot(last, new.grad)
+        # with s = −t g, y = g⁺ − g: the long size is ⟨s, s⟩/|⟨s, y⟩| and the short one |⟨s, y⟩|/⟨y, y⟩
+        curved = abs(square - product)
+        long = axis.ratio(t * square, curved, math.inf)
+        short = axis.ratio(t * curved, square - 2 * product + new.grad_norm * new.grad_norm, math.inf)
+        if self.step_size == "adaptive":
+            step = axis.where(short < _SHORT * long, short, long)
+        elif self.step_size == "alternating":
+            step = axis.where(even, long, short)
+        else:
+            step = long if self.step_size == "long" else short
+        step = axis.where((step > 0) & (step < math.inf), step, t)
+        return {"step": step, "even": axis.no(even)}, secant(square - product, t * square)
+
+
+_SHORT = 0.15
+"""Adaptive steps are short where the short size is below this share of the long one."""
+
+
+class Products(NamedTuple):
+    """Inner products of gradients, preconditioned ones and directions; what is old is transported to the new point."""
+
+    new: Scalar
+    """Of the new gradient and the preconditioned new gradient."""
+    old: Scalar
+    """The same of the last point, there."""
+    new_old: Scalar
+    """Of the preconditioned new gradient and the old gradient."""
+    slope: Scalar
+    """Of the new gradient and the old direction."""
+    old_slope: Scalar
+    """Of the old gradient and the old direction."""
+
+
+def _hestenes_stiefel(axis: One | Rows, p: Products) -> Scalar:
+    return axis.most(0.0, axis.quotient(p.new - p.new_old, p.slope - p.old_slope))
+
+
+def _dai_yuan(axis: One | Rows, p: Products) -> Scalar:
+    return axis.quotient(p.new, p.slope - p.old_slope)
+
+
+BETAS: dict[str, Callable[[One | Rows, Products], Scalar]] = {
+    "hestenes-stiefel": _hestenes_stiefel,
+    "polak-ribiere": lambda axis, p: axis.most(0.0, axis.quotient(p.new - p.new_old, p.old)),
+    "fletcher-reeves": lambda axis, p: axis.quotient(p.new, p.old),
+    "dai-yuan": _dai_yuan,
+    "hybrid": lambda axis, p: axis.most(0.0, axis.least(_hestenes_stiefel(axis, p), _dai_yuan(axis, p))),
+}
+
+
+@dataclass(frozen=True)
+class Conjugate(Descent):
+    """Conjugate directions ``−P g⁺ + β d``: the descent of :class:`CG`, with its options."""
+
+    beta: str = "hestenes-stiefel"
+    restart: float = 0.5
+    precondition: Precondition | None = None
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        one_of(name, BETAS, beta=self.beta)
+        check_precondition(name, self.precondition)
+        if not (isinstance(self.restart, int | float) and self.restart > 0):
+            raise ValueError(f"{name}(restart={quoted(self.restart)}): restart must be a number above zero")
+
+    def begin(self, problem: Problem, at: Iterate) -> State:
+        direction, slope = steepest(self.precondition, problem, at)
+        filled = problem.axis.filled
+        return {
+            "direction": direction,
+            "square": -slope,
+            "fresh": filled(at.x, True),
+            "change": filled(at.x, math.nan),
+        }
+
+    def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
+        vector, dot = kept["direction"], inner_product(problem, at.x)
+        slope = dot(at.grad, vector)
+        first = problem.axis.ratio(-kept["change"], -slope, math.nan)
+        return Direction(vector, slope, dot(vector, vector) ** 0.5, first, kept["fresh"])
+
+    def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
+        # a large last decrease may have predicted far too much
+        return self.begin(problem, at), problem.axis.no(kept["fresh"]) | (kept["change"] == kept["change"])
+
+    def learn(
+        self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
+    ) -> tuple[State, Scalar | None]:
+        axis, manifold, dot = problem.axis, problem.manifold, inner_product(problem, new.x)
+        carry = carrier(problem, at, new)
+        # −P g⁺ and ⟨−P g⁺, g⁺⟩, then d⁺ = −P g⁺ + β d with d transported to the new point
+        descent, slope = steepest(self.precondition, problem, new)
+        moved = axis.flatten(manifold.transport(at.x, new.x, axis.tree(manifold.shape)(went.vector)))
+        old = carry(at.grad)
+        products = Products(-slope, kept["square"], -dot(descent, old), dot(new.grad, moved), dot(old, moved))
+        rise = products.slope - products.old_slope
+        beta = BETAS[self.beta](axis, products)
+        # Powell's restart: of a quadratic function successive gradients are orthogonal
+        anew = (abs(products.new_old) >= self.restart * -slope) | (beta == 0)
+        if manifold.bounded:
+            anew = anew | _changed(problem, at, new)
+        turned = descent if axis.all(anew) else axis.where(anew, descent, descent + axis.times(beta, moved))
+        length = t * went.size
+        memory = {"direction": turned, "square": -slope, "fresh": anew, "change": t * went.slope}
+        return memory, secant(t * rise, length * length)
+
+
+def _changed(problem: Problem, at: Iterate, new: Iterate) -> Decision:
+    """Return whether the coordinates that active bounds hold have changed."""
+    before, after = (problem.manifold.free(i.x, i.egrad) for i in (at, new))
+    if before is None or after is None:
+        return problem.axis.filled(at.x, before is not after)
+    flatten = problem.axis.flatten
+    return np.any(flatten(before) != flatten(after), axis=-1)
+
+
+Pair = tuple[Vector, Vector, Scalar, Scalar]
+
+
+@dataclass(frozen=True)
+class QuasiNewton(Descent):
+    """The two-loop recursion of limited-memory BFGS: the descent of :class:`LBFGS`, with its options.
+
+    At ``"step"`` the state holds the size of a step along the negative gradient: NaN at the start, where a known size
+    may take its place and spares an evaluation, and what the last pair suggests after every step.
+    """
+
+    memory: int = 10
+    precondition: Precondition | None = None
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        whole_numbers(name, memory=self.memory)
+        check_precondition(name, self.precondition)
+
+    def begin(self, problem: Problem, at: Iterate) -> State:
+        return {"pairs": (), "held": np.zeros(at.grad.shape, bool), "step": problem.axis.filled(at.x, math.nan)}
+
+    def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
+        axis, manifold, dot = problem.axis, problem.manifold, inner_product(problem, at.x)
+        pairs, held = _released(problem, at, kept["pairs"], kept["held"], dot)
+        P = None
+        if self.precondition is not None and "plain" not in kept:
+            P = partial(preconditioned, self.precondition, problem, at)
+        vector = two_loop(-at.grad, pairs, dot, P)
+        if pairs:
+            # pairs of earlier points are not tangent here
+            vector = axis.flatten(manifold.project(at.x, axis.tree(manifold.shape)(vector)))
+        # the pairs have the unit of the inverse Hessian, so that a step of one is tried first
+        none = _without_pairs(axis, at, pairs)
+        known = axis.filled(at.x, math.nan) if kept["pairs"] else kept["step"]
+        first, plain = axis.where(none, known, 1.0), none if P is None else axis.filled(at.x, False)
+        return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain, (pairs, held))
+
+    def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
+        axis, pairs = problem.axis, kept["pairs"]
+        some = axis.no(_without_pairs(axis, at, pairs))
+        if self.precondition is not None and "plain" not in kept and not axis.any(some):
+            return {**kept, "plain": True}, axis.filled(at.x, True)
+        none = axis.filled(at.x, math.inf), axis.filled(at.x, 1.0)
+        empty = () if axis is ONE else tuple([(0 * s, 0 * y, *none) for s, y, *_ in pairs])
+        return {**kept, "pairs": empty, "step": axis.filled(at.x, math.nan)}, some
+
+    def alone(self, kept: State) -> State:
+        return {**kept, "pairs": tuple([pair for pair in kept["pairs"] if pair[2] < math.inf])}
+
+    def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
+        return _InverseHessian(problem, at, kept["pairs"]) if kept["pairs"] else None
+
+    def learn(
+        self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
+    ) -> tuple[State, Scalar | None]:
+        axis, (pairs, held) = problem.axis, went.used
+        # the secant pair s = t d, y = g⁺ − g; with another metric both are first transported to the new point
+        s, length = axis.times(t, went.vector), t * went.size
+        if problem.manifold.metric != "embedded":
+            pairs, curvature = _transported(problem, at, new, (*pairs, (s, -at.grad))[-self.memory :])
+            return {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}, curvature
+        y, dot = new.grad - at.grad, inner_product(problem, at.x)
+        pair = secant_pair(s, y, dot, pairs)
+        curvature = secant(dot(s, y) if pair is None or axis is not ONE else pair[2], length * length)
+        pairs = pairs if pair is None else (*pairs, pair)[-self.memory :]
+        return {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}, curvature
+
+
+class _InverseHessian(NamedTuple):
+    """The product with the inverse Hessian of the pairs; of many problems a named tuple of which rows can be taken."""
+
+    problem: Problem
+    at: Iterate
+    pairs: tuple[Pair, ...]
+
+    def __call__(self, v: Vector) -> Vector:
+        problem, x, axis = self.problem, self.at.x, self.problem.axis
+        tree = axis.tree(problem.manifold.shape)
+        return axis.flatten(problem.manifold.project(x, tree(two_loop(v, self.pairs, inner_product(problem, x)))))
+
+
+def _newest(axis: One | Rows, pairs: tuple[Pair, ...], before: Scalar) -> Scalar:
+    """Return the step size that the last pair suggests."""
+    if axis is ONE or not pairs:
+        return pairs[-1][3] if pairs else math.nan
+    return np.where(pairs[-1][2] < math.inf, pairs[-1][3], before)
+
+
+def _without_pairs(axis: One | Rows, at: Iterate, pairs: tuple[Pair, ...]) -> Decision:
+    if axis is ONE or not pairs:
+        return axis.filled(at.x, not pairs)
+    return np.logical_and.reduce([np.isinf(pair[2]) for pair in pairs])
+
+
+def _transported(
+    problem: Problem, at: Iterate, new: Iterate, pairs: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], Scalar | None]:
+    """Return the pairs at the new point, without those that lose their curvature there, and the curvature of the last.
+
+    The last one comes as the step with the negative gradient at its start; the new gradient makes it complete.
+    """
+    # all vectors s and y as one stack of 2k rows, transported at once; only the last y lacks the gradient at its end
+    manifold, axis, k = problem.manifold, problem.axis, len(pairs)
+    tree = axis.tree(manifold.shape)
+    vectors = tree_map(lambda *parts: np.stack(parts), *(tree(v) for i in (0, 1) for v in [pair[i] for pair in pairs]))
+    with np.errstate(all="ignore"):
+        moved = _carried(manifold, at.x, new.x, vectors)
+        flat = [axis.flatten(tree_map(lambda leaf, i=i: leaf[i], moved)) for i in range(2 * k)]
+        flat[-1] = flat[-1] + new.grad
+        S, Y = (tree_map(lambda *parts: np.stack(parts), *map(tree, part)) for part in (flat[:k], flat[k:]))
+        x = base_of(manifold, new.x, k)
+        ss, sy, yy = (manifold.inner(x, u, v) for u, v in ((S, S), (S, Y), (Y, Y)))
+        # transport by projection is not an isometry: the inverse Hessian stays positive with positive ⟨s, y⟩ only
+        curved = np.isfinite(ss) & np.isfinite(yy) & (yy > 0) & (sy > 1e-12 * np.sqrt(ss) * np.sqrt(yy))
+        curvature = secant(axis.number(sy[-1]), axis.number(ss[-1]))
+        if axis is ONE:
+            rows = zip(flat[:k], flat[k:], sy.tolist(), yy.tolist(), curved, strict=True)
+            return tuple((s, y, a, a / b) for s, y, a, b, keep in rows if keep), curvature
+        kept: list[Any] = []
+        for s, y, a, b, keep in zip(flat[:k], flat[k:], sy, yy, curved, strict=True):
+            scale = np.where(keep, a / b, kept[-1][3] if kept else 1.0)
+            s, y = (v if keep.all() else np.where(keep[:, None], v, v.dtype.type(0)) for v in (s, y))
+            kept.append((s, y, np.where(keep, a, np.inf), scale))
+    return tuple(kept), curvature
+
+
+def _carried(manifold: Manifold, x: Any, y: Any, vectors: Any) -> Any:
+    """Transport vectors over a leading axis from x to y; where the metric is embedded they stay as they are."""
+    if isinstance(manifold, Factored):
+        return tuple(map(_carried, manifold.factors, x, y, vectors))
+    if manifold.metric == "embedded":
+        return vectors
+    k = len(leaves(vectors)[0])
+    return manifold.transport(base_of(manifold, x, k), base_of(manifold, y, k), vectors)
+
+
+def secant_pair(s: Vector, y: Vector, dot: Dot, before: Sequence[Pair] = ()) -> Pair | None:
+    """Return what :func:`two_loop` remembers of a step: s, y, ⟨s, y⟩ and ⟨s, y⟩/⟨y, y⟩.
+
+    Parameters
+    ----------
+    s, y : ndarray of shape (n,)
+        The step and the change of the gradient, flat tangent vectors at one point.
+    dot : callable
+        Their inner product, see :func:`inner_product`.
+    before : sequence of pairs
+        The pairs before this one: of rows without curvature the scale stays.
+
+    Returns
+    -------
+    tuple or None
+        None where the curvature ⟨s, y⟩ is not positive, beyond rounding; of rows there ⟨s, y⟩ counts as infinite, so
+        that the pair has no effect.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Positive(1), ms.manifolds.Euclidean(1))
+    >>> dot = ms.solvers.inner_product(ms.Problem(M, lambda x: 0.0), (np.array([2.0]), np.zeros(1)))
+    >>> ms.solvers.secant_pair(np.array([1.0, 0.0]), np.array([4.0, 0.0]), dot)[2:]
+    (1.0, 0.25)
+    """
+    sy, yy = dot(s, y), dot(y, y)
+    curved = (yy > 0) & (sy > 1e-12 * (dot(s, s) * yy) ** 0.5)
+    if s.ndim > 1:
+        last = before[-1][3] if before else np.ones(len(s))
+        if not curved.all():
+            s, y = (np.where(curved[:, None], v, v.dtype.type(0)) for v in (s, y))
+        with np.errstate(all="ignore"):
+            return s, y, np.where(curved, sy, np.inf), np.where(curved, sy / yy, last)
+    return (s, y, sy, sy / yy) if curved else None
+
+
+def two_loop(v: Vector, pairs: Sequence[Pair], dot: Dot, initial: Callable[[Vector], Vector] | None = None) -> Vector:
+    """Multiply the inverse Hessian of L-BFGS by a vector, by the two-loop recursion.
+
+    Parameters
+    ----------
+    v : ndarray of shape (n,)
+        Flat tangent vector; the negative gradient gives the quasi-Newton direction. Or (B, n): a vector of every row.
+    pairs : sequence of tuples
+        Of :func:`secant_pair`, oldest first, all at the point of `v`. Without any the result is `v`, or ``initial(v)``.
+    dot : callable
+        Inner product of flat tangent vectors.
+    initial : callable, optional
+        Product with the matrix that the recursion begins with, up to a factor; the identity by default, and where
+        ⟨y, initial(y)⟩ of the last pair is not positive. The factor is ⟨s, y⟩/⟨y, initial(y)⟩.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        A new array.
+
+    References
+    ----------
+    Nocedal, Wright, "Numerical Optimization", 2006, algorithm 7.4.
+
+    Examples
+    --------
+    On a product, with the gradient of a quadratic function of curvatures 4 and 2: after a step along each of the two
+    axes the direction leads to the minimizer.
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.Product(ms.manifolds.Euclidean(1), ms.manifolds.Euclidean(1))
+    >>> problem = ms.Problem(M, lambda x: (2 * x[0] ** 2 + x[1] ** 2).sum())
+    >>> at = ms.solvers.evaluate(problem, (np.array([1.0]), np.array([3.0])))
+    >>> dot = ms.solvers.inner_product(problem, at.x)
+    >>> axes = [(np.array([1.0, 0.0]), np.array([4.0, 0.0])), (np.array([0.0, 1.0]), np.array([0.0, 2.0]))]
+    >>> ms.solvers.two_loop(-at.grad, [ms.solvers.secant_pair(s, y, dot) for s, y in axes], dot).tolist()
+    [-1.0, -3.0]
+    """
+    if not pairs:
+        return v.copy() if initial is None else initial(v)
+    axis = axis_of(v)
+    axpy, q, n = axis.axpy_of(v), v.copy(), v.size
+    alphas = []
+    # from the newest pair to the oldest: αᵢ = ⟨sᵢ, q⟩/⟨sᵢ, yᵢ⟩, q ← q − αᵢ yᵢ
+    for s, y, sy, _ in reversed(pairs):
+        alpha = dot(s, q) / sy
+        alphas.append(alpha)
+        axpy(y, q, n, -alpha)
+    _, y, sy, scale = pairs[-1]
+    # the first matrix γ P with ⟨y, γ P y⟩ = ⟨s, y⟩ for the newest pair
+    curved = 0.0 if initial is None else dot(y, initial(y))
+    if initial is not None and axis.all(curved > 0):
+        q = axis.times(sy / curved, initial(q))
+    else:
+        q = axis.times(scale, q)
+    # and back: q ← q + (αᵢ − ⟨yᵢ, q⟩/⟨sᵢ, yᵢ⟩) sᵢ
+    for s, y, sy, _ in pairs:
+        axpy(s, q, n, alphas.pop() - dot(y, q) / sy)
+    return q
+
+
+def _released(
+    problem: Problem, at: Iterate, pairs: tuple[Pair, ...], held: np.ndarray, dot: Dot
+) -> tuple[tuple[Pair, ...], np.ndarray]:
+    """Return the pairs without the coordinates that a bound has come to hold, and which are held."""
+    manifold, axis = problem.manifold, problem.axis
+    # what bounds hold is among the zeros of the gradient
+    if not manifold.bounded or (at.grad == 0).tobytes() == held.tobytes():
+        return pairs, held
+    mask = manifold.free(at.x, at.egrad)
+    now = np.zeros(at.grad.shape, bool) if mask is None else ~axis.flatten(mask)
+    still = now & ~held
+    if not pairs or not still.any():
+        return pairs, now
+    kept: list[Pair] = []
+    for s, y, *_ in pairs:
+        pair = secant_pair(np.where(still, s.dtype.type(0), s), np.where(still, y.dtype.type(0), y), dot, kept)
+        if pair is not None:
+            kept.append(pair)
+    return tuple(kept), now
+
+
+def carrier(problem: Problem, at: Iterate, new: Iterate) -> Callable[[Vector], Vector]:
+    """Return what takes a flat tangent vector to the new point, up to a normal part of no effect in products."""
+    manifold, axis = problem.manifold, problem.axis
+    if manifold.metric == "embedded":
+        return _same
+    tree = axis.tree(manifold.shape)
+    return lambda v: axis.flatten(manifold.transport(at.x, new.x, tree(v)))
+
+
+def _same(v: Vector) -> Vector:
+    return v

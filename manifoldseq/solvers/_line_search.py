@@ -1,0 +1,129 @@
+"""The frame of solvers that are a descent (in which direction) and a search (how far)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from .._problem import Problem
+from .._result import Measures, Point, Status
+from ..linalg import ONE
+from ._base import Solver
+from ._descents import Descent, Direction
+from ._hessian import first_step
+from ._iterates import Iterate, State, evaluate
+from ._saddle import leave_saddle, stationary
+from ._search import Found, Line, Search
+
+
+@dataclass(frozen=True)
+class LineSearch(Solver):
+    """A solver that is a descent and a search, for one problem (:func:`minimize`) or many (:func:`minimize_batch`).
+
+    In every iteration it asks the descent for a direction, and the search for a step along it. Where the search finds
+    none it goes along a simpler direction, while the descent has one. Stationary points that are no minima are left
+    along negative curvature. A subclass is a frozen dataclass with a `search`, and with a `descent` unless it is one
+    itself, as :class:`LBFGS` is.
+
+    Parameters
+    ----------
+    retraction : str, optional
+        A kind that the manifold knows; its default otherwise.
+
+    Attributes
+    ----------
+    descent : Descent
+        In which direction it goes.
+    search : Search
+        How far it goes.
+
+    Examples
+    --------
+    Conjugate directions with another search than that of :class:`CG`:
+
+    >>> import dataclasses, numpy as np, manifoldseq as ms
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Nonlinear(ms.solvers.LineSearch):
+    ...     descent = ms.solvers.Conjugate(beta="hybrid")
+    ...     search = ms.solvers.StrongWolfe(curvature=0.3)
+    >>> problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: ((x - 1) ** 2).sum()))
+    >>> ms.minimize(problem, np.zeros(2), solver=Nonlinear()).x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    retraction: str | None = None
+    search: ClassVar[Search]
+    curvature: ClassVar[bool] = True
+    frames: ClassVar[bool] = True  # type: ignore[misc]
+    trusted: ClassVar[bool] = True
+
+    @property
+    def descent(self) -> Descent:
+        """In which direction it goes: itself, if it is a descent."""
+        assert isinstance(self, Descent), f"{type(self).__name__} needs a descent: give the class an attribute descent"
+        return self
+
+    @property
+    def scale_free(self) -> bool:
+        return True
+
+    def inverse_hessian(self, problem: Problem, state: State) -> Callable[[np.ndarray], np.ndarray] | None:
+        return self.descent.inverse(problem, Iterate.of(state), state)
+
+    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
+        """Return the state of a new start."""
+        at = evaluate(problem, point)
+        return self._started(problem, at), at.measures(problem.manifold)
+
+    def _started(self, problem: Problem, at: Iterate) -> State:
+        return at.state(**self.descent.begin(problem, at), **self.search.begin(problem, at))
+
+    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+        """Go from one iterate to the next."""
+        at, axis = Iterate.of(state), problem.axis
+        if axis is ONE and stationary(at):  # rows that are stationary find nothing below
+            return leave_saddle(problem, state, at, self.retraction, partial(self._started, problem))
+        (new, t, low), went = self._searched(problem, at, state)
+        if low is not True and not axis.any(low):
+            return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
+        memory, curvature = self.descent.learn(problem, at, new, went, t, state)
+        memory.update(self.search.learn(state, new))
+        measures = new.measures(problem.manifold, t * went.size, curvature)
+        if low is not True and not axis.all(low):
+            measures.status = axis.no(low)  # type: ignore[assignment]  # of rows: which of them found no decrease
+        return new.state(**memory), measures
+
+    def _searched(self, problem: Problem, at: Iterate, kept: State) -> tuple[Found, Direction]:
+        """Return what is found along the direction, or along a simpler one, and along which."""
+        axis, went = problem.axis, self.descent.query(problem, at, kept)
+        descends = (went.plain & (at.grad_norm > 0)) | (went.slope < -1e-10 * at.grad_norm * went.size)
+        if descends is True or axis.all(descends):
+            found = self._along(problem, at, went, kept)
+            if found.low is True or axis.all(found.low):  # nearly always
+                return found, went
+        else:
+            found = Found(at, went.first, descends ^ descends)
+            if axis.any(descends):
+                found = axis.put(found, descends, self._along(*axis.take(descends, problem, at, went, kept)))
+        refused = axis.no(found.low)
+        simpler, changed = self.descent.simpler(*axis.take(refused, problem, at, kept))
+        if axis.any(changed):
+            rows = axis.within(refused, changed)
+            now, along = self._searched(*axis.take(rows, problem, at), kept=axis.take(changed, simpler))
+            found, went = axis.put(found, rows, now), axis.put(went, rows, along)
+        return found, went
+
+    def _along(self, problem: Problem, at: Iterate, went: Direction, kept: State) -> Found:
+        """Return what the search finds; where no step is known, that to the minimizer of the model is tried first."""
+        first, axis = went.first, problem.axis
+        unknown = first != first
+        if unknown is not False and axis.any(unknown):
+            along = None if self.descent.precondition is None else axis.take(unknown, went.vector)
+            step = first_step(*axis.take(unknown, problem, at), retraction=self.retraction, direction=along)
+            first = axis.put(first, unknown, step)
+        line = Line(problem, at, went.vector, went.slope, self.retraction)
+        return self.search.find(line, first, unknown, kept)
