@@ -1,9 +1,5 @@
 """Manifolds: points, tangent vectors, retractions and transports."""
 
-from collections.abc import Callable
-from typing import Any
-
-from .._moved import moved
 from . import _bures_wasserstein, _log_euclidean  # noqa: F401  # metrics of SymmetricPositiveDefinite
 from ._base import InFrame, Manifold
 from ._bounded import BoundedDiagonal
@@ -44,5 +40,3 @@ __all__ = [
     "Stiefel",
     "SymmetricPositiveDefinite",
 ]
-
-__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.interop": ("from_pymanopt", "to_pymanopt")})

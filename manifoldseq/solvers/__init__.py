@@ -1,9 +1,5 @@
 """Solvers, one algorithm per file, and the public parts that they are written with."""
 
-from collections.abc import Callable
-from typing import Any
-
-from .._moved import moved
 from ..linalg import flatten, tree_map, unflattener
 from ._adam import Adam
 from ._alternating import Alternating
@@ -75,5 +71,3 @@ __all__ = [
     "unflattener",
     "wolfe",
 ]
-
-__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.batch": ("BatchBB",)})
