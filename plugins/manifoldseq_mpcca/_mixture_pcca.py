@@ -396,7 +396,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             wanted = self._given_setting(data.views)
             check_same(self.mixture_, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
             problem, _ = self._stated(wanted, data, running=True)
-            x = problem.data.model.point(self.mixture_)
+            x = self.mixture_.point
             batch = _sums_of(problem, x)
             share = (self.batches_ + 1) ** -_FORGETTING
             self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
@@ -817,7 +817,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if self.covariance_type == "low-rank":  # what starts have in common, and the prior, are those of the data
             params |= {name: getattr(setting, name) for name in ("n_private", "shrinkage", "diagonal")}
         problem = self._problem(self.model, data, **params)
-        return problem, problem.data.model.point(self.init) if isinstance(self.init, Mixture) else self.init
+        return problem, self.init.point if isinstance(self.init, Mixture) else self.init
 
     def _remember(self, views: list[View], names: Names | None) -> None:
         self.n_features_in_ = sum(view.shape[1] for view in views)
