@@ -30,7 +30,7 @@ from .manifolds import Manifold
 from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
 from .solvers import Solver, choose_solver
-from .solvers._around import WithCurvature, groups_of, in_groups, in_range
+from .solvers._around import WithCurvature, in_range
 from .solvers._claims import unclaimed_slope
 from .solvers._iterates import evaluate
 from .storage import Checkpoint
@@ -157,7 +157,7 @@ def minimize(
     starts = start_points(problem, x0, int(n_starts), components, rng, project)
     drawing = type(algorithm).seeded is not Solver.seeded
     solvers = [algorithm.seeded(int(child.integers(2**63))) for child in rng().spawn(len(starts))] if drawing else None
-    store = marked(checkpoint, lambda: (_coordinates(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
+    store = marked(checkpoint, lambda: (_manifold(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(
             f"the solver {type(algorithm).__name__} runs in one step to its end: it takes no checkpoint and no resume"
@@ -212,13 +212,6 @@ def with_callback(observers: Sequence[Observer], callback: Observer | None) -> S
 def _manifold(problem: Problem, solver: Solver) -> Manifold:
     """Return the manifold that a solver runs on: in its frame, where there is one and the solver takes it."""
     return (problem.manifold.frame if solver.frames else None) or problem.manifold
-
-
-def _coordinates(problem: Problem, solver: Solver) -> Manifold:
-    """Return the manifold whose coordinates are in the states of a run."""
-    manifold = _manifold(problem, solver)
-    groups = groups_of(manifold, solver)
-    return manifold if groups is None else groups.product
 
 
 def description(problem: Problem, solver: object, seed: str) -> tuple[Any, ...]:
@@ -301,13 +294,10 @@ def _single(
         inequalities=tuple(map(aside.wrap, problem.inequalities)),
     )
     keep_best = solver.deterministic and not solver.monotone
-    groups = groups_of(counted.manifold, solver)
     solver = in_range(solver)
     gradients = counted.objective.value_and_gradient is not None and "value_and_gradient" in solver.needs
     if solver.deterministic and not solver.curvature and gradients:
         solver = WithCurvature(solver)
-    if groups is not None:
-        solver = in_groups(solver, counted, groups)
 
     def start() -> tuple[Any, Measures]:
         _check_constraints(problem, point)

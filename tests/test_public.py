@@ -86,39 +86,6 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = ms.no_such_name  # type: ignore[attr-defined]
 
 
-NEW_KERNELS = ("Domain", "Kernel", "PackedItems", "as_kernel")
-"""What `ms.kernels` has had from the start."""
-
-
-@pytest.mark.parametrize(
-    ("room", "name", "home"),
-    [
-        *(("objectives", name, "kernels") for name in ms.kernels.__all__ if name not in NEW_KERNELS),
-        *(("manifolds", name, "interop") for name in (*ms.interop.__all__,)),
-    ],
-)
-def test_names_that_moved_resolve_for_one_release(room: str, name: str, home: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"manifoldseq.{room}.{name} is manifoldseq.{home}.{name} now"):
-        found = getattr(getattr(ms, room), name)
-    assert found is getattr(getattr(ms, home), name) and name not in getattr(ms, room).__all__
-
-
-@pytest.mark.parametrize(
-    "kind", "Dataset Domain Estimator Kernel Manifold Model Plot Reader Reproduction Solver".split()
-)
-def test_old_names_of_records_resolve_for_one_release(kind: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"manifoldseq.hooks.{kind} is manifoldseq.hooks.{kind}Spec now"):
-        assert getattr(ms.hooks, kind) is getattr(ms.hooks, f"{kind}Spec")
-    assert kind not in ms.hooks.__all__
-
-
-@pytest.mark.parametrize("name", ["Fault", "KINDS", "Registry", "Target", "resolve"])
-def test_names_that_are_private_now_resolve_for_one_release(name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"manifoldseq.hooks.{name} is not public any more"):
-        getattr(ms.hooks, name)
-    assert name not in ms.hooks.__all__
-
-
 def test_no_two_public_classes_have_one_name() -> None:
     rooms = [ms, *(getattr(ms, room) for room in ROOMS), *(importlib.import_module(name) for name in PLUGINS)]
     found: dict[str, set[type]] = {}
@@ -128,8 +95,3 @@ def test_no_two_public_classes_have_one_name() -> None:
                 found.setdefault(name, set()).add(value)
     assert len(found) > 100
     assert not {name: classes for name, classes in found.items() if len(classes) > 1}
-
-
-def test_a_sigmoid_is_an_open_box_for_one_release() -> None:
-    with pytest.warns(DeprecationWarning, match="is OpenBox now"):
-        assert ms.manifolds.BoundedDiagonal(3, 0.5, method="sigmoid") == ms.manifolds.OpenBox(3, 0.5)

@@ -26,7 +26,7 @@ def run(report: Report) -> None:
         mixture = Mixture(w, mu, W, [Psi[:, :DX], Psi[:, DX:]])
 
         def ours(mixture: Mixture = mixture) -> tuple[float, Mixture]:
-            point = model.point(mixture)
+            point = mixture.point
             sums = additive.sums(point)
             return sums.log_likelihood, model.mixture(additive.plain[0].apply(point, sums))
 

@@ -62,7 +62,7 @@ def _start(problem: ms.Problem, seed: int) -> Mixture:
 
 
 def _run(problem: ms.Problem, first: Mixture, accelerated: bool, stop: ms.StoppingRule) -> ms.Result:
-    point = problem.data.model.point(first)
+    point = first.point
     return ms.minimize(problem, point, solver="em", options={"accelerated": accelerated}, stop=stop)
 
 

@@ -38,7 +38,6 @@ SAYS = {
     "models": "parts, estimators",
     "_result": "answers",
     "execution": "maps, sums",
-    "_moved": "old names",
     "_quoted": "values in messages",
     "_extras": "what to install for more",
 }

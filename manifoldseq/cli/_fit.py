@@ -293,7 +293,7 @@ def _configured(asked: _Asked, choose: bool) -> tuple[_Asked, hooks.EstimatorSpe
             "derive its class from sklearn.base.BaseEstimator, so that it can be set and kept"
         )
     known = model.get_params(deep=False)
-    chosen = spread(merged(_of_today(record, known, asked.kept), asked.settings), type(model), known)
+    chosen = spread(merged(asked.kept, asked.settings), type(model), known)
     if choose:
         chosen |= _left_open(record, asked.estimator, chosen)
     if "random_state" in known and chosen.get("random_state") is None:  # None would not be repeatable
@@ -303,21 +303,6 @@ def _configured(asked: _Asked, choose: bool) -> tuple[_Asked, hooks.EstimatorSpe
         return replace(asked, settings=chosen, kept={}), record, model.set_params(**params)
     except ValueError as error:
         raise BadInput(str(error)) from error
-
-
-def _of_today(record: hooks.EstimatorSpec, known: Mapping[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file under today's names, if its own are old ones that the class still takes."""
-    if all(name.partition(".")[0] in known for name in settings):
-        return settings
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            made = cast(Any, record.factory)(**settings)
-    except (TypeError, ValueError):
-        return settings  # with names that were never known: a sentence says so
-    for warning in caught:
-        click.echo(f"Warning: {warning.message}", err=True)
-    return written(made.get_params(deep=False))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from ._parameters import (
     check_whole,
 )
 from ._random import random_generator, seed_fingerprint
-from ._renamed import renamed_parameters
 from ._rows import row_blocks, validate_rows
 from ._sequences import channel_statistics, check_sequences, validate_sequences
 from ._starts import fit_starts
@@ -46,7 +45,6 @@ __all__ = [
     "marked",
     "quoted",
     "random_generator",
-    "renamed_parameters",
     "row_blocks",
     "seed_fingerprint",
     "validate_rows",

@@ -1,9 +1,5 @@
 """Hooks: how models, kernels, solvers and the rest are registered and found by name."""
 
-from collections.abc import Callable
-from typing import Any
-
-from .._moved import moved
 from ._bundled import BUNDLED
 from ._hookspecs import hookimpl
 from ._lookup import (
@@ -83,14 +79,3 @@ __all__ = [
     "sources",
     "with_all_parts",
 ]
-
-_RECORDS = "Dataset Domain Estimator Kernel Manifold Model Plot Reader Reproduction Solver".split()
-__getattr__: Callable[[str], Any] = moved(
-    __name__,
-    {
-        __name__: {name: f"{name}Spec" for name in _RECORDS},
-        f"{__name__}._plugin": ("Fault",),
-        f"{__name__}._records": ("KINDS", "Target", "resolve"),
-        f"{__name__}._registry": ("Registry",),
-    },
-)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
-from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,76 +107,25 @@ class Kernel(Protocol):
         ...
 
 
-_READ_AS: Mapping[str, Any] = {
-    "positive_definite": True,
-    "products_only": False,
-    "convex_in_output": False,
-    "self_term": None,
-}
-"""What kernels meant that did not say it, for one release."""
+_ATTRIBUTES = (
+    "name domain constant_diagonal positive_definite products_only convex_in_output "
+    "pack cross diag weighted manifold self_term"
+).split()
 
 
-@dataclass(frozen=True)
-class _Completed:
-    """A kernel of the release before, with every attribute of `Kernel`."""
-
-    kernel: Any
-    name: str = field(repr=False)
-    domain: str = field(repr=False)
-    constant_diagonal: bool = field(repr=False)
-    positive_definite: bool = field(repr=False)
-    products_only: bool = field(repr=False)
-    convex_in_output: bool = field(repr=False)
-    pack: Callable[..., Any] = field(repr=False)
-    cross: Callable[..., Any] = field(repr=False)
-    diag: Callable[..., Any] = field(repr=False)
-    weighted: Callable[..., Any] = field(repr=False)
-    manifold: Callable[..., Any] = field(repr=False)
-    self_term: Callable[[Any], tuple[float, Any]] | None = field(repr=False)
-
-
-_ATTRIBUTES = tuple(one.name for one in fields(_Completed) if one.name != "kernel")
-
-
-def completed(kernel: Any, read_as: Mapping[str, Any] | None = None) -> Kernel:
-    """Return a kernel object if it has every attribute of `Kernel`, else one of the release before with them filled in.
-
-    Parameters
-    ----------
-    kernel : object
-    read_as : mapping, optional
-        What its record says of it: the deprecated fields of `KernelSpec`.
-
-    Raises
-    ------
-    ValueError
-        For what is no kernel, or lacks what older kernels had to have, too.
-    """
+def completed(kernel: Any) -> Kernel:
+    """Return a kernel object that has every attribute of `Kernel`; raise ValueError for any other."""
     if isinstance(kernel, type):
         raise ValueError(f"kernel={kernel.__name__} is a class: pass an instance of it")
-    stated: dict[str, Any] = {}
-    for name in _ATTRIBUTES:
-        with suppress(AttributeError):
-            stated[name] = getattr(kernel, name)
-    if stated.keys().isdisjoint(("pack", "cross", "diag", "weighted", "manifold")):
+    missing = [name for name in _ATTRIBUTES if not hasattr(kernel, name)]
+    if {"pack", "cross", "diag", "weighted", "manifold"} <= set(missing):
         if callable(kernel):
             raise ValueError(f"kernel={kernel!r} is a function: wrap it with @ms.kernel(domain='lds')")
         raise ValueError(
             f"kernel={quoted(kernel)} is not a kernel: pass a registered name such as 'projection' or an object"
         )
-    missing = [name for name in _ATTRIBUTES if name not in stated]
     if missing:
-        known = {"name": type(kernel).__name__, "domain": "lds", **_READ_AS, **(read_as or {})}
-        required = [name for name in missing if name not in known]
-        if required:
-            raise ValueError(f"the kernel {kernel!r} has no {', '.join(required)}: see ms.kernels.Kernel")
-        warn(
-            f"the kernel {kernel!r} does not state {', '.join(f'{name} = {known[name]!r}' for name in missing)}: write "
-            "these attributes in its class, they are required from the next release on",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        kernel = _Completed(kernel, **{name: known[name] for name in missing}, **stated)
+        raise ValueError(f"the kernel {kernel!r} has no {', '.join(missing)}: see ms.kernels.Kernel")
     if not kernel.constant_diagonal and kernel.self_term is None:
         raise ValueError(f"the kernel {kernel!r} has no self_term, which constant_diagonal=False asks for")
     return kernel

@@ -222,7 +222,7 @@ def get_kernel(name: str, **params: Any) -> Any:
 
 def made_kernel(record: KernelSpec, params: Mapping[str, Any]) -> Kernel:
     """Return the kernel object of a resolved record."""
-    return completed(_made(record, params), record.claims)
+    return completed(_made(record, params))
 
 
 def get_solver(name: str, **options: Any) -> Any:

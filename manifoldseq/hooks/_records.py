@@ -6,7 +6,6 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
-from warnings import warn
 
 from ..execution._by_name import portable
 from ._bundled import how_to_install, missing_of_import
@@ -340,36 +339,15 @@ class KernelSpec(Record):
     """A kernel: ``factory(**params) -> manifoldseq.kernels.Kernel``, which states its domain and its claims itself.
 
     ``example(rng) -> items`` (default: the domain's); ``invariances`` maps a name to ``transform(item) -> item``
-    that leaves the kernel unchanged. ``domain``, ``positive_definite`` and ``constant_diagonal`` are deprecated here:
-    they are attributes of the kernel object.
+    that leaves the kernel unchanged.
     """
 
     kind = "kernels"
     factory: Target
-    domain: str | None = None
     _: KW_ONLY
     example: Target | None = None
     invariances: Mapping[str, Target] = field(default_factory=dict)
-    positive_definite: bool | None = None
-    constant_diagonal: bool | None = None
     summary: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.claims:
-            named = ", ".join(f"{name}={value!r}" for name, value in self.claims.items())
-            warn(
-                f"manifoldseq.hooks.KernelSpec({self.name!r}): {named} are attributes of the kernel object now "
-                "(manifoldseq.kernels.Kernel); state them there only",
-                DeprecationWarning,
-                stacklevel=3,
-            )
-
-    @property
-    def claims(self) -> dict[str, Any]:
-        """What the deprecated fields say of a kernel that does not say it itself."""
-        said = {name: getattr(self, name) for name in ("domain", "positive_definite", "constant_diagonal")}
-        return {name: value for name, value in said.items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -307,8 +307,7 @@ class RBFKernel(_Unit):
 def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) -> Kernel:
     """Return the kernel object that a registered name stands for, or the object itself.
 
-    What takes a kernel begins with this. An object that lacks attributes of `Kernel`, as one of the release before may,
-    gets them with a DeprecationWarning.
+    Functions and estimators that take a kernel begin with it.
 
     Parameters
     ----------
@@ -321,7 +320,8 @@ def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) ->
     Raises
     ------
     ValueError
-        For what is no kernel, one of another domain, or `params` of an object.
+        For an object that is no kernel or lacks attributes of `Kernel`, a kernel of another domain, or `params` of an
+        object.
 
     Examples
     --------

@@ -1,15 +1,11 @@
 """Manifolds: points, tangent vectors, retractions and transports.
 
 The names without a place in ``__all__`` are a foundation for the other packages of the project, and no part of the
-public interface: ``Factored`` is the base of products and powers, ``Groups`` the equal factors of a product, which
-solvers run on as powers; ``base_of`` repeats a point for a stack of tangent vectors, ``leaf_shapes`` and
-``filled`` are about leaves, and ``logarithmic_longest`` is the longest step where lengths are logarithms.
+public interface: ``Factored`` is the base of products and powers, ``base_of`` repeats a point for a stack of
+tangent vectors, ``leaf_shapes`` and ``filled`` are about leaves, and ``logarithmic_longest`` is the longest step where
+lengths are logarithms.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-from .._moved import moved
 from . import _bures_wasserstein, _log_euclidean  # noqa: F401  # metrics of SymmetricPositiveDefinite
 from ._base import InFrame, Manifold
 from ._base import base_of as base_of
@@ -26,7 +22,6 @@ from ._positive import OpenBox, Positive
 from ._power import Power
 from ._product import CanonicalLDS, Product, SpecialEuclidean
 from ._product import Factored as Factored
-from ._product import Groups as Groups
 from ._simplex import Simplex
 from ._spd import SymmetricPositiveDefinite
 from ._special_orthogonal import SpecialOrthogonal
@@ -56,5 +51,3 @@ __all__ = [
     "Stiefel",
     "SymmetricPositiveDefinite",
 ]
-
-__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.interop": ("from_pymanopt", "to_pymanopt")})

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
-from warnings import warn
 
 import numpy as np
 
 from ._base import Manifold, bound_of, size
-from ._positive import OpenBox
 
 
 @dataclass(frozen=True)
@@ -23,8 +21,6 @@ class BoundedDiagonal(Manifold[np.ndarray]):
     n : int
     bound : float
         Greater than zero; below one it makes ``diag(x) @ V`` a stable transition matrix for every orthogonal V.
-    method : "project"
-        Goes with the next release. ``"sigmoid"`` gives, with a warning, `OpenBox`, which it was.
 
     Notes
     -----
@@ -42,23 +38,14 @@ class BoundedDiagonal(Manifold[np.ndarray]):
 
     n: int
     bound: float = 0.99
-    method: InitVar[str] = "project"
     bounded: ClassVar[bool] = True  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("clip",)
     second_order: ClassVar[tuple[str, ...]] = ("clip",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]
 
-    def __new__(cls, n: int = 1, bound: float = 0.99, method: str = "project") -> Any:
-        if method == "sigmoid":
-            warn('BoundedDiagonal(method="sigmoid") is OpenBox now', DeprecationWarning, stacklevel=2)
-            return OpenBox(n, bound)
-        return super().__new__(cls)
-
-    def __post_init__(self, method: str) -> None:
+    def __post_init__(self) -> None:
         size("BoundedDiagonal", n=self.n)
         object.__setattr__(self, "bound", bound_of("BoundedDiagonal", self.bound, np.inf))
-        if method != "project":
-            raise ValueError(f"BoundedDiagonal(method={method!r}): leave method out, or use OpenBox(n, bound)")
 
     @property
     def shape(self) -> tuple[int]:

@@ -1,9 +1,5 @@
 """Objectives: what is minimized, how it is differentiated, how it splits over data."""
 
-from collections.abc import Callable
-from typing import Any
-
-from .._moved import moved
 from ._additive import Additive, BlockUpdate, Sums
 from ._counted import Counter
 from ._memo import last_point
@@ -24,4 +20,3 @@ __all__ = [
 ]
 
 _KERNELS = ("NormalizedKernel", "ProductKernel", "RBFKernel", "RowKernel", "SumKernel", "kernel", "warn_if_indefinite")
-__getattr__: Callable[[str], Any] = moved(__name__, {"manifoldseq.kernels": _KERNELS})

@@ -1,9 +1,8 @@
-"""Wrappers of solvers: a unit for objectives near overflow or underflow, curvature, and powers for equal factors."""
+"""Wrappers of solvers: a unit for objectives near overflow or underflow, and curvature."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +11,8 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point
 from .._stopping import Look
-from ..linalg import freeze, leaves, tree_map
-from ..manifolds import Factored, Groups, Manifold
-from ..objectives import Objective, last_point
+from ..linalg import leaves, tree_map
+from ..objectives import Objective
 from ._base import Solver
 from ._claims import unclaimed_slope
 from ._iterates import State, evaluate, step_curvature
@@ -156,82 +154,6 @@ class _InUnit(_Around):
     def _in_own_unit(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
         multipliers = {name: values / unit for name, values in state["multipliers"].items()}
         return {**state, "unit": unit, "multipliers": multipliers}, divided(measures, unit)
-
-
-def groups_of(manifold: Manifold, solver: Any) -> Groups | None:
-    """Return the groups of equal factors that a solver can run on as powers, None without.
-
-    Not where preconditioners and retractions of the user's see its points.
-    """
-    if not isinstance(manifold, Factored) or not (solver.frames and _asks_objectives_only(solver)):
-        return None
-    return manifold._groups
-
-
-def _asks_objectives_only(solver: Any) -> bool:
-    if callable(getattr(solver, "retraction", None)) or getattr(solver, "precondition", None) is not None:
-        return False
-    inner = getattr(solver, "inner_solver", None)
-    return inner is None or _asks_objectives_only(inner)
-
-
-def in_groups(solver: Solver, problem: Problem, groups: Groups) -> Solver:
-    """Return the solver that runs on the product of powers; only the objective is given points taken apart."""
-    apart = last_point(groups.apart)
-
-    def of(f: Objective) -> Objective:
-        fused, product = f.value_and_gradient, f.hessian_product
-
-        def value_and_gradient(x: Any) -> tuple[float, Any]:
-            fun, egrad = fused(apart(x))  # type: ignore[misc]
-            return fun, groups.stacked(egrad)
-
-        def hessian_product(x: Any, u: Any) -> Any:
-            return groups.stacked(product(apart(x), groups.apart(u)))  # type: ignore[misc]
-
-        return Objective(
-            lambda x: f.value(apart(x)),
-            value_and_gradient if fused else None,
-            hessian_product if product else None,
-        )
-
-    inside = replace(
-        problem,
-        manifold=groups.product,
-        objective=of(problem.objective),
-        initializers={},
-        equalities=tuple(map(of, problem.equalities)),
-        inequalities=tuple(map(of, problem.inequalities)),
-    )
-    return _InGroups(solver, inside, groups.stacked, apart)
-
-
-@dataclass(frozen=True)
-class _InGroups(_Around):
-    """Runs on another problem; at ``state["x"]`` is the point that users know, the solver's own state is inside."""
-
-    inside: Problem
-    stacked: Callable[[Any], Any]
-    apart: Callable[[Any], Any]
-
-    def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
-        return self._outside(*self.solver.init(self.inside, freeze(self.stacked(point))))
-
-    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        return self._outside(*self.solver.step(self.inside, state["inner"]))
-
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        return self.solver.confirm(self.inside, state["inner"], recent, look)
-
-    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
-        return self.solver.unclaimed_slope(self.inside, state["inner"], now)
-
-    def answer(self, problem: Problem[Point], state: State) -> Point:
-        return state["x"]
-
-    def _outside(self, inner: State, measures: Measures) -> tuple[State, Measures]:
-        state = {"x": self.apart(inner["x"]), "inner": inner}
-        return (state | {"multipliers": inner["multipliers"]} if "multipliers" in inner else state), measures
 
 
 def unit_of(size: float, dtype: np.dtype) -> float:

@@ -7,7 +7,6 @@ from ._data import SequenceData
 from ._frames import from_frame
 from ._limits import ReadError, available_memory, open_file, read_bytes, require_memory
 from ._model import ModelError, load, load_model, save_model
-from ._model_codec import renamed
 from .readers._ascii_numbers import decimals
 from .readers._csv import read_csv
 from .readers._directory import read_directory
@@ -42,7 +41,6 @@ __all__ = [
     "read_npz",
     "read_parquet",
     "read_ts",
-    "renamed",
     "require_memory",
     "save_model",
     "scale",

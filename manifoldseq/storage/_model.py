@@ -26,12 +26,10 @@ from ._model_codec import (
     decode_estimator,
     parameters,
     stored_types,
-    stored_version,
 )
 from ._numpy_files import Loader, members_of
 
-FORMAT, READABLE = 2, (1, 2)
-"""Format 2 gives each estimator the version in which its class is stored; in format 1 that is 1."""
+FORMAT = 1
 ARRAYS, DOCUMENT = "model.npz", "model.json"
 
 
@@ -80,7 +78,6 @@ def save_model(model: Any, directory: FilePath) -> None:
             content = {
                 "estimator": record.name,
                 "plugin": plugin.name,
-                "version": stored_version(type(model)),
                 "parameters": encoder.members(parameters(model), "", types),
                 "attributes": encoder.members(attributes(model), "", types),
             }
@@ -99,8 +96,7 @@ def load_model(directory: FilePath) -> Any:
     """Load what `save_model` wrote.
 
     Nothing in the files is executed or imported: the class of an estimator, a kernel or a solver is found by its
-    registered name, classes inside an estimator by its own ``stored_types``. Files of earlier versions are translated
-    by the ``stored_upgrades`` of the class.
+    registered name, classes inside an estimator by its own ``stored_types``.
 
     Parameters
     ----------
@@ -113,7 +109,7 @@ def load_model(directory: FilePath) -> Any:
     Raises
     ------
     ModelError
-        If there is no model, its format is unknown, ``model.npz`` is not the one that ``model.json`` describes, a file
+        If there is no model, it has another format, ``model.npz`` is not the one that ``model.json`` describes, a file
         is damaged or claims more than it holds, or no plugin registers the estimator.
     """
     path = Path(directory)
@@ -190,10 +186,10 @@ def _document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path / DOCUMENT} cannot be read ({_sentence(error)}): save the model again") from error
     found = document.get("format") if isinstance(document, dict) else None
-    if type(found) is not int or found not in READABLE:
+    if type(found) is not int or found != FORMAT:
         raise ModelError(
-            f"{path / DOCUMENT} has format {quoted(found)}, this version reads {' and '.join(map(str, READABLE))}: "
-            "install the version of manifoldseq that saved it, or a later one"
+            f"{path / DOCUMENT} has format {quoted(found)}, this version reads format {FORMAT}: "
+            "install the version of manifoldseq that saved it, or fit the model again"
         )
     return document
 

@@ -6,7 +6,7 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -21,9 +21,6 @@ from ..hooks._lookup import registered, stored
 Types = Mapping[str, type]
 """The classes that may occur in a file, by name; they come from code, never from the file."""
 
-Upgrade = Callable[[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
-"""From the parameters and fitted attributes of one stored version of a class to those of the next."""
-
 RESULT: Types = {"Result": Result}
 _REGISTERED: Mapping[str, type[Any]] = {"kernel": hooks.KernelSpec, "solver": hooks.SolverSpec}
 """Kinds of records whose objects a file names, if these are dataclasses: their factory makes them again."""
@@ -37,46 +34,9 @@ class Outside(TypeError):
 
 
 def stored_types(cls: type) -> Types:
-    """Return what the attribute ``stored_types`` of an estimator class lists, by name and by ``former_names``."""
+    """Return what the attribute ``stored_types`` of an estimator class lists, by name."""
     kinds = getattr(cls, "stored_types", ())
-    return {name: kind for kind in kinds for name in (kind.__name__, *getattr(kind, "former_names", ()))}
-
-
-def stored_version(cls: type) -> int:
-    """Return the version in which a class is stored: one more than it has ``stored_upgrades``."""
-    return 1 + len(getattr(cls, "stored_upgrades", ()))
-
-
-def renamed(**names: str) -> Upgrade:
-    """Return a stored upgrade of a class that gives parameters and fitted attributes other names.
-
-    Parameters
-    ----------
-    **names : str
-        The new name of each old one; all are renamed at once, so that two may change places.
-
-    Returns
-    -------
-    callable
-        ``upgrade(parameters, attributes) -> (parameters, attributes)``, for the class attribute ``stored_upgrades``:
-        `load_model` calls its i-th entry for what was saved in version i, counted from 1.
-
-    Examples
-    --------
-    >>> import manifoldseq as ms
-    >>> upgrade = ms.storage.renamed(n_mixtures="n_components", centroids_="cluster_centers_")
-    >>> upgrade({"n_mixtures": 3, "tol": 0.1}, {"centroids_": [0.5]})
-    ({'n_components': 3, 'tol': 0.1}, {'cluster_centers_': [0.5]})
-    """
-
-    def upgrade(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        return _renamed(parameters, names), _renamed(attributes, names)
-
-    return upgrade
-
-
-def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): value for name, value in values.items()}
+    return {kind.__name__: kind for kind in kinds}
 
 
 def parameters(estimator: Any) -> dict[str, Any]:
@@ -91,17 +51,11 @@ def attributes(estimator: Any) -> dict[str, Any]:
 
 
 def restored(made: Any, values: Mapping[str, Any]) -> Any:
-    """Give a new estimator its fitted attributes as pickle would: `__setstate__` may update those of old files.
-
-    A name that would hide a method is refused.
-    """
+    """Give a new estimator its fitted attributes; a name that would hide a method raises ValueError."""
     for name in values:
         if not name.isidentifier() or name.startswith("__") or hasattr(type(made), name):
             raise ValueError(f"{type(made).__name__} has no fitted attribute {quoted(name)}")
-    if type(made).__module__.startswith("sklearn."):  # theirs wants a version that only pickles have
-        vars(made).update(values)
-    else:
-        getattr(made, "__setstate__", vars(made).update)(dict(values))
+    vars(made).update(values)
     return made
 
 
@@ -150,7 +104,6 @@ class Encoder:
             inner = {**types, **stored_types(type(value))}
             return {
                 "estimator": name,
-                "version": stored_version(type(value)),
                 "parameters": self.members(parameters(value), place, inner),
                 "attributes": self.members(attributes(value), place, inner),
             }
@@ -215,8 +168,6 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
             values = decode(content, arrays, types)
             if isinstance(values, float):
                 return values
-            if "dtype" not in value:
-                return np.array(values, dtype=float)
             return np.array(values, dtype=_MEASURED[value["dtype"]]).reshape(value["shape"])
         case "float":
             return float(content)
@@ -243,24 +194,8 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
 
 
 def decode_estimator(factory: Any, value: Mapping[str, Any], arrays: Mapping[str, np.ndarray], types: Types) -> Any:
-    """Return an estimator made by `factory` with the parameters, and then the fitted attributes, of `value`.
-
-    What was stored in an earlier version of the class is upgraded first.
-
-    Raises
-    ------
-    ValueError
-        If the version is later than that of the class.
-    """
+    """Return an estimator made by `factory` with the parameters, and then the fitted attributes, of `value`."""
     given, fitted = _decoded(value["parameters"], arrays, types), _decoded(value["attributes"], arrays, types)
-    version, known = value.get("version", 1), stored_version(factory)
-    if type(version) is not int or not 1 <= version <= known:
-        raise ValueError(
-            f"{factory.__name__} was saved in version {quoted(version)} and can be loaded up to version {known}: "
-            "install the version of its package that saved it, or a later one"
-        )
-    for upgrade in getattr(factory, "stored_upgrades", ())[version - 1 :]:
-        given, fitted = upgrade(given, fitted)
     return restored(factory(**given), fitted)
 
 

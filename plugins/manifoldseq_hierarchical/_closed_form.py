@@ -4,7 +4,6 @@ If classes partition the frames, Sigma (8) is ``-B' B`` with the weighted centro
 ``sqrt(n_k) (mu_k - mu_0)``: the optimal V (9)-(12) are right singular vectors of B, the optimal m (13) is its rank.
 """
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -38,9 +37,6 @@ def check_components(n_components: Any, d: int) -> int | None:
 
 def resolved_origin(center: Any, mean: Array) -> Array:
     """Return the point mu_0 that a setting `center` stands for: True for the mean, False for 0, or d numbers."""
-    if isinstance(center, str) and center == "mean":  # for one release
-        warnings.warn("center='mean' is now called center=True", DeprecationWarning, stacklevel=4)
-        center = True
     if isinstance(center, bool | np.bool_):
         return mean if center else np.zeros_like(mean)
     try:

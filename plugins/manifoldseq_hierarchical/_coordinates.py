@@ -1,6 +1,5 @@
 """What estimators with a subspace share: codes of frames, frames of codes, nearest centroids in coordinates."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -8,19 +7,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-import manifoldseq as ms
 from manifoldseq.estimators import check_real, validate_rows
 
 from ._closed_form import completed, decode, encode, nearest
 from ._moments import Array
-
-
-def _from_version_1(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the old word for a center at the mean, and the old name of the class means."""
-    if isinstance(parameters.get("center"), str):
-        parameters = {**parameters, "center": True}
-    return ms.storage.renamed(centroids_="cluster_centers_")(parameters, attributes)
-
 
 _FLOATS: Any = [np.float64, np.float32]
 """What `check_array` keeps; as `dtype` it takes lists, though by its own signature only names."""
@@ -28,8 +18,6 @@ _FLOATS: Any = [np.float64, np.float32]
 
 class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What fitted estimators with ``components_``, ``center_`` and ``cluster_centers_`` do; not for use by itself."""
-
-    stored_upgrades = (_from_version_1,)
 
     components_: Array
     center_: Array
@@ -94,12 +82,6 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self, "singular_values_")
         return self.scatter_ - np.concatenate([[0.0], np.cumsum(np.square(self.singular_values_))])
-
-    @property
-    def centroids_(self) -> Array:
-        """The name of `cluster_centers_` in earlier versions."""
-        warnings.warn(f"{type(self).__name__}.centroids_ is cluster_centers_ now", DeprecationWarning, stacklevel=2)
-        return self.cluster_centers_
 
     def _basis(self) -> Array:
         """Return the columns that frames are made of again, shape (d, m)."""

@@ -140,29 +140,6 @@ _RANGE = 1e-15, 1e17
 """Distances of points from their mean that single precision, in which places are searched, can square and multiply."""
 
 
-def _without_relative(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give what was saved before codes were chosen the values that stand for what it has."""
-    found = {"bits_": parameters["bits"], "relative_": False, "estimated_recall_": None}
-    return {"relative": False, **parameters}, {**found, **attributes}
-
-
-def _without_labels(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Drop what segments are named by: their number is all there is."""
-    return {name: value for name, value in parameters.items() if name != "labels"}, attributes
-
-
-def _without_recent(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give what was saved before the newest frames were kept none of them."""
-    return parameters, {"recent_": np.zeros((0, 1), np.float32), **attributes}
-
-
-class Digits:
-    """What ``labels="digits"`` kept: a file that holds it is refused with a sentence."""
-
-    def __init__(self, **_: Any) -> None:
-        raise ValueError("labels='digits' was removed, and what it kept finds next to nothing: fit the frames again")
-
-
 @dataclass(frozen=True)
 class _Fit:
     """A sequence in one code: what `fit` keeps, and how well noisy copies of own frames are found in it."""
@@ -265,8 +242,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     True
     """
 
-    stored_types = (Path, Digits, NodeSubspaces, ScalarQuantizer, ProductQuantizer, RelativeQuantizer)
-    stored_upgrades = (_without_relative, _without_labels, _without_recent)
+    stored_types = (Path, NodeSubspaces, ScalarQuantizer, ProductQuantizer, RelativeQuantizer)
 
     components_: NDArray[np.float32] | None
     center_: NDArray[np.float32]

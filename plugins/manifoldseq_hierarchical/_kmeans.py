@@ -205,11 +205,6 @@ _FORGETTING = 0.6
 """Of mini-batches: the t-th one takes the share t^-.6 of what is known (Cappé and Moulines 2009)."""
 
 
-def _printed(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give what was saved before there was another one the printed objective."""
-    return {"objective": "printed", **parameters}, {"n_clusters_": parameters["n_clusters"], **attributes}
-
-
 def _check_mixture(estimator: Any) -> None:
     """Raise AttributeError where there are no probabilities."""
     if estimator.objective != "mixture":
@@ -320,7 +315,6 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     3
     """
 
-    stored_upgrades = (*SubspaceCodes.stored_upgrades, _printed)
     stored_types = (Moments, Statistics, Prior)
 
     def __init__(

@@ -5,7 +5,6 @@ Names load when they are first used, so that importing the package imports no mo
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
 from manifoldseq.estimators import quoted
 
@@ -102,26 +101,7 @@ __all__ = [
 ]
 
 
-_MOVED = ("PhoneDecoder", "deltas", "filter_bank", "generate_phone_corpus", "read_sphere", "read_timit", "write_sphere")
-
-
 def __getattr__(name: str) -> Any:
-    if name in _MOVED:  # for one release
-        try:
-            found = getattr(import_module("manifoldseq_papers"), name)
-        except ModuleNotFoundError:
-            raise ImportError(
-                f"{name} has moved to the distribution manifoldseq-papers: "
-                "run `pip install plugins/manifoldseq_papers` in a checkout of manifoldseq"
-            ) from None
-        warn(f"manifoldseq_hope.{name} is manifoldseq_papers.{name} now", DeprecationWarning, stacklevel=2)
-        return found
-    if name == "Halving":  # for one release
-        warn("manifoldseq_hope.Halving is manifoldseq_hope.ReduceOnPlateau now", DeprecationWarning, stacklevel=2)
-        name = "ReduceOnPlateau"
-    if name == "StiefelSGD":  # for one release
-        warn("manifoldseq_hope.StiefelSGD is manifoldseq.torch.RiemannianSGD now", DeprecationWarning, stacklevel=2)
-        return import_module(".networks._stiefel_sgd", __name__).StiefelSGD
     if name not in _HOMES:
         raise AttributeError(f"module {quoted(__name__)} has no attribute {quoted(name)}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

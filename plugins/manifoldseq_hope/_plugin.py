@@ -4,7 +4,7 @@ What is where, from the top down; rooms import from their own row and from those
 
 * `_plots`: filters, concentrations, correlations
 * `networks/`: `_network` (the classifier), `_stack` (layers learnt one on another), `_training` (an epoch), `_layer`
-  and `_convolution_layer` (of torch), `_stiefel_sgd` (an old name), `_schedule` (rates, momentum), `_initial_weights`
+  and `_convolution_layer` (of torch), `_schedule` (rates, momentum), `_initial_weights`
   (41), `_windows` (rows from consecutive frames), `_labels` (checks), `_torch` (loads it)
 * `features/`: `_convolution` (`ConvolutionalFeatures`), `_vector` (`VectorFeatures`), `_responses` (units to patches),
   `_patches` (windows of images), `_mnist` (the digits)

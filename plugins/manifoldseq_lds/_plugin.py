@@ -19,12 +19,11 @@ What is where, from the top down; rooms import from their own row and from those
   `_moments` (level and size);
   `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays),
   `_resolved` (the kernel that a parameter stands for)
-* `identification/`: `_sequence_input` (how estimators take sequences, by an identifier), `_before` (its settings in
-  keywords and files of the release before), `_identifier` (`LDSIdentifier`), `_forecast_error` (its quality),
-  `_parameter_error` (of forecasts), `_estimation` (batches of one length), `_output_noise` (N4SID, EM), `_missing`
-  (values filled in), `_em` (a sweep of EM), `_recording` (one that grows), `_inputs` (checks), `_order` (number of
-  states), `_short_delay` (a delay too short for modes), `_stored_sequences` (sequences on disk), `_subspace_method`
-  (SVD and least squares), `_stabilizers`
+* `identification/`: `_sequence_input` (how estimators take sequences, by an identifier), `_identifier`
+  (`LDSIdentifier`), `_forecast_error` (its quality), `_parameter_error` (of forecasts), `_estimation` (batches of one
+  length), `_output_noise` (N4SID, EM), `_missing` (values filled in), `_em` (a sweep of EM), `_recording` (one that
+  grows), `_inputs` (checks), `_order` (number of states), `_short_delay` (a delay too short for modes),
+  `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
 * `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_state_estimates` (what filter and smoother find),
   `_kalman`, `_canonical_form` (Theorem 1), `_record` (`Systems`)
 """

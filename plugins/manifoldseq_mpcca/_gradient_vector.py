@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_choice, renamed_parameters
+from manifoldseq.estimators import check_choice
 
 from ._bags import Bags, Group
 from ._expectation import Block, Expectation
@@ -210,7 +210,6 @@ def _runs(offsets: NDArray[np.int64], rows: slice, most: int) -> Iterator[tuple[
                 yield slice(start, stop), slice(int(cuts[start]), int(cuts[stop])), length
 
 
-@renamed_parameters(scale="gradient_scale")
 def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str = "paper") -> Encoding:
     """Return the gradient vectors of sets of descriptors, (5), (6), (42)-(45), and their latent vectors.
 

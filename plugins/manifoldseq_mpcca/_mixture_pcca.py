@@ -91,15 +91,6 @@ _OF_BATCHES = ("floor_", "statistics_", "batches_")
 """Attributes that `fit`, or `partial_fit`, leaves and the other takes away."""
 
 
-def _from_version_1(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the old word for the default of `missing`, and a `log_likelihood_` that may be a sum over the rows."""
-    if parameters["missing"] == "refuse":
-        parameters = {**parameters, "missing": "error"}
-    if "log_likelihood_" in attributes:
-        attributes = {**attributes, "log_likelihood_": -float(attributes["history_"]["fun"][-1])}
-    return parameters, attributes
-
-
 def _numbers(N: int) -> list[int]:
     """Return the numbers of components that "auto" tries for N rows."""
     return [k for k in _GRID["n_components"] if k == 1 or 20 * k <= N]
@@ -112,19 +103,6 @@ def _check_online(estimator: Any) -> None:
             f"partial_fit is of covariance_type='diag' and 'full', not of {quoted(estimator.covariance_type)}: "
             "a batch does not say what covariances are shrunk towards"
         )
-
-
-def _from_version_2(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give a model that was fitted before there was anything to choose the setting that it had."""
-    if "mixture_" in attributes:
-        setting = Setting(parameters["n_components"], parameters["n_latent"], 0, np.nan, np.nan, 1.0)
-        attributes = {**attributes, **_kept(setting)}
-    return parameters, attributes
-
-
-def _from_version_3(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Say of a model that was fitted before there were private latent vectors that it has none."""
-    return parameters, {**attributes, "n_private_": 0} if "mixture_" in attributes else attributes
 
 
 class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator):
@@ -266,7 +244,6 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     """
 
     stored_types = (Mixture, Statistics, ImputationChoice)
-    stored_upgrades = (_from_version_1, _from_version_2, _from_version_3)
 
     def __init__(
         self,
@@ -417,7 +394,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             wanted = self._given_setting(data.views)
             check_same(self.mixture_, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
             problem, _ = self._stated(wanted, data, running=True)
-            x = problem.data.model.point(self.mixture_)
+            x = self.mixture_.point
             batch = _sums_of(problem, x)
             share = (self.batches_ + 1) ** -_FORGETTING
             self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
@@ -675,10 +652,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 rule(name, value, *bounds)
         if self.target is not None:
             check_whole("target", self.target, 0)
-        if self.missing == "refuse":
-            warnings.warn("missing='refuse' is now called missing='error'", DeprecationWarning, stacklevel=4)
-        else:
-            check_choice("missing", self.missing, MISSING)
+        check_choice("missing", self.missing, MISSING)
 
     def _checked(self, X: Any, Y: Any, *more: Any, missing: bool = True) -> list[View]:
         """Return the views that a fitted estimator is asked about; one that is None becomes NaN."""
@@ -841,7 +815,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if self.covariance_type == "low-rank":  # what starts have in common, and the prior, are those of the data
             params |= {name: getattr(setting, name) for name in ("n_private", "shrinkage", "diagonal")}
         problem = self._problem(self.model, data, **params)
-        return problem, problem.data.model.point(self.init) if isinstance(self.init, Mixture) else self.init
+        return problem, self.init.point if isinstance(self.init, Mixture) else self.init
 
     def _remember(self, views: list[View], names: Names | None) -> None:
         self.n_features_in_ = sum(view.shape[1] for view in views)

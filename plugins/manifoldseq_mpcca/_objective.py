@@ -74,12 +74,7 @@ class Model:
     def mixture(self, point: Point) -> Mixture:
         """Return the mixture at a point."""
         weights, means, loadings, noise = point
-        parts = tuple(np.array(part) if isinstance(part, tuple) else part for part in noise)  # faster than np.stack
-        return Mixture.from_point((weights, means, self.structured(loadings), parts), self.private)
-
-    def point(self, mixture: Mixture) -> Point:
-        """Return the point of a mixture."""
-        return (*mixture.point[:3], tuple(tuple(part) for part in mixture.noise) if self.full else mixture.noise)
+        return Mixture.from_point((weights, means, self.structured(loadings), noise), self.private)
 
     def whole(self, point: Point, sums: Statistics) -> tuple[Mixture, Statistics]:
         """Return the mixture at a point, and the sums with the rows of the prior: a share of them with some rows."""
@@ -227,10 +222,7 @@ def example(rng: np.random.Generator) -> list[Array]:
 def manifold(model: Model) -> ms.manifolds.Product:
     """Return Simplex(K) × means × loadings × noise."""
     M, K, sizes = ms.manifolds, model.n_components, model.sizes
-    if model.full:
-        noise = M.Product(*(M.Product(*[M.SymmetricPositiveDefinite(size)] * K) for size in sizes))
-    else:
-        noise = M.Product(*(M.Positive(K, size) for size in sizes))
+    noise = M.Product(*(M.SymmetricPositiveDefinite(n) ** K if model.full else M.Positive(K, n) for n in sizes))
     D, d = sum(sizes), model.n_latent + sum(model.private)
     factors = (M.Simplex(K), M.Euclidean(K, D), M.Euclidean(K, D, d), noise)
     return M.Product(*factors, names=("weights", "means", "loadings", "noise"))
@@ -264,7 +256,7 @@ def value_and_gradient(model: Model, point: Point, sums: Statistics) -> tuple[fl
     def scaled(part: Array) -> NDArray[Any]:
         return (part / -whole.n).astype(dtype)
 
-    parts = tuple(tuple(map(scaled, part)) if model.full else scaled(part) for part in noise)
+    parts = tuple(map(scaled, noise))
     derivatives = scaled(weights), scaled(means), scaled(model.structured(loadings)), parts
     return -whole.value / whole.n, derivatives
 
@@ -272,12 +264,11 @@ def value_and_gradient(model: Model, point: Point, sums: Statistics) -> tuple[fl
 def em(model: Model, point: Point, sums: Statistics) -> Point:
     """Return the mixture that explains these sums best (30)-(36)."""
     mixture, whole = model.whole(point, sums)
-    return model.point(maximize(whole, mixture, model.floor, model.update))
+    return maximize(whole, mixture, model.floor, model.update).point
 
 
 @dataclass(frozen=True)
 class _Chart:
-    model: Model
     units: Units
     sums: Statistics
 
@@ -291,13 +282,13 @@ class _Chart:
 
     def moved(self, step: Array) -> Point:
         """Return the point that a step leads to."""
-        return self.model.point(self.units.moved(step))
+        return self.units.moved(step).point
 
 
 def units(model: Model, point: Point, sums: Statistics) -> _Chart | None:
     """Return the units in which EM is steepest ascent to first order; None where a component has lost its rows."""
     mixture, whole = model.whole(point, sums)
-    return _Chart(model, Units.of(whole, mixture, model.floor), whole) if whole.counts.min() >= 1 else None
+    return _Chart(Units.of(whole, mixture, model.floor), whole) if whole.counts.min() >= 1 else None
 
 
 def repair(model: Model, point: Point, sums: Statistics, tried: NDArray[np.bool_]) -> tuple[int, Point] | None:
@@ -315,13 +306,13 @@ def repair(model: Model, point: Point, sums: Statistics, tried: NDArray[np.bool_
     noise = [part.copy() for part in old.noise]
     for part in noise:
         part[k] = part[heaviest]
-    return k, model.point(Mixture.trusted(weights / weights.sum(), means, loadings, noise, old.private))
+    return k, Mixture.trusted(weights / weights.sum(), means, loadings, noise, old.private).point
 
 
 def _start(kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
     model: Model = problem.data.model
     start = model.drawn(rng)
-    return model.point(model.common.mixture(start) if model.private else start.mixture(kind))
+    return (model.common.mixture(start) if model.private else start.mixture(kind)).point
 
 
 # "auto" is "cca" for full noise, else "factors"; "cca": k-means, then canonical correlations per cluster (Bach and

@@ -302,7 +302,7 @@ class LowRank:
         # of the bundled model, whatever has replaced it: this is about what shrinks, not about the cost
         problem = ms.get_model("mpcca:mpcca").problem(data, **sizes, update="expanded")
         stop = ms.CostChange(_TOL) | ms.MaxIterations(_MOST_ITERATIONS)
-        x0 = problem.data.model.point(first)
+        x0 = first.point
         result = ms.minimize(problem, x0, solver="em", options={"accelerated": True}, stop=stop)
         return cls(Mixture.from_point(result.x, private))
 

@@ -19,7 +19,6 @@ from manifoldseq.estimators import (
     check_switch,
     check_whole,
     random_generator,
-    renamed_parameters,
 )
 from manifoldseq.execution import one_blas_thread
 
@@ -43,7 +42,6 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     """What both encoders share. Abstract: a final class has the parameters and says which model it fits."""
 
     stored_types = (Mixture,)
-    stored_upgrades = (ms.storage.renamed(scale="gradient_scale"),)
 
     n_components: int
     covariance_type: str
@@ -249,7 +247,6 @@ class FisherVector(_BagEncoder):
     (10, 12)
     """
 
-    @renamed_parameters(scale="gradient_scale")
     def __init__(
         self,
         n_components: int = 8,
@@ -338,7 +335,6 @@ class MultiViewSuperVector(_BagEncoder):
     ((10, 22), slice(20, 22, None))
     """
 
-    @renamed_parameters(scale="gradient_scale")
     def __init__(
         self,
         n_components: int = 8,

@@ -296,50 +296,8 @@ def test_k_means_from_the_shell_is_that_of_python(bundled: Run) -> None:
     assert status == 2 and "n_states=2, and the identifier has n_states=1: set one of them" in err
 
 
-OLD = """
-estimator = "{name}"
-data = "two-levels"
-seed = 0
-none = [{none}]
-
-[set]
-{settings}
-{center}center = false
-{center}scale = true
-{center}delay = 2
-{center}stabilizer = "SN"
-{bound}
-kernel = "grassmann"
-n_states = 1
-"""
-
-
 @needs("lds")
-def test_a_file_of_before_repeats_its_run(bundled: Run) -> None:
-    settings = 'n_clusters = 2\nn_init = 1\nmax_iter = 50\nsolver = "auto"\nrandom_state = 0'
-    before = {"name": "lds-kmeans", "settings": settings, "none": "", "bound": "bound = 0.99"}
-    Path("old.toml").write_text(OLD.format(**before, center=""))
-    Path("new.toml").write_text(OLD.format(**before, center="identifier."))
-    status, _, err = bundled("fit", "--config", "old.toml", "--no-quality", "-o", "old")
-    assert status == 0 and err.startswith(
-        "Warning: LDSKMeans(center=False, scale=True, delay=2, stabilizer='SN') is LDSK"
-    )
-    assert bundled("fit", "--config", "new.toml", "--no-quality", "-o", "new")[::2] == (0, "")
-    for name in ("run.toml", "model.npz"):
-        assert Path("old", name).read_bytes() == Path("new", name).read_bytes()
-    before = {"name": "lds-kernel-matrix", "none": "", "settings": "kernel_params = {n_steps = 2}", "center": ""}
-    Path("old.toml").write_text(OLD.format(**before, bound="bound = 0.9"))
-    assert bundled("fit", "--config", "old.toml", "--no-quality", "-o", "matrix")[0] == 0
-    found = load_model("matrix")
-    assert found.kernel.n_steps == 2 and found.identifier.delay == 2 and found.identifier.bound == 0.9
-    Path("old.toml").write_text('estimator = "lds-kmeans"\ndata = "two-levels"\n[set]\ndely = 3\n')
-    status, _, err = bundled("fit", "--config", "old.toml", "-o", "no")
-    assert status == 2 and "has no parameter 'dely': did you mean 'identifier.delay'?" in err
-
-
-@pytest.mark.slow
-@needs("lds")
-def test_settings_that_have_moved_are_named(bundled: Run) -> None:
+def test_settings_of_objects_are_proposed(bundled: Run) -> None:
     status, _, err = bundled(*KMEANS, "--set=delay=4", "-o", "run")
     assert status == 2 and "estimator 'lds-kmeans' has no parameter 'delay': did you mean 'identifier.delay'?" in err
     status, _, err = bundled("solve", "lds.mean", "two-levels", "--set=center=false", "-o", "run")

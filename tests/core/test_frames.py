@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -262,160 +259,15 @@ def test_a_power_of_a_power_and_bad_sizes() -> None:
         Power(3, 2)  # type: ignore[arg-type]
 
 
-REPEATED: dict[str, Product] = {
-    "rotations": Product(*[SpecialOrthogonal(3)] * 5),
-    "rotations and translations in turn": Product(*[SpecialOrthogonal(2), Euclidean(2)] * 4, Stiefel(3, 2)),
-    "covariances beside weights": Product(*[SymmetricPositiveDefinite(3)] * 4, Simplex(3)),
-    "poses": Product(*[SpecialEuclidean(2)] * 4),
-    "bounds": Product(*[BoundedDiagonal(2)] * 4, Stiefel(4, 2)),
-    "intervals and signs": Product(*[Positive(1)] * 4, *[Orthogonal(1)] * 2),
-}
-
-
-@pytest.mark.parametrize("name", REPEATED)
-@pytest.mark.parametrize("axes", [(), (2, 3)])
-def test_a_product_of_repeated_factors_is_a_loop_over_them(name: str, axes: tuple[int, ...]) -> None:
-    M, rng = REPEATED[name], np.random.default_rng(0)
-    many = [M.random_point(rng) for _ in range(int(np.prod(axes)))]
-    x = ms.linalg.tree_map(lambda *leaves: np.stack(leaves).reshape(*axes, *leaves[0].shape), *many)
-    a, b = (ms.linalg.tree_map(lambda leaf: rng.standard_normal(leaf.shape), x) for _ in range(2))
-    factors = list(zip(M.factors, x, a, b, strict=True))
-    u = tuple(0.1 * f.project(p, v) if isinstance(p, np.ndarray) else f.project(p, v) for f, p, v, _ in factors)
-    y = tuple(f.retract(p, v) for f, p, v in zip(M.factors, x, u, strict=True))
-
-    def equal(got: Any, wanted: Any) -> None:
-        assert isinstance(got, tuple) and len(got) == len(M.factors)
-        ms.linalg.tree_map(lambda p, q: np.testing.assert_allclose(p, q, rtol=1e-12, atol=1e-12), got, tuple(wanted))
-
-    equal(M.project(x, a), [f.project(p, v) for f, p, v, _ in factors])
-    equal(M.gradient(x, a), [f.gradient(p, v) for f, p, v, _ in factors])
-    equal(M.hessian(x, a, b, u), [f.hessian(p, v, w, t) for (f, p, v, w), t in zip(factors, u, strict=True)])
-    equal(M.retract(x, u), y)
-    for kind in M.retractions:
-        equal(
-            M.retract(x, u, kind),
-            [
-                f.retract(p, t, kind if kind in f.retractions else None)
-                for (f, p, *_), t in zip(factors, u, strict=True)
-            ],
-        )
-    equal(M.transport(x, y, u), [f.transport(p, q, t) for (f, p, *_), q, t in zip(factors, y, u, strict=True)])
-    equal(M.displacement(x, y), [f.displacement(p, q) for (f, p, *_), q in zip(factors, y, strict=True)])
-    equal(M.nearest(x), [f.nearest(p) for f, p, *_ in factors])
-    equal(M.descent_curve(x, a)(0.1), [f.descent_curve(p, v)(0.1) for f, p, v, _ in factors])
-    np.testing.assert_allclose(
-        M.inner(x, u, u), sum(f.inner(p, t, t) for (f, p, *_), t in zip(factors, u, strict=True))
+def test_a_product_of_many_equal_factors_shows_the_power() -> None:
+    M = SpecialOrthogonal(3)
+    assert repr(Product(*[M] * 150)) == (
+        "Product(*[SpecialOrthogonal(n=3)] * 150)  # faster: SpecialOrthogonal(n=3) ** 150"
     )
-    for measure in ("scale", "feasibility"):
-        each = [getattr(f, measure)(p) for f, p, *_ in factors]
-        wanted = np.min(each, axis=0) if measure == "scale" else np.max(each, axis=0)
-        np.testing.assert_allclose(getattr(M, measure)(x), wanted, atol=1e-14)
-    np.testing.assert_allclose(M.pushed_inward(x, a), np.max([f.pushed_inward(p, v) for f, p, v, _ in factors], axis=0))
-    np.testing.assert_allclose(
-        M.longest(x, u), np.min([f.longest(p, t) for (f, p, *_), t in zip(factors, u, strict=True)], axis=0)
+    mixed = Product(Euclidean(2), *[M] * 4, Euclidean(2), names=tuple("abcdef"))
+    assert repr(mixed) == (
+        "Product(Euclidean(2), *[SpecialOrthogonal(n=3)] * 4, Euclidean(2), names=('a', 'b', 'c', 'd', 'e', 'f'))"
+        "  # faster: SpecialOrthogonal(n=3) ** 4"
     )
-
-
-def test_repeated_factors_know_their_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    M = REPEATED["covariances beside weights"]
-    targets = M.random_point(np.random.default_rng(1))
-
-    def both(x: Any) -> tuple[float, Any]:
-        value = float(sum(np.sum((p - q) ** 2) for p, q in zip(x, targets, strict=True)))
-        return value, tuple(2 * (p - q) for p, q in zip(x, targets, strict=True))
-
-    problem = ms.Problem(M, ms.objective(value_and_gradient=both))
-    calls = counted(monkeypatch)
-    result = ms.minimize(problem, M.random_point(np.random.default_rng(2)))
-    assert result.success and [type(part) for part in result.x] == [np.ndarray] * 5
-    for part, target in zip(result.x, targets, strict=True):
-        np.testing.assert_allclose(part, target, atol=1e-4)
-    assert calls.count((4, 3, 3)) <= 2 * result.nfev + 25  # one of the stacked points and one of the step
-    pickle.loads(pickle.dumps(problem.manifold))
-
-
-def test_parts_of_one_stack_in_another_order_are_not_taken_for_it() -> None:
-    M, rng = REPEATED["rotations"], np.random.default_rng(0)
-    x = M.random_point(rng)
-    u = ms.linalg.tree_map(lambda leaf: 0.1 * leaf, M.random_tangent(x, rng))
-    y = M.retract(x, u)
-    for other in (y[::-1], (y[0], *y[2:], y[1]), (y[0], *x[1:])):
-        got = M.project(other, u)
-        for p, q, v in zip(got, other, u, strict=True):
-            np.testing.assert_allclose(p, M.factors[0].project(q, v), atol=1e-14)
-
-
-def test_factors_without_a_hash_stay_apart() -> None:
-    class Shifted(Euclidean):
-        __hash__ = None  # type: ignore[assignment]
-
-        def __init__(self, offset: float) -> None:
-            super().__init__(2)
-            object.__setattr__(self, "offset", offset)
-
-        def retract(self, x: Any, u: Any, kind: str | None = None) -> Any:
-            return x + u + self.__dict__["offset"]
-
-    M = Product(*[Shifted(k) for k in range(5)])
-    moved = M.retract((np.zeros(2),) * 5, (np.ones(2),) * 5)
-    np.testing.assert_array_equal(np.stack(moved)[:, 0], [1, 2, 3, 4, 5])
-
-
-def rotations_and_scales() -> tuple[ms.Problem, Any]:
-    """The sum of squared distances to five rotations, four positive numbers, and a vector that is drawn to zero."""
-    rng = np.random.default_rng(0)
-    M = Product(*[SpecialOrthogonal(3)] * 3, Euclidean(2), *[Positive(1)] * 4, *[SpecialOrthogonal(3)] * 2)
-    goal = M.random_point(rng)
-
-    def fused(x: Any) -> tuple[float, Any]:
-        assert type(x) is tuple and [leaf.shape for leaf in x] == [leaf.shape for leaf in goal]
-        parts = [(k + 1) * (a - b) for k, (a, b) in enumerate(zip(x, goal, strict=True))]
-        coupling = float(x[3] @ x[3])
-        value = 0.5 * sum(float(np.vdot(p, p)) / (k + 1) for k, p in enumerate(parts)) + 0.5 * coupling
-        return value, tuple(p + x[3] if k == 3 else p for k, p in enumerate(parts))
-
-    def product(x: Any, u: Any) -> Any:
-        assert type(u) is tuple
-        return tuple((k + 1) * v + (v if k == 3 else 0) for k, v in enumerate(u))
-
-    return ms.Problem(M, ms.objective(value_and_gradient=fused, hessian_product=product)), goal
-
-
-@pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg", "gd", "tr"])
-def test_runs_on_powers_show_the_points_of_the_product(solver: str, tmp_path: Path) -> None:
-    problem, goal = rotations_and_scales()
-    M, x0 = problem.manifold, problem.manifold.random_point(np.random.default_rng(1))
-    x0 = tuple(
-        a if k == 3 or a.ndim == 1 else b @ expm(0.3 * (a - a.T)) for k, (a, b) in enumerate(zip(x0, goal, strict=True))
-    )
-    points = ms.Recorder()
-    result = ms.minimize(problem, x0, solver=solver, observers=[points])
-    assert result.success and all(float(M.feasibility(x)) < 1e-12 for x in points.records)
-    expected = [0.8 * b if k == 3 else b for k, b in enumerate(goal)]  # ½·4‖x − b‖² + ½‖x‖²
-    for a, b in zip(result.x, expected, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
-    # a resumed run is the uninterrupted one
-    for steps in (2, 4):
-        part = ms.minimize(problem, x0, solver=solver, max_iter=steps, checkpoint=tmp_path, resume=steps == 4)
-    whole = ms.minimize(problem, x0, solver=solver, max_iter=4)
-    for a, b in zip(part.x, whole.x, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_constraints_and_callables_of_users_beside_powers() -> None:
-    problem, goal = rotations_and_scales()
-    held = ms.objective(
-        lambda x: x[3][0] - 2.0,
-        lambda x: (*[np.zeros_like(a) for a in x[:3]], np.array([1.0, 0.0]), *[np.zeros_like(a) for a in x[4:]]),
-    )
-    result = ms.minimize(dataclasses.replace(problem, equalities=(held,)), goal)
-    assert result.success and result.x[3] == pytest.approx([2.0, 0.8 * goal[3][1]], abs=1e-5)
-    asked = []
-
-    def identity(given: ms.Problem, x: Any, g: Any) -> Any:
-        asked.append((len(x), len(g)))
-        return g
-
-    start = tuple(a + 0.5 if k == 3 else a for k, a in enumerate(goal))
-    assert ms.minimize(problem, start, solver="lbfgs", options={"precondition": identity}).success
-    assert set(asked) == {(10, 10)}
+    for product in (mixed, Product(*[M] * 150), Product(mixed, mixed)):
+        assert eval(repr(product), {**vars(ms.manifolds)}) == product

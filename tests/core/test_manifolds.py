@@ -290,7 +290,6 @@ def test_descent_curve_is_the_cayley_curve(name: str) -> None:
         (lambda: Positive(), r"at least one size, such as Positive\(3\)"),
         (lambda: Positive(3, -1), r"shape\[1\] must be an integer ≥ 1"),
         (lambda: SymmetricPositiveDefinite(1.5), "n must be an integer ≥ 1"),  # type: ignore[arg-type]
-        (lambda: BoundedDiagonal(3, method="clip"), "leave method out"),
         (lambda: OpenBox(3, -1.0), "bound must be a positive number"),
         (lambda: Sphere(3).to_component(np.eye(3)[0], 1), "component 1 does not exist"),
     ],

@@ -52,15 +52,6 @@ MANIFOLDS: dict[str, tuple[Manifold, ms.Objective, float]] = {
         ),
         -1.0,
     ),
-    "five equal factors": (
-        Product(*[BareSphere(3)] * 5),
-        ms.objective(
-            lambda x: sum(map(quadratic, x)),
-            lambda x: tuple(-2 * part @ A for part in x),
-            hessian_product=lambda x, u: tuple(-2 * part @ A for part in u),
-        ),
-        -20.0,
-    ),
 }
 
 

@@ -1,7 +1,6 @@
 """`HierarchicalSequenceEncoder`: places on the path against exhaustive geometry, growth, storage, refused input."""
 
 import io
-import json
 import pickle
 import tracemalloc
 import warnings
@@ -234,36 +233,6 @@ def test_the_end_of_a_way_that_grows_frame_by_frame_is_that_of_one_portion(setti
         parts.partial_fit(X[t : t + 1])  # a third of a step is less than a level
     np.testing.assert_array_equal(parts.index_.ends, whole.index_.ends)
     assert parts.storage_report().parts["growth"] == 2 * 4 * 32
-
-
-def test_files_without_ends_load_and_place_as_before(walk, tmp_path):
-    """What was saved before the ends were kept: the first and the last line go on."""
-    encoder = HierarchicalSequenceEncoder(20, bits=32).fit(walk[:400])
-    ms.storage.save_model(encoder, tmp_path)
-    document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
-    del document["attributes"]["index_"]["fields"]["ends"]
-    (tmp_path / "model.json").write_text(json.dumps(document), encoding="utf-8")
-    again = ms.storage.load_model(tmp_path)
-    points, places = means(walk[:400].astype(float), 20), middles(400, 20)
-    for q in walk[[0, 3, 200, 396, 399]]:
-        assert again.query(q[None])[0][0, 0] == pytest.approx(nearest_on_path(points, places, 399, q)[1], abs=0.05)
-    again.partial_fit(walk[400:500])
-    assert again.n_frames_ == 500 and "ends" in again.storage_report().parts
-
-
-def test_files_with_labels_load_unless_these_are_digits(walk, tmp_path):
-    encoder = HierarchicalSequenceEncoder(20).fit(walk)
-    ms.storage.save_model(encoder, tmp_path)
-    file = tmp_path / "model.json"
-    document = json.loads(file.read_text(encoding="utf-8"))
-    document["version"], document["parameters"]["labels"] = 2, "segments"
-    file.write_text(json.dumps(document), encoding="utf-8")
-    np.testing.assert_array_equal(ms.storage.load_model(tmp_path).predict(walk[::50]), encoder.predict(walk[::50]))
-    document["parameters"]["labels"] = "digits"
-    document["attributes"]["index_"] = {"record": "Digits", "fields": {"n": 150}}
-    file.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(ValueError, match="labels='digits' was removed"):
-        ms.storage.load_model(tmp_path)
 
 
 def test_a_truncated_file_is_refused(walk, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hierarchical.problems import frames, rotation
 
 import manifoldseq as ms
-from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
+from manifoldseq_hierarchical import SubspaceEncoder
 
 
 def same(a, b, **tolerance):
@@ -29,17 +29,6 @@ def test_the_center_is_the_mean_or_zero():
     np.testing.assert_allclose(SubspaceEncoder().fit(X, y).center_, X.mean(axis=0), atol=1e-12)
     np.testing.assert_array_equal(SubspaceEncoder(center=False).fit(X, y).center_, 0)
     same(SubspaceEncoder(center=True).fit(X, y), SubspaceEncoder(center=X.mean(axis=0)).fit(X, y))
-
-
-@pytest.mark.parametrize("make", [SubspaceEncoder, lambda: SubspaceKMeans(3, random_state=0)])
-def test_old_names_are_taken_for_one_release(make):
-    X, y = frames()
-    model = make().fit(X, y)
-    with pytest.warns(DeprecationWarning, match="centroids_ is cluster_centers_ now"):
-        np.testing.assert_array_equal(model.centroids_, model.cluster_centers_)
-    with pytest.warns(DeprecationWarning, match="center='mean' is now called center=True"):
-        old = SubspaceEncoder(center="mean").fit(X, y)
-    same(old, SubspaceEncoder().fit(X, y))
 
 
 def test_labels_of_any_kind():

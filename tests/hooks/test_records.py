@@ -7,7 +7,6 @@ import pickle
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import manifoldseq as ms
@@ -19,9 +18,7 @@ WRONG = [
     (lambda: hooks.ModelSpec(None, build="a:b"), "ModelSpec None: name must start"),
     (lambda: hooks.ModelSpec("x", build="a.b"), "build must be a callable or a string 'package.module:attribute'"),
     (lambda: hooks.ModelSpec("x", build="a:b", example=3), "ModelSpec 'x': example must be a callable"),
-    (lambda: hooks.KernelSpec("x", "a:b", domain=3), "KernelSpec 'x': domain must be a string"),
     (lambda: hooks.KernelSpec("x", "a:b", invariances={"r": 1}), "invariances must be a mapping"),
-    (lambda: hooks.KernelSpec("x", "a:b", constant_diagonal=1), "constant_diagonal must be True or False"),
     (lambda: hooks.ReaderSpec("x", "*.edf", "a:b"), "ReaderSpec 'x': patterns must be a tuple of strings"),
     (lambda: hooks.ModelSpec("x", build="a:b", input="tables"), "must be 'sequences', 'samples' or 'views'"),
     (lambda: hooks.EstimatorSpec("x", "a:b", input="tables"), "must be 'sequences', 'samples', 'views' or 'bags'"),
@@ -124,35 +121,23 @@ def test_registered_names_are_found_by_every_lookup() -> None:
 
 
 def test_a_kernel_states_its_claims_and_its_record_repeats_none() -> None:
-    with pytest.warns(DeprecationWarning, match=r"KernelSpec\('old'\): domain='lds', positive_definite=False are"):
-        record = hooks.KernelSpec("old", Old, "lds", positive_definite=False)
-    ms.register(record)  # what it says is read, for one release, of kernels that do not say it themselves
-    with pytest.warns(DeprecationWarning, match="domain = 'lds', positive_definite = False, products_only"):
-        kernel = ms.get_kernel("old")
-    assert (kernel.domain, kernel.positive_definite, kernel.constant_diagonal) == ("lds", False, True)
-    assert kernel.products_only is kernel.convex_in_output is False and kernel.self_term is None
-    assert kernel.cross(kernel.pack([1, 2]), kernel.pack([3])).tolist() == [[3], [6]]
+    with pytest.raises(TypeError, match="positive_definite"):
+        hooks.KernelSpec("claims", "math:hypot", positive_definite=False)  # type: ignore[call-arg]
+    ms.register(hooks.KernelSpec("unstated", lambda: Unstated(ms.kernel(pow))))
+    with pytest.raises(ValueError, match=r"the kernel .*Unstated.* has no convex_in_output: see ms\.kernels\.Kernel"):
+        ms.get_kernel("unstated")
 
 
-class Old:
-    """A kernel object of the release before: items are numbers."""
+class Unstated:
+    """A kernel object without one of the attributes."""
 
-    constant_diagonal = True
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
 
-    def pack(self, items: Any) -> Any:
-        return np.array(items)
-
-    def cross(self, P: Any, Q: Any) -> Any:
-        return np.multiply.outer(P, Q)
-
-    def diag(self, P: Any) -> Any:
-        return P**2
-
-    def weighted(self, point: Any, P: Any, beta: Any) -> Any:
-        return float(point * P @ beta), P @ beta
-
-    def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
-        return ms.manifolds.Euclidean(1)
+    def __getattr__(self, name: str) -> Any:
+        if name == "convex_in_output":
+            raise AttributeError(name)
+        return getattr(self._kernel, name)
 
 
 def test_catalogue_resolves() -> None:

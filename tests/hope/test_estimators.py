@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
 
 import manifoldseq as ms
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture, von_mises_fisher
@@ -249,16 +250,6 @@ def test_score_chooses_the_dimension(prepare, scale):
     models = {M: HOPE(6, n_latent=M, prepare=prepare, random_state=0).fit(train) for M in (1, 2, 3, 4, 5, 6, 9)}
     assert max(models, key=lambda M: models[M].score(held)) == 4
     assert min(models, key=lambda M: models[M].bic(train)) == 4
-
-
-def test_files_from_before_score_was_a_density_have_what_they_had(tmp_path):
-    model = HOPE(6, n_latent=4, random_state=0).fit(X)
-    del model.radius_
-    ms.storage.save_model(model, tmp_path)
-    before = ms.storage.load_model(tmp_path)
-    with pytest.warns(UserWarning, match="scores of different n_latent do not compare, fit it again"):
-        assert before.score(X) == pytest.approx(model.log_likelihood_)
-    assert before.sample(3, 0)[0].shape == (3, 8)
 
 
 def test_pca_comes_first_and_stays():
@@ -543,6 +534,16 @@ def test_auto_takes_no_more_axes_than_rows_span():
     assert batches.used_parameters_["n_latent"] == 45
 
 
+@pytest.mark.parametrize("make", [HOPE, PCAMovMF])
+def test_the_number_of_components_is_set_alone(make):
+    assert make(7).get_params() == make(n_components=7).get_params() == make().set_params(n_components=7).get_params()
+    model = make(7, random_state=0).fit(X)
+    assert (len(model.weights_), model.components_.shape) == (7, (4, 8))
+    search = GridSearchCV(make(random_state=0), {"n_components": [2, 3]}, cv=2, error_score="raise").fit(X)
+    assert len(search.best_estimator_.weights_) == search.best_params_["n_components"]
+    assert search.cv_results_["mean_test_score"][0] != search.cv_results_["mean_test_score"][1]
+
+
 def test_zero_rows_are_warned_of_once():
     with pytest.warns(UserWarning, match="row 40 of X is all zeros") as caught:
         model = VonMisesFisherMixture("auto", max_iter=3, random_state=0).fit(np.concatenate([X[:40], 0 * X[:1]]))
@@ -563,21 +564,14 @@ def test_fit_predict_is_fit_then_predict(model):
 
 
 @pytest.mark.parametrize("family", ["movmf", "gmm", "gmm-full"])
-def test_what_describes_the_components_is_plain(family, tmp_path):
-    """Fitted attributes are in the instance, in its files, and come back from files in which they were computed."""
+def test_what_describes_the_components_is_plain(family):
+    """Fitted attributes are in the instance."""
     model = HOPE(4, n_latent=3, family=family, random_state=0).fit(X)
     names = {"movmf": ("concentrations_", "directions_"), "gmm": ("means_", "covariances_")}
     own, others = names["movmf" if family == "movmf" else "gmm"], names["gmm" if family == "movmf" else "movmf"]
     assert {*own, "n_capped_", "n_empty_"} <= vars(model).keys() and not vars(model).keys() & {*others}
     with pytest.raises(AttributeError, match=others[0]):
         getattr(model, others[0])
-    old = {name: value for name, value in vars(model).items() if name not in (*own, "n_capped_", "n_empty_")}
-    old["weights_"] = np.array([0.5, 0.0, 0.5, 0.0])
-    before = HOPE.__new__(HOPE)
-    before.__setstate__(old)
-    assert before.n_empty_ == 2 and before.n_capped_ == model.n_capped_
-    for name in own:
-        np.testing.assert_array_equal(getattr(before, name), getattr(model, name))
     model.set_params(family="gmm" if family == "movmf" else "movmf").fit(X)
     assert not vars(model).keys() & {*own}
 

@@ -140,13 +140,13 @@ def test_the_command_line_fits_the_data_set(
     database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MANIFOLDSEQ_MNIST", str(database))
-    sizes = ("--set", "n_components=2", "--set", "n_latent=2")
+    sizes = ("--set", "n_components=5")
     assert main(["fit", "hope", "mnist", *sizes, "-o", str(tmp_path / "run")]) == 0
     assert "mnist: 5 rows of 784 columns" in capsys.readouterr().out
-    assert ms.load(tmp_path / "run").components_.shape == (2, 784)
+    assert ms.load(tmp_path / "run").components_.shape == (4, 784)
     assert main(["apply", str(tmp_path / "run"), "mnist-test", "-o", str(tmp_path / "features.npz")]) == 0
     with np.load(tmp_path / "features.npz") as found:
-        assert found["transform"].shape == (5, 2)
+        assert found["transform"].shape == (5, 5)
     (database / "t10k-labels-idx1-ubyte.gz").write_bytes(b"")
     capsys.readouterr()
     assert main(["fit", "hope", "mnist", *sizes, "-o", str(tmp_path / "other")]) == 2

@@ -162,13 +162,6 @@ def test_a_closure_is_asked_for_the_loss() -> None:
     assert float(optimizer.step(closure).detach()) < first
 
 
-def stiefel(U: Any, **options: Any) -> Any:
-    """Under the old name."""
-    with pytest.warns(DeprecationWarning, match="manifoldseq.torch.RiemannianSGD now"):
-        from manifoldseq_hope import StiefelSGD  # pyright: ignore[reportAttributeAccessIssue]
-    return StiefelSGD([torch.nn.Parameter(U)], **options)
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -181,12 +174,8 @@ def stiefel(U: Any, **options: Any) -> Any:
         (lambda: HOPELayer.from_linear(np.full((3, 4), np.nan)), "NaN"),
         (lambda: HOPELayer.from_linear(np.ones(3)), "(3,)"),
         (lambda: HOPELayer.from_dense(Dense(None, np.ones((2, 3)), np.zeros(2))), "from_linear"),
-        (lambda: stiefel(torch.ones(2, 3)), "not orthonormal"),
-        (lambda: stiefel(torch.ones(4)), "is no matrix"),
-        (lambda: stiefel(torch.eye(2), retraction="cayley"), "'polar' or 'qr'"),
         (lambda: HOPELayer(5, 2, 3)(torch.ones(1, 5).double()), "the rows are torch.float64 and the layer is"),
         (lambda: HOPELayer(5, 2, 3)(np.ones((1, 5))), "the rows are of type ndarray: pass a tensor"),
-        (lambda: stiefel(torch.eye(2), lr=-1), "lr=-1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(make: Any, words: str) -> None:
@@ -207,7 +196,7 @@ sys.meta_path.insert(0, NoTorch())
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "torch" else found(name, *rest)
 import manifoldseq_hope as hope
-for make in (lambda: hope.HOPELayer(3, 2, 4), lambda: hope.StiefelSGD([]),
+for make in (lambda: hope.HOPELayer(3, 2, 4),
              lambda: hope.HOPENetworkClassifier().fit([[0.0], [1.0]], [0, 1])):
     try:
         make()
@@ -216,7 +205,7 @@ for make in (lambda: hope.HOPELayer(3, 2, 4), lambda: hope.StiefelSGD([]),
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    assert len(lines) == 3 and all("pip install torch" in line for line in lines), done.stdout + done.stderr
+    assert len(lines) == 2 and all("pip install torch" in line for line in lines), done.stdout + done.stderr
 
 
 def test_the_classifier_is_imported_without_torch() -> None:

@@ -134,11 +134,7 @@ def test_bad_codes_and_weights_are_named():
 def test_settings_of_the_kernel_reach_the_kernel():
     data = copies()
     x = build("lds.mean", data).manifold.random_point(np.random.default_rng(0))
-    with pytest.warns(
-        DeprecationWarning, match=r"is build\(kernel=GrassmannKernel\(n_steps=2, dtype='float64'\)\) now"
-    ):
-        value = build("lds.mean", data, kernel="grassmann", kernel_params={"n_steps": 2}).objective.value(x)
-    assert value == build("lds.mean", data, kernel=ms.get_kernel("grassmann", n_steps=2)).objective.value(x)
+    value = build("lds.mean", data, kernel=ms.get_kernel("grassmann", n_steps=2)).objective.value(x)
     assert value != build("lds.mean", data, kernel="grassmann").objective.value(x)
 
 

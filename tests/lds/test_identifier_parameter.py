@@ -1,4 +1,4 @@
-"""Every estimator of sequences takes an identifier: its settings, copies of it, and the keywords of before."""
+"""Every estimator of sequences takes an identifier: its settings and copies of it."""
 
 import inspect
 
@@ -114,7 +114,7 @@ def test_as_in_scikit_learn(cls):
     assert model.get_params()["identifier__delay"] == 2 and "identifier__delay" not in cls().get_params()
     names = set(inspect.signature(cls).parameters)
     assert names == set(model.get_params(deep=False)) and {"n_states", "identifier", "kernel"} <= names
-    assert not names & {"center", "scale", "delay", "stabilizer", "missing", "kernel_params"}
+    assert not names & {"center", "scale", "delay", "stabilizer", "missing"}
     model.set_params(identifier__delay=4, kernel__n_steps=2)
     assert (model.identifier.delay, identifier.delay, model.kernel) == (4, 2, GrassmannKernel(2))
 
@@ -163,60 +163,16 @@ def test_missing_values_are_smoothed_before_sequences_are_cut(cls, tmp_path):
         np.testing.assert_allclose(one.transform(X[1:2]), expected.transform(filled[1:2]), rtol=1e-9, atol=1e-9)
 
 
-@every
-def test_keywords_of_before_do_the_same_with_a_warning(cls):
-    with pytest.warns(DeprecationWarning) as caught:
-        before = cls(**MADE[cls], n_states=2, bound=0.9, **SETTINGS)
-    warned = next(str(one.message) for one in caught if one.category is DeprecationWarning)
-    assert warned.startswith(f"{cls.__name__}(center=False, scale=False, delay=2, stabilizer='clip'")
-    assert "identifier=LDSIdentifier(bound=0.9, center=False, delay=2, scale=False" in warned and warned.endswith("now")
-    assert caught[0].filename == __file__
-    identifier = LDSIdentifier(**SETTINGS, bound=0.9)
-    keeps = {"bound": 0.9} if "bound" in inspect.signature(cls).parameters else {}
-    now = cls(**MADE[cls], n_states=2, identifier=identifier, **keeps)
-    assert repr(before) == repr(now) and same(fitted(before), fitted(now))
-    with pytest.warns(DeprecationWarning, match=r"set_params\(delay=3\) is set_params\(identifier__delay=3\) now"):
-        assert now.set_params(delay=3).identifier.delay == 3
-    with pytest.raises(TypeError, match="delay=2 beside an identifier: set delay there"):
-        cls(delay=2, identifier=identifier)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'dely'"):
-        cls(dely=2)
-
-
 @pytest.mark.parametrize("name", MODELS)
-def test_models_take_an_identifier_and_the_keywords_of_before(name):
+def test_models_take_an_identifier(name):
     build, X = ms.get_model(name).problem, sequences()
     problem = build(X, identifier=LDSIdentifier(2, **SETTINGS, bound=0.9), bound=0.9)
     assert problem.manifold.shape[-1] == (6, 2)
-    with pytest.warns(DeprecationWarning, match=r"build\(center=False, .*\) is build\(identifier=LDSIdentifier\("):
-        before = build(X, n_states=2, bound=0.9, **SETTINGS)
+    of_systems = build(LDSIdentifier(2, **SETTINGS, bound=0.9).fit_transform(X), bound=0.9)
     x = problem.manifold.random_point(np.random.default_rng(0))
-    assert problem.objective.value(x) == before.objective.value(x)
+    assert problem.objective.value(x) == of_systems.objective.value(x)
     with pytest.raises(ValueError, match="n_states=3, and the identifier has n_states=2: set one of them"):
         build(X, n_states=3, identifier=LDSIdentifier(2))
-
-
-def test_kernel_params_of_before_make_the_kernel():
-    with pytest.warns(
-        DeprecationWarning, match=r"\(kernel_params=.*\) is LDSKernelMatrix\(kernel=GrassmannKernel\(n_st"
-    ):
-        model = LDSKernelMatrix("grassmann", kernel_params={"n_steps": 2})
-    assert model.kernel == GrassmannKernel(2)
-    with pytest.warns(DeprecationWarning, match=r"is LDSKernelMatrix\(\) now"):
-        assert LDSKernelMatrix(kernel_params=None).kernel == "projection"
-
-
-def test_a_bound_in_files_of_before_is_that_of_clip_too():
-    parameters = {"n_clusters": 3, "center": True, "scale": True, "delay": 1, "stabilizer": "clip", "bound": 0.9}
-    *_, upgrade = LDSKMeans.stored_upgrades
-    made, attributes = upgrade(parameters, {"labels_": [0]})
-    assert attributes == {"labels_": [0]} and {name: made[name] for name in ("n_clusters", "bound")} == {
-        "n_clusters": 3, "bound": 0.9
-    }  # fmt: skip
-    assert repr(made["identifier"]) == repr(LDSIdentifier(center=True, delay=1, stabilizer="clip", bound=0.9))
-    assert len(made) == 3
-    (upgrade,) = LDSNeighbors.stored_upgrades
-    assert upgrade({"bound": 0.9, "delay": 1}, {})[0].keys() == {"identifier"}
 
 
 def test_settings_of_objects_are_searched_over():

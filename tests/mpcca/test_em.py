@@ -29,11 +29,11 @@ def problem(views, K=3, d=2, full=False, update="joint", floor=1e-6):
 
 
 def evaluate(problem, m):
-    return problem.objective.additive.sums(problem.data.model.point(m))
+    return problem.objective.additive.sums(m.point)
 
 
 def iterated(problem, start, stop, accelerated=False, **options):
-    point, stop = problem.data.model.point(start), ms.MaxIterations(stop) if isinstance(stop, int) else stop
+    point, stop = start.point, ms.MaxIterations(stop) if isinstance(stop, int) else stop
     return ms.minimize(problem, point, solver="em", options={"accelerated": accelerated}, stop=stop, **options)
 
 

@@ -1,8 +1,6 @@
 """`MixturePCCA`: conventions, answers against dense formulas, missing views, online steps, resume, refusals."""
 
-import json
 import re
-from copy import copy
 
 import numpy as np
 import pytest
@@ -262,20 +260,6 @@ def test_a_saved_model_of_columns_in_other_units_comes_back(covariance_type, tmp
     ms.storage.save_model(model, tmp_path)
     again = ms.storage.load_model(tmp_path)
     np.testing.assert_array_equal(again.predict_proba(X * units, Y), model.predict_proba(X * units, Y))
-
-
-def test_a_model_saved_with_the_sum_of_the_likelihoods_comes_back_with_their_mean(fitted, tmp_path):
-    model, views, _ = fitted
-    old = copy(model)
-    old.log_likelihood_ = float(model.score_samples(*views).sum())
-    ms.storage.save_model(old, tmp_path)
-    document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
-    del document["version"]  # which format 1 did not have
-    document["format"] = 1
-    (tmp_path / "model.json").write_text(json.dumps(document), encoding="utf-8")
-    again = ms.storage.load_model(tmp_path)
-    assert again.log_likelihood_ == pytest.approx(model.score(*views), rel=1e-10)
-    np.testing.assert_array_equal(again.predict(*views), model.predict(*views))
 
 
 def test_starts_from_a_mixture_and_stays_there():

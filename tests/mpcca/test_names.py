@@ -80,11 +80,6 @@ def test_encoders_keep_names(encoder):
     assert not hasattr(encoder.fit(X, Y), "feature_names_in_")
 
 
-def test_the_old_word_for_missing_values_is_still_understood():
-    X, Y = views()
-    with pytest.warns(DeprecationWarning, match="missing='refuse' is now called missing='error'"):
-        old = MixturePCCA(2, 1, max_iter=3, missing="refuse", random_state=0).fit(X, Y)
-    new = MixturePCCA(2, 1, max_iter=3, missing="error", random_state=0).fit(X, Y)
-    assert np.array_equal(old.mixture_.means, new.mixture_.means)
+def test_an_unknown_word_for_missing_values_raises():
     with pytest.raises(ValueError, match="missing='no' is not known: choose 'error' or 'em'"):
-        MixturePCCA(missing="no").fit(X, Y)
+        MixturePCCA(missing="no").fit(*views())

@@ -247,15 +247,3 @@ def test_other_widths_than_in_fit_are_refused():
     X, Y = bags()
     with pytest.raises(ValueError, match="views have 4 and 5 columns but those in fit had 5 and 4"):
         FisherVector(2, **QUICK).fit(X, Y).transform(Y, X)
-
-
-@pytest.mark.parametrize("make", [FisherVector, MultiViewSuperVector])
-def test_the_old_name_of_the_scale_is_taken_with_a_warning(make):
-    X, Y = bags()
-    with pytest.warns(DeprecationWarning, match="the parameter scale is called gradient_scale now"):
-        old = make(2, scale="fisher", **QUICK)
-    new = make(2, gradient_scale="fisher", **QUICK).fit(X, Y)
-    np.testing.assert_array_equal(old.fit(X, Y).transform(X, Y), new.transform(X, Y))
-    with pytest.warns(DeprecationWarning, match="gradient_vectors: the parameter scale"):
-        found = gradient_vectors(new.mixture_, X, Y, scale="fisher")
-    np.testing.assert_array_equal(found.latent, gradient_vectors(new.mixture_, X, Y, gradient_scale="fisher").latent)

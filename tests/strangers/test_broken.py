@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers import INSTALLED
-from strangers.distributions import BROKEN, HOOK, OLD_NAMES, command, write_broken, write_good, write_one
+from strangers.distributions import BROKEN, HOOK, command, write_broken, write_good, write_one
 
 
 def plugins(site: Path, **env: str) -> dict[str, dict[str, Any]]:
@@ -27,8 +27,7 @@ def problems(said: dict[str, Any]) -> str:
 def asked(site: Path, code: str) -> str:
     """Return what a script prints that sees the distributions in `site`; it may use `hooks`."""
     script = f"import sys; sys.path[:0] = [{str(site)!r}]\nfrom manifoldseq import hooks\n{code}"
-    options = ["-W", "error", "-W", f"default:{OLD_NAMES}", "-c", script]
-    done = subprocess.run([sys.executable, *options], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

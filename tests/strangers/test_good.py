@@ -1,7 +1,4 @@
-"""A stranger's distribution works through the API and the command line like a bundled one.
-
-`acme_procrustes` is kept as it was before the records were called ``…Spec``: its old names must work for one release.
-"""
+"""A stranger's distribution works through the API and the command line like a bundled one."""
 
 import json
 import subprocess
@@ -10,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers import parametrize
-from strangers.distributions import OLD_NAMES, command, write_good
+from strangers.distributions import command, write_good
 
 API = """
 import numpy as np, manifoldseq as ms
@@ -59,16 +56,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @parametrize("code", [API, KERNEL, CLUSTERING], fast=1, ids=["model", "kernel", "kernel by name"])
 def test_works_through_the_api(site: Path, code: str) -> None:
     script = f"import sys; sys.path[:0] = [{str(site)!r}]\n{code}"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", f"default:{OLD_NAMES}", "-c", script], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_old_names_of_records_warn_and_say_the_new_ones(site: Path) -> None:
-    said = command(site, "models").stderr
-    for name in ("Model", "Kernel"):
-        assert f"manifoldseq.hooks.{name} is manifoldseq.hooks.{name}Spec now" in said
 
 
 def test_is_listed_with_its_distribution(site: Path) -> None:

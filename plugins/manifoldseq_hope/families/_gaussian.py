@@ -163,7 +163,7 @@ def _diagonal_capped(floor: float, parameters: Parameters) -> NDArray[np.bool_]:
 
 def _full_manifolds(K: int, M: int) -> tuple[ms.manifolds.Manifold, ...]:
     spd = ms.manifolds.SymmetricPositiveDefinite(M)
-    return ms.manifolds.Euclidean(K, M), ms.manifolds.Product(*[spd] * K)
+    return ms.manifolds.Euclidean(K, M), spd**K
 
 
 def _full_statistics(Z: Array) -> Array:

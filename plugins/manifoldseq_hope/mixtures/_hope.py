@@ -26,7 +26,7 @@ from ._likelihood import starting
 from ._noise import Noise
 from ._parameters import Data, Statistics
 from ._projected import RULES, ProjectedMixture
-from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
+from ._sizes import latent_dimension
 from ._threshold import threshold_of
 
 FAMILIES = ("movmf", "gmm", "gmm-full")
@@ -39,7 +39,7 @@ _RULES = {
 }
 
 
-class HOPE(OldSizes, ProjectedMixture):
+class HOPE(ProjectedMixture):
     """Hybrid orthogonal projection and estimation: a projection and a mixture of what it keeps, by maximum likelihood.
 
     ``x = U' z + n`` with orthonormal rows of U, z from a mixture (7), n isotropic noise in the other dimensions. The
@@ -48,7 +48,7 @@ class HOPE(OldSizes, ProjectedMixture):
     Parameters
     ----------
     n_components : int
-        K. For one release it must be given with `n_latent`, which was called ``n_components``.
+        K, the number of mixture components.
     n_latent : int or "auto"
         M, the rows of U; ``"auto"`` is half of the columns, or one less than the rows that `fit` gets if that is less.
     family : {"movmf", "gmm", "gmm-full"} or Family
@@ -149,9 +149,6 @@ class HOPE(OldSizes, ProjectedMixture):
     [100, 100, 100, 100]
     """
 
-    stored_upgrades = (with_n_latent,)
-
-    @old_sizes
     def __init__(
         self,
         n_components: int = 8,
@@ -263,7 +260,7 @@ class HOPE(OldSizes, ProjectedMixture):
         radius = self._radius()
         if radius is not None:
             of_batch = radius.statistics(data.X, data.weight)
-            before = of_batch if first else self.__dict__.get("running_radius_", of_batch)  # older files have none
+            before = of_batch if first else self.running_radius_
             self.running_radius_ = before + share * (of_batch - before)
             self.radius_ = radius.law(self.running_radius_)
         else:

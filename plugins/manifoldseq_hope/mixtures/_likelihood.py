@@ -24,7 +24,7 @@ from ._noise import Noise
 from ._parameters import Data, Model, Statistics
 from ._projection_factors import KINDS, Rows
 from ._seeding import projection, seeded
-from ._sizes import latent_dimension, old_sizes
+from ._sizes import latent_dimension
 
 Point = tuple[Any, ...]
 
@@ -67,7 +67,6 @@ class HopeModel:
 # prepare
 
 
-@old_sizes
 def movmf(
     data: Any,
     *,
@@ -93,7 +92,6 @@ def movmf(
     )  # fmt: skip
 
 
-@old_sizes
 def gmm(
     data: Any,
     *,

@@ -337,14 +337,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
                 stacklevel=2,
             )
         M, D = model.M, self.n_features_in_
-        radius, law = self._radius(), self.__dict__.get("radius_")
-        if radius is not None and law is None:
-            warnings.warn(
-                "this model was stored before score was a density of rows: scores of different n_latent do not "
-                "compare, fit it again",
-                stacklevel=2,
-            )
-            radius = None
+        radius, law = self._radius(), self.radius_
         if radius is not None and law is not None:
             found += radius.log_density(rows, law)
             if self._given_length:
@@ -424,7 +417,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         check_is_fitted(self, "weights_")
         check_whole("n_samples", n_samples)
         rng, U, model = random_generator(random_state), self._projection, self._model()
-        radius, law, length = self._radius(), self.__dict__.get("radius_"), None
+        radius, law, length = self._radius(), self.radius_, None
         if radius is not None and law is not None and self._given_length:
             # lengths first; given its length a direction is of components of other weights and concentrations
             length = radius.lengths_drawn(n_samples, law, rng)
@@ -585,12 +578,6 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self._describe(model.family)
         whole = model.M == data.X.shape[1]  # a rotation leaves nothing, and D^3 is long for many columns
         self.residual_share_ = residual_energy(model.U, data.S) / total if total > 0 and not whole else 0.0
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes of a saved model; in old files those are not described."""
-        super().__setstate__(state)
-        if "parameters_" in state and "n_empty_" not in state:
-            self._describe(self._model().family)
 
     def _describe(self, family: Family) -> None:
         """Set the fitted attributes that say what the parameters of the family are."""

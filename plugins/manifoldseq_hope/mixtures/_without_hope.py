@@ -6,19 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_parameters, renamed_parameters
+from manifoldseq.estimators import check_parameters
 
 from ..families._family import Family
 from ..families._rows import check_sizes
 from ..families._von_mises_fisher import LARGEST, von_mises_fisher
 from ._parameters import Data
 from ._projected import RULES, ProjectedMixture
-from ._sizes import OldSizes, latent_dimension, old_sizes, with_n_latent
-
-
-def _without_identity(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what was stored before the identity was no longer."""
-    return parameters, {name: value for name, value in attributes.items() if name != "components_"}
+from ._sizes import latent_dimension
 
 
 class _TooLarge(MemoryError, AttributeError):
@@ -87,9 +82,6 @@ class VonMisesFisherMixture(ProjectedMixture):
     ([50, 50, 50], (3, 6))
     """
 
-    stored_upgrades = (ms.storage.renamed(n_mixtures="n_components"), _without_identity)
-
-    @renamed_parameters(n_mixtures="n_components")
     def __init__(
         self,
         n_components: int | str = 8,
@@ -158,7 +150,7 @@ class VonMisesFisherMixture(ProjectedMixture):
         return None  # D^2 numbers that nothing asks for
 
 
-class PCAMovMF(OldSizes, ProjectedMixture):
+class PCAMovMF(ProjectedMixture):
     """Principal axes first, then a mixture of von Mises-Fisher distributions of the projections: no joint learning.
 
     The baseline PCA-movMF of the paper. The axes are those of the second moment of unit rows, which is not centred.
@@ -166,8 +158,7 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     Parameters
     ----------
     n_components : int or "auto"
-        K, as in `VonMisesFisherMixture`. For one release it must be given with `n_latent`, which was called
-        ``n_components``.
+        K, as in `VonMisesFisherMixture`.
     n_latent : int or "auto"
         M; ``"auto"`` is half of the columns, or one less than the rows if that is less; of sparse rows at most 100.
     noise_variance : float, "closed" or "bounded"
@@ -199,9 +190,6 @@ class PCAMovMF(OldSizes, ProjectedMixture):
     (3, 6)
     """
 
-    stored_upgrades = (with_n_latent,)
-
-    @old_sizes
     def __init__(
         self,
         n_components: int | str = 8,

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from manifoldseq.estimators import check_number, check_whole, quoted, renamed_parameters
+from manifoldseq.estimators import check_number, check_whole, quoted
 
 from ..mixtures._dense import Dense, decomposed
 from ._torch import check_input, load_torch, module_base
@@ -60,7 +60,6 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     True
     """
 
-    @renamed_parameters(n_components="n_latent", n_mixtures="n_units")
     def __init__(
         self, n_features: int, n_latent: int, n_units: int, *, gamma: float = 0.5, orthonormal: bool = True
     ) -> None:
@@ -86,7 +85,6 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         self.bias = torch.nn.Parameter(torch.zeros(n_units))
 
     @classmethod
-    @renamed_parameters(n_components="n_latent")
     def from_linear(cls, W: Any, b: Any = None, n_latent: int | None = None) -> Self:
         """Decompose the weights of an ordinary layer by its leading singular vectors.
 

@@ -22,7 +22,6 @@ from manifoldseq.estimators import (
     fit_starts,
     quoted,
     random_generator,
-    renamed_parameters,
 )
 
 from ..families._family import Array
@@ -126,9 +125,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     """
 
     stored_types = (Dense, Exponential, ReduceOnPlateau, Ramp)
-    stored_upgrades = (ms.storage.renamed(start="init"),)
 
-    @renamed_parameters(start="init")
     def __init__(
         self,
         layers: Any = ((None, 100),),

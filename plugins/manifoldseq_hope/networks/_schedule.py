@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_number, check_whole, quoted
@@ -101,8 +101,6 @@ class ReduceOnPlateau:
     >>> schedule.ended([60.0, 50.0, 51.0, 48.0]), schedule.ended([60.0, 50.0, 51.0, 48.0, 48.0, 47.95])
     (False, True)
     """
-
-    former_names: ClassVar = ("Halving",)  # in model files
 
     first: float
     factor: float = 0.5

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.estimators import check_parameters, quoted
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
@@ -87,9 +86,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
 
     systems_: Systems
     stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
-    stored_upgrades = MOVES_BOUND
 
-    @settings_moved
     def __init__(
         self,
         kernel: Any = "projection",

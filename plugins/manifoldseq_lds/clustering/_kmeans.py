@@ -24,7 +24,6 @@ from manifoldseq.estimators import (
 )
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import (
     IDENTIFICATION,
@@ -267,9 +266,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         MDSMean,
         Medoid,
     )
-    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"), *SequenceEstimator.stored_upgrades)
 
-    @settings_moved
     def __init__(
         self,
         n_clusters: int | str = 8,
@@ -392,7 +389,6 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             # kernels without a repr of their own are told apart by some of their values
             cross = clustering.kernel.cross(clustering.packed[:1], clustering.packed[:16])
             values = [f"{value:.6g}" for value in (*cross[0], *clustering.self_values[:16])]
-            values += ["[A; C]"] * clustering.stable  # what centres are: a state of earlier versions holds others
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
                 return ms.iterate(

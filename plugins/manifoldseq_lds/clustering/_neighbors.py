@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.estimators import available_where, check_parameters, check_unmasked, check_whole
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
@@ -86,9 +85,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     systems_: Systems
 
     stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
-    stored_upgrades = MOVES_BOUND
 
-    @settings_moved
     def __init__(
         self,
         n_neighbors: int = 5,

@@ -16,7 +16,6 @@ from manifoldseq.estimators import (
 )
 from manifoldseq.execution import one_blas_thread
 
-from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
@@ -107,9 +106,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
 
     systems_: Systems
     stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
-    stored_upgrades = MOVES_BOUND
 
-    @settings_moved
     def __init__(
         self,
         n_clusters: int = 8,

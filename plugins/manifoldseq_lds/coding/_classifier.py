@@ -23,7 +23,6 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._settings import SettingsChoice, settled
-from ..identification._before import MOVES_BOUND, settings_moved
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
@@ -130,9 +129,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     """
 
     stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
-    stored_upgrades = MOVES_BOUND
 
-    @settings_moved
     def __init__(
         self,
         method: str = "svm",

@@ -28,7 +28,6 @@ from manifoldseq.execution import one_blas_thread
 
 from ..clustering._epoch import SAME, as_systems
 from ..clustering._settings import SettingsChoice, settled
-from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
@@ -171,7 +170,6 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
 
     stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
-    @settings_moved
     def __init__(
         self,
         n_atoms: int = 16,

@@ -13,7 +13,6 @@ from manifoldseq.estimators import check_choice, check_parameters, check_positiv
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._settings import SettingsChoice, settled
-from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, resolved_kernel
@@ -95,7 +94,6 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
 
     stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
-    @settings_moved
     def __init__(
         self,
         dictionary: Any = "random",

@@ -1,8 +1,8 @@
 """Input of estimators that take sequences or `Systems`: identification at `fit`, the same scale for new data."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from manifoldseq.estimators import (
 )
 
 from ..systems._record import Systems
-from ._before import KEEPS_BOUND, moved_settings, warn_of
 from ._identifier import RULES, LDSIdentifier
 from ._missing import OR_NAN
 from ._order import check_order
@@ -53,18 +52,8 @@ class SequenceEstimator(ObjectParameters, BaseEstimator):
     """What takes sequences, or `Systems`: parameters `identifier` and `n_states`, the one setting of it with a name."""
 
     stored_types: ClassVar[tuple[type, ...]] = (Systems, LDSIdentifier, *_KERNELS)
-    stored_upgrades: ClassVar[tuple[Callable[..., Any], ...]] = KEEPS_BOUND
     n_states: int | str
     identifier: LDSIdentifier | None
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of objects in them as ``identifier__delay``, ``kernel__n_steps``."""
-        for name in moved_settings(type(self)):
-            if name in params:
-                path, value = f"identifier__{name}", params.pop(name)
-                warn_of(self.set_params, {name: value}, {path: value})
-                params[path] = value
-        return super().set_params(**params)
 
     @property
     def used_parameters_(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
-from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..kernels._resolved import resolved_kernel
 from ..systems._record import Systems, real_array
@@ -21,7 +20,6 @@ Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
 
-@settings_moved
 def build(
     data: Any,
     *,

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 from manifoldseq.estimators import quoted
 
-from ..identification._before import settings_moved
 from ..identification._identifier import check_bound
 from ..kernels._moments import MomentKernel
 from ..kernels._resolved import resolved_kernel
@@ -166,7 +165,6 @@ def own_weight(kernel: Any, weight: float) -> float:
     return 0.0 if kernel.constant_diagonal else weight
 
 
-@settings_moved
 def solve_common_problem(
     systems: Systems,
     beta: ArrayLike | None = None,

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
-from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import chosen_identifier
 from ..kernels._resolved import resolved_kernel
@@ -26,7 +25,6 @@ Point = tuple[Array, ...]
 _MEDOID_ROWS = 256
 
 
-@settings_moved
 def build(
     data: Any,
     *,

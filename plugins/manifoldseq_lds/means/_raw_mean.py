@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 
-from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..kernels._resolved import resolved_kernel
 from ._common_problem import BestDatum, common_problem, items_on, own_weight, whole_point
@@ -82,7 +81,6 @@ def _radius(A: Any) -> Any:
     return np.where(finite, radii, np.inf)
 
 
-@settings_moved
 def build(
     data: Any,
     *,

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-import manifoldseq as ms
 from manifoldseq.estimators import (
     check_channel_names,
     check_optional,
@@ -21,7 +20,6 @@ from manifoldseq.estimators import (
 
 from ..clustering._kmeans import LDSKMeans
 from ..coding._dictionary import LDSDictionaryLearning
-from ..identification._before import settings_moved
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import SequenceEstimator, whole_sequences
 from ._blocks import Blocks, cut_sequence
@@ -92,9 +90,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
     """
 
     stored_types = LDSKMeans.stored_types
-    stored_upgrades = (ms.storage.renamed(objective_="mean_kernel_value_"), *SequenceEstimator.stored_upgrades)
 
-    @settings_moved
     def __init__(
         self,
         n_clusters: int = 8,
@@ -175,14 +171,6 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         return LDSKMeans(**{name: value for name, value in self.get_params(deep=False).items() if name not in own})
 
 
-def _with_cells(parameters: dict[str, Any], attributes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Count the cells of a model of before; blocks of videos have places along three axes."""
-    if "window_" in attributes:
-        cells = sum(level ** (1 if attributes["window_"] else 3) for level in parameters["levels"])
-        attributes = {**attributes, "cells_": cells}
-    return parameters, attributes
-
-
 class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Describe a video or sequence by the largest sparse codes of its blocks in the cells of a pyramid.
 
@@ -234,9 +222,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     """
 
     stored_types = LDSDictionaryLearning.stored_types
-    stored_upgrades = (*SequenceEstimator.stored_upgrades, _with_cells)
 
-    @settings_moved
     def __init__(
         self,
         n_atoms: int = 16,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq import hooks
-from manifoldseq.estimators import check_whole, renamed_parameters
+from manifoldseq.estimators import check_whole
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.reproduction import Rows, row
 from manifoldseq_mpcca import read_videos
@@ -27,7 +27,6 @@ _FIT_ROWS = 100_000
 Found = dict[tuple[str, str], float]
 
 
-@renamed_parameters(scale="gradient_scale")
 def fusion(
     data: Path | str | None = None,
     *,

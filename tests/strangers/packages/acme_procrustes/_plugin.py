@@ -5,7 +5,7 @@ import manifoldseq as ms
 
 @ms.hookimpl
 def manifoldseq_models():
-    yield ms.hooks.Model(
+    yield ms.hooks.ModelSpec(
         name="acme.procrustes",
         build="acme_procrustes.model:build",
         example="acme_procrustes.model:example",
@@ -16,11 +16,9 @@ def manifoldseq_models():
 
 @ms.hookimpl
 def manifoldseq_kernels():
-    yield ms.hooks.Kernel(
+    yield ms.hooks.KernelSpec(
         name="acme-gain",
         factory="acme_procrustes.kernel:Gain",
-        domain="lds",
-        constant_diagonal=False,
         invariances={"state-basis": "acme_procrustes.kernel:rotated"},
         summary="Inner product of the gains C A C'",
     )
