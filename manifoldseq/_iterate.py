@@ -259,19 +259,19 @@ class _Loop:
         if given is Status.NON_FINITE:
             return given
         status = stop.check(self.at[1]) or given
-        asserted = status in ASSERTED and (status is not given or not status.success)
-        if asserted and self.confirm is not None and self.at[1].current.curvature_ahead is None:
-            self.measured_again(self.confirm(*self.at))
-            status = stop.check(self.at[1]) or given
-        if status is not None and status.success and self.verify is not None:
-            if self.at[1].current.unclaimed_slope is None:
-                self.measured_again(self.verify(self.at[0], self.at[1].current))
-            status = Status.NO_DECREASE if self.at[1].current.unclaimed_slope else status
+        if status is not None:
+            state, confirm, verify = self.at[0], self.confirm, self.verify
+            status, so_far = concluded(
+                stop,
+                self.at[1],
+                status,
+                None if confirm is None else lambda so_far: confirm(state, so_far),
+                None if verify is None else lambda now: verify(state, now),
+            )
+            if so_far is not self.at[1]:
+                self.at = (state, so_far)
+                self.columns["nfev"][-1] = so_far.evaluations.nfev
         return status
-
-    def measured_again(self, measures: Measures) -> None:
-        self.at = (self.state, self.so_far.instead(measures))
-        self.columns["nfev"][-1] = self.so_far.evaluations.nfev
 
     def record(self) -> None:
         so_far = self.at[1]
@@ -343,6 +343,32 @@ def _entries(tree: Any) -> int:
         return tree.size
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, tuple) else ()
     return sum(map(_entries, parts))
+
+
+def concluded(
+    stop: StoppingRule,
+    so_far: RunSoFar,
+    status: Status,
+    confirm: Callable[[RunSoFar], Measures] | None,
+    verify: Callable[[Measures], Measures] | None,
+) -> tuple[Status | None, RunSoFar]:
+    """Return why a run ends that a rule or its step would end with a status, or None, and the run measured again."""
+    given = so_far.current.status
+    if needs_confirmation(status, given) and confirm is not None and so_far.current.curvature_ahead is None:
+        so_far = so_far.instead(confirm(so_far))
+        found = stop.check(so_far) or given
+    else:
+        found = status
+    if found is not None and found.success and verify is not None:
+        if so_far.current.unclaimed_slope is None:
+            so_far = so_far.instead(verify(so_far.current))
+        found = Status.NO_DECREASE if so_far.current.unclaimed_slope else found
+    return found, so_far
+
+
+def needs_confirmation(status: Status | None, given: Status | None) -> bool:
+    """Return whether a status says something about the point that its step has not found out itself."""
+    return status in ASSERTED and (status is not given or not status.success)
 
 
 def _point(state: State) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .._iterate import concluded, needs_confirmation
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, LAST, Look, RunSoFar, StoppingRule, look_ahead
@@ -22,6 +23,11 @@ Oracle = Callable[[Any, np.ndarray], tuple[np.ndarray, Any]]
 
 FEW = 5
 """So many rows at most go on one by one: an iteration of rows costs as much as five or six of single problems."""
+
+MANY = 32
+"""So many rows that may have ended, or as many as still move, are measured again at once."""
+
+State = dict[str, Any]
 
 _FAILED = (np.linalg.LinAlgError, FloatingPointError)
 
@@ -151,8 +157,9 @@ _NONE, _NO_COLUMNS = Evaluations(), {}
 class RowRun:
     """The start and the step of a batch: the state holds the best point of every problem, and the active ones.
 
-    Most of these are rows of one state of the solver. A few go on by themselves, as `minimize` runs them, and follow
-    the rows in ``which`` and ``recent``: the last ones, those at a saddle, and those that need a unit of their own.
+    Most of these are ``"rows"`` of one state of the solver. Those that may have ended are ``"waiting"`` until enough of
+    them are there to be measured again at once. A few go on ``"alone"``, as `minimize` runs them: the last ones, those
+    at a saddle, and those that need a unit of their own.
     """
 
     manifold: Manifold
@@ -164,206 +171,234 @@ class RowRun:
 
     @cached_property
     def single(self) -> Solver:
-        """The solver of problems that go on by themselves."""
+        """The solver of problems that go on alone."""
         return in_range(self.algorithm)
 
-    def start(self, points: Point) -> tuple[dict[str, Any], Measures]:
+    def start(self, points: Point) -> tuple[State, Measures]:
         """Return the state with every row active."""
         n = len(leaves(points)[0])
-        problem = RowProblem(self.manifold, self.oracle, np.arange(n), np.zeros(n))
+        which, trials = np.arange(n), np.zeros(n)
         with np.errstate(over="ignore", under="ignore"):
-            solver, measures = self.algorithm.init(problem, points)
+            solver, measures = self.algorithm.init(self.problem(which, trials), points)
+        rows = {"which": which, "solver": solver, "recent": _Now.of(measures)[:, None], "failed": np.zeros(n, bool)}
         state = {
             "x": points,
             "fun": solver["fun"],
-            "grad_norm": solver["grad_norm"],
+            "grad_norm": solver["grad_norm"].copy(),
             "status": np.full(n, "", "U20"),
             "nit": np.zeros(n, int),
             "nfev": np.zeros(n),
-            "count": 0,
-            "which": problem.which,
-            "solver": solver,
+            "rows": rows,
+            "waiting": {name: ROWS.take(np.zeros(0, int), rows[name]) for name in rows},
             "alone": (),
-            "recent": _Now.of(measures)[:, None],
         }
-        state = self.parted(state, problem, self.astray(state))
-        problem.which, now = state["which"], state["recent"][:, -1]
-        fun, grad_norm = np.empty(n), np.empty(n)
-        fun[problem.which], grad_norm[problem.which] = now[:, 0], now[:, 1]
-        first = grad_norm if self.reference is None else np.fmax(grad_norm, self.reference)
-        return self.settled({**state, "grad_norm": grad_norm, "first": (fun, first)}, problem, [None] * n)
+        state = self.parted(state, trials, self.astray(rows))
+        for one in state["alone"]:  # the norm may have left the range, but in a unit of its own
+            state["grad_norm"][one["which"]] = one["recent"][-1, 1]
+        first = state["grad_norm"] if self.reference is None else np.fmax(state["grad_norm"], self.reference)
+        return self.settled({**state, "first": (state["fun"], first)}, trials, None)
 
-    def step(self, state: dict[str, Any]) -> tuple[dict[str, Any], Measures]:
-        """Move the active problems, and keep the best point of each."""
-        which, n = state["which"], _rows(state)
-        problem = RowProblem(self.manifold, self.oracle, which, np.zeros(len(state["fun"])))
-        solver, given, columns, alone = state["solver"], [None] * which.size, [], []
-        if n:
-            rows = problem if n == which.size else problem.take(np.arange(n))
-            solver, measures = self.algorithm.step(rows, solver)
-            columns.append(_Now.of(measures))
-            for k in np.flatnonzero(_failed(measures, n)).tolist():
-                given[k] = Status.NO_DECREASE
-        for k, one in enumerate(state["alone"], n):
-            new, measures = self.single.step(problem.one(k), one)
-            alone.append(new)
-            columns.append(_Now.of(measures)[None])
-            given[k] = measures.status
-        now, nit = np.concatenate(columns), state["nit"].copy()
-        nit[which] += 1
-        state = {
-            **state,
-            "nit": nit,
-            "count": state["count"] + 1,
-            "solver": solver,
-            "alone": tuple(alone),
-            "recent": np.concatenate([state["recent"][:, 1 - LAST :], now[:, None]], axis=1),
-        }
-        return self.settled(_kept(state, now[:, 0] < state["fun"][which]), problem, given)
+    def step(self, state: State) -> tuple[State, Measures]:
+        """Move the active problems but those that wait, and keep the best point of each."""
+        rows, alone, trials, nit = state["rows"], [], np.zeros(len(state["fun"])), state["nit"].copy()
+        lengths = [0.0]
+        if rows["which"].size:
+            solver, measures = self.algorithm.step(self.problem(rows["which"], trials), rows["solver"])
+            recent = np.concatenate([rows["recent"][:, 1 - LAST :], _Now.of(measures)[:, None]], axis=1)
+            rows = {**rows, "solver": solver, "recent": recent, "failed": _failed(measures, rows["which"].size)}
+            nit[rows["which"]] += np.isfinite(recent[:, -1, :2]).all(axis=1)
+            lengths.append(float(np.max(measures.step_size)) if measures.step_size is not None else 0.0)
+        for one in state["alone"]:
+            new, measures = self.single.step(self.problem_of(one["which"], trials), one["solver"])
+            recent = np.concatenate([one["recent"][1 - LAST :], _Now.of(measures)[None]])
+            alone.append({**one, "solver": new, "recent": recent, "status": measures.status and measures.status.name})
+            nit[one["which"]] += bool(np.isfinite(recent[-1, :2]).all())
+            lengths.append(measures.step_size or 0.0)
+        state = {**state, "rows": rows, "alone": tuple(alone), "nit": nit}
+        return self.settled(self.kept(state, better=True), trials, max(lengths))
 
-    def astray(self, state: dict[str, Any]) -> np.ndarray:
+    def problem(self, which: np.ndarray, trials: np.ndarray) -> RowProblem:
+        return RowProblem(self.manifold, self.oracle, which, trials)
+
+    def problem_of(self, number: int, trials: np.ndarray) -> Problem:
+        return self.problem(np.array([number]), trials).one(0)
+
+    def kept(self, state: State, better: bool, rows: State | None = None, alone: Any = None) -> State:
+        """Return the state with the points of rows and of others as their best ones; only those lower, if asked for."""
+        rows, alone = state["rows"] if rows is None else rows, state["alone"] if alone is None else alone
+        some = rows["recent"][:, -1, 0] < state["fun"][rows["which"]] if better else np.ones(rows["which"].size, bool)
+        places, now = rows["which"][some], rows["recent"][some, -1]
+        parts = [(places, ROWS.take(some, rows["solver"]["x"]), now[:, 0], now[:, 1])] if places.size else []
+        for one in alone:
+            fun, grad_norm = one["recent"][-1, :2].tolist()
+            if not better or fun < state["fun"][one["which"]]:
+                parts.append((one["which"], one["solver"]["x"], fun, grad_norm))
+        for places, *best in parts:
+            names = ("x", "fun", "grad_norm")
+            state = {**state, **{k: ROWS.put(state[k], places, part) for k, part in zip(names, best, strict=True)}}
+        return state
+
+    def astray(self, rows: State) -> np.ndarray:
         """Return the rows whose gradients have left the range in which squares are exact: they need a unit."""
-        grad, grad_norm = state["solver"]["grad"], state["solver"]["grad_norm"]
+        grad, grad_norm = rows["solver"]["grad"], rows["solver"]["grad_norm"]
         return np.flatnonzero(leaves_range(self.single, grad.dtype, grad_norm))
 
-    def parted(self, state: dict[str, Any], problem: RowProblem, some: np.ndarray) -> dict[str, Any]:
-        """Return the state with some rows by themselves, in units of their own where they need one."""
-        n, rest = _rows(state), np.ones(state["which"].size, bool)
+    def parted(self, state: State, trials: np.ndarray, some: np.ndarray, part: str = "rows") -> State:
+        """Return the state with some rows alone, in units of their own where they need one."""
         if not some.size:
             return state
-        rest[some] = False
-        order = np.concatenate([np.flatnonzero(rest), some])
-        recent, alone = state["recent"][order], list(state["alone"])
-        for i, k in enumerate(some.tolist(), order.size - some.size):
-            one = self.by_itself(state, k)
-            one, measures = in_unit(self.single, problem.one(k), one, _Now(*recent[i, -1].tolist()).measures())
-            alone.append(one)
-            recent[i, -1] = _Now.of(measures)
-        solver = ROWS.take(rest[:n], state["solver"])
-        return {**state, "which": state["which"][order], "solver": solver, "alone": tuple(alone), "recent": recent}
+        rows, alone = state[part], list(state["alone"])
+        for k in some.tolist():
+            number, recent, at = int(rows["which"][k]), rows["recent"][k], Iterate.of(rows["solver"]).row(k)
+            one = self.algorithm.descent.alone(ROWS.one(rows["solver"], k)) | at.state()
+            now = _Now(*recent[-1].tolist()).measures()
+            one, now = in_unit(self.single, self.problem_of(number, trials), one, now)
+            recent = np.concatenate([recent[:-1], _Now.of(now)[None]])
+            status = Status.NO_DECREASE.name if rows["failed"][k] else None
+            alone.append({"which": number, "solver": one, "recent": recent, "status": status})
+        rest = np.setdiff1d(np.arange(rows["which"].size), some)
+        return {**state, part: ROWS.take(rest, rows), "alone": tuple(alone)}
 
-    def by_itself(self, state: dict[str, Any], k: int) -> dict[str, Any]:
-        """Return the state of row `k` as that of one problem."""
-        solver = state["solver"]
-        return self.algorithm.descent.alone(ROWS.one(solver, k)) | Iterate.of(solver).row(k).state()
-
-    def settled(
-        self, state: dict[str, Any], problem: RowProblem, given: list[Status | None]
-    ) -> tuple[dict[str, Any], Measures]:
+    def settled(self, state: State, trials: np.ndarray, step_size: float | None) -> tuple[State, Measures]:
         """Count, let the problems that are solved or cannot go on leave, and measure the whole."""
-        which, recent, before, n = state["which"], state["recent"], state["nfev"], _rows(state)
-        finite = np.isfinite(recent[:, -1, :2]).all(axis=1)
-        found: list[Status | None] = [None] * which.size
+        before = state["nfev"]
 
-        def counted() -> dict[str, Any]:
-            return {**state, "nfev": before + problem.trials}
+        def counted() -> State:
+            return {**state, "nfev": before + trials}
 
-        def ask(some: list[int]) -> None:
+        rows = state["rows"]
+        finite = np.isfinite(rows["recent"][:, -1, :2]).all(axis=1)
+        may = self.rule.may_end(self.so_far(counted(), rows)) | rows["failed"] | ~finite
+        found: list[Status | None] = [None] * finite.size
+        for k in np.flatnonzero(may).tolist():
+            found[k] = self.asked(self.so_far(counted(), rows, k))[0] if finite[k] else Status.NON_FINITE
+        claim = np.array([status in ASSERTED or (status is not None and status.success) for status in found], bool)
+        state = self.without(state, "rows", [None if c else status for c, status in zip(claim, found, strict=True)])
+        if claim.any():
+            stays = claim[[status is None or c for c, status in zip(claim, found, strict=True)]]
+            rows, some = state["rows"], ROWS.take(np.flatnonzero(stays), state["rows"])
+            state = {**state, "rows": ROWS.take(~stays, rows), "waiting": self.joined(state["waiting"], some)}
+        n, waiting = state["rows"]["which"].size, state["waiting"]["which"].size
+        if waiting >= min(MANY, n) and waiting > FEW:
+            state = self.without(state, "waiting", self.judged(counted(), state["waiting"], trials))
+            none = ROWS.take(np.zeros(0, int), state["waiting"])
+            state = {**state, "rows": self.joined(state["rows"], state["waiting"]), "waiting": none}
+        elif n <= FEW:
+            state = self.parted(state, trials, np.arange(waiting), "waiting")
+        rows = state["rows"]
+        some = np.arange(rows["which"].size)
+        if some.size > FEW:
+            some = np.union1d(np.flatnonzero(stationary(Iterate.of(rows["solver"]))), self.astray(rows))
+        state = self.parted(state, trials, some)
+        ends = [self.ends(counted(), one, trials) for one in state["alone"]]
+        state = counted()
+        if any(ends):
+            status = state["status"].copy()
+            for one, end in zip(state["alone"], ends, strict=True):
+                status[one["which"]] = end.name if end else ""
+            solved = [one for one, end in zip(state["alone"], ends, strict=True) if end and end.success]
+            state = self.kept(state, False, ROWS.take(np.zeros(0, int), rows), solved)
+            left = tuple(one for one, end in zip(state["alone"], ends, strict=True) if end is None)
+            state = {**state, "status": status, "alone": left}
+        return state, self.whole(state, step_size, float(trials.sum()))
+
+    def asked(self, so_far: RunSoFar) -> tuple[Status | None, RunSoFar]:
+        return self.rule.check(so_far) or so_far.current.status, so_far
+
+    def ends(self, state: State, one: State, trials: np.ndarray) -> Status | None:
+        """Return why a problem that goes on alone ends, or None."""
+        part = {"which": np.array([one["which"]]), "recent": one["recent"][None], "failed": [False]}
+        so_far = self.so_far(state, part, 0)
+        so_far.current.status = Status[one["status"]] if one["status"] else None
+        if not np.isfinite(one["recent"][-1, :2]).all():
+            return Status.NON_FINITE
+        status, _ = self.asked(so_far)
+        if status is None:
+            return None
+        problem, solver, spent = self.problem_of(one["which"], trials), one["solver"], trials[one["which"]]
+
+        def confirm(so_far: RunSoFar) -> Measures:
+            now = self.single.confirm(problem, solver, so_far.recent, look_ahead(self.rule, so_far))
+            return now.with_evaluations(Evaluations(*[float(trials[one["which"]] - spent)] * 2))
+
+        def verify(now: Measures) -> Measures:
+            return replace(now, unclaimed_slope=self.single.unclaimed_slope(problem, solver, now))
+
+        return concluded(self.rule, so_far, status, confirm if self.rule.looks_ahead else None, verify)[0]
+
+    def judged(self, state: State, part: State, trials: np.ndarray) -> list[Status | None]:
+        """Return why the rows of a part end, or None, after they have been measured again; their measures are kept."""
+        problem, before = self.problem(part["which"], trials), trials.copy()
+        solver, recent = part["solver"], part["recent"]
+        found, runs = zip(*[self.asked(self.so_far(state, part, k)) for k in range(len(recent))], strict=True)
+        found, runs = list(found), list(runs)
+        some = [k for k, so_far in enumerate(runs) if needs_confirmation(found[k], so_far.current.status)]
+        if some and self.rule.looks_ahead:
+            look = Look(*np.array([look_ahead(self.rule, runs[k]) for k in some]).T)
+            measures = self.algorithm.confirm(*ROWS.take(some, problem, solver), _columns(recent[some]), look)
+            recent[some, -1] = _Now.of(measures)
             for k in some:
-                found[k] = (self.rule.check(asked[k]) or given[k]) if finite[k] else Status.NON_FINITE
-
-        def measured(some: list[int], rows: Callable[[Any, Any, Any], Any], one: Callable[[Any, Any, int], Any]) -> Any:
-            """Return what is measured of some problems: of the rows at once, of a few of them one by one."""
-            together = np.array([k for k in some if k < n], int)
-            if together.size <= FEW:
-                together = together[:0]
-            taken, solver = ROWS.take(together, problem, state["solver"])
-            parts = [rows(taken, solver, together)] if together.size else []
-            rest = some[together.size :]
-            parts += [
-                one(problem.one(k), self.by_itself(state, k) if k < n else state["alone"][k - n], k)[None] for k in rest
-            ]
-            return np.concatenate(parts)
-
-        may = self.rule.may_end(self.so_far(counted())) | ~finite | np.array([status is not None for status in given])
-        some = np.flatnonzero(may).tolist()
-        asked = {k: self.so_far(counted(), k, given[k]) for k in some}
-        ask(some)
-        asserted = [k for k, s in enumerate(found) if s in ASSERTED and (s is not given[k] or not s.success)]
-        if asserted and self.rule.looks_ahead:  # the curvature ahead decides
-
-            def confirmed(rows: Any, solver: Any, some: np.ndarray) -> np.ndarray:
-                looks = Look(*np.array([look_ahead(self.rule, asked[k]) for k in some.tolist()]).T)
-                return _Now.of(self.algorithm.confirm(rows, solver, _columns(recent[some]), looks))
-
-            def confirmed_alone(one: Any, solver: Any, k: int) -> np.ndarray:
-                look = look_ahead(self.rule, asked[k])
-                return _Now.of(self.single.confirm(one, solver, asked[k].recent, look))
-
-            recent[asserted, -1] = measured(asserted, confirmed, confirmed_alone)
-            for k in asserted:
                 now = _Now(*recent[k, -1].tolist()).measures()
-                now.status, now.evaluations = given[k], Evaluations(*[float(problem.trials[which[k]])] * 2)
-                asked[k] = asked[k].instead(now)
-            ask(asserted)
-        solved = [k for k, status in enumerate(found) if status is not None and status.success]
-        if solved:  # unless the objective contradicts its gradient
+                now.status = runs[k].current.status
+                now.evaluations = Evaluations(*[float((trials - before)[part["which"][k]])] * 2)
+                found[k], runs[k] = self.asked(runs[k].instead(now))
+        some = [k for k, status in enumerate(found) if status is not None and status.success]
+        if some:
+            now = _columns(recent[some])[-1]
+            slopes = np.asarray(self.algorithm.unclaimed_slope(*ROWS.take(some, problem, solver), now))
+            for k in np.flatnonzero(slopes).tolist():
+                found[some[k]] = Status.NO_DECREASE
+        return found
 
-            def slopes(rows: Any, solver: Any, some: np.ndarray) -> np.ndarray:
-                return self.algorithm.unclaimed_slope(rows, solver, _columns(recent[some])[-1])  # type: ignore[return-value]
-
-            def slope(one: Any, solver: Any, k: int) -> np.ndarray:
-                return np.array(self.single.unclaimed_slope(one, solver, asked[k].current))
-
-            for k in np.flatnonzero(measured(solved, slopes, slope)).tolist():
-                found[solved[k]] = Status.NO_DECREASE
-        state = self.without(counted(), found)
-        stays = ROWS.take(np.flatnonzero([status is None for status in found]), problem)
-        n = _rows(state)
-        apart = np.arange(n)
-        if n > FEW:
-            apart = np.union1d(np.flatnonzero(stationary(Iterate.of(state["solver"]))), self.astray(state))
-        state = self.parted(state, stays, apart)
-        return state, self.whole(state, recent[:, -1, 2], float(problem.trials.sum()))
-
-    def without(self, state: dict[str, Any], found: list[Status | None]) -> dict[str, Any]:
-        """Return the state without the problems that have ended, those that are solved at their last points."""
+    def without(self, state: State, part: str, found: list[Status | None]) -> State:
+        """Return the state without the rows of a part that have ended, those that are solved at their last points."""
         ended = np.array([status is not None for status in found], bool)
         if not ended.any():
             return state
-        state = _kept(state, np.array([status is not None and status.success for status in found]))
-        status, n = state["status"].copy(), _rows(state)
-        status[state["which"][ended]] = [given.name for given in found if given is not None]
-        return {
-            **state,
-            "status": status,
-            "which": state["which"][~ended],
-            "solver": ROWS.take(~ended[:n], state["solver"]),
-            "alone": tuple(one for one, gone in zip(state["alone"], ended[n:], strict=True) if not gone),
-            "recent": state["recent"][~ended],
-        }
+        solved, rows = [status is not None and status.success for status in found], state[part]
+        state = self.kept(state, False, ROWS.take(np.flatnonzero(solved), rows), ())
+        status = state["status"].copy()
+        status[rows["which"][ended]] = [given.name for given in found if given is not None]
+        return {**state, "status": status, part: ROWS.take(~ended, rows)}
 
-    def so_far(self, state: dict[str, Any], k: int | None = None, given: Status | None = None) -> RunSoFar:
-        """Return the run of active problem `k` so far, or without it the last two iterates of all, as arrays."""
-        i = state["which"] if k is None else int(state["which"][k])
+    def joined(self, rows: State, others: State) -> State:
+        """Return two parts as one."""
+        if not (rows["which"].size and others["which"].size):
+            return rows if rows["which"].size else others
+        parts = (rows, others)
+        long = max(part["recent"].shape[1] for part in parts)
+        pads = [((0, 0), (long - part["recent"].shape[1], 0), (0, 0)) for part in parts]
+        recent = [np.pad(part["recent"], pad, constant_values=np.nan) for part, pad in zip(parts, pads, strict=True)]
+        which, failed = (np.concatenate([part[name] for part in parts]) for name in ("which", "failed"))
+        solver = self.algorithm.descent.joined(rows["solver"], others["solver"])
+        return {"which": which, "solver": solver, "recent": np.concatenate(recent), "failed": failed}
+
+    def so_far(self, state: State, rows: State, k: int | None = None) -> RunSoFar:
+        """Return the run of row `k` so far, or without it the last two iterates of all, as arrays."""
+        i = rows["which"] if k is None else int(rows["which"][k])
         fun, first = (column[i] for column in state["first"])
-        spent, eps = state["nfev"][i], float(np.finfo(dtype_of(state["x"])).eps)
+        nit, spent, eps = state["nit"][i], state["nfev"][i], float(np.finfo(dtype_of(state["x"])).eps)
         if k is None:
-            recent: tuple[Measures, ...] = _columns(state["recent"][:, -2:])
+            recent: tuple[Measures, ...] = _columns(rows["recent"][:, -2:])
         else:
-            fun, first, spent = float(fun), float(first), float(spent)
-            recent = tuple([_Now(*numbers).measures() for numbers in state["recent"][k].tolist()])
-            recent[-1].status = given
-        evaluations = Evaluations(spent, spent)
-        return RunSoFar(recent, state["count"], self.clock.time, evaluations, Measures(fun, first), first, eps)
+            nit, fun, first, spent = int(nit), float(fun), float(first), float(spent)
+            # a row that has begun later, or has waited, has fewer measures than others
+            recent = tuple([_Now(*row).measures() for row in rows["recent"][k, -1 - nit :].tolist()])
+            recent[-1].status = Status.NO_DECREASE if rows["failed"][k] else None
+        return RunSoFar(recent, nit, self.clock.time, Evaluations(spent, spent), Measures(fun, first), first, eps)
 
-    def whole(self, state: dict[str, Any], lengths: np.ndarray, spent: float) -> Measures:
+    def whole(self, state: State, step_size: float | None, spent: float) -> Measures:
         """Return the measures of the whole batch."""
         finite = np.isfinite(state["fun"]) & np.isfinite(state["grad_norm"])
-        active = state["which"].size
+        active = sum(state[part]["which"].size for part in ("rows", "waiting")) + len(state["alone"])
         return Measures(
             float(state["fun"][finite].sum()),
             float(state["grad_norm"][finite].max(initial=0.0)),
-            step_size=float(np.nanmax(lengths)) if state["count"] and np.isfinite(lengths).any() else None,
+            step_size=step_size,
             evaluations=Evaluations(spent, spent),
             status=None if active else Status[_overall(state["status"])],
             extra={"active": active},
         )
-
-
-def _rows(state: dict[str, Any]) -> int:
-    """Return how many of the active problems are rows of one state."""
-    return state["which"].size - len(state["alone"])
 
 
 def _columns(recent: np.ndarray) -> tuple[Measures, ...]:
@@ -381,20 +416,6 @@ def _failed(measures: Measures, n: int) -> np.ndarray:
     """Return which rows found no decrease in a step: the status of their measures is an array, or that of all."""
     given = measures.status
     return np.full(n, given is not None) if given is None or isinstance(given, Status) else given
-
-
-def _kept(state: dict[str, Any], some: np.ndarray) -> dict[str, Any]:
-    """Return the state with the current points of some active problems as their best ones."""
-    if not some.any():
-        return state
-    n, now = _rows(state), state["recent"][:, -1]
-    x = ROWS.take(np.flatnonzero(some[:n]), state["solver"]["x"])
-    ones = [one["x"] for one, better in zip(state["alone"], some[n:], strict=True) if better]
-    if ones:
-        x = tree_map(lambda leaf, *parts: np.concatenate([leaf, np.stack(parts)]), x, *ones)
-    best = x, now[some, 0], now[some, 1]
-    names, places = ("x", "fun", "grad_norm"), state["which"][some]
-    return {**state, **{name: ROWS.put(state[name], places, part) for name, part in zip(names, best, strict=True)}}
 
 
 def _overall(names: np.ndarray) -> str:

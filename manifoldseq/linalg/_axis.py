@@ -205,6 +205,14 @@ class Rows:
     def within(c: Decision, d: Decision) -> Decision:
         return np.flatnonzero(c)[d]
 
+    def join(self, tree: Any, other: Any) -> Any:
+        """Return the rows of one tree, then those of another of the same structure."""
+        if isinstance(tree, tuple):
+            return _like(tree, [self.join(a, b) for a, b in zip(tree, other, strict=True)])
+        if isinstance(tree, dict):
+            return {name: self.join(part, other[name]) for name, part in tree.items()}
+        return np.concatenate([tree, other]) if isinstance(tree, np.ndarray) else tree
+
     def one(self, tree: Any, k: int) -> Any:
         """Return the part of row `k`, as the arithmetic of one problem has it."""
         if isinstance(tree, tuple):

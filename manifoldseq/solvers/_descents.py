@@ -13,7 +13,7 @@ import numpy as np
 
 from .._problem import Problem
 from .._quoted import quoted
-from ..linalg import ONE, Decision, One, Rows, Scalar, Vector, axis_of, leaves, tree_map
+from ..linalg import ONE, ROWS, Decision, One, Rows, Scalar, Vector, axis_of, leaves, tree_map
 from ..manifolds import Factored, Manifold, base_of
 from ._base import one_of, positive_numbers, whole_numbers
 from ._iterates import Dot, Iterate, State, inner_product, secant
@@ -126,6 +126,10 @@ class Descent(ABC):
     def alone(self, kept: State) -> State:
         """Return the state of one problem, made of that of a row of a batch."""
         return kept
+
+    def joined(self, kept: State, other: State) -> State:
+        """Return the states of two batches as that of one."""
+        return ROWS.join(kept, other)
 
     def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
         """Return the product of tangent vectors with a positive approximate inverse Hessian, where there is one."""
@@ -357,6 +361,16 @@ class QuasiNewton(Descent):
 
     def alone(self, kept: State) -> State:
         return {**kept, "pairs": tuple([pair for pair in kept["pairs"] if pair[2] < math.inf])}
+
+    def joined(self, kept: State, other: State) -> State:
+        # a batch with fewer pairs gets such of no effect before its own
+        most = max(len(kept["pairs"]), len(other["pairs"]))
+        padded = []
+        for state in (kept, other):
+            zero, ones, pairs = np.zeros_like(state["grad"]), np.ones(len(state["grad"])), state["pairs"]
+            none = ((zero, zero, np.inf * ones, ones),) * (most - len(pairs))
+            padded.append({**state, "pairs": none + pairs})
+        return ROWS.join(*padded)
 
     def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
         return _InverseHessian(problem, at, kept["pairs"]) if kept["pairs"] else None
