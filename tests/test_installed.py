@@ -14,6 +14,7 @@ from zipfile import ZipFile
 
 import pytest
 from engine_alone import ABSENT, CURE
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.hooks._bundled import NAMES, is_installed
@@ -76,7 +77,7 @@ def test_the_table_has_every_distribution_with_an_entry_point() -> None:
     assert {name for name in found if name.startswith("manifoldseq-")} <= {*ms.hooks.BUNDLED}
 
 
-@pytest.mark.parametrize("kind", sorted({kind for kinds in NAMES.values() for kind in kinds}))
+@parametrize("kind", sorted({kind for kinds in NAMES.values() for kind in kinds}), fast=1)
 @pytest.mark.parametrize("bundled", ms.hooks.BUNDLED)
 def test_a_missing_name_says_which_distribution_has_it(
     bundled: str, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -56,7 +56,7 @@ def test_tables_are_whole_lines_in_a_pipe() -> None:
     assert len(done.stdout.splitlines()) == 1 + len(list(hooks.records("manifolds")))
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@parametrize("name", ["", *COMMANDS], fast=5)
 def test_help_fits_a_screen_of_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     status, text, _ = run(*filter(None, [name]), "--help")

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from core.cases import MANIFOLDS, close, leaves
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
@@ -118,7 +119,7 @@ def test_riemannian_derivatives_stand_for_euclidean_ones(manifold: ms.manifolds.
         assert ours.fun == pytest.approx(theirs.fun, rel=1e-8)
 
 
-@pytest.mark.parametrize("name", MANIFOLDS)
+@parametrize("name", MANIFOLDS, fast=8)
 def test_every_manifold_takes_riemannian_derivatives(name: str) -> None:
     M, fused = MANIFOLDS[name], CUBIC.value_and_gradient
     rng = np.random.default_rng(3)

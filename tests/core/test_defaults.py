@@ -52,8 +52,8 @@ def problem_of(name: str, scale: float = 1.0) -> ms.Problem:
     return ms.Problem(manifold, replace(f, terms=ms.objectives.FiniteTerms(4, lambda i: f)))
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", list(PROBLEMS))
+@parametrize("scale", SCALES, fast=3)
+@parametrize("name", list(PROBLEMS), fast=2)
 @pytest.mark.parametrize("solver", DETERMINISTIC)
 def test_the_scale_of_the_objective_does_not_matter(solver: str, name: str, scale: float) -> None:
     result = ms.minimize(problem_of(name, scale), solver=solver, seed=1, max_iter=400)
@@ -62,8 +62,8 @@ def test_the_scale_of_the_objective_does_not_matter(solver: str, name: str, scal
     assert result.fun / scale == pytest.approx(PROBLEMS[name][3], abs=1e-3 if slow else 1e-6)
 
 
-@pytest.mark.parametrize("scale", SCALES[:-1])
-@pytest.mark.parametrize("name", list(PROBLEMS))
+@parametrize("scale", SCALES[:-1], fast=2)
+@parametrize("name", list(PROBLEMS), fast=2)
 @pytest.mark.parametrize("solver", ["sgd", "adam", "stochastic-pgd"])
 def test_stochastic_solvers_of_any_scale(solver: str, name: str, scale: float) -> None:
     """Adam's epsilon has the unit of the gradient: there no success is claimed, and no descent is asked for."""

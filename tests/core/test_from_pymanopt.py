@@ -10,6 +10,7 @@ import pymanopt
 import pytest
 from core.cases import close, leaves
 from core.pymanopt_cases import OURS, cost_of, problem_on, theirs
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -27,7 +28,7 @@ SOLVERS = [
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in THEIRS if name != "fixed-rank"])
+@parametrize("name", [name for name in THEIRS if name != "fixed-rank"], fast=1)
 def test_laws_of_manifolds(name: str) -> None:
     report = ms.testing.check_manifold(ms.from_pymanopt(THEIRS[name]))
     report.raise_for_failure()
@@ -85,13 +86,14 @@ CRAWLS = [
 ]  # thousands of iterations on metrics that are not embedded
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("name", "solver"),
     [
         pytest.param(name, solver, marks=[pytest.mark.slow] if (name, solver) in CRAWLS else [])
         for name in THEIRS
         for solver in SOLVERS
     ],
+    fast=18,
 )
 def test_our_solvers_solve_on_every_manifold(name: str, solver: str) -> None:
     if (name, solver) == ("fixed-rank", "tr"):
@@ -181,7 +183,7 @@ def test_what_is_missing_is_found_at_construction() -> None:
     assert ms.from_pymanopt(THEIRS["sphere"]) == ms.from_pymanopt(THEIRS["sphere"])
 
 
-@pytest.mark.parametrize("name", THEIRS)
+@parametrize("name", THEIRS, fast=3)
 @pytest.mark.parametrize("solver", ["lbfgs", "tr"])
 def test_problems_with_differentiated_costs(name: str, solver: str) -> None:
     manifold = THEIRS[name]

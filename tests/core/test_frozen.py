@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from core.cases import close, equal, system, tree_map
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import BoundedDiagonal, CanonicalLDS, Euclidean, Frozen, Orthogonal, Product, Stiefel
@@ -47,7 +48,7 @@ def coupled() -> tuple[ms.Problem, Any]:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", ["X", "Q"])
+@parametrize("name", ["X", "Q"], fast=1)
 def test_every_solver_keeps_every_bit_of_a_frozen_factor(solver: str, name: str) -> None:
     problem, x0 = coupled()
     k = problem.manifold.names.index(name)  # type: ignore[union-attr]
@@ -126,7 +127,7 @@ def test_initializers_are_those_of_the_whole_problem() -> None:
     assert result.success and result.fun <= first.fun
 
 
-@pytest.mark.parametrize("inner", [Stiefel(5, 2), BoundedDiagonal(3), CanonicalLDS(5, 2), Orthogonal(3)])
+@parametrize("inner", [Stiefel(5, 2), BoundedDiagonal(3), CanonicalLDS(5, 2), Orthogonal(3)], fast=1)
 def test_the_laws_of_manifolds_hold(inner: Any) -> None:
     for manifold in (Frozen(inner), Product(Frozen(inner), Stiefel(4, 2))):
         ms.testing.check_manifold(manifold).raise_for_failure()

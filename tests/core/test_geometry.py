@@ -50,7 +50,7 @@ def spans(M: Manifold, x: Any) -> Any:
     return x @ x.mT if M.quotient else x
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@parametrize("name", KNOWN, fast=16)
 def test_geodesics_lead_from_any_point_to_any_other(name: str) -> None:
     M = KNOWN[name]
     x, y, u, _ = pair(M)
@@ -320,7 +320,7 @@ def test_inverse_of_the_polar_retraction_exists_where_it_should() -> None:
     assert 0 < sum(found) < 40
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@parametrize("name", KNOWN, fast=10)
 def test_single_precision(name: str) -> None:
     M = KNOWN[name]
     rng = np.random.default_rng(1)

@@ -8,6 +8,7 @@ import numpy as np
 import pymanopt
 import pytest
 from core.cases import MANIFOLDS, close, leaves, slope, tree_map, two_points
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
@@ -41,14 +42,14 @@ def same_vector(M: Any, x: Any, u: Any, v: Any, atol: float = 1e-9) -> None:
     assert M.norm(x, u - v) < atol
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@parametrize("name", KNOWN, fast=8)
 def test_exp_and_log_are_inverse(name: str) -> None:
     M, x, y, u = drawn(name)
     assert M.dist(M.exp(x, M.log(x, y)), y) < 1e-7
     same_vector(M, x, M.log(x, M.exp(x, u)), u, 1e-8)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@parametrize("name", KNOWN, fast=8)
 def test_distances(name: str) -> None:
     M, x, y, u = drawn(name)
     assert M.dist(x, y) == pytest.approx(M.norm(x, M.log(x, y)), abs=1e-9) == pytest.approx(M.dist(y, x), abs=1e-9)
@@ -58,14 +59,14 @@ def test_distances(name: str) -> None:
     assert M.dist(x, y) <= M.dist(x, z) + M.dist(z, y) + 1e-9
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@parametrize("name", KNOWN, fast=8)
 def test_the_mean_of_a_pair_is_half_way(name: str) -> None:
     M, x, y, _ = drawn(name)
     z = M.pair_mean(x, y)
     assert M.dist(x, z) == pytest.approx(M.dist(y, z), abs=1e-8) == pytest.approx(M.dist(x, y) / 2, abs=1e-8)
 
 
-@pytest.mark.parametrize("name", OURS)
+@parametrize("name", OURS, fast=8)
 def test_retraction_and_exponential_map_agree_with_the_tangent_vector(name: str) -> None:
     M, x, _, u = drawn(name)
 
@@ -79,7 +80,7 @@ def test_retraction_and_exponential_map_agree_with_the_tangent_vector(name: str)
         assert MANIFOLDS[name].feasibility(M.to_ours(move(x, u))) < 1e-10
 
 
-@pytest.mark.parametrize("name", OURS)
+@parametrize("name", OURS, fast=8)
 def test_transport_is_tangent_linear_and_the_identity_at_the_point(name: str) -> None:
     M, x, y, u = drawn(name)
     v = M.transport(x, y, u)
@@ -88,7 +89,7 @@ def test_transport_is_tangent_linear_and_the_identity_at_the_point(name: str) ->
     same_vector(M, y, M.transport(x, y, u * 2.0), v * 2.0)
 
 
-@pytest.mark.parametrize("name", OURS)
+@parametrize("name", OURS, fast=8)
 def test_vectors_norms_and_typical_distances(name: str) -> None:
     M, x, _, u = drawn(name)
     assert M.norm(x, M.zero_vector(x)) == 0

@@ -24,9 +24,9 @@ def with_condition(n: int, p: int, condition: float, seed: int = 0) -> np.ndarra
     return U * np.geomspace(1.0, 1.0 / condition, p) @ V.T
 
 
-@pytest.mark.parametrize("condition", [1.0, 1.9, 10.0, 1e3, 1e4, 1e6, 1e10])
+@parametrize("condition", [1.0, 1.9, 10.0, 1e3, 1e4, 1e6, 1e10], fast=3)
 @pytest.mark.parametrize("shape", [(3, 3), (8, 3), (60, 5)])
-@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e120])
+@parametrize("scale", [1e-120, 1.0, 1e120], fast=1)
 def test_polar_of_ill_conditioned_matrices(shape: tuple[int, int], condition: float, scale: float) -> None:
     M = scale * with_condition(*shape, condition)
     P = polar(M)
@@ -164,7 +164,7 @@ def by_qr(M: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(40, 6), (12, 12), (5, 1)])
-@pytest.mark.parametrize("step", [0.0, *(10.0**k for k in range(-9, 1))])
+@parametrize("step", [0.0, *(10.0**k for k in range(-9, 1))], fast=3)
 def test_factors_of_a_point_after_a_step(shape: tuple[int, int], step: float) -> None:
     """Every length of the series, and what comes after it; QR with one and two passes."""
     rng = np.random.default_rng(7)

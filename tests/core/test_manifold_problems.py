@@ -271,7 +271,7 @@ SOLVED = [
 ]
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "pgd"])
+@parametrize("solver", ["lbfgs", "pgd"], fast=1)
 @pytest.mark.parametrize("made", SOLVED, ids=lambda made: made.__name__)
 def test_known_optimum(made: Callable[[], Solved], solver: str) -> None:
     problem, start, judge = made()

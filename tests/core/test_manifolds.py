@@ -121,8 +121,8 @@ def test_transport_is_tangent(name: str) -> None:
 
 
 @table
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("axes", [(1,), (2, 3)])
+@parametrize("dtype", [np.float32, np.float64], fast=1)
+@parametrize("axes", [(1,), (2, 3)], fast=1)
 def test_batches_are_loops(name: str, axes: tuple[int, ...], dtype: Any) -> None:
     M, rng = MANIFOLDS[name], np.random.default_rng(0)
     count = int(np.prod(axes))
@@ -152,7 +152,7 @@ def test_batches_are_loops(name: str, axes: tuple[int, ...], dtype: Any) -> None
 
 
 @table
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@parametrize("dtype", [np.float32, np.float64], fast=1)
 def test_dtype_is_kept(name: str, dtype: Any) -> None:
     M, rng = MANIFOLDS[name], np.random.default_rng(0)
     x = M.random_point(rng, dtype)
@@ -264,7 +264,7 @@ def test_descent_curve_is_the_cayley_curve(name: str) -> None:
     close(y[2] if name == "lds" else y, dense, atol=1e-13)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("make", "sentence"),
     [
         (lambda: Stiefel(2, 3), "swap n and p"),
@@ -293,6 +293,7 @@ def test_descent_curve_is_the_cayley_curve(name: str) -> None:
         (lambda: OpenBox(3, -1.0), "bound must be a positive number"),
         (lambda: Sphere(3).to_component(np.eye(3)[0], 1), "component 1 does not exist"),
     ],
+    fast=6,
 )
 def test_sentences(make: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):

@@ -59,7 +59,7 @@ def euclidean(cost: Any, gradient: Any = None, n: int = 2, **initializers: Any) 
     return ms.Problem(Euclidean(n), ms.objective(cost, gradient), initializers)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@parametrize("problem", PROBLEMS, fast=3)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_solves_every_problem(solver: str, problem: str) -> None:
     made, x0, minimum = PROBLEMS[problem]()

@@ -10,6 +10,7 @@ import pymanopt
 import pytest
 from core.cases import close, leaves
 from core.test_manifold_problems import boxed
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -131,7 +132,7 @@ CASES: dict[str, tuple[Callable[[int], Made], int]] = {  # with a limit of itera
 }
 
 
-@pytest.mark.parametrize(("seed", "line_search"), [(0, "armijo"), (1, "armijo"), (2, "armijo"), (2, "wolfe")])
+@parametrize(("seed", "line_search"), [(0, "armijo"), (1, "armijo"), (2, "armijo"), (2, "wolfe")], fast=1)
 @pytest.mark.parametrize("name", CASES)
 def test_known_optima_are_found_in_few_iterations(name: str, seed: int, line_search: str) -> None:
     made, limit = CASES[name]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from core.cases import box, procrustes
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import Euclidean
@@ -35,7 +36,7 @@ def along(name: str) -> Line:
 
 
 @pytest.mark.parametrize("curvature", [0.9, 0.1])
-@pytest.mark.parametrize("first", [1e-4, 0.1, 1.0, 50.0])
+@parametrize("first", [1e-4, 0.1, 1.0, 50.0], fast=2)
 @pytest.mark.parametrize("name", ALONG)
 def test_strong_wolfe_conditions_hold(name: str, first: float, curvature: float) -> None:
     f, slope = ALONG[name]
@@ -68,7 +69,7 @@ def test_wolfe_on_a_manifold_uses_the_projected_direction(first: float, retracti
 
 
 @pytest.mark.parametrize("expand", [False, True])
-@pytest.mark.parametrize("first", [1e-4, 1.0, 50.0])
+@parametrize("first", [1e-4, 1.0, 50.0], fast=2)
 @pytest.mark.parametrize("name", ALONG)
 def test_armijo_decreases_enough(name: str, first: float, expand: bool) -> None:
     f, slope = ALONG[name]

@@ -11,6 +11,7 @@ import pymanopt
 import pytest
 import scipy.optimize
 from core.cases import MANIFOLDS, leaves, tree_map
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -106,7 +107,7 @@ def solved(name: str) -> tuple[ms.Problem, Any, float]:
     return problem, start, float(chosen.fun)
 
 
-@pytest.mark.parametrize("name", GRID)
+@parametrize("name", GRID, fast=9)
 @pytest.mark.parametrize("solver", LIMITS)
 def test_every_solver_on_every_manifold(solver: str, name: str) -> None:
     problem, start, minimum = solved(name)
@@ -117,7 +118,7 @@ def test_every_solver_on_every_manifold(solver: str, name: str) -> None:
     assert result.feasibility < 1e-12
 
 
-@pytest.mark.parametrize("name", GRID)
+@parametrize("name", GRID, fast=4)
 @pytest.mark.parametrize("solver", LIMITS)
 def test_every_solver_in_single_precision(solver: str, name: str) -> None:
     problem, start, minimum = solved(name)

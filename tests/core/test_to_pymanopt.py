@@ -22,7 +22,7 @@ OPTIMIZERS = {"SteepestDescent": 2000, "ConjugateGradient": 500, "TrustRegions":
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("name", OURS)
+@parametrize("name", OURS, fast=5)
 def test_descent_solves_on_every_manifold(name: str, optimizer: str) -> None:
     problem, x0 = problem_on(OURS[name], OURS[name])
     theirs = problem.to_pymanopt()

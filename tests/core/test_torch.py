@@ -367,7 +367,7 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
     return make([{"params": [OrthonormalParameter(torch.eye(2))]} | settings])
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("make", "words"),
     [
         (lambda: OrthonormalParameter(torch.ones(3, 3).half()), "a parameter of torch.float16 cannot be orthonormal"),
@@ -410,6 +410,7 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
         (lambda: RiemannianSGD(orthonormalize(torch.nn.Linear(6, 3)).half().parameters()), "float16 cannot be orthon"),
         (lambda: RiemannianSGD(orthonormalize(torch.nn.Linear(6, 3)).bfloat16().parameters()), r"net\.float"),
     ],
+    fast=8,
 )
 def test_bad_input_is_one_sentence(make: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:

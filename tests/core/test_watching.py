@@ -15,6 +15,7 @@ import helpers
 import numpy as np
 import pytest
 from core.cases import PROBLEMS, close, equal, procrustes, system
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -286,7 +287,7 @@ def test_a_solver_that_needs_more_names_those_that_do_not(solver: str, lacking: 
         ms.minimize(ms.Problem(Euclidean(6), f), START, solver=solver)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@parametrize("solver", SOLVERS, fast=2)
 @pytest.mark.parametrize("bad", [None, 1j, "3", np.ones(2)])
 def test_every_solver_refuses_values_that_are_no_number(solver: str, bad: Any) -> None:
     fused = ms.objective(value_and_gradient=lambda x: (bad, x))

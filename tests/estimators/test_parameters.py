@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from sklearn.base import BaseEstimator
 
 from manifoldseq.estimators import (
@@ -37,7 +38,7 @@ INVALID: list[tuple[Any, Any, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("check", "value", "limits", "sentence"), INVALID)
+@parametrize(("check", "value", "limits", "sentence"), INVALID, fast=8)
 def test_an_invalid_value_is_one_sentence(check: Any, value: Any, limits: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(ValueError) as caught:
         check("n", value, *limits)

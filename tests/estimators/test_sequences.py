@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from helpers import parametrize
 from scipy.sparse import csr_array
 
 from manifoldseq.estimators import channel_statistics, check_sequences, random_generator, validate_sequences
@@ -104,7 +105,7 @@ def test_the_cure_for_a_long_table_works():
     assert len(check_sequences([group[["x"]] for _, group in LONG.groupby("id")])) == 2
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=6)
 def test_bad_input_gets_one_sentence(case):
     X, sentence = BAD[case]
     with pytest.raises(ValueError) as caught:

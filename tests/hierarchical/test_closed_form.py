@@ -156,7 +156,7 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@parametrize("scale", [1e-3, 1.0, 1e3], fast=1)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("case", CLASSES)
 def test_number_of_coordinates(case, dtype, scale):

@@ -358,7 +358,7 @@ def test_product_quantization():
         HierarchicalSequenceEncoder(200, n_groups=8).fit(X)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("settings", "sentence"),
     [({"segment_length": 0}, "segment_length=0"), ({"segment_length": 2.5}, "segment_length=2.5"),
      ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 5}, "choose 1, 2, 3, 4"),
@@ -372,7 +372,7 @@ def test_product_quantization():
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
      ({"n_components": 25}, "1 to the 24 features"),
      ({"bits": 2.0}, "bits=2.0"), ({"branching": True}, "branching=True"),
-     ({"branching": 3001, "levels": 1}, "X has 3000 frames, fewer than branching=3001")],
+     ({"branching": 3001, "levels": 1}, "X has 3000 frames, fewer than branching=3001")], fast=6,
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(walk, settings, sentence):
     with pytest.raises(ValueError, match=sentence):

@@ -7,6 +7,7 @@ encoder, whose answers are rounded, coded and compared with each other.
 import mpmath
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import frames, means
 
 from manifoldseq_hierarchical._closed_form import completed, leading_directions, nearest
@@ -25,7 +26,7 @@ from manifoldseq_hierarchical._moments import Moments, frame_blocks
 from manifoldseq_hierarchical._quantize import BITS, ProductQuantizer, ScalarQuantizer
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int16, np.uint8, bool])
+@parametrize("dtype", [np.float64, np.float32, np.float16, np.int16, np.uint8, bool], fast=3)
 @pytest.mark.parametrize("offset", [0, 90])
 @pytest.mark.parametrize("d", [7, 520])
 def test_against_loops(dtype, offset, d):

@@ -6,6 +6,7 @@ import pickle
 import autograd.numpy as anp
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import completed, frames, means, origins, printed_F, rotation, scatters
 
 import manifoldseq as ms
@@ -254,7 +255,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=8)
 def test_bad_input_is_refused_with_a_sentence(case):
     data, params, words = BAD[case]
     with pytest.raises(ValueError, match=words):

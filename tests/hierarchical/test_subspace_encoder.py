@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import frames, rotation
 
 import manifoldseq as ms
@@ -204,7 +205,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=8)
 def test_bad_input_is_refused_with_a_sentence(case):
     action, words = BAD[case]
     with pytest.raises(ValueError, match=words):

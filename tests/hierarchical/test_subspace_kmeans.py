@@ -6,6 +6,7 @@ from functools import partial
 import helpers
 import numpy as np
 import pytest
+from helpers import parametrize
 from hierarchical.problems import frames, means, printed_F
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -318,7 +319,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=6)
 def test_bad_input_is_refused_with_a_sentence(case):
     action, words = BAD[case]
     with warnings.catch_warnings(), pytest.raises(ValueError, match=words):

@@ -279,7 +279,7 @@ def test_an_interrupted_fit_resumes(tmp_path):
     np.testing.assert_array_equal(part.transform(IMAGES), whole.transform(IMAGES))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("settings", "words"),
     [
         ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than the 9 x 9 that patch_size=9"),
@@ -301,6 +301,7 @@ def test_an_interrupted_fit_resumes(tmp_path):
         ({"model": np.mean}, "gives no features of patches"),
         ({"model": LABELS}, "gives no features of patches"),
     ],
+    fast=6,
 )
 def test_bad_settings_are_refused_in_one_sentence(settings, words):
     made = {"model": HOPE(7, n_latent=4), "patch_size": 3, "random_state": 0} | settings

@@ -306,7 +306,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "words"), BAD)
+@parametrize(("settings", "words"), BAD, fast=6)
 def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str) -> None:
     X, y = digits()
     with pytest.raises(ValueError) as caught:

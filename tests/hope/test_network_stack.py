@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from scipy.stats import entropy
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -154,7 +155,7 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
     np.testing.assert_array_equal(again.transform(X), whole.transform(X))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("settings", "words"),
     [
         ({"layers": [100]}, "pairs (M, K)"),
@@ -175,6 +176,7 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
         ({"network": HOPENetworkClassifier([(9, 10)])}, "network: layers[0]: M=9 exceeds the 8 inputs"),
         ({"network": HOPENetworkClassifier([], batch_size=0)}, "network: batch_size=0"),
     ],
+    fast=6,
 )
 def test_bad_settings_are_refused_in_one_sentence(
     settings: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from lds.clusterings import generated
 
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, ProjectionKernel
@@ -71,7 +72,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=10)
 def test_bad_input_gets_one_sentence(case):
     params, X, sentence = BAD[case]
     with pytest.raises(ValueError) as caught:

@@ -279,7 +279,7 @@ def changed(view, place, value):
     return view
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("options", "views", "words"),
     [
         ({}, [X, Y[1:]], "view 1 has 29 rows but view 0 has 30: pass the same samples in every view"),
@@ -360,6 +360,7 @@ def changed(view, place, value):
             "pass a Mixture with K=1, views=(4, 4), d=1, diag",
         ),
     ],
+    fast=8,
 )
 def test_one_sentence_for_bad_input(options, views, words):
     with pytest.raises(ValueError, match=re.escape(words)) as caught:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
@@ -320,7 +321,7 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("name", "settings", "words"),
     [
         ("table2", {"M": 785}, "M=785 exceeds the 784 inputs"),
@@ -342,6 +343,7 @@ def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], word
         ("figures4_5", {"figure": "."}, "figure='.' is not valid"),
         ("figures4_5", {"figure": "nowhere/x.png"}, "is in no folder that exists: make 'nowhere' first"),
     ],
+    fast=5,
 )
 def test_nothing_is_trained_with_settings_that_fail_later(
     name: str, settings: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from storage.samples import needs
 
 import manifoldseq as ms
@@ -93,9 +94,9 @@ def test_what_is_no_clock_is_kept(tmp_path, case):
     assert data.channel_names == (None if header is None else tuple(header.split(",")))
 
 
-@pytest.mark.parametrize("way", ["folder", "long", "frame", "frames"])
+@parametrize("way", ["folder", "long", "frame", "frames"], fast=2)
 @pytest.mark.parametrize("fault", ["falls", "stays"])
-@pytest.mark.parametrize("bad", [0, 1, 2])
+@parametrize("bad", [0, 1, 2], fast=1)
 def test_a_clock_in_all_sequences_but_one_is_an_error(tmp_path, way, fault, bad):
     def column(i, steps):
         t = 0.01 * np.arange(steps) ** (1.0 if way == "folder" else 1.5)

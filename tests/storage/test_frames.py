@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from storage.samples import frame_bytes, needs
 
 import manifoldseq as ms
@@ -320,7 +321,7 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=10)
 def test_defects_get_one_sentence(frame, case):
     columns, options, sentence = BAD[case]
     with says(sentence):

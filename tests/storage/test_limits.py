@@ -335,7 +335,7 @@ def special(path: Path, kind: str) -> None:
                 os.chdir(here)
 
 
-@pytest.mark.parametrize("kind", [PIPE, SOCKET, DEVICE])
+@parametrize("kind", [PIPE, SOCKET, DEVICE], fast=1)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=needs(ENDINGS[n]) if n in ENDINGS else ()) for n in READERS])
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path, no_waiting: None, name: str, kind: str) -> None:
     file, read = READERS[name]

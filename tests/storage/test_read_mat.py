@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+from helpers import parametrize
 from storage.samples import LABELS, cell, deflated_element, mat73_bytes, mat_bytes, needs, sequences
 
 from manifoldseq.storage import ReadError, read_mat
@@ -117,7 +118,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=6)
 def test_defects_get_one_sentence(write, case):
     content, options, sentence = BAD[case]
     path = write(content)

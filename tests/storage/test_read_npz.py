@@ -8,6 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from storage.samples import LABELS, npy_bytes, npz_bytes, sequences, zip_bytes
 
 from manifoldseq.storage import ReadError, read_npy, read_npz
@@ -133,7 +134,7 @@ BAD_NPY = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_NPY)
+@parametrize("case", BAD_NPY, fast=5)
 def test_defects_of_npy(write, case):
     content, sentence = BAD_NPY[case]
     path = write(content, "walks.npy")
@@ -182,7 +183,7 @@ BAD_NPZ = {
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("case", BAD_NPZ)
+@parametrize("case", BAD_NPZ, fast=6)
 def test_defects_of_npz(write, case):
     content, sentence = BAD_NPZ[case]
     path = write(content)

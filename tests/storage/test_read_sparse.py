@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import parametrize
 from scipy.sparse import block_diag, coo_array, csr_array, csr_matrix, save_npz
 from storage.samples import npz_bytes
 
@@ -74,7 +75,7 @@ DEFECTS = {
 }
 
 
-@pytest.mark.parametrize("case", DEFECTS)
+@parametrize("case", DEFECTS, fast=8)
 def test_defects_are_one_sentence(tmp_path, case):
     change, words = DEFECTS[case]
     arrays = {name: np.asarray(array) for name, array in {**GOOD, **change}.items() if array is not None}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 from manifoldseq.storage import ReadError, SequenceData, read_ts
 
@@ -73,7 +74,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@parametrize("case", BAD, fast=6)
 def test_defects_get_one_sentence(write, case):
     content, sentence = BAD[case]
     path = write(content)
