@@ -75,10 +75,6 @@ class AtomFamily(ABC):
         """Return atoms that equal systems."""
 
     @abstractmethod
-    def pack_atoms(self, atoms: Leaves) -> Any:
-        """Return atoms as the family compares them."""
-
-    @abstractmethod
     def systems(self, atoms: Leaves) -> Systems:
         """Return the systems that atoms are, or the nearest ones."""
 
@@ -93,6 +89,10 @@ class AtomFamily(ABC):
     @abstractmethod
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
         """Return a better atom, and the evaluations spent; `scale` multiplies step sizes."""
+
+    def pack_atoms(self, atoms: Leaves) -> Any:
+        """Return atoms as the family compares them: as it packs the systems that they are."""
+        return self.pack(self.systems(atoms))
 
     def within(self, atoms: Leaves) -> Leaves | None:
         """Return where updates of atoms begin, if some atoms are none that an update can find; else None."""
@@ -135,9 +135,6 @@ class SystemAtoms(AtomFamily):
         if self.solver == "pgd":  # Algorithm 1 as printed: within the bound of (12)
             return near
         return chosen(beyond(self.manifold, whole), whole, near)
-
-    def pack_atoms(self, atoms: Leaves) -> Any:
-        return self.kernel.pack(as_systems(atoms))
 
     def systems(self, atoms: Leaves) -> Systems:
         return as_systems(atoms)

@@ -64,6 +64,10 @@ class CentreTask(Protocol):
         """Return the row of the member with the least sum of squared distances to the members."""
         ...
 
+    def squared_to(self, rows: Any, others: Any = ...) -> Array:
+        """Return the squared distances in feature space from some systems to others, by default to all."""
+        ...
+
 
 class CentreRule(ABC):
     """Base of the rules of the centre: what ``LDSKMeans(mean=...)`` accepts, as an object or by a registered name.
